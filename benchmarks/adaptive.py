@@ -50,7 +50,7 @@ VIEWS: Mapping[str, Mapping[str, Any]] = {
 
 
 class _Nothing:
-    """A workshop that keeps nothing."""
+    """A context that keeps nothing."""
 
     def last_state(self) -> None:
         return None

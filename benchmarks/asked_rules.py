@@ -12,7 +12,7 @@ from itertools import islice
 import numpy as np
 
 from benchmarks.simulated_sweeps import Design, drawn
-from smoothsweep.core.metrics.hiding import hidden_by
+from smoothsweep.core.metrics.hiding import hidden_claim
 from smoothsweep.core.metrics.looks import Looks, settled
 from smoothsweep.core.metrics.reduction import Claim, LeakCells, against_baseline
 
@@ -79,7 +79,7 @@ def _asked(cells: np.ndarray, error: float, among: int, *, hides: bool) -> tuple
     removed = leaks.ends(_together([leaks.reduction(recipe, 0) for recipe in others]), family)
     hidden = np.zeros(removed.low.shape, dtype=bool)
     if hides:
-        parts = _together([hidden_by(leaks, recipe, 0, published) for recipe in others])
+        parts = _together([hidden_claim(leaks, recipe, 0, published) for recipe in others])
         hidden = leaks.ends(parts, family).low > 0
     # Beyond what two shares can differ by, no report shows an end.
     return np.clip(removed.low, -1, 1), np.clip(removed.high, -1, 1), hidden

@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from smoothsweep.core.data.own.perceptual import hashes, nearest
-from smoothsweep.core.data.own.scanning import look_at
+from smoothsweep.core.data.own.scanning import scan_pictures
 from smoothsweep.core.data.sources import Entry
 
 _IMAGES, _MANY = 10_000, 100_000
@@ -26,7 +26,7 @@ def measure() -> dict[str, float]:
     encoded = [_jpeg(generator) for _ in range(200)]
     entries = [Entry(where=str(i), read=lambda i=i: encoded[i % len(encoded)]) for i in range(_DECODED)]
     small = generator.integers(0, 256, (_IMAGES, 32, 32, 3), dtype=np.uint8)
-    seconds = {f"decoding {_IMAGES} pictures": _timed(lambda: look_at(entries, workers=1)) * _IMAGES / _DECODED}
+    seconds = {f"decoding {_IMAGES} pictures": _timed(lambda: scan_pictures(entries, workers=1)) * _IMAGES / _DECODED}
     seconds[f"hashing {_IMAGES} pictures"] = _timed(lambda: hashes(small))
     made = hashes(small)
     seconds[f"the nearest of {_IMAGES} others for each"] = _timed(lambda: nearest(made, made))

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from smoothsweep.core.data.own.aligned import same_photographs
-from smoothsweep.core.data.own.scanning import look_at
+from smoothsweep.core.data.own.scanning import scan_pictures
 from smoothsweep.core.data.sources import list_labelled, list_unlabelled
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.data.transforms import resize
@@ -77,8 +77,8 @@ def main() -> None:
     parser.add_argument("--public", type=Path)
     options = parser.parse_args()
     if options.private:
-        private = look_at(list_labelled(options.private)[0][::10]).small.astype(np.float32)
-        public = look_at(list_unlabelled(options.public)[:STRANGERS]).small
+        private = scan_pictures(list_labelled(options.private)[0][::10]).small.astype(np.float32)
+        public = scan_pictures(list_unlabelled(options.public)[:STRANGERS]).small
     else:
         private, public = drawn("private", 300), small(torch.from_numpy(drawn("public", STRANGERS)).permute(0, 3, 1, 2))
     images = torch.from_numpy(private).permute(0, 3, 1, 2)

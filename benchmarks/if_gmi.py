@@ -21,7 +21,7 @@ from smoothsweep.core.attacks.ppa.pool_parts import make_candidates, make_pool
 from smoothsweep.core.attacks.registry import make_attack
 from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
 from smoothsweep.core.attacks.shared.view import GradientView
-from smoothsweep.core.audit.attacking import Bench
+from smoothsweep.core.audit.attacking import InMemoryContext
 from smoothsweep.core.data.transforms import resize
 from smoothsweep.core.priors.registry import load_shipped_prior
 
@@ -87,7 +87,7 @@ def _parts(inputs: AttackInputs, view: GradientView) -> AttackInputs:
     """With the pool and the target's confidence in it, which both attacks share."""
     parts = make_attack("if_gmi", pool=_COMMON["pool"], stage_steps=[1]).parts
     for part, make in zip(parts, (make_pool, make_candidates), strict=True):
-        made = make(part.settings, inputs, view, Bench(lambda fraction, text: None))
+        made = make(part.settings, inputs, view, InMemoryContext(lambda fraction, text: None))
         inputs = AttackInputs(
             protocol=inputs.protocol, prior=inputs.prior, parts={**inputs.parts, part.name: made.tensors}
         )

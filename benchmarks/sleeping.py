@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.tasks.classes import class_file, classes_to_do, remaining
+from smoothsweep.tasks.classes import class_file, classes_of_stage, unfinished_classes
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.registry import TASKS, Task
 
@@ -29,7 +29,7 @@ class Sleep(Stage):
 
 def sleep_classes(config: Config, inputs: Inputs, classes: Sequence[int], context: TaskContext) -> None:
     """Wait config['seconds'] for each class and leave its file."""
-    for target_class in remaining(classes, context.work):
+    for target_class in unfinished_classes(classes, context.work):
         context.leave_with_the_machine()
         time.sleep(config["seconds"])
         path = class_file(context.work, target_class)
@@ -39,5 +39,5 @@ def sleep_classes(config: Config, inputs: Inputs, classes: Sequence[int], contex
 
 def collect(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
     """Count the files of the finished classes."""
-    sleep_classes(config, inputs, remaining(classes_to_do(config, 0), context.work), context)
-    return {"classes": float(len(classes_to_do(config, 0)))}
+    sleep_classes(config, inputs, unfinished_classes(classes_of_stage(config, 0), context.work), context)
+    return {"classes": float(len(classes_of_stage(config, 0)))}

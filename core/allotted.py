@@ -46,8 +46,8 @@ def _limits(controller: str, limit: Callable[[Path], float | None], root: Path) 
     for mount, group in _groups(controller, root):
         for folder in (group, *group.parents):
             with contextlib.suppress(OSError, ValueError, ZeroDivisionError):  # no such file in an outermost group
-                if (found := limit(folder)) is not None:
-                    yield found
+                if (value := limit(folder)) is not None:
+                    yield value
             if folder == mount:
                 break
 
@@ -79,7 +79,7 @@ def _below(path: str, mounted: str) -> str:
 
 
 def _plain(field: str) -> str:
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 8)), field)
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 8)), field)
 
 
 def _cpu_quota(folder: Path) -> float | None:

@@ -18,7 +18,7 @@ class FolderToWrite(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option_string: Any = None) -> None:
         path = Path(values)
-        there = next(one for one in (path, *path.expanduser().absolute().parents) if os.path.lexists(one))
+        there = next(place for place in (path, *path.expanduser().absolute().parents) if os.path.lexists(place))
         if not there.is_dir():
             got = "a file" if there == path else f"the file {there} on the way"
             raise InputError(f"{option_string} {path}: expected a folder, got {got}")

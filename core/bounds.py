@@ -9,7 +9,7 @@ from typing import Annotated
 
 from annotated_types import Ge, Gt, Le, Lt
 
-from smoothsweep.core.text import shown
+from smoothsweep.core.text import quoted
 
 LARGEST = 2**63 - 1  # of whole numbers: what Parquet, torch and numpy hold
 MOST = 10**9  # of anything that is counted: products of two still fit
@@ -24,19 +24,19 @@ class Checked:
     check: Callable[[str], str]
 
 
-def is_a_path(given: str) -> str:
+def is_a_path(text: str) -> str:
     """Refuse what no file can be called, before anything looks for it. Raises ValueError."""
-    if "\0" in given or len(given.encode(errors="surrogatepass")) > 4096 or not given:
-        raise ValueError(f"expected the path of a file or folder, got {shown(given)}")
+    if "\0" in text or len(text.encode(errors="surrogatepass")) > 4096 or not text:
+        raise ValueError(f"expected the path of a file or folder, got {quoted(text)}")
     try:
-        Path(given).expanduser()
+        Path(text).expanduser()
     except RuntimeError:
-        raise ValueError(f"expected a path, got {shown(given)}, the home of nobody here") from None
-    return given
+        raise ValueError(f"expected a path, got {quoted(text)}, the home of nobody here") from None
+    return text
 
 
 Fraction = Annotated[float, Ge(0), Le(1)]
-Inside = Annotated[float, Gt(0), Lt(1)]  # a fraction that is neither none nor all
+OpenFraction = Annotated[float, Gt(0), Lt(1)]  # a fraction that is neither none nor all
 Positive = Annotated[float, Gt(0)]
 NotNegative = Annotated[float, Ge(0)]
 Count = Annotated[int, Ge(1), Le(MOST)]

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.text import shown
+from smoothsweep.core.text import quoted
 
 FILE = Path(__file__).parent / "citations.bib"
 SOFTWARE, PAPER = "smoothsweep", "struppek2024careful"
@@ -29,15 +29,15 @@ def known_citations() -> Mapping[str, str]:
 
 def key_of(entry: str) -> str:
     """The key of a BibTeX entry. Raises InputError for what is none, such as a key that citations.bib lacks."""
-    found = _ENTRY.fullmatch(entry)
-    if not found or entry.count("{") != entry.count("}"):
-        raise InputError(f"cites: expected a key of citations.bib or a BibTeX entry, got {shown(entry)}")
-    return found[1]
+    match = _ENTRY.fullmatch(entry)
+    if not match or entry.count("{") != entry.count("}"):
+        raise InputError(f"cites: expected a key of citations.bib or a BibTeX entry, got {quoted(entry)}")
+    return match[1]
 
 
 def bibliography(cites: Iterable[str]) -> str:
     """A BibTeX file of these keys and entries, each once, by key. Raises InputError for what is neither."""
     known = known_citations()
-    entries = [known.get(one, one) for one in cites]
+    entries = [known.get(key, key) for key in cites]
     by_key = {key_of(entry): entry.strip() for entry in entries}
     return "\n\n".join(by_key[key] for key in sorted(by_key)) + "\n"

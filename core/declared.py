@@ -26,24 +26,24 @@ def build(declared: type[T], values: Mapping[str, Any], *, what: str, prefix: st
     `what`), a value of another type or out of the bounds of its annotation (it begins with `prefix` and the field's
     name: "attack." makes attack.steps), and whatever the dataclass itself refuses.
     """
-    known = _known(declared)
+    known = _field_rules(declared)
     for name in values:
         if name not in known:
             raise InputError(f"{what}: does not read {name!r}; it reads {', '.join(known) or 'no parameter'}")
     if default is None:
-        for name, one in known.items():
-            if one.is_needed and name not in values:
+        for name, rules in known.items():
+            if rules.is_needed and name not in values:
                 raise InputError(f"{what}: expected {name}, got nothing")
-    given = {name: _value(known[name], value, what, prefix) for name, value in values.items()}
-    return declared(**given) if default is None else replace(default, **given)
+    checked = {name: _value(known[name], value, what, prefix) for name, value in values.items()}
+    return declared(**checked) if default is None else replace(default, **checked)
 
 
 def check_fields(settings: Any, what: str) -> None:
     """Raise InputError, one line that begins with `what` and the field, for one that is not what its type says."""
-    for name, one in _known(type(settings)).items():
+    for name, rules in _field_rules(type(settings)).items():
         value = getattr(settings, name)
-        if not one.holds(value):
-            check_value(one.hint, value, f"{what}{name}")
+        if not rules.holds(value):
+            check_value(rules.hint, value, f"{what}{name}")
 
 
 def check_declared(declared: type[Any]) -> None:
@@ -61,7 +61,7 @@ def check_declared(declared: type[Any]) -> None:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Known:
+class _FieldRules:
     """A field of settings, looked up once for its class.
 
     Attributes:
@@ -81,15 +81,15 @@ class _Known:
 
 
 @lru_cache
-def _known(declared: type[DataclassInstance]) -> dict[str, _Known]:
+def _field_rules(declared: type[DataclassInstance]) -> dict[str, _FieldRules]:
     hints = get_type_hints(declared, include_extras=True)
-    return {field.name: _looked_up(field, hints[field.name]) for field in fields(declared)}
+    return {field.name: _read_field_rules(field, hints[field.name]) for field in fields(declared)}
 
 
-def _looked_up(field: Field[Any], hint: Any) -> _Known:
+def _read_field_rules(field: Field[Any], hint: Any) -> _FieldRules:
     nested = next(filter(_is_settings, (hint, *get_args(hint))), None)
     default = None if nested is None else _default(field)
-    return _Known(
+    return _FieldRules(
         field=field,
         hint=hint,
         holds=quick_check(hint),
@@ -99,13 +99,13 @@ def _looked_up(field: Field[Any], hint: Any) -> _Known:
     )
 
 
-def _value(one: _Known, value: Any, what: str, prefix: str) -> Any:
-    name = one.field.name
-    if one.nested is not None and isinstance(value, Mapping):
-        return build(one.nested, value, what=f"{what}: {name}", prefix=f"{prefix}{name}.", default=one.usual)
+def _value(rules: _FieldRules, value: Any, what: str, prefix: str) -> Any:
+    name = rules.field.name
+    if rules.nested is not None and isinstance(value, Mapping):
+        return build(rules.nested, value, what=f"{what}: {name}", prefix=f"{prefix}{name}.", default=rules.usual)
     value = tuple(value) if isinstance(value, list) else value
-    if not one.holds(value):
-        check_value(one.hint, value, f"{prefix}{name}")
+    if not rules.holds(value):
+        check_value(rules.hint, value, f"{prefix}{name}")
     return value
 
 

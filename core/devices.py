@@ -108,7 +108,7 @@ class DeviceBatch:
         When a call runs out of device memory, `rows` is halved for good and the same rows are tried again, so
         `function` must not have kept anything. Raises InputError if a single row does not fit.
         """
-        found, start = [], 0
+        outputs, start = [], 0
         while start < total:
             remaining = total - start
             size = math.ceil(remaining / math.ceil(remaining / self.rows))
@@ -116,9 +116,9 @@ class DeviceBatch:
             if not fits:
                 self._back_off(size)
                 continue
-            found.append(result)
+            outputs.append(result)
             start += size
-        return found
+        return outputs
 
     def _back_off(self, size: int) -> None:
         if size == 1:

@@ -16,7 +16,7 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from smoothsweep.core.writers import WRITER, here, is_gone, writer_name
+from smoothsweep.core.writers import WRITER, is_gone, machine_id, writer_name
 
 QUOTED_ERRNO = re.compile(r"\b(?:os error|errno) (\d+)", re.IGNORECASE)  # Rust's spelling (safetensors), Arrow's
 
@@ -36,7 +36,7 @@ def _writer(name: str) -> str:
     """The writer at the end of a temporary name, as far as it can be told from the name of the file: of this place, or
     of any other."""
     where, pid, random = name.rsplit(".", 2)
-    return f"{here() if where.endswith(f'.{here()}') else 'elsewhere'}.{pid}.{random}"
+    return f"{machine_id() if where.endswith(f'.{machine_id()}') else 'elsewhere'}.{pid}.{random}"
 
 
 class NotPlainError(OSError):

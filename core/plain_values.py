@@ -38,10 +38,10 @@ def check_value(hint: Any, value: Any, what: str) -> None:
         raise InputError(f"{what}: expected {_in_words(plain)}, got {value!r}")
     inside = get_args(plain)
     if get_origin(plain) in (Union, UnionType):
-        check_value(next(one for one in inside if _is_of(one, value)), value, what)
+        check_value(next(kind for kind in inside if _is_of(kind, value)), value, what)
     elif get_origin(plain) is tuple:
-        for one, part in zip(_each(inside, value), value, strict=True):
-            check_value(one, part, what)
+        for kind, part in zip(_each(inside, value), value, strict=True):
+            check_value(kind, part, what)
     for bound in bounds:
         if isinstance(bound, Checked):
             _check_by(bound, value, what)
@@ -61,7 +61,7 @@ def quick_check(hint: Any) -> Callable[[Any], bool]:
         return _quick_number(plain, bounds)
     if bounds or plain is Any:
         return _undecided
-    if kind is Literal and all(type(one) is str for one in inside):
+    if kind is Literal and all(type(kind) is str for kind in inside):
         words = frozenset(inside)
         return lambda value: type(value) is str and value in words
     if kind in (Union, UnionType):
@@ -83,7 +83,7 @@ def _quick_number(kind: type, bounds: tuple[Any, ...]) -> Callable[[Any], bool]:
 
 
 def _quick_optional(inside: tuple[Any, ...]) -> Callable[[Any], bool]:
-    others = [one for one in inside if one is not NoneType]
+    others = [kind for kind in inside if kind is not NoneType]
     if len(others) != 1 or len(inside) != 2:
         return _undecided
     test = quick_check(others[0])
@@ -94,11 +94,11 @@ def _quick_tuple(inside: tuple[Any, ...]) -> Callable[[Any], bool]:
     if inside[1:] == (...,):
         test = quick_check(inside[0])
         return lambda value: type(value) is tuple and all(map(test, value))
-    tests = [quick_check(one) for one in inside]
+    tests = [quick_check(kind) for kind in inside]
     return lambda value: (
         type(value) is tuple
         and len(value) == len(tests)
-        and all(test(one) for test, one in zip(tests, value, strict=True))
+        and all(test(part) for test, part in zip(tests, value, strict=True))
     )
 
 
@@ -141,9 +141,9 @@ def _is_of(hint: Any, value: Any) -> bool:
     if hint is Any:
         return True
     if kind in (Union, UnionType):
-        return any(_is_of(one, value) for one in inside)
+        return any(_is_of(kind, value) for kind in inside)
     if kind is Literal:
-        return any(type(value) is type(one) and value == one for one in inside)
+        return any(type(value) is type(kind) and value == kind for kind in inside)
     if kind is tuple:
         if not isinstance(value, tuple) or len(value) != len(_each(inside, value)):
             return False

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from smoothsweep.core.declared import check_declared
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.text import brief
+from smoothsweep.core.text import shortened
 
 FAMILIES = {
     "attacks": "smoothsweep.core.attacks.registry",
@@ -108,11 +108,13 @@ def with_plugins(
         try:
             member = point.load()
         except (Exception, SystemExit) as error:  # what ends its own program must not end ours
-            _BROKEN[family, point.name] = f"plugin {plugin.source}: cannot load {plugin.place}: {_said(error)}"
+            _BROKEN[family, point.name] = (
+                f"plugin {plugin.source}: cannot load {plugin.place}: {_describe_error(error)}"
+            )
             continue
         if not _is_row(member, base):
             _BROKEN[family, point.name] = (
-                f"plugin {plugin.source}: expected a {base.__name__} at {plugin.place}, got {brief(repr(member))}"
+                f"plugin {plugin.source}: expected a {base.__name__} at {plugin.place}, got {shortened(repr(member))}"
             )
             continue
         if (why := _wrong_settings(member) or refuse(point.name, member, table)) is not None:
@@ -135,7 +137,7 @@ def _wrong_settings(member: Any) -> str | None:
     if declared is None:
         return None
     if not (isinstance(declared, type) and is_dataclass(declared)):
-        return f"expected a dataclass of settings, got {brief(repr(declared))}"
+        return f"expected a dataclass of settings, got {shortened(repr(declared))}"
     try:
         check_declared(declared)
     except InputError as error:
@@ -143,7 +145,7 @@ def _wrong_settings(member: Any) -> str | None:
     return None
 
 
-def _said(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
@@ -158,19 +160,19 @@ def broken(family: str) -> Iterator[str]:
     return (why for (of, _), why in _BROKEN.items() if of == family)
 
 
-def foreign(family: str, name: str) -> dict[str, str]:
+def plugin_version(family: str, name: str) -> dict[str, str]:
     """{'plugin': 'distribution version'} of a member that a plugin brings, for a fingerprint; {} of our own."""
     source = source_of(family, name)
     return {} if source is None else {"plugin": source}
 
 
-def foreign_among(family: str, names: Iterable[str]) -> dict[str, list[str]]:
+def plugin_versions(family: str, names: Iterable[str]) -> dict[str, list[str]]:
     """{'plugins': ['distribution version', ...]} of those among these that plugins bring, for a fingerprint, or {}."""
     sources = {source for name in names if (source := source_of(family, name)) is not None}
     return {"plugins": sorted(sources)} if sources else {}
 
 
-def by_plugin(words: str, family: str, name: str) -> str:
+def with_plugin_name(words: str, family: str, name: str) -> str:
     """The words for a member as a page has them: of a foreign one with whom it is from."""
     source = source_of(family, name)
     return words if source is None else f"{words} (plugin {source})"

@@ -92,20 +92,20 @@ class _Watch(MetaPathFinder):
 
 
 def _refuse_other_code(expected: str) -> None:
-    found = code_digest()
-    if found != expected:
+    digest = code_digest()
+    if digest != expected:
         facts = _seen[TREE][0]
         newest = max(facts, key=lambda name: facts[name][2], default="nothing")
         when = time.strftime("%d.%m. %H:%M:%S", time.localtime(facts[newest][2] / 1e9)) if facts else "never"
         raise CodeChanged(
             f"{TREE} on {socket.gethostname()}: expected the code that this run began with (source-{expected[:12]}), "
-            f"got source-{found[:12]}; last changed: {newest}, {when}. Nothing is made of it; the same command goes on"
+            f"got source-{digest[:12]}; last changed: {newest}, {when}. Nothing is made of it; the same command goes on"
         )
 
 
 def _facts(tree: Path) -> dict[str, Facts]:
     """Every source of the tree, relative and with slashes, and how it looks."""
-    found: dict[str, Facts] = {}
+    facts: dict[str, Facts] = {}
     pending = [room for room in ROOMS if (tree / room).is_dir()]
     while pending:
         folder = pending.pop()
@@ -116,8 +116,8 @@ def _facts(tree: Path) -> dict[str, Facts]:
                 if entry.is_dir():
                     pending.append(f"{folder}/{entry.name}")
                 elif entry.name.endswith(SUFFIXES):
-                    found[f"{folder}/{entry.name}"] = _of(os.stat(entry.path))
-    return found
+                    facts[f"{folder}/{entry.name}"] = _of(os.stat(entry.path))
+    return facts
 
 
 def _of(facts: os.stat_result) -> Facts:

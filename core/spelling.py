@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from smoothsweep.core.text import brief
+from smoothsweep.core.text import shortened
 
 
 def suggestion(got: object, known: Iterable[str]) -> str:
@@ -13,4 +13,4 @@ def suggestion(got: object, known: Iterable[str]) -> str:
     if not isinstance(got, str):
         return ""
     close = get_close_matches(got[:200], sorted(known), n=1, cutoff=0.6)
-    return f"; did you mean {brief(close[0])!r}?" if close and close[0] != got else ""
+    return f"; did you mean {shortened(close[0])!r}?" if close and close[0] != got else ""

@@ -54,12 +54,12 @@ def printable_text(text: str) -> str:
     return "\n".join(printable(line, most=len(line)) for line in text.split("\n"))
 
 
-def upright(text: str) -> str:
+def escape_controls(text: str) -> str:
     """Text for a page: control characters but tabs and line breaks, and marks of direction, are written as escapes.
 
     What else `printable` escapes (joiners, say) belongs to how names are written.
     """
-    return text if text.isprintable() else _MOVING.sub(lambda found: _escaped(found[0]), text)
+    return text if text.isprintable() else _MOVING.sub(lambda match: _escaped(match[0]), text)
 
 
 def counted(number: int, noun: str, plural: str = "", *, space: str = " ") -> str:
@@ -72,12 +72,12 @@ def note(text: str) -> str:
     return printable_text(text).replace("<", "&lt;").replace(">", "&gt;")
 
 
-def shown(value: object, *, most: int = MAX_VALUE) -> str:
+def quoted(value: object, *, most: int = MAX_VALUE) -> str:
     """A value as Python writes it, printable and cut: what an error line says it got."""
     return printable(repr(value), most=most)
 
 
-def brief(text: str) -> str:
+def shortened(text: str) -> str:
     """A key, a name or a path as an error line shows it: printable and cut."""
     return printable(text, most=MAX_VALUE)
 

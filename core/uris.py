@@ -38,24 +38,24 @@ def shown_uri(uri: str) -> str:
     """The URI with *** for its user and password, for its query and for its fragment."""
     if uri.startswith(WITHOUT_SECRETS):
         return uri
-    found = SCHEME.match(uri)
-    if found is None:
+    match = SCHEME.match(uri)
+    if match is None:
         return _shown_without_scheme(uri)
-    rest = uri[found.end() :]
+    rest = uri[match.end() :]
     at = rest.rfind("@")
     if at >= 0 and AFTER_THE_PATH.search(rest, 0, at):  # readers would end the user in different places
-        return found[0] + HIDDEN
+        return match[0] + HIDDEN
     place, tail = _cut(rest[at + 1 :], AFTER_THE_PATH)
     low, high = _instead_of_a_port(place)
     if low < high:
         place, tail = place[:low] + HIDDEN, ""
-    return found[0] + (f"{HIDDEN}@" if at >= 0 else "") + place + _shown_tail(tail)
+    return match[0] + (f"{HIDDEN}@" if at >= 0 else "") + place + _shown_tail(tail)
 
 
 def _cut(place: str, beginning: re.Pattern[str]) -> tuple[str, str]:
     """Host and path; query and fragment, from the mark with which they begin."""
-    found = beginning.search(place)
-    return (place, "") if found is None else (place[: found.start()], place[found.start() :])
+    match = beginning.search(place)
+    return (place, "") if match is None else (place[: match.start()], place[match.start() :])
 
 
 def _shown_tail(tail: str) -> str:
@@ -84,7 +84,7 @@ def without_secrets(text: str, uri: str) -> str:
 
 def hidden(text: str) -> str:
     """The text with every URI in it shown as `shown_uri` shows it."""
-    return IN_TEXT.sub(lambda found: _in_a_sentence(found[0]), text)
+    return IN_TEXT.sub(lambda match: _in_a_sentence(match[0]), text)
 
 
 def _in_a_sentence(uri: str) -> str:
@@ -107,8 +107,8 @@ def _parts(uri: str) -> tuple[str, str, tuple[int, int]]:
     """What leads to the authority; the rest; and where in it the password is, from the first colon to the last @."""
     if uri.startswith(WITHOUT_SECRETS):
         return uri, "", (0, 0)
-    found = SCHEME.match(uri)
-    start = found[0] if found else ""
+    match = SCHEME.match(uri)
+    start = match[0] if match else ""
     rest = uri[len(start) :]
     in_query = WITHOUT_A_SCHEME.search(rest)
     end = rest.rfind("@", 0, in_query.start() if in_query else None)
@@ -133,18 +133,18 @@ def _spellings(uri: str) -> set[str]:
     user = unquote(rest[: max(low - 1, 0)])
     at = rest.rfind("@")
     raws = [rest[low:high], rest[low : max(at, low)] if low else ""]
-    raws += [rest[found.end() : at] for found in islice(re.finditer(":", rest[: max(at, 0)]), 3)]
+    raws += [rest[match.end() : at] for match in islice(re.finditer(":", rest[: max(at, 0)]), 3)]
     if not start:  # `postgresql:/me:secret@host`: the first colon is not the password's
         raws += [rest[at + 1 : high] for at in range(low, high) if rest[at] == ":"]
     raws += [raw for raw in _beside_host_and_path(rest, at if start else -1) if len(raw) >= SHORTEST]
-    found: set[str] = set()
+    spellings: set[str] = set()
     for raw in raws:
         for plain in {raw, unquote(raw), unquote_plus(raw)}:
             pairs = [f"{user}:{plain}", f"{plain}:"]  # of a password; of a user without one
-            found |= {plain, quote(plain, errors="replace"), quote(plain, safe="", errors="replace")}
-            found |= {quote_plus(plain, errors="replace"), repr(plain)[1:-1], json.dumps(plain)[1:-1]}
-            found |= {" ".join(plain.split()), *map(_base64, pairs)} if plain else set()
-    return found - {""}
+            spellings |= {plain, quote(plain, errors="replace"), quote(plain, safe="", errors="replace")}
+            spellings |= {quote_plus(plain, errors="replace"), repr(plain)[1:-1], json.dumps(plain)[1:-1]}
+            spellings |= {" ".join(plain.split()), *map(_base64, pairs)} if plain else set()
+    return spellings - {""}
 
 
 def _beside_host_and_path(rest: str, at: int) -> list[str]:

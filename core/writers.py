@@ -32,7 +32,7 @@ _beating: list[int] = []  # processes whose thread was started: a forked child h
 
 
 @lru_cache(maxsize=1)
-def here() -> str:
+def machine_id() -> str:
     """The host's name and a digest of what process numbers of this process mean anything in."""
     try:
         kernel = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -44,7 +44,7 @@ def here() -> str:
 
 def writer_name() -> str:
     """The end of a name for something that this process is about to write."""
-    return f"{here()}.{os.getpid()}.{uuid.uuid4().hex[:8]}"
+    return f"{machine_id()}.{os.getpid()}.{uuid.uuid4().hex[:8]}"
 
 
 def is_gone(writer: str, path: Path | None = None) -> bool:
@@ -52,7 +52,7 @@ def is_gone(writer: str, path: Path | None = None) -> bool:
     where, pid, _ = writer.rsplit(".", 2) if writer.count(".") >= 2 else ("", "", "")
     if not pid.isdigit():
         return False
-    if where == here() and not psutil.pid_exists(int(pid)):
+    if where == machine_id() and not psutil.pid_exists(int(pid)):
         return True
     return path is not None and has_lapsed(path) and not _is_locked(path)
 
@@ -68,8 +68,8 @@ def has_lapsed(path: Path) -> bool:
     return time.time() - max(times) > LEASE_S
 
 
-def hold(folder: Path) -> None:
-    """Show others that this process is at work in the folder, until `let_go`, or until we end."""
+def hold_folder(folder: Path) -> None:
+    """Show others that this process is at work in the folder, until `release_folder`, or until we end."""
     with _guard:
         _let_go_of_gone()
         _held[folder] = _locked(folder)
@@ -78,8 +78,8 @@ def hold(folder: Path) -> None:
             threading.Thread(target=_beat, name="heartbeat", daemon=True).start()
 
 
-def let_go(folder: Path) -> None:
-    """End what `hold` began. A folder that is removed without it keeps its file system busy until the next `hold`."""
+def release_folder(folder: Path) -> None:
+    """End what `hold_folder` began. Without it a removed folder keeps its file system busy."""
     with _guard:
         _close(folder)
 
@@ -122,7 +122,7 @@ def _beat() -> None:
 
 
 def _let_go_of_gone() -> None:
-    for folder in [one for one in _held if not one.exists()]:
+    for folder in [path for path in _held if not path.exists()]:
         _close(folder)
 
 

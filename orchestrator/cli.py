@@ -22,7 +22,7 @@ from smoothsweep.core import screen
 from smoothsweep.core.arguments import add_out, refusal, refuse_flag_before_command
 from smoothsweep.core.errors import InputError, StoreGone
 from smoothsweep.core.spelling import suggestion
-from smoothsweep.core.text import brief
+from smoothsweep.core.text import shortened
 from smoothsweep.orchestrator.cluster import interrupts
 from smoothsweep.orchestrator.commands.audit.arguments import add_audit_command
 from smoothsweep.orchestrator.commands.batch.arguments import add_slurm_command
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _open(sys.argv[1:])
     finally:
-        interrupts.leave_if_told()
+        interrupts.leave_if_requested()
         interrupts.stop_listening()
 
 
@@ -72,8 +72,8 @@ def _open(arguments: Sequence[str]) -> int:
         screen.err(f"smoothsweep: {error}")
         return EXIT_FAILED if isinstance(error, StoreGone) else EXIT_INPUT
     except KeyboardInterrupt:
-        if not interrupts.told():  # else the last line comes with the end itself
-            screen.err(f"smoothsweep: interrupted; {interrupts.GO_ON}")
+        if not interrupts.end_requested():  # else the last line comes with the end itself
+            screen.err(f"smoothsweep: interrupted; {interrupts.RESUME_HINT}")
         return EXIT_INTERRUPTED
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - so that the interpreter's last flush finds a home
@@ -82,8 +82,8 @@ def _open(arguments: Sequence[str]) -> int:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT) and (line := refusal(vars(options).get("out"), error)):
             screen.err(f"smoothsweep: {line}")
             return EXIT_INPUT
-        then = f"; with room again, {interrupts.GO_ON}" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
-        screen.err(f"smoothsweep: {brief(str(error.filename or 'the store'))}: {error.strerror or error}{then}")
+        then = f"; with room again, {interrupts.RESUME_HINT}" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+        screen.err(f"smoothsweep: {shortened(str(error.filename or 'the store'))}: {error.strerror or error}{then}")
         return EXIT_FAILED
 
 
@@ -255,10 +255,10 @@ def _confirmation(options: argparse.Namespace) -> Confirmation:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    from smoothsweep.orchestrator.commands.plan import tell_plan
+    from smoothsweep.orchestrator.commands.plan import print_plan
 
     plan_options = (options.price, options.tell, options.rates)
-    return tell_plan(options.sweep, options.overrides, options.store, *plan_options, as_json=options.json)
+    return print_plan(options.sweep, options.overrides, options.store, *plan_options, as_json=options.json)
 
 
 def _status(options: argparse.Namespace) -> int:

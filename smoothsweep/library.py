@@ -21,15 +21,15 @@ import pandas as pd
 import torch
 
 from smoothsweep.core.audit.attack_result import AttackResult, results_of
-from smoothsweep.core.audit.attacking import settings_tried
-from smoothsweep.core.audit.checking import check_design, check_membership, recognised
+from smoothsweep.core.audit.attacking import settings_to_try
+from smoothsweep.core.audit.checking import check_design, check_membership, real_accuracy
 from smoothsweep.core.audit.comparing import compare_audits
 from smoothsweep.core.audit.judging import EVALUATOR, Judge, fit_embedder, train_evaluator
 from smoothsweep.core.audit.membership import MembershipAudit, audit_membership
 from smoothsweep.core.audit.model import Model
 from smoothsweep.core.audit.opening import PriorLike, attacker_of, check_model, usual_size
-from smoothsweep.core.audit.pictures import People, Pictures, everything_of, people_of, refuse_shared
-from smoothsweep.core.audit.portfolio import EIGENFACES, PLUG_AND_PLAY, STORED_SIZE, Reach, evaluator_of, spread
+from smoothsweep.core.audit.pictures import People, Pictures, load_all, load_people, refuse_shared
+from smoothsweep.core.audit.portfolio import EIGENFACES, PLUG_AND_PLAY, STORED_SIZE, Reach, evaluator_of, spread_classes
 from smoothsweep.core.audit.references import PLAIN
 from smoothsweep.core.audit.results import Audit, Verdict, read_audit, verdict_of
 from smoothsweep.core.audit.shadows import shadow_recipe as read_recipe
@@ -107,7 +107,7 @@ def fit_judge(
 
     Raises InputError, one line.
     """
-    people = people_of(data, size=size)
+    people = load_people(data, size=size)
     with progress_bar(progress) as on_progress:
         if by == EVALUATOR:
             if weights is not None:
@@ -160,7 +160,7 @@ def audit(
 
     The model is tried on the test images first, under other readings of their range too. With an embedder as the judge
     the strongest attack is also verified, and the reach of the prior measured (`Audit.standing`), as the command does;
-    `Audit.told` says what is not, and which public images may not fit.
+    `Audit.notes` says what is not, and which public images may not fit.
 
     Raises InputError, one line, as `attack` does, for a model that does not recognise the data, for public images that
     hold private ones or show another kind of thing, and for membership of data without a split.
@@ -168,23 +168,23 @@ def audit(
     check_model(model)
     check_design(seeds, people)
     check_membership(data, trained_on_data=trained_on_data, has_shadows=bool(shadows) or shadow_recipe is not None)
-    split = people_of(data, size=size or usual_size(model))
+    split = load_people(data, size=size or usual_size(model))
     by_shadows = read_recipe(shadows, shadow_recipe, image_size=model.image_size)
     attacker = attacker_of(model, public, prior, size=size, device=device)
     notes = refuse_shared(split, attacker.public)
-    test_acc = recognised(attacker.model, split.test, model.reads)
-    tried = settings_tried(attacker, attacks)
+    test_acc = real_accuracy(attacker.model, split.test, model.reads)
+    tried = settings_to_try(attacker, attacks)
     if not isinstance(by, Judge):
         architecture = evaluator_of(getattr(model.classifier, "architecture", None))
         by = fit_judge(split, by, architecture=architecture, device=device, progress=progress)
-    chosen = spread(attacker.model.num_classes, people)
+    chosen = spread_classes(attacker.model.num_classes, people)
     with progress_bar(progress) as on_progress:
         reconstructions = results_of(attacker, tried, chosen, seeds, on_progress)
-        found = read_audit(reconstructions, by, test_acc, attacker=attacker, told=notes, on_progress=on_progress)
+        report = read_audit(reconstructions, by, test_acc, attacker=attacker, notes=notes, on_progress=on_progress)
         if not trained_on_data:
-            return found
-        given: Any = {"size": split.train.size, "shadows": by_shadows, "where": "data", "on_progress": on_progress}
-        return replace(found, membership=audit_membership(attacker.model, split.train, split.test, **given))
+            return report
+        options: Any = {"size": split.train.size, "shadows": by_shadows, "where": "data", "on_progress": on_progress}
+        return replace(report, membership=audit_membership(attacker.model, split.train, split.test, **options))
 
 
 def train(
@@ -214,7 +214,7 @@ def train(
     """
     with progress_bar(progress) as on_progress:
         return train_model(
-            people_of(data, size=size),
+            load_people(data, size=size),
             architecture=architecture,
             defense=defense,
             training=training,
@@ -252,11 +252,11 @@ def membership(
     """
     check_model(model)
     recipe = read_recipe(shadows, shadow_recipe, image_size=model.image_size)
-    samples = fit_images(everything_of(training, size=size).images[:2], model.image_size)
+    samples = fit_images(load_all(training, size=size).images[:2], model.image_size)
     opened = model.open(samples, device=device)
     with progress_bar(progress) as on_progress:
-        given: Any = {"size": size, "budget": budget, "seed": seed, "on_progress": on_progress}
-        return audit_membership(opened, training, held_out, shadows=recipe, **given)
+        options: Any = {"size": size, "budget": budget, "seed": seed, "on_progress": on_progress}
+        return audit_membership(opened, training, held_out, shadows=recipe, **options)
 
 
 def compare(audits: Mapping[str, Audit]) -> pd.DataFrame:

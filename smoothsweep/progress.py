@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from smoothsweep.core.audit.attacking import OnProgress, silent
+from smoothsweep.core.audit.attacking import OnProgress, ignore_progress
 from smoothsweep.core.text import printable
 
 
@@ -16,7 +16,7 @@ from smoothsweep.core.text import printable
 def progress_bar(shown: bool) -> Generator[OnProgress]:
     """A progress bar on stderr, or none."""
     if not shown:
-        yield silent
+        yield ignore_progress
         return
     text = TextColumn("{task.description}", markup=False)
     with Progress(text, BarColumn(), TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from smoothsweep.core.plugins import by_plugin
+from smoothsweep.core.plugins import with_plugin_name
 from smoothsweep.core.priors.kinds import PRIORS, make_settings
 from smoothsweep.core.priors.settings import PriorKind, PriorSettings
 from smoothsweep.sweeps.base import Model
@@ -27,7 +27,7 @@ class AnyPrior(Model):
     @property
     def words(self) -> str:
         """What a page, a terminal and MLflow call it."""
-        return by_plugin(self.row.settings.title or self.kind.replace("_", " "), "priors", self.kind)
+        return with_plugin_name(self.row.settings.title or self.kind.replace("_", " "), "priors", self.kind)
 
     @cached_property
     def built(self) -> PriorSettings:

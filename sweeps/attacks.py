@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import PlainValidator, SerializeAsAny, model_validator
 
-from smoothsweep.core.attacks.registry import attack_class, make_attack, with_present_names
+from smoothsweep.core.attacks.registry import attack_class, make_attack, rename_earlier_parameters
 from smoothsweep.core.attacks.shared.base import Attack as CoreAttack
-from smoothsweep.core.plugins import by_plugin, refuse_broken
+from smoothsweep.core.plugins import refuse_broken, with_plugin_name
 from smoothsweep.sweeps.base import Model
 from smoothsweep.sweeps.derived import derived, one_value
 from smoothsweep.sweeps.training import OtherTrial
@@ -47,7 +47,7 @@ class AnyAttack(Model):
     @property
     def words(self) -> str:
         """What a page, a terminal and MLflow call it."""
-        return by_plugin(", ".join((self.built.words, *self._swapped)), "attacks", self.kind)
+        return with_plugin_name(", ".join((self.built.words, *self._swapped)), "attacks", self.kind)
 
     @property
     def _swapped(self) -> list[str]:
@@ -60,18 +60,18 @@ class AnyAttack(Model):
         return self
 
 
-def read_attack(given: Any) -> AnyAttack:
+def read_attack(raw: Any) -> AnyAttack:
     """What stands under `attack` in a file, checked by the model of its kind.
 
     Raises ValueError for an unknown kind or key, pydantic's error for values of the wrong type.
     """
-    if isinstance(given, AnyAttack):
-        return given
-    if not isinstance(given, Mapping):
-        raise ValueError(f"expected keys such as kind and its parameters, got {given!r}")
-    refuse_broken("attacks", given.get("kind"))  # what is not named is our own
-    model = schema_of(given.get("kind", DEFAULT_KIND))
-    return model.model_validate({"kind": DEFAULT_KIND, **with_present_names(given)})
+    if isinstance(raw, AnyAttack):
+        return raw
+    if not isinstance(raw, Mapping):
+        raise ValueError(f"expected keys such as kind and its parameters, got {raw!r}")
+    refuse_broken("attacks", raw.get("kind"))  # what is not named is our own
+    model = schema_of(raw.get("kind", DEFAULT_KIND))
+    return model.model_validate({"kind": DEFAULT_KIND, **rename_earlier_parameters(raw)})
 
 
 def schema_of(kind: Any) -> type[AnyAttack]:

@@ -17,7 +17,7 @@ from pydantic import PlainValidator, SerializeAsAny, Strict, field_validator, mo
 from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.bounds import SINGLE, Fraction
 from smoothsweep.core.defenses.schedules import AlphaSchedule, schedule_parameters, usual_schedule, validate_schedule
-from smoothsweep.core.plugins import foreign, refuse_broken
+from smoothsweep.core.plugins import plugin_version, refuse_broken
 from smoothsweep.sweeps.base import Model, Several
 from smoothsweep.sweeps.derived import derived, one_value
 
@@ -190,10 +190,10 @@ class OtherDefense(Model):
 
     def resolved(self, protocol: str) -> dict[str, Any]:
         """What a fingerprint and a worker need: kind, parameters, alpha, schedule."""
-        found = {"kind": self.kind, "parameters": self.parameters, **self._smoothing.curve(protocol)}
-        found |= foreign("defenses", self.kind)
+        settings = {"kind": self.kind, "parameters": self.parameters, **self._smoothing.curve(protocol)}
+        settings |= plugin_version("defenses", self.kind)
         revision = self._defense().revision
-        return found if revision == 1 else {**found, "revision": revision}
+        return settings if revision == 1 else {**settings, "revision": revision}
 
     def check_recipe(self, recipe: Any) -> None:
         """Raise InputError if the recipe, or its architecture, cannot be trained under the defense."""
@@ -210,22 +210,22 @@ class OtherDefense(Model):
         return make_defense(self.kind, **self.parameters)
 
 
-def read_defense(given: Any) -> LabelSmoothing | OtherDefense:
+def read_defense(raw: Any) -> LabelSmoothing | OtherDefense:
     """What stands under `defense` in a file, checked by the model of its kind.
 
     Raises ValueError for an unknown kind or key, pydantic's error for values of the wrong type.
     """
-    if isinstance(given, LabelSmoothing | OtherDefense):
-        return given
-    if not isinstance(given, Mapping):
-        raise ValueError(f"expected keys such as kind and its parameters, got {given!r}")
-    kind = given.get("kind", PLAIN_KIND)
+    if isinstance(raw, LabelSmoothing | OtherDefense):
+        return raw
+    if not isinstance(raw, Mapping):
+        raise ValueError(f"expected keys such as kind and its parameters, got {raw!r}")
+    kind = raw.get("kind", PLAIN_KIND)
     model = LabelSmoothing if kind == PLAIN_KIND else schema_of(kind)
-    for key in given:
+    for key in raw:
         if key not in model.model_fields:
             reads = ", ".join(name for name in model.model_fields if name != "kind")
             raise ValueError(f"{key}: expected a key of defense {kind} ({reads}), got {key!r}")
-    return model.model_validate(given)
+    return model.model_validate(raw)
 
 
 def schema_of(kind: Any) -> type[OtherDefense]:

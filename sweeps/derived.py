@@ -66,7 +66,7 @@ def _key_type(hint: Any) -> Any:
         return _nested(hint)
     if get_origin(hint) is Annotated:
         return Annotated[(_key_type(hint.__origin__), *map(_validator, hint.__metadata__))]
-    arguments = tuple(_key_type(one) for one in get_args(hint))
+    arguments = tuple(_key_type(member) for member in get_args(hint))
     if get_origin(hint) is tuple:  # YAML has lists, no tuples; what is in them stays strict
         listed: Any = GenericAlias(tuple, arguments)
         return Annotated[listed, Strict(False)]

@@ -75,7 +75,7 @@ class Dimension:
     def exists(self, values: Values) -> bool:
         """Whether the dimension applies to a configuration of those before it."""
         return all(
-            other in values and any(same_value(values[other], one) for one in allowed)
+            other in values and any(same_value(values[other], value) for value in allowed)
             for other, allowed in self.when.items()
         )
 
@@ -97,12 +97,12 @@ class Dimension:
         if self.above is None:
             if self.values is None:
                 return float(value) if is_number and self.low <= value <= self.high else None
-            return next((index for index, one in enumerate(self.values) if same_value(one, value)), None)
+            return next((index for index, choice in enumerate(self.values) if same_value(choice, value)), None)
         if not is_number:
             return None
         floor = values.get(self.above, -math.inf)
         if self.values is not None:
-            room = [one for one in self.values if one > floor]
+            room = [choice for choice in self.values if choice > floor]
             return (room.index(value) + 0.5) / len(room) if value in room else None
         low = max(self.low, floor)
         if not (low <= value <= self.high):
@@ -141,6 +141,6 @@ class Dimension:
         return rounded if rounded > floor else self.high
 
 
-def same_value(one: Any, other: Any) -> bool:
+def same_value(first: Any, other: Any) -> bool:
     """Equal and of one kind: true is not 1."""
-    return isinstance(one, bool) == isinstance(other, bool) and one == other
+    return isinstance(first, bool) == isinstance(other, bool) and first == other

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.text import brief, shown
+from smoothsweep.core.text import quoted, shortened
 from smoothsweep.sweeps.axes import axis_keys, axis_names, axis_value
 from smoothsweep.sweeps.base import MAX_KEYS, MAX_TRIALS
 from smoothsweep.sweeps.imported import ImportedClassifier
@@ -49,7 +49,7 @@ class Cell:
         axes: Short name -> value, in the order of the grid.
         settings: The whole sweep with these values in place.
         values: Dotted key -> value.
-        beside: What else was set, which is no axis (the cheap attack of a rung).
+        other_settings: What else was set, which is no axis (the cheap attack of a rung).
         keys: The dotted key of every axis.
     """
 
@@ -57,7 +57,7 @@ class Cell:
     settings: Sweep
     is_baseline: bool
     values: dict[str, Any] = field(default_factory=dict)
-    beside: dict[str, Any] = field(default_factory=dict)
+    other_settings: dict[str, Any] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
 
 
@@ -72,7 +72,7 @@ def expand(loaded: LoadedSweep) -> list[Cell]:
     _check_baseline(loaded)
     make = CellMaker(loaded)
     chosen = loaded.sweep.cells or [{}]
-    cells = [make({**one, **combination}) for one in chosen for combination in loaded.sweep.combinations]
+    cells = [make({**cell, **combination}) for cell in chosen for combination in loaded.sweep.combinations]
     _refuse_repeats(loaded, cells)
     _refuse_controls_alone(loaded, cells)
     _refuse_unread(loaded, make, cells)
@@ -85,8 +85,8 @@ def _refuse_controls_alone(loaded: LoadedSweep, cells: list[Cell]) -> None:
     Of an imported model controls alone are taken: what an endpoint may be asked can be too little for any attack.
     """
     every = [cell.settings for cell in cells if isinstance(cell.settings, InversionSweep)]
-    attacks = [one.attack for one in every if one.attack is not None]
-    imported = any(isinstance(one.recipe, ImportedClassifier) for one in every)
+    attacks = [cell.attack for cell in every if cell.attack is not None]
+    imported = any(isinstance(cell.recipe, ImportedClassifier) for cell in every)
     if attacks and not imported and all(attack.built.control for attack in attacks):
         kinds = ", ".join(dict.fromkeys(attack.kind for attack in attacks))
         raise InputError(f"{loaded.source}: attack: expected at least one that is no control, got {kinds}")
@@ -98,20 +98,20 @@ def _refuse_unread(loaded: LoadedSweep, make: CellMaker, cells: list[Cell]) -> N
     What one attack of a portfolio leaves alone another may need, so that this is said of a sweep, not of a cell.
     """
     seen = [cell.settings for cell in cells if isinstance(cell.settings, InversionSweep)]
-    prior = next((one.prior.kind for one in seen if one.prior), None)
-    public = next((one.public.kind for one in seen if one.public), None)
-    if (prior is None or any(one.reads_prior for one in seen)) and (
-        public is None or any(one.reads_public for one in seen)
+    prior = next((settings.prior.kind for settings in seen if settings.prior), None)
+    public = next((settings.public.kind for settings in seen if settings.public), None)
+    if (prior is None or any(settings.reads_prior for settings in seen)) and (
+        public is None or any(settings.reads_public for settings in seen)
     ):
         return
     rungs = loaded.sweep.search.rungs if loaded.sweep.search else ()
     tried = [make(values, rung.set).settings for rung in rungs for values in loaded.sweep.combinations]
     seen += [settings for settings in tried if isinstance(settings, InversionSweep)]
-    kinds = ", ".join(dict.fromkeys(one.attack.kind for one in seen if one.attack is not None))
-    if prior is not None and not any(one.reads_prior for one in seen):
+    kinds = ", ".join(dict.fromkeys(settings.attack.kind for settings in seen if settings.attack is not None))
+    if prior is not None and not any(settings.reads_prior for settings in seen):
         expected = f"expected none, since no attack of the sweep reads it ({kinds})"
         raise InputError(f"{loaded.source}: prior: {expected}, got {prior}")
-    if public is not None and not any(one.reads_public for one in seen):
+    if public is not None and not any(settings.reads_public for settings in seen):
         why = f"a {prior} prior is already fitted" if prior else f"no attack of the sweep learns from them ({kinds})"
         raise InputError(f"{loaded.source}: public: expected none, since {why}, got {public}")
 
@@ -142,7 +142,7 @@ class CellMaker:
             is_baseline=bool(self.loaded.sweep.baseline)
             and all(values.get(key) == value for key, value in self.baseline.items()),
             values=values,
-            beside=beside or {},
+            other_settings=beside or {},
             keys=self.keys,
         )
 
@@ -151,13 +151,13 @@ class CellMaker:
         try:
             return self.parts.settings(values)
         except ValueError:
-            source = f"{self.loaded.source} with {said(values)}" if values else self.loaded.source
+            source = f"{self.loaded.source} with {values_text(values)}" if values else self.loaded.source
             return check(with_values(self.raw, values), source)
 
 
-def said(values: dict[str, Any]) -> str:
+def values_text(values: dict[str, Any]) -> str:
     """The values of a cell within a message: recipe.lr=0.01, attack.loss=poincare."""
-    return ", ".join(f"{brief(key)}={brief(str(value))}" for key, value in values.items())
+    return ", ".join(f"{shortened(key)}={shortened(str(value))}" for key, value in values.items())
 
 
 def _check_keys(loaded: LoadedSweep) -> None:
@@ -166,7 +166,7 @@ def _check_keys(loaded: LoadedSweep) -> None:
         if not values:
             raise InputError(f"{loaded.source}: grid.{key}: expected at least one value, got none")
         if twice := first_repeat(values):
-            got = " and ".join(map(shown, twice))
+            got = " and ".join(map(quoted, twice))
             raise InputError(f"{loaded.source}: grid.{key}: expected every value once, got {got}")
     for number, cell in enumerate(sweep.cells):
         if set(cell) != set(sweep.cells[0]) or not cell:
@@ -217,7 +217,7 @@ def _refuse_repeats(loaded: LoadedSweep, cells: list[Cell]) -> None:
             if (other := seen.setdefault(content(cell), cell)) is not cell:
                 raise InputError(
                     f"{loaded.source}: expected every combination once, got the same {what} with "
-                    f"{said(other.values)} and with {said(cell.values)}"
+                    f"{values_text(other.values)} and with {values_text(cell.values)}"
                 )
 
 
@@ -227,18 +227,18 @@ class _SettingsKeys:
     def __init__(self, cells: Sequence[Cell]) -> None:
         """cells: of one sweep, so that they have alike whatever none of them sets."""
         self._known: dict[int, bytes] = {}  # by object: the cells keep them alive
-        self._parts = sorted({key.partition(".")[0] for cell in cells for key in (*cell.values, *cell.beside)})
+        self._parts = sorted({key.partition(".")[0] for cell in cells for key in (*cell.values, *cell.other_settings)})
 
     def __call__(self, cell: Cell) -> tuple[object, ...]:
         return tuple([self._of(getattr(cell.settings, part)) for part in self._parts])
 
     def _of(self, value: Any) -> object:
-        if (found := self._known.get(id(value))) is not None:
-            return found
+        if (digest := self._known.get(id(value))) is not None:
+            return digest
         if not isinstance(value, BaseModel):
             return value if isinstance(value, str | int | tuple | None) else repr(value)
-        found = self._known[id(value)] = sha256(value.model_dump_json().encode()).digest()
-        return found
+        digest = self._known[id(value)] = sha256(value.model_dump_json().encode()).digest()
+        return digest
 
 
 def _columns_of(cell: Cell) -> str:

@@ -143,18 +143,18 @@ class TargetCard(Model):
     def reading(self) -> dict[str, Any]:
         """What decides how the weights read an image and number the classes, without what is usual; JSON values."""
         usual = type(self).model_fields
-        found: dict[str, Any] = {"architecture": self.architecture, "num_classes": self.num_classes}
-        found |= {"image_size": self.image_size, "transform_input": self.transform_input}
+        reading: dict[str, Any] = {"architecture": self.architecture, "num_classes": self.num_classes}
+        reading |= {"image_size": self.image_size, "transform_input": self.transform_input}
         differs = any(getattr(self, name) != usual[name].default for name in ("mean", "std", "channels"))
         if differs or self.architecture in IN_UNIT_RANGE:
             order = {} if self.channels == "rgb" else {"channels": self.channels}
-            found["normalisation"] = {"mean": list(self.mean), "std": list(self.std), **order}
+            reading["normalisation"] = {"mean": list(self.mean), "std": list(self.std), **order}
         if self.outside is not None:
-            found["outside"] = self.outside.model_dump(mode="json", exclude_none=True)
+            reading["outside"] = self.outside.model_dump(mode="json", exclude_none=True)
         if self.class_names is not None:
-            found["class_names"] = list(self.class_names)
+            reading["class_names"] = list(self.class_names)
         accuracy = self.stated_acc if self.stated_acc is not None else self.test_acc
-        return found | ({"stated_acc": accuracy} if accuracy is not None else {})
+        return reading | ({"stated_acc": accuracy} if accuracy is not None else {})
 
 
 def checked_card(values: dict[str, Any], where: str) -> TargetCard:
@@ -215,5 +215,5 @@ class ImportedClassifier(Model):
 
 def trained_or_imported(raw: Any) -> str:
     """Which of the two a mapping in a sweep file describes: the discriminator of their union."""
-    given = raw if isinstance(raw, dict) else getattr(raw, "__dict__", {})
-    return "brought_in" if "imported" in given else "trained_here"
+    stated = raw if isinstance(raw, dict) else getattr(raw, "__dict__", {})
+    return "brought_in" if "imported" in stated else "trained_here"

@@ -48,13 +48,13 @@ class AnyClassifier(Training):
 
     @model_validator(mode="before")
     @classmethod
-    def _usual_where_they_apply(cls, given: Any) -> Any:
+    def _usual_where_they_apply(cls, raw: Any) -> Any:
         """Defaults that belong to one choice, so that another does not clash with them."""
-        if not isinstance(given, dict):
-            return given
-        choosers = {name: given.get(chooser, cls.declared.usual[chooser]) for name, chooser, _ in _where(cls.declared)}
+        if not isinstance(raw, dict):
+            return raw
+        choosers = {name: raw.get(chooser, cls.declared.usual[chooser]) for name, chooser, _ in _where(cls.declared)}
         usual = {name: value for name, _, (choice, value) in _where(cls.declared) if choosers[name] == choice}
-        return {**usual, **given}
+        return {**usual, **raw}
 
 
 def _built(kind: type[Judge], settings: Any) -> Judge:
@@ -89,7 +89,7 @@ def _usual(name: str, value: Any) -> tuple[Any, Any]:
     field = AnyClassifier.model_fields[name]
     hint = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
     if is_dataclass(value):
-        value = Augmentation(**{key: one for key, one in asdict(value).items() if key in Augmentation.model_fields})
+        value = Augmentation(**{key: part for key, part in asdict(value).items() if key in Augmentation.model_fields})
     return hint, value
 
 
@@ -108,10 +108,10 @@ class AnyJudges(Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _can_be_used(cls, given: Any) -> Any:
-        for name in given if isinstance(given, Mapping) else ():
+    def _can_be_used(cls, raw: Any) -> Any:
+        for name in raw if isinstance(raw, Mapping) else ():
             refuse_broken("judges", name)
-        return given
+        return raw
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -154,7 +154,7 @@ class AnyJudges(Model):
         return self
 
 
-_KEYS: dict[str, Any] = {name: _key(declared) for name, declared in JUDGES.items() if not declared.asked}
+_KEYS: dict[str, Any] = {name: _key(declared) for name, declared in JUDGES.items() if not declared.requested_by}
 if TYPE_CHECKING:
     Judges = AnyJudges
 else:

@@ -21,7 +21,7 @@ def known_keys(schema: type[BaseModel], raw: Mapping[str, Any], location: Sequen
         holders = [model for model in models if part in model.model_fields]
         if holders:
             walked.append(str(part))
-            models = [one for model in holders for one in _models(model.model_fields[str(part)].annotation)]
+            models = [choice for model in holders for choice in _models(model.model_fields[str(part)].annotation)]
             models = [_chosen(model, raw, walked) for model in models]
         else:  # the chosen kind, or the number of an item
             models = [model for model in models if _is_of_kind(model, part)] or models
@@ -40,8 +40,8 @@ def _chosen(model: type[BaseModel], raw: Mapping[str, Any], walked: Sequence[str
     """The model, for attacks that of the kind that the file names: each kind has keys of its own."""
     if model is not AnyAttack:
         return model
-    given, _ = dotted_value(raw, ".".join(walked))
-    return schema_of(given.get("kind", DEFAULT_KIND)) if isinstance(given, Mapping) else model
+    kind_stated, _ = dotted_value(raw, ".".join(walked))
+    return schema_of(kind_stated.get("kind", DEFAULT_KIND)) if isinstance(kind_stated, Mapping) else model
 
 
 def _is_of_kind(model: type[BaseModel], kind: str | int) -> bool:

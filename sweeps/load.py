@@ -7,7 +7,7 @@ from pathlib import Path
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.readers.files import why_unread
 from smoothsweep.core.spelling import suggestion
-from smoothsweep.core.text import shown
+from smoothsweep.core.text import quoted
 from smoothsweep.sweeps.loaded import LoadedSweep, check
 from smoothsweep.sweeps.overrides import apply_overrides
 from smoothsweep.sweeps.recipes import check_search
@@ -24,7 +24,7 @@ def load_sweep(path: Path, overrides: list[str] | None = None) -> LoadedSweep:
     text = _text_of(path)
     raw = read_yaml(text, str(path))
     if not isinstance(raw, dict):
-        raise InputError(f"{path}: expected a mapping of keys, got {shown(raw)}")
+        raise InputError(f"{path}: expected a mapping of keys, got {quoted(raw)}")
     apply_overrides(raw, overrides or [])
     loaded = LoadedSweep(sweep=check(raw, str(path)), raw=raw, intro=_opening_comment(text), source=str(path))
     if loaded.sweep.search:
@@ -39,8 +39,8 @@ def shipped_sweeps() -> dict[str, Path]:
 
 def _shipped(path: Path) -> Path:
     """The file of a shipped sweep, for its name alone; any other path as it is."""
-    found = shipped_sweeps().get(path.name.removesuffix(".yaml"))
-    return path if found is None or not _is_name(path) or path.is_file() else found
+    shipped = shipped_sweeps().get(path.name.removesuffix(".yaml"))
+    return path if shipped is None or not _is_name(path) or path.is_file() else shipped
 
 
 def _is_name(path: Path) -> bool:
@@ -49,7 +49,9 @@ def _is_name(path: Path) -> bool:
 
 def _unknown(path: Path) -> InputError:
     """No such file, and no shipped sweep of that name either; a file beside it may be what was meant."""
-    siblings = sorted(one.name for one in path.parent.glob("*.yaml") if one.is_file()) if path.parent.is_dir() else []
+    siblings = (
+        sorted(file.name for file in path.parent.glob("*.yaml") if file.is_file()) if path.parent.is_dir() else []
+    )
     is_extended = f"{path.name}.yaml" in siblings
     near = f"; did you mean {path.name + '.yaml'!r}?" if is_extended else suggestion(path.name, siblings)
     if not _is_name(path):

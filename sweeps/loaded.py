@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.text import shown
+from smoothsweep.core.text import quoted
 from smoothsweep.sweeps.known_keys import known_keys
 from smoothsweep.sweeps.limits import Reaudit
 from smoothsweep.sweeps.looks import SeedLooks
@@ -23,7 +23,7 @@ from smoothsweep.sweeps.settings import set_dotted
 Sweep = InversionSweep | ToySweep
 
 
-def inversion(sweep: Sweep) -> InversionSweep:
+def as_inversion(sweep: Sweep) -> InversionSweep:
     """A sweep of a kind that trains and inverts targets. Raises ValueError for another."""
     if isinstance(sweep, ToySweep):
         raise ValueError(f"experiment: expected inversion, got {type(sweep).__name__}")
@@ -88,12 +88,12 @@ def check(raw: dict[str, Any], source: str) -> Sweep:
     """Validate settings against the schema; InputError naming source and key."""
     experiment = raw.get("experiment", "inversion")
     if not isinstance(experiment, str) or experiment not in SWEEPS:
-        raise InputError(f"{source}: experiment: expected one of {', '.join(SWEEPS)}, got {shown(experiment)}")
+        raise InputError(f"{source}: experiment: expected one of {', '.join(SWEEPS)}, got {quoted(experiment)}")
     try:
         return SWEEPS[experiment].model_validate(raw)
     except ValidationError as error:
-        found = first_mistake(error, lambda location: known_keys(SWEEPS[experiment], raw, location))
-        raise InputError(f"{source}: {found}") from None
+        mistake = first_mistake(error, lambda location: known_keys(SWEEPS[experiment], raw, location))
+        raise InputError(f"{source}: {mistake}") from None
 
 
 def with_values(raw: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:

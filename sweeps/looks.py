@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from smoothsweep.core.bounds import LARGEST, Inside, Positive, Seed
+from smoothsweep.core.bounds import LARGEST, OpenFraction, Positive, Seed
 from smoothsweep.core.metrics.looks import Looks, Spend
 from smoothsweep.sweeps.base import Model, Several
 
@@ -31,7 +31,7 @@ class SeedLooks(Model):
 
     looks: Annotated[Several[Annotated[int, Field(ge=1, le=MOST_SEEDS)]], Field(min_length=1, max_length=MOST_LOOKS)]
     first: Annotated[Seed, Field(le=LARGEST - MOST_SEEDS)] = 1
-    alpha: Inside = 0.05
+    alpha: OpenFraction = 0.05
     spend: Spend = "pocock"
     smallest: Positive = 0.05
 
@@ -55,6 +55,6 @@ class SeedLooks(Model):
         return self
 
 
-def list_or_looks(given: Any) -> str:
+def list_or_looks(raw: Any) -> str:
     """Which of the two ways to state seeds this is."""
-    return "of_looks" if isinstance(given, dict | SeedLooks) else "a_list"
+    return "of_looks" if isinstance(raw, dict | SeedLooks) else "a_list"

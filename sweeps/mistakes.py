@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from smoothsweep.core.priors.kinds import PRIORS
 from smoothsweep.core.spelling import suggestion
-from smoothsweep.core.text import brief, shown
+from smoothsweep.core.text import quoted, shortened
 from smoothsweep.sweeps.base import NAME, SHA256
 from smoothsweep.sweeps.data import DATA_KINDS
 
@@ -39,13 +39,13 @@ def first_mistake(error: ValidationError, keys_at: KeysAt = lambda _: ()) -> str
     """
     mistakes = error.errors(include_url=False)
     first = mistakes[0]
-    key = brief(".".join(str(part) for part in first["loc"] if not _is_union_tag(part, first["loc"])))
+    key = shortened(".".join(str(part) for part in first["loc"] if not _is_union_tag(part, first["loc"])))
     more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
     if first["type"] == "extra_forbidden":
         sentence = _unknown_key(first["loc"][-1], keys_at(first["loc"]))
     else:
         sentence = _sentence(first)
-        sentence += _meant(sentence)
+        sentence += _closest_choice(sentence)
     names_key = not key or sentence.startswith(f"{key}.")  # settings that core checks name their key themselves
     return f"{sentence if names_key else f'{key}: {sentence}'}{more}"
 
@@ -55,10 +55,10 @@ def _unknown_key(got: str | int, known: Collection[str]) -> str:
     near = suggestion(got, known)
     keys = sorted(known)
     listed = f"one of the keys {', '.join(keys)}" if keys and not near else "a known key"
-    return f"expected {listed}, got the unknown key {shown(got)}{near}"
+    return f"expected {listed}, got the unknown key {quoted(got)}{near}"
 
 
-def _meant(sentence: str) -> str:
+def _closest_choice(sentence: str) -> str:
     match = _CHOICE.search(sentence) or _KEY_OF_KIND.fullmatch(sentence)
     return suggestion(match["got"], re.findall(r"[\w.-]+", match["known"])) if match else ""
 
@@ -77,18 +77,18 @@ def _sentence(mistake: Mapping[str, Any]) -> str:
         return " ".join(str(context["error"]).split())
     if kind in ("union_tag_invalid", "literal_error"):
         expected = context.get("expected_tags") or context.get("expected")
-        return f"expected one of {expected}, got {shown(context.get('tag', got))}"
+        return f"expected one of {expected}, got {quoted(context.get('tag', got))}"
     if kind in _BOUNDS:
         words, name = _BOUNDS[kind]
         bound = context[name]
-        return f"expected a number {words} {bound if isinstance(bound, int) else f'{bound:.15g}'}, got {shown(got)}"
+        return f"expected a number {words} {bound if isinstance(bound, int) else f'{bound:.15g}'}, got {quoted(got)}"
     if kind in _LENGTHS:
         words, name = _LENGTHS[kind]
-        return f"expected {words} {context[name]} {'item' if context[name] == 1 else 'items'}, got {shown(got)}"
+        return f"expected {words} {context[name]} {'item' if context[name] == 1 else 'items'}, got {quoted(got)}"
     if kind == "string_pattern_mismatch":
         expected = _PATTERNS.get(context["pattern"], f"text of the form {context['pattern']}")
-        return f"expected {expected}, got {shown(got)}"
+        return f"expected {expected}, got {quoted(got)}"
     message = mistake["msg"].removeprefix("Input should be ").removeprefix("Input should have ")
     message = message.replace("valid tuple", "list").replace("valid dictionary", "mapping of keys")
     message = _CLASS.sub("", message)  # a file never holds one
-    return f"expected {message}, got {shown(got)}"
+    return f"expected {message}, got {quoted(got)}"

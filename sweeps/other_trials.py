@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.text import shown
+from smoothsweep.core.text import quoted
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.resolved import classes_of
 from smoothsweep.sweeps.settings import set_dotted
@@ -17,10 +17,10 @@ from smoothsweep.sweeps.training import OtherTrial
 if TYPE_CHECKING:
     from smoothsweep.sweeps.schema import InversionSweep
 
-OF_A_TARGET = ("recipe", "data")
-WHOSE_PICTURES = ("kind", "path", "identities", "largest_classes", "classes", "spread", "seed")
+TARGET_KEYS = ("recipe", "data")
+PEOPLE_KEYS = ("kind", "path", "identities", "largest_classes", "classes", "spread", "seed")
 """Keys of the data that decide who is in them; the others choose among their pictures."""
-BESIDE_A_TARGET = (
+KEYS_WITHOUT_TARGET = (
     "judges",
     "search",
     "budget",
@@ -56,10 +56,10 @@ def swapped_targets(settings: InversionSweep) -> dict[str, InversionSweep]:
 def _swapped(settings: InversionSweep, role: str, named: OtherTrial) -> InversionSweep:
     where = f"attack.{role}.trial"
     for key in named.trial:
-        if key.partition(".")[0] not in OF_A_TARGET:
-            expected = f"expected keys of {' or '.join(OF_A_TARGET)}, which make a target"
-            raise InputError(f"{where}: {expected}, got {shown(key)}")
-    raw = settings.model_dump(mode="python", exclude=set(BESIDE_A_TARGET))
+        if key.partition(".")[0] not in TARGET_KEYS:
+            expected = f"expected keys of {' or '.join(TARGET_KEYS)}, which make a target"
+            raise InputError(f"{where}: {expected}, got {quoted(key)}")
+    raw = settings.model_dump(mode="python", exclude=set(KEYS_WITHOUT_TARGET))
     for swapped in settings.inverted_by.built.other_targets:
         raw["attack"][swapped] = None
     other = _other(settings, raw, named.trial, where=where)
@@ -69,11 +69,11 @@ def _swapped(settings: InversionSweep, role: str, named: OtherTrial) -> Inversio
     counts = known_classes(settings), known_classes(other)
     if None not in counts and counts[0] != counts[1]:
         raise InputError(f"{where}: expected {counts[0]} classes, as the attacked target has, got {counts[1]}")
-    for key in WHOSE_PICTURES:
+    for key in PEOPLE_KEYS:
         mine, theirs = getattr(settings.data, key, None), getattr(other.data, key, None)
         if mine != theirs:
-            expected = f"expected the people of the attacked target, data.{key} {shown(mine)}"
-            raise InputError(f"{where}: {expected}, got {shown(theirs)}")
+            expected = f"expected the people of the attacked target, data.{key} {quoted(mine)}"
+            raise InputError(f"{where}: {expected}, got {quoted(theirs)}")
     return other
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.text import brief, shown
+from smoothsweep.core.text import quoted, shortened
 from smoothsweep.sweeps.settings import set_dotted
 from smoothsweep.sweeps.yaml_reader import read_yaml
 
@@ -20,23 +20,23 @@ def apply_overrides(raw: dict[str, Any], overrides: list[str]) -> None:
     Raises InputError (one line) where an override is no PATH=VALUE, names what another one names, or what the sweep's
     grid, cells or search set in every trial.
     """
-    given: list[tuple[str, Any]] = []
+    earlier_overrides: list[tuple[str, Any]] = []
     for override in overrides:
         key, value = _parsed(override)
-        for other, earlier in given:
+        for other, earlier in earlier_overrides:
             if _meet(_leaves(other, earlier), _leaves(key, value)):
-                expected = f"--set {brief(key)}: expected every key once"
-                raise InputError(f"{expected}, got {shown(earlier)} (--set {brief(other)}) and {shown(value)}")
-        given.append((key, value))
+                expected = f"--set {shortened(key)}: expected every key once"
+                raise InputError(f"{expected}, got {quoted(earlier)} (--set {shortened(other)}) and {quoted(value)}")
+        earlier_overrides.append((key, value))
         _set(raw, key, value)
     swept = dict(_swept(raw))  # by now a grid that was itself set is there
-    for key, value in given:
+    for key, value in earlier_overrides:
         for leaf in _leaves(key, value):
-            if found := next((holder for holder in _holders(leaf) if holder in swept), None):
-                place = swept[found]
+            if swept_holder := next((holder for holder in _holders(leaf) if holder in swept), None):
+                place = swept[swept_holder]
                 raise InputError(
-                    f"--set {brief(key)}: expected a key that the sweep leaves alone, got one that {place} sets in "
-                    f"every trial ({brief(found)}); set {place} itself"
+                    f"--set {shortened(key)}: expected a key that the sweep leaves alone, got one that {place} sets in "
+                    f"every trial ({shortened(swept_holder)}); set {place} itself"
                 )
 
 
@@ -52,8 +52,8 @@ def _set(raw: dict[str, Any], key: str, value: Any) -> None:
 def _parsed(override: str) -> tuple[str, Any]:
     key, equals, value = override.partition("=")
     if not equals or not key:
-        raise InputError(f"--set: expected PATH=VALUE, got {shown(override)}")
-    return key, read_yaml(value, f"--set {brief(key)}")
+        raise InputError(f"--set: expected PATH=VALUE, got {quoted(override)}")
+    return key, read_yaml(value, f"--set {shortened(key)}")
 
 
 def _leaves(key: str, value: Any) -> set[str]:

@@ -152,12 +152,12 @@ def matching(row_axes: Mapping[str, Any], table: str) -> PaperRow | None:
         if name not in valid:
             raise InputError(f"paper table {table}: expected axes among {', '.join(valid)}, got {name!r}")
     axes = _normalised(row_axes)
-    found = [row for row in rows if all(_same(row.axes.get(name), value) for name, value in axes.items())]
-    if len(found) > 1:
-        apart = [n for n in valid if n not in axes and len({str(row.axes.get(n)) for row in found}) > 1]
-        fits = ", ".join(str(row.first.row) for row in found)
+    matches = [row for row in rows if all(_same(row.axes.get(name), value) for name, value in axes.items())]
+    if len(matches) > 1:
+        apart = [n for n in valid if n not in axes and len({str(row.axes.get(n)) for row in matches}) > 1]
+        fits = ", ".join(str(row.first.row) for row in matches)
         raise InputError(f"paper table {table}: expected axes that fit one row, got rows {fits}: name {apart[0]}")
-    return found[0] if found else None
+    return matches[0] if matches else None
 
 
 def _normalised(axes: Mapping[str, Any]) -> dict[str, Any]:

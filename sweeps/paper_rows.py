@@ -23,10 +23,10 @@ def row_settings(
     by_target: table -> setting -> the attack's setting that names the target. by_variant: table -> variant -> leaves
     that it has otherwise than `usual`, the official ones ({}: of a data set that the table does not have).
     """
-    found: dict[str, Any] = {name: _factor(settings, role) for name, role in by_target.get(table, {}).items()}
+    factors: dict[str, Any] = {name: _factor(settings, role) for name, role in by_target.get(table, {}).items()}
     if table in by_variant:
-        found["variant"] = variant_of(resolved(settings), by_variant[table], usual) if usual else None
-    return found
+        factors["variant"] = variant_of(resolved(settings), by_variant[table], usual) if usual else None
+    return factors
 
 
 def _factor(settings: InversionSweep, role: str) -> float | None:
@@ -38,12 +38,12 @@ def _factor(settings: InversionSweep, role: str) -> float | None:
     return stated.get("alpha") if stated and stated["kind"] in ("none", "label_smoothing") else None
 
 
-def _alike(one: InversionSweep, other: InversionSweep) -> bool:
+def _alike(first: InversionSweep, other: InversionSweep) -> bool:
     """Whether two targets differ in their defense at most, as far as the training of others can be told."""
-    if isinstance(one.recipe, ImportedClassifier) or isinstance(other.recipe, ImportedClassifier):
-        return one.recipe.architecture == other.recipe.architecture and one.data == other.data
-    trainings = [settings.recipe.model_dump(exclude={"defense"}) for settings in (one, other)]
-    return trainings[0] == trainings[1] and one.data == other.data
+    if isinstance(first.recipe, ImportedClassifier) or isinstance(other.recipe, ImportedClassifier):
+        return first.recipe.architecture == other.recipe.architecture and first.data == other.data
+    trainings = [settings.recipe.model_dump(exclude={"defense"}) for settings in (first, other)]
+    return trainings[0] == trainings[1] and first.data == other.data
 
 
 def variant_of(ours: Mapping[str, Any], variants: Rows, usual: Mapping[str, Any]) -> str | None:
@@ -62,4 +62,4 @@ def _snapped(key: str, value: Any, variants: Rows, usual: Mapping[str, Any]) -> 
     if key not in COUNTS or not isinstance(value, int):
         return value
     stated = sorted(changes.get(key, usual[key]) for changes in variants.values())
-    return max((one for one in stated if one <= value), default=stated[0])
+    return max((printed for printed in stated if printed <= value), default=stated[0])

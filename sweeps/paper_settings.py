@@ -102,20 +102,22 @@ def incomparable(settings: InversionSweep, table: str) -> dict[str, str]:
 
 def _of_other_reports(settings: InversionSweep) -> dict[str, str]:
     """What the evaluations of the low-resolution attacks count otherwise than our judges."""
-    found = {"attack_acc5_std": SPREAD}
+    reasons = {"attack_acc5_std": SPREAD}
     columns = own_columns(settings, "8")
     if "attack_acc5" in columns:  # of the last image alone: evaluated by LOMMA's code
         if settings.classes != LOMMA_CLASSES or settings.protocol != "paper":
-            found["dist_knn"] = (
+            reasons["dist_knn"] = (
                 "the paper's sums over labels below 300 and divides by the images of all, 500 people "
                 "as its digits show: that is protocol paper with classes 0 to 499"
             )
     elif not columns:
-        found["dist_knn"] = "the paper's is of pictures that are each stretched to the whole range"
+        reasons["dist_knn"] = "the paper's is of pictures that are each stretched to the whole range"
     evaluator = settings.judges.settings.get("evaluator")
     if evaluator is not None and evaluator.architecture != "ir50_112":
-        found["dist_knn"] = f"features of {evaluator.architecture}; the paper's are of the attacks' FaceNet (ir50_112)"
-    return found
+        reasons["dist_knn"] = (
+            f"features of {evaluator.architecture}; the paper's are of the attacks' FaceNet (ir50_112)"
+        )
+    return reasons
 
 
 def recipe_axes(settings: InversionSweep, dataset: str, table: str) -> dict[str, Any] | None:
@@ -155,15 +157,15 @@ def departures(settings: InversionSweep, dataset: str, table: str) -> tuple[str,
     """
     ours, paper = resolved(settings), official(settings, dataset, table)
     free, skipped = free_keys(table), _not_comparable(ours, paper)
-    found = [_brought_in(part) for part in TRAININGS if f"{part}.imported" in ours]
+    departures_found = [_not_by_the_paper(part) for part in TRAININGS if f"{part}.imported" in ours]
     for key in dict.fromkeys([*paper, *ours]):
         if key in skipped or (key not in paper and free(key)):
             continue
         mine, theirs = ours.get(key), paper.get(key)
         if not _equal(mine, theirs):
             papers = "not stated" if key not in paper else PRIOR if key == "prior.kind" else _shown(theirs)
-            found.append(f"{key} {_shown(mine)} (paper: {papers})")
-    return tuple(found)
+            departures_found.append(f"{key} {_shown(mine)} (paper: {papers})")
+    return tuple(departures_found)
 
 
 def official(settings: InversionSweep, dataset: str, table: str) -> dict[str, Any]:
@@ -235,7 +237,7 @@ def _not_comparable(ours: Mapping[str, Any], paper: Mapping[str, Any]) -> set[st
     return skipped | {key for key in ours if ours[key] is None and key.rpartition(".")[2] in OF_TRAINING}
 
 
-def _brought_in(part: str) -> str:
+def _not_by_the_paper(part: str) -> str:
     return f"{part} imported (its training is not compared with the paper's)"
 
 

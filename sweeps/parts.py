@@ -38,15 +38,15 @@ class PartsOfCells:
         Raises pydantic's ValidationError or InputError where they are not valid; what it says need not be what checking
         all at once would say.
         """
-        given, made = {**self._raw, **self._shared}, {}
+        base_settings, made = {**self._raw, **self._shared}, {}
         for part, keys in _by_part(tuple(values)):
             name = repr([(key, values[key]) for key in keys])
-            if (found := self._checked.get((part, name))) is None:
-                found = self._with_values(part, {key: values[key] for key in keys})
-                made[part] = (name, found)
-            given[part] = found
-        settings = self.schema.model_validate(given)
-        self._note(settings, given, made)
+            if (part_settings := self._checked.get((part, name))) is None:
+                part_settings = self._with_values(part, {key: values[key] for key in keys})
+                made[part] = (name, part_settings)
+            base_settings[part] = part_settings
+        settings = self.schema.model_validate(base_settings)
+        self._note(settings, base_settings, made)
         for part in (settings, *[getattr(settings, part, None) for part in made]):
             if isinstance(part, BaseModel):
                 self._share_names(part)
@@ -72,7 +72,7 @@ class PartsOfCells:
             return self._unchanged.get((part, key))
         return self._checked.get((f"{part}.{key}", repr(raw)))
 
-    def _note(self, settings: Sweep, given: Mapping[str, Any], made: Mapping[str, tuple[str, Any]]) -> None:
+    def _note(self, settings: Sweep, values: Mapping[str, Any], made: Mapping[str, tuple[str, Any]]) -> None:
         """Keep the parts that were checked just now."""
         for part, (name, raw) in made.items():
             checked = getattr(settings, part, None)
@@ -85,7 +85,7 @@ class PartsOfCells:
                     if raw[key] is (self._raw.get(part) or {}).get(key):
                         self._unchanged[part, key] = getattr(checked, key)
         if not self._shared:
-            parts = {part: getattr(settings, part, None) for part in self._raw if given[part] is self._raw[part]}
+            parts = {part: getattr(settings, part, None) for part in self._raw if values[part] is self._raw[part]}
             self._shared = {part: checked for part, checked in parts.items() if isinstance(checked, BaseModel)}
 
 

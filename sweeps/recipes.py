@@ -9,7 +9,7 @@ import numpy as np
 from smoothsweep.core.errors import InputError
 from smoothsweep.sweeps.dimension import Dimension, Values
 from smoothsweep.sweeps.expand import Cell, CellMaker, expand
-from smoothsweep.sweeps.loaded import LoadedSweep, SearchRecipes, inversion
+from smoothsweep.sweeps.loaded import LoadedSweep, SearchRecipes, as_inversion
 from smoothsweep.sweeps.search import Search
 from smoothsweep.sweeps.settings import dotted_value
 from smoothsweep.sweeps.space import Space
@@ -29,8 +29,8 @@ def check_search(loaded: LoadedSweep) -> SearchRecipes:
     named = [key for key in loaded.sweep.baseline if key in search.space]
     baseline = {key: loaded.sweep.baseline[key] for key in sorted(named, key=lambda key: key.count("."))}
     stated = _stated(make({**baseline, **attacks[0]}), search) if baseline else {}
-    one = next(_draws(search.dimensions, np.random.default_rng(search.start), None, 0, 1))
-    _check_rungs(make, attacks, one, source)
+    recipe = next(_draws(search.dimensions, np.random.default_rng(search.start), None, 0, 1))
+    _check_rungs(make, attacks, recipe, source)
     return SearchRecipes(choices=tuple(choices), baseline=baseline, stated=stated)
 
 
@@ -41,9 +41,9 @@ def every_choice(loaded: LoadedSweep) -> list[Cell]:
     """
     make, attack, space = CellMaker(loaded), loaded.sweep.combinations[0], loaded.search.dimensions
     return [
-        _see(make, attack, space, dimension, position, loaded.source)
+        _make_recipe_at(make, attack, space, dimension, position, loaded.source)
         for dimension in space.dimensions
-        for position in _to_see(dimension)
+        for position in _positions_to_check(dimension)
     ]
 
 
@@ -69,16 +69,16 @@ def _check_rungs(make: CellMaker, attacks: list[Values], values: Values, source:
 
 def _stated(cell: Cell, search: Search) -> Values:
     """What a recipe, completed by the sweep file, has at the keys of the space."""
-    settings = inversion(cell.settings)
+    settings = as_inversion(cell.settings)
     recipe = {"recipe": settings.recipe.model_dump(mode="json")}
     defense = settings.recipe.defense
     if defense is not None:  # without a schedule of its own it has the one that its alpha comes with
         recipe["recipe"]["defense"]["schedule"] = defense.resolved(settings.protocol)["schedule"]
-    found = {key: dotted_value(recipe, key) for key in search.space}
-    return {key: value for key, (value, there) in found.items() if there}
+    stated = {key: dotted_value(recipe, key) for key in search.space}
+    return {key: value for key, (value, there) in stated.items() if there}
 
 
-def _to_see(dimension: Dimension) -> list[float | int]:
+def _positions_to_check(dimension: Dimension) -> list[float | int]:
     """Positions of what must be of use: every choice, the ends of a range."""
     if dimension.above is not None:
         return [0.0, 1.0]
@@ -87,7 +87,7 @@ def _to_see(dimension: Dimension) -> list[float | int]:
     return [0, len(dimension.values) - 1] if dimension.values is not None else [dimension.low, dimension.high]
 
 
-def _see(
+def _make_recipe_at(
     make: CellMaker, attack: Values, space: Space, dimension: Dimension, position: float | int, source: str
 ) -> Cell:
     reason = "no configuration has it"
@@ -106,15 +106,15 @@ def _draws(
     space: Space, random: np.random.Generator, fixed: Dimension | None, position: float | int, count: int
 ) -> Iterator[Values]:
     """Random configurations, those with `fixed` at a position alone if it is given."""
-    found = 0
+    accepted = 0
     for _ in range(100 * count):
         values, _ = space.choose(lambda d: position if d is fixed else d.spread(float(random.random())))
         if fixed is None or fixed.key in values:
             yield values
-            found += 1
-        if found == count:
+            accepted += 1
+        if accepted == count:
             return
-    if not found and fixed is not None:
+    if not accepted and fixed is not None:
         raise InputError(f"search.space.{fixed.key}: expected a key that some configuration has, got one that none has")
 
 

@@ -1,4 +1,4 @@
-"""A trial's settings as one flat list: dotted key -> what holds there, with what null stands for filled in."""
+"""A trial's settings as a flat mapping, dotted key -> value, with the defaults that null stands for filled in."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CLASSES = {name: PUBLISHED_NAMES[name].classes[0] for name in NAMED_IN_SWEEPS}
 
 
 def classes_of(data: Data) -> int | None:
-    """How many classes these data have, at most where a published set may lie there in part; None if only they say."""
+    """How many classes the data have, at most if a published set may be incomplete; None if only the files tell."""
     return data.classes_known or CLASSES.get(data.kind)
 
 
@@ -61,21 +61,21 @@ def resolved(settings: InversionSweep) -> dict[str, Any]:
     defense = settings.recipe.defense
     if defense is not None:
         leaves = {key: value for key, value in leaves.items() if not key.startswith("recipe.defense.")}
-        found = defense.resolved(settings.protocol)
-        parameters = found.pop("parameters", {})
+        resolved_defense = defense.resolved(settings.protocol)
+        parameters = resolved_defense.pop("parameters", {})
         for name in ("revision", "plugin"):  # which computation it is, no setting
-            found.pop(name, None)
-        leaves |= {f"recipe.defense.{name}": value for name, value in (found | parameters).items()}
+            resolved_defense.pop(name, None)
+        leaves |= {f"recipe.defense.{name}": value for name, value in (resolved_defense | parameters).items()}
         if defense.usual_readouts and leaves.get("attack.readout", ...) is None:
             leaves["attack.readout"] = defense.usual_readouts[settings.protocol]
     return leaves
 
 
 def _leaves(node: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    leaves: dict[str, Any] = {}
     for name, value in node.items():
         if isinstance(value, Mapping):
-            found |= _leaves(value, f"{prefix}{name}.")
+            leaves |= _leaves(value, f"{prefix}{name}.")
         else:
-            found[prefix + name] = value
-    return found
+            leaves[prefix + name] = value
+    return leaves

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from smoothsweep.core.bounds import MOST, Fraction, Inside, Seed
+from smoothsweep.core.bounds import MOST, Fraction, OpenFraction, Seed
 from smoothsweep.core.checks import present
 from smoothsweep.core.data.names import PUBLISHED_NAMES
 from smoothsweep.core.errors import InputError
@@ -108,7 +108,7 @@ class InversionSweep(AnySweep):
     budget: Budget | None = None
     reaudit: Reaudit | None = None
     min_test_acc: Fraction | None = None
-    accuracy_margin: Inside = ACCURACY_MARGIN
+    accuracy_margin: OpenFraction = ACCURACY_MARGIN
     tracking: Tracking = Tracking()
     paper: PaperTable | None = None
 
@@ -154,11 +154,11 @@ class InversionSweep(AnySweep):
 
     @model_validator(mode="before")
     @classmethod
-    def _plugins_can_be_used(cls, given: Any) -> Any:
+    def _plugins_can_be_used(cls, raw: Any) -> Any:
         for family, key in (("data", "kind"), ("search", "strategy")):
-            part = given.get(family) if isinstance(given, Mapping) else None
+            part = raw.get(family) if isinstance(raw, Mapping) else None
             refuse_broken(family, part.get(key) if isinstance(part, Mapping) else None)
-        return given
+        return raw
 
     @model_validator(mode="after")
     def _fits_together(self) -> InversionSweep:
@@ -166,8 +166,8 @@ class InversionSweep(AnySweep):
         self.swapped_targets()
         if self.attack is None:
             self._fits_without_attack()
-        for name, given in (("seeds", self.every_seed), ("classes", () if self.classes == "all" else self.classes)):
-            if twice := first_repeat(given):
+        for name, listed in (("seeds", self.every_seed), ("classes", () if self.classes == "all" else self.classes)):
+            if twice := first_repeat(listed):
                 raise ValueError(f"{name}: expected each once, got {twice[0]} twice")
         if self.paper and self.paper.dataset is None and not isinstance(self.data, PublishedData):
             raise ValueError(f"paper.dataset: expected the paper's name of these {self.data.kind} data, got none")

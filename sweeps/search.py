@@ -12,7 +12,7 @@ from smoothsweep.core.bounds import MOST, Count, Positive, Seed
 from smoothsweep.core.checks import present
 from smoothsweep.core.declared import build
 from smoothsweep.core.judges.columns import METRICS
-from smoothsweep.core.text import shown
+from smoothsweep.core.text import quoted
 from smoothsweep.sweeps.base import MAX_KEYS, MAX_TRIALS, Model, Several
 from smoothsweep.sweeps.dimension import Dimension
 from smoothsweep.sweeps.settings import first_repeat
@@ -67,7 +67,7 @@ class Range(Model):
             if not self.choices:
                 raise ValueError("choices: expected at least one, got none")
             if twice := first_repeat(self.choices):
-                raise ValueError(f"choices: expected each once, got {' and '.join(map(shown, twice))}")
+                raise ValueError(f"choices: expected each once, got {' and '.join(map(quoted, twice))}")
             return self
         for name in ("low", "high"):
             if getattr(self, name) is None:
@@ -96,7 +96,9 @@ class Range(Model):
 
     def dimension(self, key: str) -> Dimension:
         """This range as a dimension of `sweeps.space`."""
-        when = {other: tuple(one) if isinstance(one, list | tuple) else (one,) for other, one in self.when.items()}
+        when = {
+            other: tuple(value) if isinstance(value, list | tuple) else (value,) for other, value in self.when.items()
+        }
         if self.choices is not None:
             return Dimension(key=key, choices=self.choices, when=when)
         step = 1.0 if self.integer and self.step is None else self.step
@@ -146,11 +148,11 @@ class Rung(Model):
 
     @field_validator("set")
     @classmethod
-    def _of_the_attack(cls, given: dict[str, Any]) -> dict[str, Any]:
-        for key in given:
+    def _of_the_attack(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        for key in settings:
             if key != "classes" and key.split(".")[0] != "attack":
                 raise ValueError(f"{key}: expected keys of the attack, or classes, got {key}")
-        return given
+        return settings
 
 
 class Search(Model):
@@ -189,7 +191,7 @@ class Search(Model):
     @cached_property
     def dimensions(self) -> Space:
         """The space as `sweeps.space` has it."""
-        return make_space([given.dimension(key) for key, given in self.space.items()])
+        return make_space([range_.dimension(key) for key, range_ in self.space.items()])
 
     @property
     def start(self) -> int:
@@ -209,8 +211,8 @@ class Search(Model):
     @property
     def built_settings(self) -> Any:
         """An instance of the strategy's own settings, None where it has none. Raises InputError for a wrong one."""
-        kind, given = self.row.settings, self.settings or {}
-        return None if kind is None else build(kind, given, what="search.settings", prefix="search.settings.")
+        kind, stated = self.row.settings, self.settings or {}
+        return None if kind is None else build(kind, stated, what="search.settings", prefix="search.settings.")
 
     @property
     def seeds_at_first(self) -> int:
@@ -227,7 +229,7 @@ class Search(Model):
     def _consistent(cls, space: dict[str, Range]) -> dict[str, Range]:
         for key in space:
             check_searched_key(key)
-        by_key = {key: given.dimension(key) for key, given in space.items()}
+        by_key = {key: range_.dimension(key) for key, range_ in space.items()}
         made = make_space(list(by_key.values()))
         for dimension in made.dimensions:
             check_inside(dimension, by_key)
@@ -235,11 +237,11 @@ class Search(Model):
 
     @field_validator("objectives", "constraints")
     @classmethod
-    def _known_columns(cls, given: dict[str, Any]) -> dict[str, Any]:
-        for column in given:
+    def _known_columns(cls, columns: dict[str, Any]) -> dict[str, Any]:
+        for column in columns:
             if column not in OBJECTIVES:
                 raise ValueError(f"{column}: expected one of {', '.join(OBJECTIVES)}, got {column}")
-        return given
+        return columns
 
     @model_validator(mode="after")
     def _nothing_ignored(self) -> Search:
@@ -266,7 +268,7 @@ class Search(Model):
     def _check_finite(self, strategy: str) -> None:
         """Raise ValueError where the space cannot be tried as a whole."""
         dimensions = zip(self.dimensions.keys, self.dimensions.dimensions, strict=True)
-        if endless := [key for key, one in dimensions if one.values is None]:
+        if endless := [key for key, dimension in dimensions if dimension.values is None]:
             raise ValueError(f"space.{endless[0]}: expected choices or a step with {strategy}, got a range")
         if self.dimensions.is_larger_than(MAX_TRIALS):
             raise ValueError(f"space: expected at most {MAX_TRIALS} recipes with {strategy}, got more")

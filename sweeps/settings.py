@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.text import shown
+from smoothsweep.core.text import quoted
 
 MAX_LEVELS = 32  # of a dotted key
 
@@ -16,7 +16,7 @@ def set_dotted(raw: dict[str, Any], key: str, value: Any, *, where: str) -> None
     """Set raw['a']['b'] = value for key 'a.b', making empty levels on the way. Raises InputError naming `where`."""
     node = raw
     if key.count(".") >= MAX_LEVELS or not all(key.split(".")):
-        raise InputError(f"{where}: expected a dotted key of at most {MAX_LEVELS} names, got {shown(key)}")
+        raise InputError(f"{where}: expected a dotted key of at most {MAX_LEVELS} names, got {quoted(key)}")
     *parents, last = key.split(".")
     for depth, parent in enumerate(parents):
         if node.get(parent) is None:
@@ -24,7 +24,7 @@ def set_dotted(raw: dict[str, Any], key: str, value: Any, *, where: str) -> None
         node = node[parent]
         if not isinstance(node, dict):
             holder = ".".join(parents[: depth + 1])
-            raise InputError(f"{where}: {key}: expected {holder} to hold keys, got {shown(node)}")
+            raise InputError(f"{where}: {key}: expected {holder} to hold keys, got {quoted(node)}")
     node[last] = value
 
 
@@ -52,9 +52,9 @@ def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def dotted_value(given: Mapping[str, Any], key: str) -> tuple[Any, bool]:
+def dotted_value(settings: Mapping[str, Any], key: str) -> tuple[Any, bool]:
     """The value under a dotted key, and whether the key is there at all (another kind of recipe may not have it)."""
-    node: Any = given
+    node: Any = settings
     for part in key.split("."):
         if not isinstance(node, Mapping) or part not in node:
             return None, False

@@ -83,7 +83,7 @@ class Space:
 
     def positions(self, values: Values) -> Positions | None:
         """Where a configuration lies, None if it is not in the space."""
-        found: Positions = {}
+        positions: Positions = {}
         for dimension in self.dimensions:
             if dimension.exists(values) != (dimension.key in values):
                 return None
@@ -91,8 +91,8 @@ class Space:
                 position = dimension.position(values[dimension.key], values)
                 if position is None:
                     return None
-                found[dimension.key] = position
-        return found if set(found) == set(values) else None
+                positions[dimension.key] = position
+        return positions if set(positions) == set(values) else None
 
 
 def make_space(dimensions: Sequence[Dimension]) -> Space:
@@ -113,7 +113,7 @@ def make_space(dimensions: Sequence[Dimension]) -> Space:
     return space
 
 
-def inside(key: str, by_key: Mapping[str, Dimension]) -> str | None:
+def parent_dimension(key: str, by_key: Mapping[str, Dimension]) -> str | None:
     """The dimension whose values hold this key, such as recipe.defense for recipe.defense.beta; None if there is none.
 
     The nearest one where several do.
@@ -134,16 +134,16 @@ def _check_references(dimension: Dimension, by_key: Mapping[str, Dimension]) -> 
         if not allowed:
             raise ValueError(f"{key}.when.{other}: expected at least one value, got none")
         for value in allowed:
-            if not any(same_value(value, one) for one in values):
+            if not any(same_value(value, choice) for choice in values):
                 known_text = ", ".join(map(str, values[:12]))
                 raise ValueError(f"{key}.when.{other}: expected values of that dimension ({known_text}), got {value}")
     if dimension.above is None:
         return
     if dimension.above == key or dimension.above not in by_key:
         raise ValueError(f"{key}.above: expected the key of another dimension of the space, got {dimension.above}")
-    for one in (dimension, by_key[dimension.above]):
-        if one.choices is not None:
-            raise ValueError(f"{key}.above: expected ranges of numbers on both sides, got choices for {one.key}")
+    for member in (dimension, by_key[dimension.above]):
+        if member.choices is not None:
+            raise ValueError(f"{key}.above: expected ranges of numbers on both sides, got choices for {member.key}")
 
 
 def _in_order(by_key: Mapping[str, Dimension]) -> list[Dimension]:
@@ -159,7 +159,7 @@ def _in_order(by_key: Mapping[str, Dimension]) -> list[Dimension]:
             raise ValueError(f"{key}: expected conditions that do not go in a circle, got {circle}")
         open_keys.append(key)
         dimension = by_key[key]
-        holder = inside(key, by_key)
+        holder = parent_dimension(key, by_key)
         for other in (*dimension.when, *filter(None, (dimension.above, holder))):
             visit(other)
         open_keys.pop()
@@ -175,37 +175,37 @@ def _check_existence(dimension: Dimension, by_key: Mapping[str, Dimension]) -> N
     chain = [by_key[key] for key in _conditions(dimension.key, by_key)]
     if len(chain) < 2:
         return  # values of one dimension that it does have
-    required = [_asked(one, [dimension, *chain]) for one in chain]
+    required = [_asked(link, [dimension, *chain]) for link in chain]
     for combination in itertools.islice(itertools.product(*required), MOST_COMBINATIONS):
-        values = dict(zip((one.key for one in chain), combination, strict=True))
-        if dimension.exists(values) and all(one.exists(values) for one in chain):
+        values = dict(zip((link.key for link in chain), combination, strict=True))
+        if dimension.exists(values) and all(link.exists(values) for link in chain):
             return
     raise ValueError(f"{dimension.key}.when: expected conditions that can hold together, got none that do")
 
 
-def _asked(one: Dimension, others: Sequence[Dimension]) -> list[Any]:
+def _asked(dimension: Dimension, others: Sequence[Dimension]) -> list[Any]:
     """The values of a dimension that some condition asks for: among the others no condition can tell a difference."""
-    required = [value for other in others for value in other.when.get(one.key, ())]
-    return [value for value in one.values or () if any(same_value(value, other) for other in required)]
+    required = [value for other in others for value in other.when.get(dimension.key, ())]
+    return [value for value in dimension.values or () if any(same_value(value, other) for other in required)]
 
 
 def _conditions(key: str, by_key: Mapping[str, Dimension]) -> list[str]:
     """The dimensions that decide whether this one exists, those they depend on included."""
-    found: list[str] = []
+    conditions: list[str] = []
     waiting = list(by_key[key].when)
     while waiting:
         other = waiting.pop()
-        if other not in found:
-            found.append(other)
+        if other not in conditions:
+            conditions.append(other)
             waiting.extend(by_key[other].when)
-    return found
+    return conditions
 
 
 def _check_room(dimension: Dimension, by_key: Mapping[str, Dimension]) -> None:
     if dimension.above is None:
         return
     other = by_key[dimension.above]
-    highest, top = (one.values[-1] if one.values else one.high for one in (other, dimension))
+    highest, top = (member.values[-1] if member.values else member.high for member in (other, dimension))
     if highest >= top:
         raise ValueError(
             f"{dimension.key}.above: expected room above {other.key}, which reaches {highest:g}, got at most {top:g}"
@@ -225,7 +225,7 @@ def check_searched_key(key: str) -> None:
 
 def check_inside(dimension: Dimension, by_key: Mapping[str, Dimension]) -> None:
     """Raise ValueError where a key lies inside another dimension's values, unless these are mappings without it."""
-    holder = inside(dimension.key, by_key)
+    holder = parent_dimension(dimension.key, by_key)
     if holder is None:
         return
     path = dimension.key.removeprefix(f"{holder}.").split(".")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from smoothsweep.core.attacks.registry import access_needed, looks_at_layers
+from smoothsweep.core.attacks.registry import access_needed, needs_layers
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
 from smoothsweep.core.external.consent import agreed_to, needs_consent
 from smoothsweep.sweeps.imported import ImportedClassifier
@@ -68,7 +68,7 @@ def _check_attack(sweep: InversionSweep, words: str, target: ImportedClassifier)
             f"attack.kind: expected an attack on {gives}, which is all that {words} gives here, got "
             f"{kind}, which needs {needed}"
         )
-    if looks_at_layers(attack):
+    if needs_layers(attack):
         raise ValueError(f"attack.kind: expected an attack on answers alone, since {words} shows no layers, got {kind}")
     if attack.report is not None and sweep.protocol == "paper":
         raise ValueError(

@@ -20,7 +20,7 @@ import yaml
 from smoothsweep.core.bounds import LARGEST
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.text import brief, shown
+from smoothsweep.core.text import quoted, shortened
 
 MAX_BYTES = 4 * 2**20
 MAX_DEPTH = 32
@@ -53,7 +53,7 @@ def read_yaml(text: str, where: str) -> Any:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
         line = f" line {mark.line + 1}:" if mark else ""
-        raise InputError(f"{where}:{line} expected YAML, got: {brief(problem)}") from None
+        raise InputError(f"{where}:{line} expected YAML, got: {shortened(problem)}") from None
 
 
 def as_yaml(tree: Any) -> str:
@@ -88,12 +88,12 @@ class _Document:
         self._count(event, depth)
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in self._anchors:
-                raise self._refusal(event, f"expected an anchor before its alias, got {shown(event.anchor)}")
+                raise self._refusal(event, f"expected an anchor before its alias, got {quoted(event.anchor)}")
             return self._copy(self._anchors[event.anchor], event, depth)
         if not isinstance(event, yaml.NodeEvent):
             raise self._refusal(event, "expected a value")
         if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent) and event.tag is not None:
-            raise self._refusal(event, f"expected a value without a tag, got {shown(event.tag)}")
+            raise self._refusal(event, f"expected a value without a tag, got {quoted(event.tag)}")
         if isinstance(event, yaml.ScalarEvent):
             value = self._scalar(event)
         elif isinstance(event, yaml.SequenceStartEvent):
@@ -112,7 +112,7 @@ class _Document:
             key = self._key(event)
             is_merge = key == _MERGE and isinstance(event, yaml.ScalarEvent) and event.implicit[0]
             if key in entries or (is_merge and merges):
-                raise self._refusal(event, f"expected every key once, got {shown(key)} twice")
+                raise self._refusal(event, f"expected every key once, got {quoted(key)} twice")
             value = self._value(next(self._events), depth + 1)
             if is_merge:
                 merges, merged = True, self._merged(event, value)
@@ -120,10 +120,10 @@ class _Document:
                 entries[key] = value
         return {**merged, **entries}
 
-    def _merged(self, event: yaml.Event, given: Any) -> dict[str, Any]:
-        parts = given if isinstance(given, list) else [given]
+    def _merged(self, event: yaml.Event, merged: Any) -> dict[str, Any]:
+        parts = merged if isinstance(merged, list) else [merged]
         if not all(isinstance(part, dict) for part in parts):
-            raise self._refusal(event, f"expected {_MERGE} to name a mapping or a list of them, got {shown(given)}")
+            raise self._refusal(event, f"expected {_MERGE} to name a mapping or a list of them, got {quoted(merged)}")
         return {key: value for part in reversed(parts) for key, value in part.items()}
 
     def _key(self, event: yaml.Event) -> str:
@@ -132,7 +132,7 @@ class _Document:
         self._count(event, 0)
         key = self._scalar(event)
         if not isinstance(key, str):
-            raise self._refusal(event, f"expected a key of text, got {shown(key)}")
+            raise self._refusal(event, f"expected a key of text, got {quoted(key)}")
         return key
 
     def _scalar(self, event: yaml.ScalarEvent) -> Any:
@@ -159,12 +159,12 @@ class _Document:
         digits = digits.lstrip("0") or "0"
         size = int(digits, base) if len(digits) <= 22 else LARGEST + 1  # int() refuses thousands of digits
         if size > LARGEST:
-            raise self._refusal(event, f"expected a whole number of at most {LARGEST}, got {shown(event.value)}")
+            raise self._refusal(event, f"expected a whole number of at most {LARGEST}, got {quoted(event.value)}")
         return -size if sign == "-" else size
 
     def _finite(self, value: float, event: yaml.ScalarEvent) -> float:
         if not math.isfinite(value):
-            raise self._refusal(event, f"expected a finite number, got {shown(event.value)}")
+            raise self._refusal(event, f"expected a finite number, got {quoted(event.value)}")
         return value + 0.0  # -0.0 is 0.0
 
     def _copy(self, value: Any, event: yaml.Event, depth: int) -> Any:

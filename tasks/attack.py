@@ -17,7 +17,7 @@ from smoothsweep.core.data.packed import pack_images
 from smoothsweep.core.seeds import combined_seed, derive_seed
 from smoothsweep.tasks.attacking import OpenTarget, attack_inputs_of
 from smoothsweep.tasks.class_names import class_names_of
-from smoothsweep.tasks.classes import batches, class_file, classes_to_do
+from smoothsweep.tasks.classes import batches, class_file, classes_of_stage
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.files import LEFT_IMAGES, save_rows, save_tensors
 from smoothsweep.tasks.settings import attack_of
@@ -34,7 +34,7 @@ def invert_classes(config: Config, inputs: Inputs, classes: Sequence[int], conte
     whole batches. Where it couples none, it may compute several at once, of those that are missing (`side_by_side`).
     """
     attack, seed = attack_of(config), combined_seed(config["seed"])
-    given = attack_inputs_of(attack.needs, config, inputs, context.device)
+    attack_inputs = attack_inputs_of(attack.needs, config, inputs, context.device)
     target = OpenTarget(inputs.get("target"), config, context.device)
     others = {role: OpenTarget(inputs[role], config, context.device) for role in _others(attack, inputs)}
     coupled = config.get("class_batch", 1)
@@ -51,11 +51,11 @@ def invert_classes(config: Config, inputs: Inputs, classes: Sequence[int], conte
         views = {None: target.view(attack.access, noise=noise)}
         views |= {role: other.view(attack.access, noise=noise) for role, other in others.items()}
         before = {role: view.queries for role, view in views.items()}
-        inputs_with_views = replace(given, targets={role: views[role] for role in others})
-        found = attack.invert_batch(views[None], inputs_with_views, batch, seed=seed)
+        inputs_with_views = replace(attack_inputs, targets={role: views[role] for role in others})
+        reconstructions = attack.invert_batch(views[None], inputs_with_views, batch, seed=seed)
         queries = {_queries(role): (view.queries - before[role]) // len(batch) for role, view in views.items()}
         for target_class in missing:
-            tensors = _tensors_of(attack, found[batch.index(target_class)], views[None], queries)
+            tensors = _tensors_of(attack, reconstructions[batch.index(target_class)], views[None], queries)
             save_class(class_file(context.work, target_class), tensors)
 
 
@@ -64,7 +64,7 @@ def collect_classes(config: Config, inputs: Inputs, out: Path, context: TaskCont
     per class) and curves.safetensors (per class and step); of an attack that leaves images, images.safetensors too.
     There is no w of an attack that searches in no latents.
     """
-    classes, attack = classes_to_do(config, len(class_names_of(inputs))), attack_of(config)
+    classes, attack = classes_of_stage(config, len(class_names_of(inputs))), attack_of(config)
     invert_classes(config, inputs, classes, context)  # whatever a lost shard left undone
     parts, kept = [], []
     for target_class in classes:
@@ -88,7 +88,7 @@ def collect_classes(config: Config, inputs: Inputs, out: Path, context: TaskCont
     confidence = {"target_conf": merged["scores"].mean().item()} if "scores" in merged else {}
     mean_queries = {name: n.double().mean().item() for name, n in queries.items()} if attack.access != "none" else {}
     halved = {HALVED: torch.stack([part[HALVED] for part in parts]).max().item()}
-    return {**confidence, **_summed_up(attack, facts), **mean_queries, **halved}
+    return {**confidence, **_summarise_facts(attack, facts), **mean_queries, **halved}
 
 
 def _without_images(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -106,14 +106,14 @@ def _pack_images(path: Path, classes: Sequence[int], labels: Tensor, context: Ta
                 row += 1
 
 
-def _summed_up(attack: Attack, facts: Tensor) -> dict[str, float | None]:
+def _summarise_facts(attack: Attack, facts: Tensor) -> dict[str, float | None]:
     """Facts [classes, F] as one number each, as the attack says; None where no class has one."""
-    found: dict[str, float | None] = {}
+    means: dict[str, float | None] = {}
     for column, (name, how) in enumerate(attack.facts.items()):
         values = facts[:, column]
         summed = values.nanmean() if how == "mean" else values.nansum()
-        found[name] = None if values.isnan().all() else summed.item()
-    return found
+        means[name] = None if values.isnan().all() else summed.item()
+    return means
 
 
 def _others(attack: Attack, inputs: Inputs) -> list[str]:
@@ -126,19 +126,21 @@ def _queries(role: str | None) -> str:
     return QUERIES if role is None else f"{QUERIES}_{role}"
 
 
-def _tensors_of(attack: Attack, found: Reconstructions, view: View, queries: Mapping[str, int]) -> dict[str, Tensor]:
-    if set(found.facts) != set(attack.facts):
-        raise ValueError(f"facts: expected {sorted(attack.facts)}, got {sorted(found.facts)}")
-    if (found.images is not None) != attack.leaves_images:
+def _tensors_of(
+    attack: Attack, reconstructions: Reconstructions, view: View, queries: Mapping[str, int]
+) -> dict[str, Tensor]:
+    if set(reconstructions.facts) != set(attack.facts):
+        raise ValueError(f"facts: expected {sorted(attack.facts)}, got {sorted(reconstructions.facts)}")
+    if (reconstructions.images is not None) != attack.leaves_images:
         raise ValueError(f"images: expected {'some' if attack.leaves_images else 'none'}, got the opposite")
-    rows = {name: tensor for name, tensor in {"w": found.w, "scores": found.scores}.items() if tensor is not None}
+    rows = {"w": reconstructions.w, "scores": reconstructions.scores, **reconstructions.rows}
     return {
-        "facts": torch.tensor([float(found.facts[name]) for name in attack.facts], dtype=torch.float32),
+        "facts": torch.tensor([float(reconstructions.facts[name]) for name in attack.facts], dtype=torch.float32),
         **{name: torch.tensor(count) for name, count in queries.items()},
-        HALVED: torch.tensor(view.execution.rows_halved),
-        **({} if found.images is None else {"images": found.images}),
-        **{f"row.{name}": tensor for name, tensor in {**rows, **found.rows}.items()},
-        **{f"curve.{name}": tensor for name, tensor in found.curves.items()},
+        HALVED: torch.tensor(view.execution.batch_halvings),
+        **({} if reconstructions.images is None else {"images": reconstructions.images}),
+        **{f"row.{name}": tensor for name, tensor in rows.items() if tensor is not None},
+        **{f"curve.{name}": tensor for name, tensor in reconstructions.curves.items()},
     }
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from smoothsweep.core.attacks.gan.kept_networks import WEIGHTS, load_network, network_names
 from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
-from smoothsweep.core.attacks.shared.execution import Execution, Prepared
+from smoothsweep.core.attacks.shared.execution import Execution, PreparedTarget
 from smoothsweep.core.attacks.shared.view import GradientView, View, view_of
 from smoothsweep.core.defenses.base import Defense
 from smoothsweep.core.devices import ExecutionConfig
@@ -66,7 +66,7 @@ class OpenTarget:
             classes = self._network.num_classes if self._network is not None else 0
             outside = isinstance(self._network, ExternalModel)
             self._views[access] = view_of(
-                Prepared(self._network) if outside else self._network,
+                PreparedTarget(self._network) if outside else self._network,
                 access,
                 num_classes=classes,
                 image_size=self._config["image_size"],

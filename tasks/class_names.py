@@ -48,7 +48,7 @@ def with_same_classes(run: Whole, labelled: Sequence[str]) -> Whole:
 
     @wraps(run)
     def checked(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
-        names = check_same_classes(_given(inputs, labelled))
+        names = check_same_classes(_labelled_folders(inputs, labelled))
         metrics = run(config, inputs, out, context)
         if (out / NAMES_FILE).exists():
             _refuse_other_classes(labelled[0], names, "its own artifact", _names_in("artifact", out))
@@ -63,13 +63,13 @@ def shard_with_same_classes(run: Shard, labelled: Sequence[str]) -> Shard:
 
     @wraps(run)
     def checked(config: Config, inputs: Inputs, classes: Sequence[int], context: TaskContext) -> Any:
-        check_same_classes(_given(inputs, labelled))
+        check_same_classes(_labelled_folders(inputs, labelled))
         return run(config, inputs, classes, context)
 
     return checked
 
 
-def _given(inputs: Inputs, labelled: Sequence[str]) -> dict[str, Path]:
+def _labelled_folders(inputs: Inputs, labelled: Sequence[str]) -> dict[str, Path]:
     return {name: inputs[name] for name in labelled if name in inputs}
 
 
@@ -83,9 +83,9 @@ def _names_in(name: str, folder: Path) -> tuple[str, ...]:
 def _refuse_other_classes(first: str, expected: Sequence[str], other: str, got: Sequence[str]) -> None:
     if len(got) != len(expected):
         raise InputError(f"{other}: expected the {len(expected)} classes of {first}, got {len(got)}")
-    for label, (name, found) in enumerate(zip(expected, got, strict=True)):
-        if name != found:
+    for label, (name, got_name) in enumerate(zip(expected, got, strict=True)):
+        if name != got_name:
             raise InputError(
-                f"{other}: expected the classes of {first} in its order, got {found!r} as class {label}, "
+                f"{other}: expected the classes of {first} in its order, got {got_name!r} as class {label}, "
                 f"which is {name!r} there"
             )

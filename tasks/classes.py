@@ -11,7 +11,7 @@ from smoothsweep.tasks.context import Config
 CLASSES_FOLDER = "classes"  # in a work folder: one file per finished class
 
 
-def classes_to_do(config: Config, num_classes: int) -> list[int]:
+def classes_of_stage(config: Config, num_classes: int) -> list[int]:
     """The classes of a sharded stage: those its configuration lists, so many of them, or all of `num_classes`.
 
     Raises InputError for a class that the data do not have.
@@ -35,12 +35,12 @@ def class_file(work: Path, target_class: int) -> Path:
     return work / class_name(target_class)
 
 
-def remaining(classes: Sequence[int], work: Path) -> list[int]:
+def unfinished_classes(classes: Sequence[int], work: Path) -> list[int]:
     """The classes not yet done, in order."""
-    return remaining_beside(classes, {path.name for path in (work / CLASSES_FOLDER).glob("*.safetensors")})
+    return classes_without_file(classes, {path.name for path in (work / CLASSES_FOLDER).glob("*.safetensors")})
 
 
-def remaining_beside(classes: Sequence[int], done: Container[str]) -> list[int]:
+def classes_without_file(classes: Sequence[int], done: Container[str]) -> list[int]:
     """The classes whose file is not among these names, in order."""
     return [c for c in classes if Path(class_name(c)).name not in done]
 

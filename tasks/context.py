@@ -26,12 +26,12 @@ PROGRESS_FILE = "progress.json"
 _leaving: ContextVar[Callable[[], bool] | None] = ContextVar("leaving", default=None)
 
 
-class MachineLeaves(Exception):
+class MachineLeaving(Exception):
     """The machine is about to be taken away: what was done is kept, and the rest is to be done elsewhere."""
 
 
 @contextmanager
-def within(variable: ContextVar[T], value: T) -> Generator[None]:
+def context_value(variable: ContextVar[T], value: T) -> Generator[None]:
     """Within it the variable has this value."""
     before = variable.set(value)
     try:
@@ -40,9 +40,9 @@ def within(variable: ContextVar[T], value: T) -> Generator[None]:
         variable.reset(before)
 
 
-def leaving_when(ask: Callable[[], bool]) -> AbstractContextManager[None]:
+def ask_machine_leaving(ask: Callable[[], bool]) -> AbstractContextManager[None]:
     """Within it tasks ask `ask()` whether their machine leaves."""
-    return within(_leaving, ask)
+    return context_value(_leaving, ask)
 
 
 class SharedFolders(Protocol):
@@ -84,7 +84,7 @@ class TaskContext:
     def leave_with_the_machine(self) -> None:
         """Call where all that was done is kept: raises MachineLeaves if it is time to go."""
         if self.machine_leaves():
-            raise MachineLeaves
+            raise MachineLeaving
 
     def progress(self, fraction: float, text: str = "") -> None:
         """Leave a mark at most once a second: fraction in [0, 1] and a few words. A full disk stops no work."""

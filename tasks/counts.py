@@ -37,8 +37,8 @@ def training_counts(data: Config) -> tuple[int, ...] | None:
 def data_kind(data: Config) -> DataKind:
     """The settings of a kind of `core.data.kinds`, in its stage's configuration."""
     kind = DATA[data["kind"]]
-    given = {field.name: data[field.name] for field in fields(kind) if field.name in data}
-    return build(kind, given, what=f"data {data['kind']}", prefix="data.")
+    settings = {field.name: data[field.name] for field in fields(kind) if field.name in data}
+    return build(kind, settings, what=f"data {data['kind']}", prefix="data.")
 
 
 def _labels(data: Config) -> Tensor | None:

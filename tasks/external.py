@@ -1,4 +1,4 @@
-"""Models that answer and show no layers, as targets: kept in an artifact, and opened from it."""
+"""External models as targets: store them in an artifact, and open them from it."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ ORDER = "order"
 
 
 def copy_external(file: Path, copy: Path) -> None:
-    """A model's file as it is, wherever it is not already. Raises InputError for one larger than any, OSError."""
+    """Copy a model's file unless it is there already. Raises InputError for a file that is too large, OSError."""
     if file != copy:
         write_pieces(copy, pieces_of(file, most_bytes=MOST_BYTES))
 
 
 def keep_external(file: Path, config: Config, order: Tensor, out: Path) -> None:
-    """What an artifact needs to open the model again: its file, and the order of its outputs."""
+    """Store the model's file and the order of its outputs, which is all that opening it again needs."""
     copy_external(file, out / KINDS[config["architecture"]].file)
     save_tensors(out / f"{ORDER}.safetensors", {ORDER: order})
 
@@ -56,7 +56,7 @@ def load_external(folder: Path, config: Config, device: str, *, where: str | Non
 
 
 def load_target(folder: Path, config: Config, device: str, *, readout: str | None = None) -> Classifier | ExternalModel:
-    """The model under attack: a classifier with its defense in place (`load_classifier`), or whatever answers."""
+    """The model under attack: a classifier with its defense (`load_classifier`), or an external model."""
     if is_external(config["architecture"]):
         return load_external(folder, config, device)
     return load_classifier(folder, config, device, readout=readout)

@@ -23,7 +23,7 @@ def judge_features(config: Config, inputs: Inputs, out: Path, context: TaskConte
     features, labels = real["train_features"].float(), real["train_labels"]
     rows = mapped_rows(labels, settings.classes)
     settings.check_samples(len(rows))
-    found = feature_distances(features, labels)
+    spread = feature_distances(features, labels)
     context.progress(0.3, "distances are done")
     mapped = map_features(features[rows], settings)
     points = {
@@ -35,7 +35,7 @@ def judge_features(config: Config, inputs: Inputs, out: Path, context: TaskConte
         "pca_y": mapped.pca[:, 1],
     }
     save_rows(out / "map.parquet", pd.DataFrame({name: values.numpy() for name, values in points.items()}))
-    distances = pd.DataFrame({name: getattr(found, name).numpy() for name in COLUMNS})
+    distances = pd.DataFrame({name: getattr(spread, name).numpy() for name in COLUMNS})
     save_rows(out / "distances.parquet", distances.assign(**{"class": labels.numpy()}))
     medians = distances.median()
     return {f"features_{name}": None if pd.isna(medians[name]) else float(medians[name]) for name in COLUMNS}

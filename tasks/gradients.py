@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from smoothsweep.core.analysis.gradient_settings import LOSSES, GradientSettings
-from smoothsweep.core.analysis.gradient_stability import RANGES, band_over_classes, follow_gradients, summed_up
+from smoothsweep.core.analysis.gradient_stability import RANGES, band_over_classes, follow_gradients, summarise_curves
 from smoothsweep.core.declared import build
 from smoothsweep.core.priors.registry import load_prior
 from smoothsweep.core.seeds import derive_seed
 from smoothsweep.tasks.attacking import OpenTarget
 from smoothsweep.tasks.class_names import class_names_of
-from smoothsweep.tasks.classes import class_file, classes_to_do
+from smoothsweep.tasks.classes import class_file, classes_of_stage
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.files import save_rows
 from smoothsweep.tasks.unfinished import finished_class, load_class, save_class
@@ -38,7 +38,7 @@ def follow_classes(config: Config, inputs: Inputs, classes: Sequence[int], conte
         context.leave_with_the_machine()
         context.progress(0.0, f"class {target_class}")
         view = target.view("gradients", noise=derive_seed(settings.seed, target_class, "noise"))
-        found = {
+        paths = {
             loss: follow_gradients(
                 prior,
                 view.logits,
@@ -51,7 +51,7 @@ def follow_classes(config: Config, inputs: Inputs, classes: Sequence[int], conte
             )
             for loss in LOSSES
         }
-        named = {f"{name}_{loss}": curve for loss in LOSSES for name, curve in found[loss].curves.items()}
+        named = {f"{name}_{loss}": curve for loss in LOSSES for name, curve in paths[loss].curves.items()}
         save_class(path, named)
 
 
@@ -59,14 +59,14 @@ def collect_gradients(config: Config, inputs: Inputs, out: Path, context: TaskCo
     """Writes gradients.parquet (loss, quantity, step, mean, low, high, classes: the curves, with Student's t intervals
     over the classes) and per_class.parquet (means over the steps); returns their means over the classes.
     """
-    classes = classes_to_do(config, len(class_names_of(inputs)))
+    classes = classes_of_stage(config, len(class_names_of(inputs)))
     follow_classes(config, inputs, classes, context)  # whatever a lost shard left undone
     parts = [finished_class(class_file(context.work, c)) for c in classes]
     curves = {name: [part[name] for part in parts] for name in parts[0]}
     save_rows(out / CURVES, _curves(curves))
     means = {f"gradients_{name}": [float(curve.nanmean()) for curve in held] for name, held in curves.items()}
     save_rows(out / "per_class.parquet", pd.DataFrame({"class": classes, **means}))
-    return {f"gradients_{name}": value for name, value in summed_up(curves).items()}
+    return {f"gradients_{name}": value for name, value in summarise_curves(curves).items()}
 
 
 def _curves(curves: Mapping[str, Sequence[Tensor]]) -> pd.DataFrame:

@@ -27,7 +27,7 @@ from smoothsweep.tasks.training import load_classifier, normalisation_from
 
 WEIGHTS = "weights.safetensors"
 HEAD = ("head.weight", "head.bias")
-SHOWN = 32  # test images by which it is seen whether a model answers as was said
+PROBE_IMAGES = 32  # test images by which it is seen whether a model answers as was said
 
 
 def adopt_classifier(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
@@ -74,7 +74,7 @@ def adopt_external(file: Path, config: Config, data: Path, out: Path, context: T
     test, claim = _claimed(config, data, where)
     keep_external(file, config, claim.order, out)
     model = load_external(out, config, context.device, where=where)
-    model.check_answers(fit_images(test.images[:SHOWN], config["image_size"]).to(context.device))
+    model.check_answers(fit_images(test.images[:PROBE_IMAGES], config["image_size"]).to(context.device))
     metrics = _proven(model, claim, test, config, data, out, context, where)
     # A decided class comes without any confidence that could be right or wrong.
     return metrics | ({"ece": None} if model.answers == "labels" else {})

@@ -92,8 +92,8 @@ def judge_by_evaluator(config: Config, inputs: Inputs, out: Path, context: TaskC
 
 def judge_by_embedder(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
     """Acc@1, Acc@5 of a linear head on an independent embedder, and distance to the nearest training face."""
-    found, distance = _by_features("embedder", config, inputs, out, context)
-    return {**found, "dist_face": distance.square().mean().item(), "dist_face_plain": distance.mean().item()}
+    metrics, distance = _by_features("embedder", config, inputs, out, context)
+    return {**metrics, "dist_face": distance.square().mean().item(), "dist_face_plain": distance.mean().item()}
 
 
 def judge_by_general_features(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:

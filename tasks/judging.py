@@ -33,18 +33,21 @@ def measure(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> 
     where it leaves other columns than it declares.
     """
     judge: Judge = build(JUDGES[config["judge"]], _settings(config), what="judge", prefix=f"judges.{config['judge']}.")
-    found = judge.measure(_judge_inputs(judge, config, inputs, context))
+    measurement = judge.measure(_judge_inputs(judge, config, inputs, context))
     columns = {metric.key for metric in judge.columns}
-    if found.metrics.keys() != columns:
-        names = ", ".join(sorted(found.metrics.keys() ^ columns))
+    if measurement.metrics.keys() != columns:
+        names = ", ".join(sorted(measurement.metrics.keys() ^ columns))
         raise ValueError(f"judge {config['judge']}: expected a number for each of its columns, and no other: {names}")
-    for name, table in found.tables.items():
+    for name, table in measurement.tables.items():
         save_rows(out / f"{name}.parquet", pd.DataFrame({key: column.numpy() for key, column in table.items()}))
-    if found.hits is not None:
+    if measurement.hits is not None:
         _save_hits(
-            judge, found.hits, reconstructed_images(inputs[RECONSTRUCTIONS], judge.reconstruction_size)["labels"], out
+            judge,
+            measurement.hits,
+            reconstructed_images(inputs[RECONSTRUCTIONS], judge.reconstruction_size)["labels"],
+            out,
         )
-    return dict(found.metrics)
+    return dict(measurement.metrics)
 
 
 def _settings(config: Config) -> dict[str, Any]:

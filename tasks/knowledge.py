@@ -32,6 +32,6 @@ def extract_knowledge(config: Config, inputs: Inputs, out: Path, context: TaskCo
         for name, part in parts.items()
     }
     attacked = stolen.labels.unique()
-    counts = {name: [int((part.labels == one).sum()) for one in attacked] for name, part in parts.items()}
+    counts = {name: [int((part.labels == label).sum()) for label in attacked] for name, part in parts.items()}
     save_rows(out / "images.parquet", pd.DataFrame({"class": attacked.numpy(), **counts}))
     return {**score_surrogate(logits["train"], train.labels, logits["test"], test.labels, attacked=attacked)}

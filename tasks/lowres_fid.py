@@ -32,7 +32,7 @@ def judge_by_published_fid(config: Config, inputs: Inputs, out: Path, context: T
     entry, reconstructions = PUBLISHED_FIDS[name], decoded_reconstructions(inputs[RECONSTRUCTIONS])
     hits = torch.from_numpy(pd.read_parquet(inputs["verdicts"] / "per_image.parquet")["hit"].to_numpy(copy=True))
     images, labels = reconstructions["images"][hits], reconstructions["labels"][hits]
-    found: Metrics = {name: None, f"{name}_images": len(labels)}
+    metrics: Metrics = {name: None, f"{name}_images": len(labels)}
     features = torch.zeros(0, 0)
     if len(labels):
         features = features_of(load_network(config, context.device), images, entry.made, config, context.device)
@@ -42,8 +42,8 @@ def judge_by_published_fid(config: Config, inputs: Inputs, out: Path, context: T
         of_attacked = torch.isin(real["train_labels"], reconstructions["labels"].unique())
         reals = real["train_features"][of_attacked] if entry.attacked_only else real["train_features"]
         size = entry.whole_batches
-        found[name] = fid(whole_batches(reals, size), whole_batches(features, size))
-    return found
+        metrics[name] = fid(whole_batches(reals, size), whole_batches(features, size))
+    return metrics
 
 
 def published_features(config: Config, device: str) -> Callable[[Tensor], Tensor]:

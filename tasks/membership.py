@@ -37,23 +37,23 @@ def judge_membership(config: Config, inputs: Inputs, out: Path, context: TaskCon
         defense_from(trained).seed_noise(model, settings.seed)
     scores = not (isinstance(model, ExternalModel) and model.access == "labels")
     options: dict[str, Any] = {"image_size": trained["image_size"], "device": context.device}
-    evidence, queries = answers_to(model, candidates, settings.asking, scores=scores, **options)
+    evidence, queries = answers_to(model, candidates, settings.label_queries, scores=scores, **options)
     context.progress(0.8, "membership scores")
-    found = candidates.measured(with_shadows(evidence, _shadows(inputs) if scores else []), queries)
-    _save(found, out)
-    return {**found.metrics(), "membership_shift": candidates.shift, "membership_copies": float(candidates.copies)}
+    measured = candidates.measure(with_shadows(evidence, _shadows(inputs) if scores else []), queries)
+    _save(measured, out)
+    return {**measured.metrics(), "membership_shift": candidates.shift, "membership_copies": float(candidates.copies)}
 
 
 def _shadows(inputs: Inputs) -> list[tuple[np.ndarray, np.ndarray]]:
     """What each shadow model answers to all images, and which of them it was trained on."""
-    found = [load_tensors(inputs[name] / "answers.safetensors") for name in sorted(inputs) if "shadow" in name]
-    return [(one["phi"].numpy(), one["inside"].numpy()) for one in found]
+    answers = [load_tensors(inputs[name] / "answers.safetensors") for name in sorted(inputs) if "shadow" in name]
+    return [(answer["phi"].numpy(), answer["inside"].numpy()) for answer in answers]
 
 
-def _save(found: Measured, out: Path) -> None:
-    rows = {"class": found.labels, "member": found.member, **found.scores}
+def _save(measured: Measured, out: Path) -> None:
+    rows = {"class": measured.labels, "member": measured.member, **measured.scores}
     save_rows(out / "scores.parquet", pd.DataFrame(rows))
-    by_class = found.by_class()
+    by_class = measured.by_class()
     classes = sorted(next(iter(by_class.values())))
-    columns = {f"membership_{name}": [values.get(one) for one in classes] for name, values in by_class.items()}
+    columns = {f"membership_{name}": [values.get(label) for label in classes] for name, values in by_class.items()}
     save_rows(out / "per_class.parquet", pd.DataFrame({"class": classes, **columns}))

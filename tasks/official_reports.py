@@ -48,11 +48,11 @@ def reported(config: Config, inputs: Inputs, verdicts: Verdicts, device: str) ->
         classes=config["report"]["classes"],
         of="variance" if of == "plg" else "deviation",
     )
-    found: Metrics = {"attack_acc1_std_batches": spread}
+    metrics: Metrics = {"attack_acc1_std_batches": spread}
     if of == "gmi":
         report = gmi_report(_logits_of_target(inputs, device), verdicts.logits.argmax(1), labels)
-        found |= {"gmi_acc": report.acc, "gmi_acc_any": report.acc_any}
-    return found
+        metrics |= {"gmi_acc": report.acc, "gmi_acc_any": report.acc_any}
+    return metrics
 
 
 def saved_pictures(config: Config, inputs: Inputs, verdicts: Verdicts, image_size: int) -> Tensor | None:
@@ -69,8 +69,8 @@ def saved_pictures(config: Config, inputs: Inputs, verdicts: Verdicts, image_siz
 
 def _restarts(inputs: Inputs, labels: Tensor) -> Tensor:
     """The restart or draw of every row: as the attack numbered them, or in their order."""
-    found = load_tensors(inputs["attack"] / "reconstructions.safetensors")
-    return next((found[name] for name in ("restart", "draw") if name in found), result_slots(labels))
+    tensors = load_tensors(inputs["attack"] / "reconstructions.safetensors")
+    return next((tensors[name] for name in ("restart", "draw") if name in tensors), result_slots(labels))
 
 
 @torch.no_grad()

@@ -40,10 +40,10 @@ def make_part(config: Config, inputs: Inputs, out: Path, context: TaskContext) -
     else:
         target = OpenTarget(inputs.get("target"), config, context.device)
         view = target.view(kind.access if "target" in inputs else "none")
-        given = attack_inputs_of(tuple(inputs), config, inputs, context.device)
-        workshop = WorkFolder(context, view)
-        made = kind.function()(config["settings"], given, view, workshop)
-        queries, halved = workshop.queries, {"rows_halved": view.execution.rows_halved}
+        part_inputs = attack_inputs_of(tuple(inputs), config, inputs, context.device)
+        part_context = WorkFolder(context, view)
+        made = kind.function()(config["settings"], part_inputs, view, part_context)
+        queries, halved = part_context.queries, {"rows_halved": view.execution.batch_halvings}
     for name, tensor in on_cpu(made.tensors).items():
         save_tensors(out / f"{name}.safetensors", {name: tensor})
     for name, network in made.networks.items():
@@ -70,7 +70,7 @@ def adopt_networks(config: Config, inputs: Inputs, out: Path) -> Metrics:
 
 
 class WorkFolder:
-    """A stage's work folder as an attack's `Workshop`; training counts on from a state that is read."""
+    """A stage's work folder as an attack's `PartContext`; training counts on from a state that is read."""
 
     team = ALONE
 

@@ -57,11 +57,11 @@ def _worker_loop(settings: dict[str, Any]) -> None:
         inputs = {name: shared.bring(path) if shared else path for name, path in inputs.items()} | {"public": public}
         kind = PARTS[config["part"]]
         view = OpenTarget(inputs.get("target"), config, device).view(kind.access if "target" in inputs else "none")
-        workshop = Rank(context, view, team)
+        part_context = Rank(context, view, team)
         made = kind.function()(
-            config["settings"], attack_inputs_of(tuple(inputs), config, inputs, device), view, workshop
+            config["settings"], attack_inputs_of(tuple(inputs), config, inputs, device), view, part_context
         )
-        queries = workshop.queries
+        queries = part_context.queries
         if rank == 0:
             save_checkpoint(context.work / FINAL_FILE, _plain(made) | {"queries": queries})
 
@@ -79,7 +79,7 @@ def _plain(made: MadePart) -> dict[str, Any]:
 
 
 class Rank:
-    """An attack's `Workshop` of one rank: what it keeps is Ray Train's checkpoint, of the first rank."""
+    """An attack's `PartContext` of one rank: what it keeps is Ray Train's checkpoint, of the first rank."""
 
     def __init__(self, context: TaskContext, view: View, team: Team) -> None:
         self._context, self._view, self.team, self._shown_before = context, view, team, 0

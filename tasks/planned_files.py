@@ -73,16 +73,16 @@ class PlannedFile:
     def _refuse_other_content(self) -> str | None:
         """What the file looks like now, None for one that is not there. Raises InputChanged."""
         expected = self.content if self.content and DIGEST.fullmatch(self.content) else None
-        state, found = None, None
+        state, digest = None, None
         with contextlib.suppress(FileNotFoundError):
             if not self.place.exists():
                 pass
             elif expected:
-                state, found = _looked_at(self.place.resolve(), any_files=self.any_files)
+                state, digest = _inspect(self.place.resolve(), any_files=self.any_files)
             else:
                 state = path_state(self.place.resolve())[0]
-        if expected and found != expected:
-            got = f"got {found[:12]}" if found else "got nothing at this path"
+        if expected and digest != expected:
+            got = f"got {digest[:12]}" if digest else "got nothing at this path"
             raise InputChanged(
                 f"{self.place}: expected what it held when this was planned (SHA-256 {expected[:12]}), {got}: it was "
                 f"changed meanwhile; put it back, or run again with what is there"
@@ -119,10 +119,10 @@ def content_at(path: Path, *, any_files: bool = False) -> str:
     user's other caches, for the next command. Raises InputError for a folder with something else than pictures, and
     FileNotFoundError.
     """
-    return _looked_at(path.resolve(), any_files=any_files)[1]
+    return _inspect(path.resolve(), any_files=any_files)[1]
 
 
-def _looked_at(path: Path, *, any_files: bool) -> tuple[str, str]:
+def _inspect(path: Path, *, any_files: bool) -> tuple[str, str]:
     """State and digest of what is there now."""
     key = (str(path), any_files)
     state, total = path_state(path)
@@ -143,8 +143,8 @@ def _digest(path: Path, state: str, total: int, *, any_files: bool) -> str:
         return digest_of(path)
     note = _cache_folder() / f"{digest_of.__name__}-{state}"
     with contextlib.suppress(OSError, UnicodeDecodeError):
-        if DIGEST.fullmatch(found := note.read_text()):  # else it is damaged
-            return found
+        if DIGEST.fullmatch(stored := note.read_text()):  # else it is damaged
+            return stored
     digest = digest_of(path)
     with contextlib.suppress(OSError):  # a courtesy: without it the next command reads everything again
         write_file(note, digest, parents=True)

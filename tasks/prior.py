@@ -31,7 +31,7 @@ def fit_prior(config: Config, inputs: Inputs, out: Path, context: TaskContext) -
         public = load_tensors(inputs["public"] / "images.safetensors")["images"] if row.needs_public else None
         made = row.function()(settings, public)
     else:
-        made = _brought(config, row, settings, out)
+        made = _load_given_prior(config, row, settings, out)
     save_prior(made, out)
     if settings.licence is not None:
         write_file(out / LICENCE, settings.licence + "\n")
@@ -42,7 +42,7 @@ def fit_prior(config: Config, inputs: Inputs, out: Path, context: TaskContext) -
     return {"resolution": prior.resolution, "z_dim": prior.z_dim}
 
 
-def _brought(config: Config, row: PriorKind, settings: PriorSettings, out: Path) -> Prior:
+def _load_given_prior(config: Config, row: PriorKind, settings: PriorSettings, out: Path) -> Prior:
     """A prior that is read from files, whose discriminator is kept beside it where it is asked for."""
     files = present(settings.files, "the prior's files")
     weights, *discriminator = prior_files(config, files)

@@ -22,7 +22,7 @@ from torch.nn.parallel import DistributedDataParallel
 from smoothsweep.core import screen
 from smoothsweep.core.checks import present
 from smoothsweep.core.same_code import expected_code, only_this_code
-from smoothsweep.tasks.context import SharedFolders, within
+from smoothsweep.tasks.context import SharedFolders, context_value
 from smoothsweep.tasks.devices import promised_gpus
 from smoothsweep.tasks.unfinished import load_checkpoint, save_checkpoint
 
@@ -37,7 +37,7 @@ _announcement: ContextVar[Callable[..., None] | None] = ContextVar("announcement
 
 def announcing(tell: Callable[..., None]) -> AbstractContextManager[None]:
     """Within it `fit` has every rank call `tell(clock=...)` when it starts; with rank 0's the devices are held."""
-    return within(_announcement, tell)
+    return context_value(_announcement, tell)
 
 
 class _Trainer(_Base):

@@ -35,12 +35,12 @@ def synthesise(config: Config, inputs: Inputs, out: Path, context: TaskContext) 
     beside them: float32, unclipped, and not enlarged by any attack's way.
     """
     execution = Execution(execution_of(config), context.device)
-    found = load_tensors(inputs["attack"] / "reconstructions.safetensors")
-    source = _left(inputs) if inputs.keys() == {"attack"} else _decoded(config, inputs, found["w"], execution)
-    files, count = _files(config, source.side), len(found["labels"])
+    tensors = load_tensors(inputs["attack"] / "reconstructions.safetensors")
+    source = _left(inputs) if inputs.keys() == {"attack"} else _decoded(config, inputs, tensors["w"], execution)
+    files, count = _files(config, source.side), len(tensors["labels"])
     with ExitStack() as open_files:
         puts = {
-            name: open_files.enter_context(pack_images(out / name, found["labels"], form.side, form.dtype))
+            name: open_files.enter_context(pack_images(out / name, tensors["labels"], form.side, form.dtype))
             for name, form in files.items()
         }
         with torch.no_grad():
@@ -53,7 +53,7 @@ def synthesise(config: Config, inputs: Inputs, out: Path, context: TaskContext) 
                 context.progress(rows.stop / count, f"image {rows.stop}/{count}")
 
             execution.forward_batch("synthesis", source, most=BATCH).run(keep, count)
-    return {"num_images": count, "rows_halved": execution.rows_halved}
+    return {"num_images": count, "rows_halved": execution.batch_halvings}
 
 
 @dataclass(frozen=True, kw_only=True)

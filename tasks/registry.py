@@ -14,25 +14,25 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from smoothsweep.core.attacks.registry import ATTACKS, PARTS, shown_part
+from smoothsweep.core.attacks.registry import ATTACKS, PARTS, part_title
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.judges.base import RECONSTRUCTIONS, Work
+from smoothsweep.core.judges.base import RECONSTRUCTIONS, StageWork
 from smoothsweep.core.judges.table import JUDGES, stage_of, work_of
 from smoothsweep.tasks.class_names import shard_with_same_classes, with_same_classes
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task(Work):
+class Task(StageWork):
     """One kind of stage.
 
     Attributes:
         seed_decides: Whether other stages refuse what it leaves depends on its seed.
-        shown: What people read for its name (`tasks.stage_names`), where that is not the name with spaces.
+        title: What people read for its name (`tasks.stage_names`), where that is not the name with spaces.
     """
 
     version: int
     run: str
-    shown: str = ""
+    title: str = ""
     seed_decides: bool = False
 
     def refuse(self, config: Mapping[str, Any], inputs: Mapping[str, Mapping[str, Any]]) -> None:
@@ -51,7 +51,7 @@ class Task(Work):
 
 HISTORY = ("history.parquet",)
 """One row per epoch: what was not measured in it is missing. The losses are looked at as they come."""
-RESTING = {part: ("losses.safetensors",) for part in ("general_gan", "specific_gan")}
+MISSING_LOSSES = {part: ("losses.safetensors",) for part in ("general_gan", "specific_gan")}
 """Parts whose generator rests in some steps, which then have no loss of it."""
 
 LABELLED_PARTS = tuple(name for name, part in PARTS.items() if part.labelled)
@@ -62,14 +62,14 @@ LABELLED_MATERIALS = ("target", "data", *LABELLED_PARTS, *OTHER_TARGETS)
 TASKS: dict[str, Task] = {
     "data": Task(
         version=2,
-        shown="private images",
+        title="private images",
         run="smoothsweep.tasks.data:prepare_private",
         on_device=False,
         check="smoothsweep.tasks.counts:check_data",
     ),
     "public": Task(
         version=2,
-        shown="public images",
+        title="public images",
         run="smoothsweep.tasks.data:prepare_public",
         on_device=False,
         check="smoothsweep.tasks.counts:check_public",
@@ -91,11 +91,11 @@ TASKS: dict[str, Task] = {
         not_finite=HISTORY,
     ),
     "imported": Task(
-        version=3, shown="imported target", run="smoothsweep.tasks.imported:adopt_classifier", labelled=("data",)
+        version=3, title="imported target", run="smoothsweep.tasks.imported:adopt_classifier", labelled=("data",)
     ),
     "shadow": Task(
         version=1,
-        shown="shadow model",
+        title="shadow model",
         run="smoothsweep.tasks.shadow:train_shadow",
         trains=True,
         labelled=("data",),
@@ -114,33 +114,33 @@ TASKS: dict[str, Task] = {
     ),
     RECONSTRUCTIONS: Task(
         version=3,
-        shown="reconstructions",
+        title="reconstructions",
         run="smoothsweep.tasks.reconstructions:synthesise",
         labelled=("attack", *LABELLED_PARTS),
     ),
     "embeddings": Task(
         version=3,
-        shown="image embeddings",
+        title="image embeddings",
         run="smoothsweep.tasks.judges:embed_real_images",
         labelled=("data", "network"),
         check="smoothsweep.tasks.weight_checks:check_judge",
     ),
     "strangers": Task(
         version=1,
-        shown="stranger embeddings",
+        title="stranger embeddings",
         run="smoothsweep.tasks.verification:embed_strangers",
         check="smoothsweep.tasks.weight_checks:check_strangers",
         check_reads=("public",),
     ),
     "projected": Task(
         version=1,
-        shown="projected photographs",
+        title="projected photographs",
         run="smoothsweep.tasks.verification:project_photographs",
         labelled=("data",),
     ),
     "poison": Task(
         version=1,
-        shown="poisoned images",
+        title="poisoned images",
         run="smoothsweep.tasks.poison:choose_poison",
         on_device=False,
         labelled=("data",),
@@ -148,10 +148,10 @@ TASKS: dict[str, Task] = {
         check_reads=("data",),
         seed_decides=True,
     ),
-    **{stage_of(name): Task(**vars(work_of(name)), shown=f"judge {name}") for name in JUDGES},
+    **{stage_of(name): Task(**vars(work_of(name)), title=f"judge {name}") for name in JUDGES},
     "toy": Task(
         version=1,
-        shown="toy example",
+        title="toy example",
         run="smoothsweep.tasks.toy:run_toy",
         on_device=False,
         # the official descent may leave every bound: this is what the paper's figure shows
@@ -160,11 +160,11 @@ TASKS: dict[str, Task] = {
     **{
         name: Task(
             version=part.version,
-            shown=shown_part(name),
+            title=part_title(name),
             run="smoothsweep.tasks.parts:make_part",
             trains=part.trains,
             labelled=LABELLED_MATERIALS if part.labelled else (),
-            not_finite=RESTING.get(name, ()),
+            not_finite=MISSING_LOSSES.get(name, ()),
         )
         for name, part in PARTS.items()
     },

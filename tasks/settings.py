@@ -38,8 +38,8 @@ _OF_TRAINING = tuple(field.name for field in fields(TrainingRecipe))
 
 def recipe_from(config: Config) -> TrainingRecipe:
     """The training settings within a stage's configuration."""
-    given = {key: config[key] for key in _OF_TRAINING if key in config}
-    return build(TrainingRecipe, given, what="training", prefix="training ")
+    stated = {key: config[key] for key in _OF_TRAINING if key in config}
+    return build(TrainingRecipe, stated, what="training", prefix="training ")
 
 
 def smoothing_of_epoch(defense: Config, epochs: int) -> Callable[[int], float]:

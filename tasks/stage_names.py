@@ -8,12 +8,12 @@ _DIGITS = 8
 """Digits of a fingerprint, where people read it."""
 
 
-def shown_stage(name: str) -> str:
+def stage_title(name: str) -> str:
     """`loot` as reconstructions, `judge_evaluator` as judge evaluator. A stage of an earlier version keeps its name."""
     known = TASKS.get(name)
-    return (known.shown if known else "") or name.replace("_", " ")
+    return (known.title if known else "") or name.replace("_", " ")
 
 
 def stage_label(name: str, fingerprint: str) -> str:
     """One artifact, as lines name it: what it is, and how its fingerprint begins."""
-    return f"{shown_stage(name)} {fingerprint[:_DIGITS]}"
+    return f"{stage_title(name)} {fingerprint[:_DIGITS]}"

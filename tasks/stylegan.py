@@ -24,14 +24,14 @@ def train_generator(settings: StyleGAN2Training, public: Path, context: TaskCont
     images = _images(public)
     network = settings.network(images.shape[-1])
     if settings.workers > 1:
-        given = {
+        loop_settings = {
             "settings": settings,
             "network": network,
             "work": str(context.work),
             "data": str(public),
             "shared": context.shared,
         }
-        ray_train.fit(_worker_loop, given, workers=settings.workers, work=context.work, shared=context.shared)
+        ray_train.fit(_worker_loop, loop_settings, workers=settings.workers, work=context.work, shared=context.shared)
         state = load_checkpoint(context.work / FINAL_FILE)
         if state is None:
             raise RuntimeError("Ray Train ended without leaving the trained generator")
@@ -67,20 +67,20 @@ def _train_alone(
     return state
 
 
-def _worker_loop(given: dict[str, Any]) -> None:
+def _worker_loop(loop_settings: dict[str, Any]) -> None:
     """What each rank runs under Ray Train."""
-    rank, world_size, device = ray_train.prepare_rank(given["on_gpu"])
-    public, work, shared = Path(given["data"]), Path(given["work"]), given["shared"]
+    rank, world_size, device = ray_train.prepare_rank(loop_settings["on_gpu"])
+    public, work, shared = Path(loop_settings["data"]), Path(loop_settings["work"]), loop_settings["shared"]
     with joined_context(public, work, device=device, shared=shared) as (folder, context):
-        state = _train_on_rank(given, _images(folder), context, rank, world_size)
+        state = _train_on_rank(loop_settings, _images(folder), context, rank, world_size)
         if rank == 0:
             save_checkpoint(context.work / FINAL_FILE, {name: tensor.cpu() for name, tensor in state.items()})
 
 
 def _train_on_rank(
-    given: dict[str, Any], images: Tensor, context: TaskContext, rank: int, world_size: int
+    loop_settings: dict[str, Any], images: Tensor, context: TaskContext, rank: int, world_size: int
 ) -> dict[str, Any]:
-    settings = given["settings"]
+    settings = loop_settings["settings"]
 
     def keep(step: int, state: dict[str, Any]) -> None:
         ray_train.report_state(rank, state, step=step)
@@ -89,13 +89,13 @@ def _train_on_rank(
 
     state, _, _ = train_stylegan2(
         images,
-        given["network"],
+        loop_settings["network"],
         settings,
         seed=settings.seed,
         device=context.device,
         rank=rank,
         world_size=world_size,
-        wrap=ray_train.data_parallel(given["on_gpu"]),
+        wrap=ray_train.data_parallel(loop_settings["on_gpu"]),
         resume=ray_train.last_state(),
         on_checkpoint=keep,
         checkpoint_every=_interval(settings),

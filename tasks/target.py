@@ -73,7 +73,7 @@ def measure_utility(model: Network, test: ImageSet, config: Config, out: Path, c
     """Accuracy, and calibration by the protocol, on the test images; writes test_logits and per_class.parquet."""
     logits = evaluate_logits(model, test.images, image_size=config["image_size"], device=context.device)
     classes, accuracy = class_means(topk_hits(logits, test.labels, 1), test.labels)
-    found = {
+    metrics = {
         "test_acc": top1_accuracy(logits, test.labels),
         "ece": expected_calibration_error(
             logits, test.labels, protocol=config["protocol"], bins=CALIBRATION_BINS, norm="l2"
@@ -81,4 +81,4 @@ def measure_utility(model: Network, test: ImageSet, config: Config, out: Path, c
     }
     save_tensors(out / "test_logits.safetensors", {"logits": logits, "labels": test.labels})
     save_rows(out / "per_class.parquet", pd.DataFrame({"class": classes.numpy(), "test_acc": accuracy.numpy()}))
-    return found
+    return metrics

@@ -12,14 +12,14 @@ from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.metrics.accuracy import class_means, result_slots
 from smoothsweep.core.metrics.false_accepts import FIRST
 from smoothsweep.core.metrics.open_set import fit_head
-from smoothsweep.core.metrics.recognition import Photographs, Recognised, reached, recognise
+from smoothsweep.core.metrics.recognition import Photographs, RecognitionReport, judge_projections, recognise
 from smoothsweep.core.models.embedder_kinds import KINDS
 from smoothsweep.core.priors.registry import load_prior
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.files import load_images, load_tensors, save_rows, save_tensors
 from smoothsweep.tasks.judges import HEAD_SEED, embedding_of
 from smoothsweep.tasks.reconstructions import reconstructed_images
-from smoothsweep.tasks.weight_checks import few_strangers
+from smoothsweep.tasks.weight_checks import few_strangers_error
 
 FEATURES = "features.safetensors"
 
@@ -31,7 +31,7 @@ def embed_strangers(config: Config, inputs: Inputs, out: Path, context: TaskCont
     """
     images = load_tensors(inputs["public"] / "images.safetensors")["images"]
     if len(images) < config.get("least", 0):
-        raise few_strangers(len(images), config["least"])
+        raise few_strangers_error(len(images), config["least"])
     features = embedding_of(config, {}, context)(images[stranger_rows(len(images), config["most"])])
     save_tensors(out / FEATURES, {"features": features})
     return {"num_strangers": len(features)}
@@ -65,12 +65,12 @@ def verify(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> M
     made = reconstructed_images(inputs[RECONSTRUCTIONS], KINDS[config["network"]].size or None)
     strangers = load_tensors(inputs["strangers"] / FEATURES)["features"]
     labels, prefix = made["labels"], config["prefix"]
-    found = recognise(embedding_of(config, inputs, context)(made["images"]), labels, _photographs(inputs), strangers)
-    _save(out, labels, found, prefix)
-    rates = {f"{prefix}verified_{name}": share for name, share in found.rates.items()}
-    real = {f"{prefix}verified_{name}_real": share for name, share in found.real.items()}
-    ranks = {f"{prefix}gallery_rank": found.rank, f"{prefix}gallery_rank_real": found.rank_real}
-    return {**rates, **real, f"{prefix}verified_{FIRST}_others": found.others, **ranks}
+    report = recognise(embedding_of(config, inputs, context)(made["images"]), labels, _photographs(inputs), strangers)
+    _save(out, labels, report, prefix)
+    rates = {f"{prefix}verified_{name}": share for name, share in report.rates.items()}
+    real = {f"{prefix}verified_{name}_real": share for name, share in report.real.items()}
+    ranks = {f"{prefix}gallery_rank": report.rank, f"{prefix}gallery_rank_real": report.rank_real}
+    return {**rates, **real, f"{prefix}verified_{FIRST}_others": report.others, **ranks}
 
 
 def reach(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
@@ -81,14 +81,14 @@ def reach(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Me
     made, real = load_tensors(inputs["projected"] / "images.safetensors"), _photographs(inputs)
     strangers, labels = load_tensors(inputs["strangers"] / FEATURES)["features"], made["labels"]
     head = fit_head(real.train, real.train_labels, seed=HEAD_SEED)
-    found = reached(embedding_of(config, inputs, context)(made["images"]), labels, real, strangers, head)
-    rows = {"class": labels.numpy(), "matched": found.matched.numpy()}
-    if found.verified is not None:
-        rows["verified"] = found.verified.numpy()
+    verdicts = judge_projections(embedding_of(config, inputs, context)(made["images"]), labels, real, strangers, head)
+    rows = {"class": labels.numpy(), "matched": verdicts.matched.numpy()}
+    if verdicts.verified is not None:
+        rows["verified"] = verdicts.verified.numpy()
     save_rows(out / "photographs.parquet", pd.DataFrame(rows))
     return {
-        f"{config['closed']}_reach": found.closed,
-        f"{config['prefix']}verified_{FIRST}_reach": found.accepted,
+        f"{config['closed']}_reach": verdicts.closed,
+        f"{config['prefix']}verified_{FIRST}_reach": verdicts.accepted,
         f"{config['prefix']}reach_images": float(len(labels)),
     }
 
@@ -104,13 +104,15 @@ def _photographs(inputs: Inputs) -> Photographs:
     )
 
 
-def _save(out: Path, labels: Tensor, found: Recognised, prefix: str) -> None:
+def _save(out: Path, labels: Tensor, report: RecognitionReport, prefix: str) -> None:
     """per_image.parquet (class, rank within it, cosine, hit at 1 %) and per_class.parquet, of each rate."""
-    images = {"class": labels.numpy(), "rank": result_slots(labels).numpy(), "cosine": found.scores.numpy()}
-    if not found.hits:
+    images = {"class": labels.numpy(), "rank": result_slots(labels).numpy(), "cosine": report.scores.numpy()}
+    if not report.hits:
         save_rows(out / "per_image.parquet", pd.DataFrame(images))
         return
-    save_rows(out / "per_image.parquet", pd.DataFrame({**images, "hit": found.hits[FIRST].numpy()}))
+    save_rows(out / "per_image.parquet", pd.DataFrame({**images, "hit": report.hits[FIRST].numpy()}))
     classes = class_means(labels, labels)[0]
-    rates = {f"{prefix}verified_{name}": class_means(one, labels)[1].numpy() for name, one in found.hits.items()}
+    rates = {
+        f"{prefix}verified_{name}": class_means(accepts, labels)[1].numpy() for name, accepts in report.hits.items()
+    }
     save_rows(out / "per_class.parquet", pd.DataFrame({"class": classes.numpy(), **rates}))

@@ -17,8 +17,8 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.address import ADDRESS, named_address
 from smoothsweep.core.external.answers import KeptAnswers
 from smoothsweep.core.external.vision_model import VisionModel
-from smoothsweep.core.judges.asked import RECONSTRUCTION
 from smoothsweep.core.judges.base import RECONSTRUCTIONS
+from smoothsweep.core.judges.vision_language import RECONSTRUCTION
 from smoothsweep.core.metrics.accuracy import class_means, result_slots
 from smoothsweep.core.seeds import generator
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
@@ -60,17 +60,17 @@ def judge_by_asking(config: Config, inputs: Inputs, out: Path, context: TaskCont
     questions = list(_questions(config, inputs))
     order = torch.randperm(len(questions), generator=generator(config["seed"], "order")).tolist()
     for number, place in enumerate(order, start=1):
-        one = questions[place]
-        answer = model.same_person(question_picture(one.image, one.references))
-        rows.append({"kind": one.kind, "class": one.of_class, "rank": one.rank, "hit": answer})
+        question = questions[place]
+        answer = model.same_person(question_picture(question.image, question.references))
+        rows.append({"kind": question.kind, "class": question.of_class, "rank": question.rank, "hit": answer})
         context.progress(number / len(order), f"question {number}/{len(order)}")
-    found = pd.DataFrame(rows).sort_values(["kind", "class", "rank"], ignore_index=True)
-    save_rows(out / "per_image.parquet", found.astype({"hit": "boolean"}))
-    return _shares(found, out)
+    answers_table = pd.DataFrame(rows).sort_values(["kind", "class", "rank"], ignore_index=True)
+    save_rows(out / "per_image.parquet", answers_table.astype({"hit": "boolean"}))
+    return _shares(answers_table, out)
 
 
-def _shares(found: pd.DataFrame, out: Path) -> Metrics:
-    answered = found[found["hit"].notna()]
+def _shares(answers: pd.DataFrame, out: Path) -> Metrics:
+    answered = answers[answers["hit"].notna()]
     share = {kind: rows["hit"].astype(float).mean() for kind, rows in answered.groupby("kind")}
     reconstructions = answered[answered["kind"] == RECONSTRUCTION]
     accepted = torch.tensor(reconstructions["hit"].tolist(), dtype=torch.bool)
@@ -78,7 +78,7 @@ def _shares(found: pd.DataFrame, out: Path) -> Metrics:
     save_rows(out / "per_class.parquet", pd.DataFrame({"class": classes.numpy(), "asked_acc1": hits.numpy()}))
     return {
         "asked_acc1": share.get(RECONSTRUCTION),
-        "asked_unclear": float(found["hit"].isna().mean()),
+        "asked_unclear": float(answers["hit"].isna().mean()),
         "asked_real_acc": share.get("same"),
         "asked_false": share.get("other"),
     }

@@ -40,10 +40,10 @@ def check_strangers(config: Config, inputs: InputConfigs) -> None:
     check_judge(config, inputs)
     count, minimum = public_count(inputs["public"]), config.get("least", 0)
     if count is not None and count < minimum:
-        raise few_strangers(count, minimum)
+        raise few_strangers_error(count, minimum)
 
 
-def few_strangers(count: int, minimum: int) -> InputError:
+def few_strangers_error(count: int, minimum: int) -> InputError:
     """The error that says that there are fewer strangers than were asked for."""
     return InputError(
         f"public: expected {minimum} or more strangers, for a threshold of 1 % false accepts, got {count}"

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from smoothsweep.orchestrator.reading.numbers.search_model import Objective, Proposed, SearchView, same_recipe
+from smoothsweep.orchestrator.reading.numbers.search_model import Objective, ProposalRow, SearchView, same_recipe
 
 OBJECTIVES = (
     Objective(column="test_acc", way="max"),
@@ -10,7 +10,7 @@ OBJECTIVES = (
 )
 
 
-def proposed(number: int, acc: float | None, leak: float | None, **changes: Any) -> Proposed:
+def proposed(number: int, acc: float | None, leak: float | None, **changes: Any) -> ProposalRow:
     """A finished proposal of the full attack that took a tenth of a device-hour."""
     values = {"alpha": f"\u2212{number / 100:g}"}
     fields: dict[str, Any] = {
@@ -23,10 +23,10 @@ def proposed(number: int, acc: float | None, leak: float | None, **changes: Any)
         "device_hours": 0.1,
         "recipe": f"recipe {number}",
     }
-    return Proposed(**(fields | changes))
+    return ProposalRow(**(fields | changes))
 
 
-def view(*proposals: Proposed, **changes: Any) -> SearchView:
+def view(*proposals: ProposalRow, **changes: Any) -> SearchView:
     fields: dict[str, Any] = {
         "strategy": "random",
         "objectives": OBJECTIVES,

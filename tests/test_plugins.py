@@ -192,7 +192,7 @@ SEARCHED = """
 import sys
 from pathlib import Path
 import yaml
-from smoothsweep.orchestrator.planning.proposals import Proposed
+from smoothsweep.orchestrator.planning.proposals import ProposalLog
 from smoothsweep.orchestrator.search.shared.outcomes import Aims
 from smoothsweep.orchestrator.search.shared.setup import Setup, strategy
 from smoothsweep.orchestrator.store.opening import open_store
@@ -200,7 +200,7 @@ from smoothsweep.sweeps.load import load_sweep
 
 loaded = load_sweep(Path(sys.argv[1]))
 search, found = loaded.sweep.search, []
-asked = Proposed(loaded, open_store(sys.argv[2])).search
+asked = ProposalLog(loaded, open_store(sys.argv[2])).search
 print(asked["plugin"], asked["settings"]["within"], search.built_settings.within)
 aims = Aims(objectives=search.objectives)
 given = {"recipes": search.recipes, "settings": search.built_settings}

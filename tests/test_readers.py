@@ -51,7 +51,7 @@ HELD = {
             "orchestrator/commands/records/ancestry.py",
             "orchestrator/commands/reporting/sweep_report.py",
             "orchestrator/commands/reporting/toy_report.py",
-            "orchestrator/commands/study/chosen.py",
+            "orchestrator/commands/study/study_selection.py",
             "orchestrator/page/pictures.py",
             "orchestrator/page/stored.py",
             "orchestrator/planning/history.py",

@@ -20,7 +20,7 @@ import numpy as np
 
 from smoothsweep.core.files import write_file
 from smoothsweep.core.metrics.leak_comparisons import LeakComparisons, compare_leaks
-from smoothsweep.orchestrator.commands.reporting.sharing.contents import gather
+from smoothsweep.orchestrator.commands.reporting.sharing.contents import gather_sweep
 from smoothsweep.orchestrator.commands.reporting.sharing.export import sweep_to_share
 from tools.result_numbers import FOLDER
 
@@ -46,7 +46,7 @@ class Kept:
 def kept(sweep: Path, store: str, overrides: Sequence[str] = ()) -> tuple[str, Kept]:
     """The name of a finished sweep and its cells. Raises InputError where the store has no finished trial of it."""
     loaded, trials, opened = sweep_to_share(sweep, list(overrides), store)
-    summary = gather(loaded, trials, opened).summary
+    summary = gather_sweep(loaded, trials, opened).summary
     cases, baseline = summary.cases(METRIC), summary.baseline_recipe
     if baseline is None:
         raise ValueError(f"{sweep}: expected a sweep with one baseline, got none")

@@ -1,4 +1,4 @@
-"""How a target's features are mapped and measured. Apart from the measuring, so that planning loads no torch."""
+"""Settings of the map of a target's features, in a file of their own so that planning loads no torch."""
 
 from __future__ import annotations
 

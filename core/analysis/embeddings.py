@@ -89,8 +89,8 @@ def feature_distances(features: Tensor, labels: Tensor) -> FeatureDistances:
         distances = (squares[rows, None] + squares - 2 * products).clamp(min=0).sqrt()
         largest = max(largest, distances.max().item())
         parts.append(_of_rows(distances, rows, labels))
-    found = torch.cat(parts, dim=1) / largest if largest > 0 else torch.full((4, len(features)), torch.nan)
-    intra, inter, intra_nearest, inter_nearest = found.double()
+    scaled = torch.cat(parts, dim=1) / largest if largest > 0 else torch.full((4, len(features)), torch.nan)
+    intra, inter, intra_nearest, inter_nearest = scaled.double()
     return FeatureDistances(
         intra=intra, inter=inter, intra_nearest=intra_nearest, inter_nearest=inter_nearest, scale=largest
     )
@@ -103,4 +103,9 @@ def _of_rows(distances: Tensor, rows: Tensor, labels: Tensor) -> Tensor:
     alike[torch.arange(len(rows)), rows] = False
     means = [(distances * mask).sum(dim=1) / mask.sum(dim=1) for mask in (alike, others)]
     nearest = [distances.masked_fill(~mask, torch.inf).min(dim=1).values for mask in (alike, others)]
-    return torch.stack([*means, *(one.masked_fill(one.isinf(), torch.nan) for one in nearest)])
+    return torch.stack(
+        [
+            *means,
+            *(distances_of_rows.masked_fill(distances_of_rows.isinf(), torch.nan) for distances_of_rows in nearest),
+        ]
+    )

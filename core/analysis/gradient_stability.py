@@ -56,7 +56,7 @@ class GradientPath:
         return {field.name: getattr(self, field.name).nanmean(1) for field in fields(self)}
 
 
-class Watched:
+class LogitRecorder:
     """A target whose logits are kept for the next call."""
 
     def __init__(self, target: Target) -> None:
@@ -68,7 +68,7 @@ class Watched:
         self._seen.append(logits.detach().float())
         return logits
 
-    def taken(self) -> Tensor:
+    def take_logits(self) -> Tensor:
         """The logits since the last time, float [views, N, C]."""
         seen, self._seen = self._seen, []
         return torch.stack(seen)
@@ -101,7 +101,7 @@ def follow_gradients(
     config, device = settings.descent(loss), execution.device
     w0, key = random_starts(prior, settings, target_class, device), (settings.seed, target_class, "gradients")
     with frozen(prior, target), execution.arithmetic():
-        watched = Watched(execution.target(target))
+        watched = LogitRecorder(execution.target(target))
         objective = partial(
             LatentObjective,
             synthesize=execution.synthesizer(prior, settings.crop),
@@ -122,25 +122,25 @@ def follow_gradients(
 
 
 def _followed(
-    w0: Tensor, objective: LatentObjective, target_class: int, watched: Watched, config: OptimiseConfig
+    w0: Tensor, objective: LatentObjective, target_class: int, watched: LogitRecorder, config: OptimiseConfig
 ) -> dict[str, Tensor]:
     """The measurements of one batch, [steps, rows] each."""
     zero, gap, saturated = [], [], []
 
     def observed(w: Tensor, step: int) -> StepGradient:
-        found = objective(w, step)
-        logits = watched.taken()
-        zero.append(found.image.flatten(1).eq(0).all(1).float())
+        gradient = objective(w, step)
+        logits = watched.take_logits()
+        zero.append(gradient.image.flatten(1).eq(0).all(1).float())
         gap.append(logit_gap(logits, target_class).mean(0))
         saturated.append(logits.softmax(2).amax(2).eq(1).float().mean(0))
-        return found
+        return gradient
 
     path = descend(w0, observed, steps=config.steps, lr_at=config.lr_at, betas=config.betas)
     stopped = path.loss.isnan()
     first = path.image_cosine.new_full((1, len(w0)), torch.nan)
     met = {"zero": zero, "logit_gap": gap, "saturated": saturated}
-    found = {name: torch.stack(rows).masked_fill(stopped, torch.nan) for name, rows in met.items()}
-    return {"cosine": torch.cat([first, path.image_cosine]), **found}
+    curves = {name: torch.stack(rows).masked_fill(stopped, torch.nan) for name, rows in met.items()}
+    return {"cosine": torch.cat([first, path.image_cosine]), **curves}
 
 
 def logit_gap(logits: Tensor, target_class: int) -> Tensor:
@@ -152,22 +152,22 @@ def logit_gap(logits: Tensor, target_class: int) -> Tensor:
 def band_over_classes(curves: Tensor, quantity: str) -> list[tuple[float, float, float, int]]:
     """(mean, low, high, classes) at every step of curves [classes, steps] of a row of `RANGES`; classes without a value
     are left out. Student's t at 95 % over the classes; low and high are NaN for fewer than two, all for none."""
-    found: list[tuple[float, float, float, int]] = []
+    points: list[tuple[float, float, float, int]] = []
     for column in curves.double().T:
         values = column[column.isfinite()].numpy()
         if not len(values):
-            found.append((math.nan, math.nan, math.nan, 0))
+            points.append((math.nan, math.nan, math.nan, 0))
             continue
         band = seed_mean_interval(values, bounds=RANGES[quantity])
         low, high = (math.nan if end is None else end for end in (band.low, band.high))
-        found.append((band.mean, low, high, len(values)))
-    return found
+        points.append((band.mean, low, high, len(values)))
+    return points
 
 
-def summed_up(by_class: Mapping[str, Sequence[Tensor]]) -> dict[str, float | None]:
+def summarise_curves(by_class: Mapping[str, Sequence[Tensor]]) -> dict[str, float | None]:
     """Quantity -> mean over the steps, then over the classes, of curves [steps]; None where nothing was measured."""
-    found: dict[str, float | None] = {}
+    means: dict[str, float | None] = {}
     for name, curves in by_class.items():
         value = torch.stack([curve.nanmean() for curve in curves]).nanmean()
-        found[name] = None if value.isnan() else float(value)
-    return found
+        means[name] = None if value.isnan() else float(value)
+    return means

@@ -19,7 +19,7 @@ _BATCH = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class Projected:
+class ProjectedPhotographs:
     """Photographs beside their projections into a prior.
 
     Attributes:
@@ -43,7 +43,7 @@ def projected_photographs(
     seed: int,
     device: torch.device | str,
     on_progress: OnProgress = lambda fraction, text: None,
-) -> Projected:
+) -> ProjectedPhotographs:
     """At most `most` of the test images, as many of each person as of any other, resized to what the prior draws.
 
     crop: of its images the middle, where attacks have one; seed: which images, and of the draws that a descent starts
@@ -57,7 +57,7 @@ def projected_photographs(
         drawn = torch.cat([prior.synthesize(part) for part in w.split(_BATCH)])
     drawn = drawn if crop is None else centre_crop(drawn, crop)
     error = (drawn.clamp(-1, 1) - wanted).square().mean(dim=(1, 2, 3)).mean().item()
-    return Projected(
+    return ProjectedPhotographs(
         drawn=to_uint8(drawn).cpu(), photographs=to_uint8(wanted).cpu(), labels=test.labels[rows].cpu(), error=error
     )
 

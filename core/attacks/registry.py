@@ -28,7 +28,7 @@ FOREIGN_PART = "own_"
 """How the names of parts from other packages begin, so that they are never those of a stage of ours."""
 
 _OWN_PARTS: dict[str, PartKind] = {
-    "pool": PartKind(version=4, make="smoothsweep.core.attacks.ppa.pool_parts:make_pool", shown="candidate pool"),
+    "pool": PartKind(version=4, make="smoothsweep.core.attacks.ppa.pool_parts:make_pool", title="candidate pool"),
     "candidates": PartKind(version=4, make="smoothsweep.core.attacks.ppa.pool_parts:make_candidates", access="scores"),
     "temperature": PartKind(
         version=1,
@@ -40,31 +40,31 @@ _OWN_PARTS: dict[str, PartKind] = {
         version=1, make="smoothsweep.core.attacks.ppa.pool_parts:make_pool_features", access="gradients", layers=True
     ),
     "plg_labels": PartKind(
-        version=1, make="smoothsweep.core.attacks.plg.labels:make_labels", access="scores", shown="PLG pseudo-labels"
+        version=1, make="smoothsweep.core.attacks.plg.labels:make_labels", access="scores", title="PLG pseudo-labels"
     ),
     "plg_gan": PartKind(
         version=1,
         make="smoothsweep.core.attacks.plg.gan_part:make_gan",
         access="gradients",
         trains=True,
-        shown="PLG conditional GAN",
+        title="PLG conditional GAN",
     ),
     "pictures": PartKind(
         version=1,
         make="smoothsweep.core.attacks.surrogate.parts:make_pictures",
         told_protocol=False,
-        shown="surrogate's query images",
+        title="surrogate's query images",
     ),
     "answered_labels": PartKind(
         version=1,
-        shown="labels for the surrogate",
+        title="labels for the surrogate",
         make="smoothsweep.core.attacks.surrogate.parts:make_answered_labels",
         access="labels",
         told_protocol=False,
     ),
     "answered_scores": PartKind(
         version=1,
-        shown="scores for the surrogate",
+        title="scores for the surrogate",
         make="smoothsweep.core.attacks.surrogate.parts:make_answered_scores",
         access="scores",
         told_protocol=False,
@@ -80,18 +80,18 @@ _OWN_PARTS: dict[str, PartKind] = {
         version=1,
         make="smoothsweep.core.attacks.black_box.brep_starts:make_starts",
         access="labels",
-        shown="starting points",
+        title="starting points",
     ),
     "general_gan": PartKind(
         version=1,
         make="smoothsweep.core.attacks.gan.parts:make_general_gan",
         trains=True,
         told_protocol=False,
-        shown="general GAN",
+        title="general GAN",
     ),
     "specific_gan": PartKind(
         version=1,
-        shown="target-specific GAN",
+        title="target-specific GAN",
         make="smoothsweep.core.attacks.gan.parts:make_specific_gan",
         access="gradients",
         trains=True,
@@ -102,7 +102,7 @@ _OWN_PARTS: dict[str, PartKind] = {
         make="smoothsweep.core.attacks.lowres.lomma_parts:make_students",
         access="scores",
         trains=True,
-        shown="distilled students",
+        title="distilled students",
     ),
     "public_features": PartKind(
         version=1,
@@ -115,7 +115,7 @@ _OWN_PARTS: dict[str, PartKind] = {
 
 def _parts_of_others(name: str, attack: type[Attack], known: Mapping[str, type[Attack]]) -> str | None:
     """Why the parts of a plugin's attack cannot stand in the table; None where they can."""
-    taken = {part: kind for one in known.values() for part, kind in one.own_parts.items()} | _OWN_PARTS
+    taken = {part: kind for attack_kind in known.values() for part, kind in attack_kind.own_parts.items()} | _OWN_PARTS
     again = [part for part, kind in attack.own_parts.items() if taken.get(part, kind) != kind]
     if again:
         return f"expected names of parts that no other attack has, got {', '.join(again)}"
@@ -152,9 +152,9 @@ PARTS = {**_OWN_PARTS, **{name: part for attack in ATTACKS.values() for name, pa
 """All parts, those that attacks of other packages bring too."""
 
 
-def shown_part(name: str) -> str:
+def part_title(name: str) -> str:
     """The label of a part for people."""
-    return PARTS[name].shown or name.replace("_", " ")
+    return PARTS[name].title or name.replace("_", " ")
 
 
 def make_attack(kind: str, **parameters: Any) -> Attack:
@@ -162,10 +162,10 @@ def make_attack(kind: str, **parameters: Any) -> Attack:
 
     Raises InputError for an unknown name or parameter, a missing one, or a value out of range.
     """
-    return build(attack_class(kind), with_present_names(parameters), what=f"attack {kind}", prefix="attack.")
+    return build(attack_class(kind), rename_earlier_parameters(parameters), what=f"attack {kind}", prefix="attack.")
 
 
-def with_present_names(parameters: Mapping[str, Any]) -> dict[str, Any]:
+def rename_earlier_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The same parameters, those by an earlier name under their present one. Raises InputError where both are given."""
     for earlier, name in EARLIER_NAMES.items():
         if {earlier, name} <= parameters.keys():
@@ -179,7 +179,7 @@ def access_needed(attack: Attack) -> Access:
     return max(levels, key=ACCESS_LEVELS.index)
 
 
-def looks_at_layers(attack: Attack) -> bool:
+def needs_layers(attack: Attack) -> bool:
     """Whether the attack, or a part of it, needs a network with layers, not answers alone."""
     return any(PARTS[part.name].layers for part in attack.parts if "target" in part.needs)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
-from smoothsweep.core.audit.attacking import Attacker, Inverted, OnProgress
+from smoothsweep.core.audit.attacking import Attacker, InvertedClasses, OnProgress
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.accuracy import result_slots
 
@@ -24,7 +24,7 @@ class AttackResult:
         seed: Seed of the attack.
     """
 
-    inverted: Inverted
+    inverted: InvertedClasses
     seed: int
 
     @property
@@ -61,8 +61,8 @@ def results_of(
     """The reconstructions of every attack under every seed, [attacks][seeds]. attacks: the settings of each."""
     return [
         [
-            AttackResult(inverted=attacker.invert(one, classes, seed=seed, on_progress=on_progress), seed=seed)
+            AttackResult(inverted=attacker.invert(attack, classes, seed=seed, on_progress=on_progress), seed=seed)
             for seed in seeds
         ]
-        for one in attacks
+        for attack in attacks
     ]

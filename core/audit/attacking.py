@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from smoothsweep.core.attacks.registry import PARTS, make_attack, shown_part
+from smoothsweep.core.attacks.registry import PARTS, make_attack, part_title
 from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart
 from smoothsweep.core.attacks.shared.base import Attack, Part
 from smoothsweep.core.attacks.shared.execution import Execution
@@ -33,12 +33,12 @@ PROTOCOL: Literal["clean"] = "clean"
 DECODE_BATCH = 64  # images decoded together, to bound memory
 
 
-def silent(fraction: float, text: str) -> None:
+def ignore_progress(fraction: float, text: str) -> None:
     """Ignore progress."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inverted:
+class InvertedClasses:
     """The reconstructions of some classes, in the order of the classes, the best of a class first.
 
     Attributes:
@@ -61,7 +61,7 @@ class Inverted:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Made:
+class _CachedPart:
     """A part in memory. key: the settings that determine it, with the keys of the parts it was made from."""
 
     key: str
@@ -79,11 +79,16 @@ class Attacker:
     def __init__(self, model: OpenModel, public: Tensor, prior: Prior, *, prior_kind: str) -> None:
         self.model, self.public, self.prior_kind = model, public, prior_kind
         self.prior = prior.to(model.execution.device) if isinstance(prior, nn.Module) else prior
-        self._made: dict[str, _Made] = {}
+        self._made: dict[str, _CachedPart] = {}
 
     def invert(
-        self, settings: Mapping[str, Any], classes: Sequence[int], *, seed: int, on_progress: OnProgress = silent
-    ) -> Inverted:
+        self,
+        settings: Mapping[str, Any],
+        classes: Sequence[int],
+        *,
+        seed: int,
+        on_progress: OnProgress = ignore_progress,
+    ) -> InvertedClasses:
         """Attack some classes. The images of a class depend on seed and class, not on the other classes.
 
         settings: kind and parameters, as `attack` in a sweep file. Raises InputError for wrong settings, an attack that
@@ -92,17 +97,19 @@ class Attacker:
         kind, attack = self.attack_of(settings)
         self._check_classes(classes)
         view = self.model.view(attack.access, f"attack {kind}")
-        inputs, spent = self._given(attack, kind, on_progress)
+        inputs, spent = self._prepare_inputs(attack, kind, on_progress)
         started, queries_before = time.monotonic(), view.queries
         reconstructions = self._batches(attack, inputs, classes, combined_seed([attack.seed, seed]), kind, on_progress)
-        latents = [one.w for one in reconstructions if one.w is not None]
-        scores = [one.scores for one in reconstructions if one.scores is not None]
-        return Inverted(
+        latents = [result.w for result in reconstructions if result.w is not None]
+        scores = [result.scores for result in reconstructions if result.scores is not None]
+        return InvertedClasses(
             attack=attack,
             kind=kind,
             images=self._pictures(attack, inputs, reconstructions),
             w=torch.cat(latents) if latents else None,
-            labels=torch.tensor(list(classes)).repeat_interleave(torch.tensor([len(one) for one in reconstructions])),
+            labels=torch.tensor(list(classes)).repeat_interleave(
+                torch.tensor([len(result) for result in reconstructions])
+            ),
             scores=torch.cat(scores) if len(scores) == len(reconstructions) else None,
             queries=(view.queries - queries_before + sum(made.queries for made in spent)) / len(classes),
             seconds=(time.monotonic() - started + sum(made.seconds for made in spent)) / len(classes),
@@ -112,9 +119,9 @@ class Attacker:
         """The reconstructions as pictures, uint8 [M, 3, R, R]: the attack's images, else its decoded latents."""
         side, execution = attack.reconstruction_size, self.model.execution
         if attack.leaves_images:
-            return torch.cat([_bytes_of(present(one.images, "images").float(), side) for one in reconstructions])
+            return torch.cat([_bytes_of(present(result.images, "images").float(), side) for result in reconstructions])
         decoder: Any = inputs.prior if attack.decoder == "prior" else inputs.networks[attack.decoder]["generator"]
-        latents = torch.cat([present(one.w, "latents") for one in reconstructions])
+        latents = torch.cat([present(result.w, "latents") for result in reconstructions])
         return decode(decoder, latents, attack.crop, side, execution)
 
     def attack_of(self, settings: Mapping[str, Any]) -> tuple[str, Attack]:
@@ -143,39 +150,43 @@ class Attacker:
         return kind, attack
 
     def _check_classes(self, classes: Sequence[int]) -> None:
-        for one in classes:
-            if isinstance(one, bool) or not isinstance(one, int) or not 0 <= one < self.model.num_classes:
-                raise InputError(f"classes: expected numbers from 0 to {self.model.num_classes - 1}, got {one!r}")
+        for label in classes:
+            if isinstance(label, bool) or not isinstance(label, int) or not 0 <= label < self.model.num_classes:
+                raise InputError(f"classes: expected numbers from 0 to {self.model.num_classes - 1}, got {label!r}")
         if not classes or len(set(classes)) < len(classes):
             raise InputError(f"classes: expected one or more, each once, got {list(classes)}")
 
-    def _given(self, attack: Attack, kind: str, on_progress: OnProgress) -> tuple[AttackInputs, list[_Made]]:
+    def _prepare_inputs(
+        self, attack: Attack, kind: str, on_progress: OnProgress
+    ) -> tuple[AttackInputs, list[_CachedPart]]:
         """The inputs of an attack, and its parts, which are made where they are missing."""
-        made: dict[str, _Made] = {}
+        made: dict[str, _CachedPart] = {}
         for part in attack.parts:
             made[part.name] = self._part(part, made, kind, on_progress)
-        return self._with(PROTOCOL, made), list(made.values())
+        return self._make_inputs(PROTOCOL, made), list(made.values())
 
-    def _with(self, protocol: Literal["clean"] | None, made: Mapping[str, _Made]) -> AttackInputs:
+    def _make_inputs(self, protocol: Literal["clean"] | None, made: Mapping[str, _CachedPart]) -> AttackInputs:
         return AttackInputs(
             protocol=protocol,
             prior=self.prior,
             public=self.public,
-            parts={name: one.part.tensors for name, one in made.items()},
-            networks={name: one.part.networks for name, one in made.items()},
+            parts={name: part.part.tensors for name, part in made.items()},
+            networks={name: part.part.networks for name, part in made.items()},
         )
 
-    def _part(self, part: Part, earlier: Mapping[str, _Made], kind: str, on_progress: OnProgress) -> _Made:
+    def _part(self, part: Part, earlier: Mapping[str, _CachedPart], kind: str, on_progress: OnProgress) -> _CachedPart:
         row = PARTS[part.name]
         needs = [earlier[name].key if name in earlier else name for name in part.needs]
         key = json.dumps([part.name, dict(part.settings), needs], sort_keys=True)
         if key not in self._made:
             view = self.model.view(row.access if "target" in part.needs else "none", f"attack {kind}")
             started, queries_before = time.monotonic(), view.queries
-            workshop = Bench(lambda fraction, text: on_progress(0.0, f"{kind}: {shown_part(part.name)} {text}"))
-            inputs = self._with(PROTOCOL if row.told_protocol else None, earlier)
-            made_part = row.function()(part.settings, inputs, view, workshop)
-            self._made[key] = _Made(
+            part_context = InMemoryContext(
+                lambda fraction, text: on_progress(0.0, f"{kind}: {part_title(part.name)} {text}")
+            )
+            inputs = self._make_inputs(PROTOCOL if row.told_protocol else None, earlier)
+            made_part = row.function()(part.settings, inputs, view, part_context)
+            self._made[key] = _CachedPart(
                 key=key, part=made_part, queries=view.queries - queries_before, seconds=time.monotonic() - started
             )
         return self._made[key]
@@ -199,8 +210,8 @@ class Attacker:
         return reconstructions
 
 
-class Bench:
-    """A `core.attacks.shared.attack_inputs.Workshop` that saves no state: work in memory is never resumed."""
+class InMemoryContext:
+    """A `core.attacks.shared.attack_inputs.PartContext` that saves no state: work in memory is never resumed."""
 
     team = ALONE
 
@@ -234,7 +245,7 @@ def _bytes_of(images: Tensor, side: int | None) -> Tensor:
     return to_uint8(images if side is None else resize(images, side)).cpu()
 
 
-def settings_tried(attacker: Attacker, attacks: str | Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def settings_to_try(attacker: Attacker, attacks: str | Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The settings of the attacks to try, with a control among them. Raises InputError for one that cannot run."""
     if isinstance(attacks, str) and attacks not in get_args(Reach):
         raise InputError(f"attacks: expected {', '.join(get_args(Reach))}, or settings of attacks, got {attacks!r}")
@@ -242,10 +253,10 @@ def settings_tried(attacker: Attacker, attacks: str | Sequence[Mapping[str, Any]
     settings: list[Mapping[str, Any]] = list(
         portfolio(attacker.model.access, whole=whole, adapted=adapted) if isinstance(attacks, str) else attacks
     )
-    made = [attacker.attack_of(one)[1] for one in settings]
-    if {one.control for one in made} != {False, True}:
+    made = [attacker.attack_of(setting)[1] for setting in settings]
+    if {attack.control for attack in made} != {False, True}:
         raise InputError(
             "attacks: expected one or more, and a control (random_latents) beside, got "
-            + (", ".join(str(one["kind"]) for one in settings) or "none")
+            + (", ".join(str(setting["kind"]) for setting in settings) or "none")
         )
     return settings

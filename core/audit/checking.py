@@ -16,7 +16,7 @@ from smoothsweep.core.models.other_readings import Claim
 from smoothsweep.core.models.reading import check_reading
 
 
-def recognised(model: OpenModel, test: ImageSet, reads: Normalisation) -> float:
+def real_accuracy(model: OpenModel, test: ImageSet, reads: Normalisation) -> float:
     """The model's accuracy in [0, 1] on real test images.
 
     reads: the stated preprocessing. Raises InputError for another number of classes, an accuracy that chance may give,

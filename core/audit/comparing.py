@@ -25,14 +25,14 @@ def compare_audits(audits: Mapping[str, Audit]) -> pd.DataFrame:
     first = audits[names[0]]
     for name in names[1:]:
         _check_alike(f"compare: {name}", audits[name], first)
-    leaks = {name: {attack: tally.shares for attack, tally in one.tallies.items()} for name, one in audits.items()}
+    leaks = {name: {attack: tally.shares for attack, tally in audit.tallies.items()} for name, audit in audits.items()}
     comparisons = compare_leaks(
         leaks, baseline=names[0], published=first.published, level=LEVEL, span=SPAN, every_pair=False
     ).verdicts
     rows: list[dict[str, Any]] = []
-    for name, one in audits.items():
-        best = one.attacks.iloc[0]
-        row = {"model": name, "test_acc": one.test_acc, **best[["attack", "leak", "low", "high"]].to_dict()}
+    for name, audit in audits.items():
+        best = audit.attacks.iloc[0]
+        row = {"model": name, "test_acc": audit.test_acc, **best[["attack", "leak", "low", "high"]].to_dict()}
         gap = comparisons.get(name)
         size = (np.nan,) * 3 if gap is None else (gap.reduction, _known(gap.low), _known(gap.high))
         row |= dict(zip(("reduction", "reduction_low", "reduction_high"), size, strict=True))
@@ -48,14 +48,14 @@ def _known(value: float | None) -> float:
     return np.nan if value is None else float(value)
 
 
-def _check_alike(where: str, one: Audit, first: Audit) -> None:
+def _check_alike(where: str, audit: Audit, first: Audit) -> None:
     """Raise InputError for audits that differ in judge, classes, seeds or attacks."""
-    if one.by is not first.by:
+    if audit.by is not first.by:
         raise InputError(f"{where}: expected the judge of the first audit (by=first.by), got another one")
     for what, mine, other in (
-        ("people", list(one.strongest.classes), list(first.strongest.classes)),
-        ("seeds", list(one.seeds), list(first.seeds)),
-        ("attacks", sorted(one.attacks["attack"]), sorted(first.attacks["attack"])),
+        ("people", list(audit.strongest.classes), list(first.strongest.classes)),
+        ("seeds", list(audit.seeds), list(first.seeds)),
+        ("attacks", sorted(audit.attacks["attack"]), sorted(first.attacks["attack"])),
     ):
         if mine != other:
             raise InputError(f"{where}: expected the {what} of the first audit, {other}, got {mine}")

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from smoothsweep.core.audit.attacking import OnProgress, silent
+from smoothsweep.core.audit.attacking import OnProgress, ignore_progress
 from smoothsweep.core.audit.portfolio import EVALUATOR_TRAINING
 from smoothsweep.core.audit.standing import Recogniser
 from smoothsweep.core.data.images import ImageSet
@@ -64,7 +64,7 @@ def train_evaluator(
     architecture: str,
     seed: int,
     device: torch.device | str,
-    on_progress: OnProgress = silent,
+    on_progress: OnProgress = ignore_progress,
     training: Mapping[str, Any] | None = None,
 ) -> Judge:
     """Train a second classifier of the same images, the paper's judge, which also accepts images unlike a face.

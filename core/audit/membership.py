@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 import torch
 
-from smoothsweep.core.audit.attacking import OnProgress, silent
+from smoothsweep.core.audit.attacking import OnProgress, ignore_progress
 from smoothsweep.core.audit.model import OpenModel
-from smoothsweep.core.audit.pictures import People, everything_of
+from smoothsweep.core.audit.pictures import People, load_all
 from smoothsweep.core.audit.shadows import ShadowRecipe, check_images, train_shadows
 from smoothsweep.core.checks import require
 from smoothsweep.core.data.images import ImageSet
@@ -30,16 +30,16 @@ from smoothsweep.core.membership.measuring import (
     membership_only,
 )
 from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS, title_of
-from smoothsweep.core.membership.within import within_persons
+from smoothsweep.core.membership.within import measure_within_persons
 from smoothsweep.core.metrics.membership import over_persons, roc_auc, tpr_at
 
 JUDGE = Membership(trained_on_data=True)
 """Queries the model like the judge of the command."""
 
-SHOWN = JUDGE.most_pictures(1, 0, scores=True)
+QUERIES_PER_IMAGE = JUDGE.most_pictures(1, 0, scores=True)
 """Pictures sent to the model for each image: the image, its mirror image, shifted copies and noisy copies."""
 
-PICKED = "picked by this result, which tends to make the number too high"
+CHOSEN_BY_RESULT = "picked by this result, which tends to make the number too high"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,13 +92,13 @@ class MembershipAudit:
         return (
             f"Membership: the strongest of {len(self.attacks)} attacks ({title_of(best['attack'])}) tells training "
             f"from held-out images with an AUC of {_auc(best, 'auc')}, of {counts}; 0.5 is chance",
-            *_picked(best, before, "auc"),
+            *_choice_warning(best, before, "auc"),
             *self._of_shadows(),
         )
 
     def _by_name(self, *names: str) -> list[pd.Series]:
         rows = [self.attacks[self.attacks["attack"] == name] for name in names]
-        return [found.iloc[0] for found in rows if len(found)]
+        return [row.iloc[0] for row in rows if len(row)]
 
     def _of_shadows(self) -> tuple[str, ...]:
         if not self.shadows:
@@ -111,7 +111,7 @@ class MembershipAudit:
             f"tells a person's training from their held-out images with an AUC of {_auc(best, 'auc_within')}; the best "
             f"threshold on scores ({title_of(plain['attack'])}) reaches {_auc(plain, 'auc_within')} (means over "
             "people)",
-            *_picked(best, before, "auc_within"),
+            *_choice_warning(best, before, "auc_within"),
             "Where the model was trained otherwise than the shadow models, these numbers are a lower bound",
         )
 
@@ -120,12 +120,14 @@ class MembershipAudit:
         return " ".join(f"{line}." for line in self.lines)
 
 
-def _picked(best: pd.Series, before: pd.Series, column: str) -> tuple[str, ...]:
+def _choice_warning(best: pd.Series, before: pd.Series, column: str) -> tuple[str, ...]:
     """A sentence where the strongest attack is not the one that was chosen beforehand."""
     if best["attack"] == before["attack"]:
         return ()
     reached = _auc(before, column)
-    return (f"It was {PICKED}; the attack chosen beforehand ({title_of(before['attack'])}) reaches {reached}",)
+    return (
+        f"It was {CHOSEN_BY_RESULT}; the attack chosen beforehand ({title_of(before['attack'])}) reaches {reached}",
+    )
 
 
 def _auc(row: pd.Series, column: str) -> str:
@@ -143,7 +145,7 @@ def audit_membership(
     seed: int = 0,
     shadows: ShadowRecipe | None = None,
     where: str = "held_out",
-    on_progress: OnProgress = silent,
+    on_progress: OnProgress = ignore_progress,
 ) -> MembershipAudit:
     """Attack the membership of a model by its scores, where it gives them, by its labels, and by shadow models.
 
@@ -159,7 +161,7 @@ def audit_membership(
     Raises InputError for different classes in the two sets, a budget for fewer than two images, or shadow models where
     the model answers with labels alone or has too few images.
     """
-    inner, outer = (everything_of(given, size=size) for given in (training, held_out))
+    inner, outer = (load_all(images, size=size) for images in (training, held_out))
     if inner.names != outer.names:
         raise InputError(f"held_out: expected the {len(inner.names)} people of training, got {len(outer.names)} others")
     images, member = _drawn(inner, outer, budget, seed)
@@ -168,13 +170,13 @@ def audit_membership(
         require(scored, "shadows", "0 for a model that shows labels alone", shadows.count)
         check_images(images)
     candidates = candidates_of(images, member, seed=seed, where=where, others="images")
-    asking, device = replace(JUDGE.asking, seed=seed), model.execution.device
-    evidence, asked = answers_to(
+    asking, device = replace(JUDGE.label_queries, seed=seed), model.execution.device
+    evidence, queried = answers_to(
         model.asked, candidates, asking, image_size=model.image_size, device=str(device), scores=scored
     )
     members, others = (int((candidates.kept & kind).sum()) for kind in (member, ~member))
     result = MembershipAudit(
-        attacks=attack_table([candidates.measured(evidence, asked)]),
+        attacks=attack_table([candidates.measure(evidence, queried)]),
         shift=candidates.shift,
         copies=candidates.copies,
         members=members,
@@ -185,7 +187,7 @@ def audit_membership(
     if shadows is None or not result.holds:
         return result
     trained = train_shadows(images, shadows, seed=seed, device=device, on_progress=on_progress)
-    measured = candidates.measured(with_shadows(evidence, trained), asked)
+    measured = candidates.measure(with_shadows(evidence, trained), queried)
     return replace(result, shadows=shadows.count, shadow_words=shadows.words, by_shadows=within_table(measured))
 
 
@@ -193,15 +195,15 @@ def within_table(measured: Measured) -> pd.DataFrame:
     """The table `MembershipAudit.by_shadows`."""
     return pd.DataFrame(
         {
-            "attack": one.attack,
-            "shadow_models": one.has_shadows,
-            "auc_within": one.auc,
-            "low": one.low,
-            "high": one.high,
-            "found_at_1_percent": one.found["fpr1"],
-            "found_at_0_1_percent": one.found["fpr01"],
+            "attack": attack.attack,
+            "shadow_models": attack.has_shadows,
+            "auc_within": attack.auc,
+            "low": attack.low,
+            "high": attack.high,
+            "found_at_1_percent": attack.found["fpr1"],
+            "found_at_0_1_percent": attack.found["fpr01"],
         }
-        for one in within_persons(measured)[0]
+        for attack in measure_within_persons(measured)[0]
     )
 
 
@@ -209,8 +211,8 @@ def _drawn(inner: ImageSet, outer: ImageSet, budget: int | None, seed: int) -> t
     """Both sets in one, members first, with as many images of each as the budget allows; and which are members."""
     parts, draw = [inner, outer], torch.Generator().manual_seed(seed)
     if budget is not None:
-        most = budget // (2 * SHOWN)
-        require(most >= 1, "budget", f"at least {2 * SHOWN} pictures, for one image of each kind", budget)
+        most = budget // (2 * QUERIES_PER_IMAGE)
+        require(most >= 1, "budget", f"at least {2 * QUERIES_PER_IMAGE} pictures, for one image of each kind", budget)
         parts = [part.subset(torch.randperm(len(part), generator=draw)[:most].sort().values) for part in parts]
     images = ImageSet(
         images=torch.cat([part.images for part in parts]),
@@ -232,7 +234,7 @@ def attack_table(runs: Sequence[Measured]) -> pd.DataFrame:
         measured_rows = np.isfinite(scores).all(axis=1)
         scores, member = scores[measured_rows], first.member[measured_rows]
         auc = over_persons(_mean_auc, scores, member, first.labels[measured_rows])
-        rates = [tpr_at(one[member], one[~member], RATES["fpr1"]) for one in scores.T]
+        rates = [tpr_at(column[member], column[~member], RATES["fpr1"]) for column in scores.T]
         rows.append(
             {
                 "attack": name,
@@ -240,7 +242,7 @@ def attack_table(runs: Sequence[Measured]) -> pd.DataFrame:
                 "auc": auc.value if auc else float("nan"),
                 "low": auc.low if auc else float("nan"),
                 "high": auc.high if auc else float("nan"),
-                "tpr_fpr1": None if None in rates else float(np.mean([one for one in rates if one is not None])),
+                "tpr_fpr1": None if None in rates else float(np.mean([rate for rate in rates if rate is not None])),
             }
         )
     return pd.DataFrame(rows).sort_values("auc", ascending=False, ignore_index=True)

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS, Access
-from smoothsweep.core.attacks.shared.execution import Execution, Prepared
+from smoothsweep.core.attacks.shared.execution import Execution, PreparedTarget
 from smoothsweep.core.attacks.shared.view import View, view_of
 from smoothsweep.core.checks import require, require_choice, require_count
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import Answers
-from smoothsweep.core.external.model import ExternalModel, Opened
-from smoothsweep.core.external.opening import comes_back
+from smoothsweep.core.external.model import ExternalModel, OpenedModel
+from smoothsweep.core.external.opening import has_gradient
 from smoothsweep.core.external.reading import as_logits
 from smoothsweep.core.external.running import answering
 from smoothsweep.core.external.sides import check_side
@@ -27,7 +27,7 @@ from smoothsweep.core.models.normalisation import Channels, Normalisation, Tripl
 from smoothsweep.core.models.official_targets import classifier_of
 
 ANSWERS: tuple[Answers, ...] = get_args(Answers)
-TRIED = 2  # images sent to a model when it is opened
+PROBE_IMAGES = 2  # images sent to a model when it is opened
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Model:
         images: float32 [N, 3, S, S] in [-1, 1]; two of them are sent to the model, which no query count includes.
         Raises InputError where the answers contradict the stated settings.
         """
-        samples, answer = images[:TRIED].to(device), cast("nn.Module | Callable[[Tensor], Any]", self.classifier)
+        samples, answer = images[:PROBE_IMAGES].to(device), cast("nn.Module | Callable[[Tensor], Any]", self.classifier)
         if isinstance(answer, nn.Module):
             answer = copy.deepcopy(answer)
             # A program of TorchScript has no requires_grad_ of its own. Its copy's weights are no leaves: moved before
@@ -108,7 +108,7 @@ class Model:
 
         def ask(classes: int | None, access: Access) -> ExternalModel:
             return ExternalModel(
-                Opened(answer=answering(answer, "model")),
+                OpenedModel(answer=answering(answer, "model")),
                 answers=self.answers,
                 access=access,
                 num_classes=classes,
@@ -129,7 +129,7 @@ class Model:
         opened: Network | ExternalModel = ask(classes, access)
         if isinstance(answer, nn.Module) and self.answers != "labels":
             inside = self.answers == "logits" and all(hasattr(answer, name) for name in ("embed", "head"))
-            opened = (NetworkInside if inside else Network)(answer, self.answers, self.reads, device)
+            opened = (NetworkLayers if inside else Network)(answer, self.answers, self.reads, device)
         return OpenModel(opened, access=access, num_classes=classes, image_size=self.image_size, device=device)
 
     def _highest(self, opened: ExternalModel, samples: Tensor) -> tuple[Access, str]:
@@ -138,7 +138,7 @@ class Model:
             return "labels", "its answers are labels"
         if isinstance(self.classifier, Classifier) and self.classifier.answer.leaves != "gradients":
             return self.classifier.answer.leaves, "its defense leaves no more"
-        return ("gradients", "") if comes_back(opened, samples) else ("scores", "its answers carry no gradients")
+        return ("gradients", "") if has_gradient(opened, samples) else ("scores", "its answers carry no gradients")
 
 
 def _built(state: Mapping[str, Any], architecture: str | None) -> nn.Module:
@@ -171,7 +171,7 @@ class Network(nn.Module):
         self.normalise = input_layer(normalisation).to(self.device)
 
 
-class NetworkInside(Network):
+class NetworkLayers(Network):
     """A network of logits that also gives its penultimate features, like the networks of `core.models`."""
 
     def embed(self, images: Tensor) -> Tensor:
@@ -207,7 +207,7 @@ class OpenModel:
             raise InputError(f"model: expected access to its {access} for {who}, got access to its {self.access}")
         if access not in self._views:
             # A function is not wrapped in a module, which other code may copy or trace: it may be an endpoint.
-            target = Prepared(self.asked) if isinstance(self.asked, ExternalModel) else self.asked
+            target = PreparedTarget(self.asked) if isinstance(self.asked, ExternalModel) else self.asked
             self._views[access] = view_of(
                 target, access, num_classes=self.num_classes, image_size=self.image_size, execution=self.execution
             )

@@ -45,10 +45,10 @@ def attacker_of(
     if not isinstance(prior, Mapping):
         return Attacker(opened, pictures, prior, prior_kind="given")
     kind: Any = prior.get("kind")  # make_settings refuses an unknown kind
-    given = {name: value for name, value in prior.items() if name != "kind"}
+    prior_settings = {name: value for name, value in prior.items() if name != "kind"}
     if prior is EIGENFACES:  # the default number of directions, unless there are too few images for it
-        given["components"] = components_of(len(pictures))
-    settings = make_settings(kind, **given)
+        prior_settings["components"] = components_of(len(pictures))
+    settings = make_settings(kind, **prior_settings)
     if PRIORS[kind].make is None:
         raise InputError(f"prior.kind: expected one that is made at once, or a prior, got {kind}, which a sweep trains")
     made = PRIORS[kind].function()(settings, pictures if PRIORS[kind].needs_public else None)

@@ -13,9 +13,9 @@ from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.labelled import SplitImages, load_labelled, load_unlabelled
 from smoothsweep.core.data.labelling import assign_labels, split_entries
 from smoothsweep.core.data.listing import few
-from smoothsweep.core.data.own.overlap import near_and_doubts, same, warnings_of
+from smoothsweep.core.data.own.overlap import identical_pairs, near_and_doubts, warnings_of
 from smoothsweep.core.data.own.perceptual import SIDE, hashes
-from smoothsweep.core.data.own.scanning import Seen
+from smoothsweep.core.data.own.scanning import ScannedPictures
 from smoothsweep.core.data.sources import TEST, list_labelled
 from smoothsweep.core.data.splits import stratified_split
 from smoothsweep.core.data.transforms import resize, to_uint8, to_unit
@@ -48,7 +48,7 @@ def public_pictures(pictures: Pictures, *, size: int) -> Tensor:
     return _squares(pictures, "public")
 
 
-def people_of(data: People, *, size: int) -> SplitImages:
+def load_people(data: People, *, size: int) -> SplitImages:
     """Training and test images; without a given split, a tenth of every person's images become test images.
 
     size: side in pixels at which a folder or a file is read. Raises InputError.
@@ -71,19 +71,19 @@ def has_split(data: People) -> bool:
     return isinstance(data, SplitImages)
 
 
-def everything_of(data: People, *, size: int) -> ImageSet:
-    """All images in their order; with a split, training images first. Arguments and errors as of `people_of`."""
+def load_all(data: People, *, size: int) -> ImageSet:
+    """All images in their order; with a split, training images first. Arguments and errors as of `load_people`."""
     if isinstance(data, ImageSet):
         return data
     if isinstance(data, tuple):
         return _labelled(data)
-    people = people_of(data, size=size)
-    found = ImageSet(
+    people = load_people(data, size=size)
+    images = ImageSet(
         images=torch.cat([people.train.images, people.test.images]),
         labels=torch.cat([people.train.labels, people.test.labels]),
         names=people.train.names,
     )
-    return found if isinstance(data, SplitImages) or has_split(data) else found.subset(_as_listed(Path(data)))
+    return images if isinstance(data, SplitImages) or has_split(data) else images.subset(_as_listed(Path(data)))
 
 
 def _as_listed(path: Path) -> Tensor:
@@ -105,9 +105,9 @@ def refuse_shared(people: SplitImages, public: Tensor) -> tuple[str, ...]:
     kind of object.
     """
     parts = (people.train, people.test)
-    private = look_at_tensors(torch.cat([part.images for part in parts]), "private row")
-    others = look_at_tensors(public, "row")
-    if shared := same(private, others):
+    private = scan_tensors(torch.cat([part.images for part in parts]), "private row")
+    others = scan_tensors(public, "row")
+    if shared := identical_pairs(private, others):
         rows = few(sorted({name for _, name in shared}, key=lambda name: int(name.rpartition(" ")[2])))
         raise InputError(f"public: expected none of the private pictures, got {len(shared)} of them: {rows}")
     labels = torch.cat([part.labels for part in parts]).numpy()
@@ -144,7 +144,7 @@ def _tensor(value: Any, what: str) -> Tensor:
     return value
 
 
-def look_at_tensors(images: Tensor, name: str = "row") -> Seen:
+def scan_tensors(images: Tensor, name: str = "row") -> ScannedPictures:
     """Compute the features by which pictures are compared.
 
     images: uint8 [N, 3, S, S]. name: what messages call a picture, before its number.
@@ -152,7 +152,7 @@ def look_at_tensors(images: Tensor, name: str = "row") -> Seen:
     parts = [to_uint8(resize(to_unit(part), SIDE)) for part in images.split(_AT_ONCE)]
     small = np.concatenate([part.permute(0, 2, 3, 1).numpy() for part in parts])
     side = images.shape[-1]
-    return Seen(
+    return ScannedPictures(
         index=np.arange(len(images)),
         where=tuple(f"{name} {row}" for row in range(len(images))),
         digests=tuple(b"%d " % side + image.contiguous().numpy().tobytes() for image in images),

@@ -64,7 +64,7 @@ Reach = Literal["quick", "adapted", "whole"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tried:
+class PortfolioAttack:
     """One attack of the portfolio.
 
     Attributes:
@@ -79,22 +79,22 @@ class Tried:
     adapted: bool = False
 
 
-PORTFOLIO: tuple[Tried, ...] = (
-    Tried(access="gradients", quick=True, settings=PLUG_AND_PLAY),
-    Tried(access="gradients", quick=True, settings={**PLUG_AND_PLAY, "loss": "cross_entropy"}),
-    Tried(
+PORTFOLIO: tuple[PortfolioAttack, ...] = (
+    PortfolioAttack(access="gradients", quick=True, settings=PLUG_AND_PLAY),
+    PortfolioAttack(access="gradients", quick=True, settings={**PLUG_AND_PLAY, "loss": "cross_entropy"}),
+    PortfolioAttack(
         access="gradients",
         quick=False,
         adapted=True,
         settings={**PLUG_AND_PLAY, "loss": "logit", "select": {"kind": "augmented_margin"}},
     ),
-    Tried(access="scores", quick=True, settings=BY_SCORES),
-    Tried(
+    PortfolioAttack(access="scores", quick=True, settings=BY_SCORES),
+    PortfolioAttack(
         access="scores",
         quick=False,
         settings={"kind": "rlb_mi", "selected": SELECTED, "episodes": 4000, "at_once": 16, "lr": 0.008},
     ),
-    Tried(
+    PortfolioAttack(
         access="labels",
         quick=False,
         settings={"kind": "brep_mi", "selected": 2, "patience": 100, "max_passes": 300, "starts": {"max_batches": 40}},
@@ -102,11 +102,13 @@ PORTFOLIO: tuple[Tried, ...] = (
 )
 """Attacks other than `CHEAPEST`, the strongest first. Settings of the small sweeps: minutes on 2 cores."""
 
-CHEAPEST = Tried(access="scores", quick=True, settings={"kind": "selection_only", "selected": SELECTED, "pool": POOL})
+CHEAPEST = PortfolioAttack(
+    access="scores", quick=True, settings={"kind": "selection_only", "selected": SELECTED, "pool": POOL}
+)
 """An attack that optimises nothing, tried wherever scores are given, as a baseline for the other attacks."""
 
-CONTROLS: tuple[Tried, ...] = (
-    Tried(
+CONTROLS: tuple[PortfolioAttack, ...] = (
+    PortfolioAttack(
         access="none",
         quick=True,
         settings={"kind": "random_latents", "selected": SELECTED, "truncation_psi": 1.0, "truncation_cutoff": None},
@@ -133,7 +135,7 @@ def portfolio(access: str, *, whole: bool, adapted: bool = False) -> list[dict[s
     return [tried.settings for tried in chosen]
 
 
-def spread(classes: int, most: int) -> list[int]:
+def spread_classes(classes: int, most: int) -> list[int]:
     """The classes to attack: all, or `most` of them, evenly spaced."""
     if classes <= most:
         return list(range(classes))

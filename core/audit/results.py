@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from smoothsweep.core.audit.attack_result import AttackResult
-from smoothsweep.core.audit.attacking import Attacker, OnProgress, silent
+from smoothsweep.core.audit.attacking import Attacker, OnProgress, ignore_progress
 from smoothsweep.core.audit.judging import Judge
 from smoothsweep.core.audit.membership import MembershipAudit
-from smoothsweep.core.audit.standing import Stands, stands
+from smoothsweep.core.audit.standing import LeakReferences, compare_with_references
 from smoothsweep.core.audit.statistics import LEVEL, Tally
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.accuracy import result_slots
@@ -68,7 +68,7 @@ class Audit:
         membership: How well an attacker tells training from test images, None where that was not asked for.
         standing: The strongest attack by every way of judging it, beside chance, the control, the reach of the prior
             and the ceiling (`core.audit.standing`).
-        told: Sentences on what was not verified and on public images that may not fit.
+        notes: Sentences on what was not verified and on public images that may not fit.
         beyond: The strongest attack minus the best control, paired by person and seed.
         reconstructions: The strongest attack's, of the first seed.
         judge: The judge's metric as a sweep names it.
@@ -94,8 +94,13 @@ class Audit:
     seeds: tuple[int, ...]
     published: tuple[str, ...] = ()
     standing: pd.DataFrame = field(default_factory=pd.DataFrame)
-    told: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     membership: MembershipAudit | None = None
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """`notes` under its earlier name."""
+        return self.notes
 
     def __str__(self) -> str:
         best, control = self.attacks.iloc[0], self.attacks[self.attacks["control"]].iloc[0]
@@ -112,7 +117,7 @@ class Audit:
             f"{known} of {len(self.people)} people are matched in half or more of their images; of real photographs "
             f"the judge matches {_percent(self.real)}",
             *self._verified(),
-            *self.told,
+            *self.notes,
             *(self.membership.lines if self.membership else ()),
             "A stronger attack may find more",
         )
@@ -123,12 +128,12 @@ class Audit:
         rows = self.standing[self.standing["metric"].str.endswith(f"verified_{FIRST}")] if len(self.standing) else ()
         if not len(rows):
             return ()
-        one = rows.iloc[0]
+        verified = rows.iloc[0]
         return (
-            f"A face recogniser that accepts 1 % of strangers accepts {_percent(one['leak'], 1)} of these images as "
-            f"the person; of the control's, {_percent(one['control'], 1)}; of real photographs, "
-            f"{_percent(one['ceiling'])}; of these photographs as the attacker's prior can draw them, "
-            f"{_percent(one['reach'])}",
+            f"A face recogniser that accepts 1 % of strangers accepts {_percent(verified['leak'], 1)} of these images "
+            f"as the person; of the control's, {_percent(verified['control'], 1)}; of real photographs, "
+            f"{_percent(verified['ceiling'])}; of these photographs as the attacker's prior can draw them, "
+            f"{_percent(verified['reach'])}",
         )
 
 
@@ -158,8 +163,8 @@ def read_audit(
     test_acc: float,
     *,
     attacker: Attacker | None = None,
-    told: Sequence[str] = (),
-    on_progress: OnProgress = silent,
+    notes: Sequence[str] = (),
+    on_progress: OnProgress = ignore_progress,
 ) -> Audit:
     """Compute the statistics of an audit from its reconstructions, [attacks][seeds].
 
@@ -168,10 +173,12 @@ def read_audit(
         test_acc: The model's accuracy in [0, 1].
         attacker: The attacker, whose prior and public images give the reach of the prior and the thresholds of
             verification; None leaves both out.
-        told: Sentences on the public images.
+        notes: Sentences on the public images.
     """
     tallies = [
-        Tally.of([ruler.hits(one.inverted.images, one.inverted.labels)[1] for one in seeds], seeds[0].inverted.labels)
+        Tally.of(
+            [ruler.hits(seed.inverted.images, seed.inverted.labels)[1] for seed in seeds], seeds[0].inverted.labels
+        )
         for seeds in reconstructions
     ]
     order = sorted(
@@ -182,12 +189,12 @@ def read_audit(
     best, control = order[0], order[len(attacks)]
     standing = None
     if attacker is not None:
-        standing = _stands(reconstructions, tallies, best, control, ruler, attacker, on_progress)
+        standing = _compare_with_references(reconstructions, tallies, best, control, ruler, attacker, on_progress)
     return Audit(
         attacks=pd.DataFrame([_row(reconstructions[at], tallies[at], tallies[control], ruler) for at in order]),
         people=_of_people(tallies[best], tallies[control], ruler, standing),
         standing=pd.DataFrame() if standing is None else standing.table,
-        told=(*([standing.why_not] if standing is not None and standing.why_not else []), *told),
+        notes=(*([standing.why_not] if standing is not None and standing.why_not else []), *notes),
         beyond=tallies[best].beyond(tallies[control], among=len(attacks)),
         reconstructions=reconstructions[best][0],
         judge=ruler.metric,
@@ -196,14 +203,14 @@ def read_audit(
         strongest=tallies[best],
         tallies={reconstructions[at][0].name: tallies[at] for at in attacks},
         by=ruler,
-        seeds=tuple(one.seed for one in reconstructions[best]),
+        seeds=tuple(result.seed for result in reconstructions[best]),
         published=tuple(
             reconstructions[at][0].name for at in attacks if reconstructions[at][0].inverted.attack.published
         ),
     )
 
 
-def _stands(
+def _compare_with_references(
     reconstructions: Sequence[Sequence[AttackResult]],
     tallies: Sequence[Tally],
     best: int,
@@ -211,12 +218,12 @@ def _stands(
     ruler: Judge,
     attacker: Attacker,
     on_progress: OnProgress,
-) -> Stands:
+) -> LeakReferences:
     attack = reconstructions[best][0].inverted.attack
     drawn, drawn_by_control = (
-        [(one.inverted.images, one.inverted.labels) for one in reconstructions[at]] for at in (best, control)
+        [(result.inverted.images, result.inverted.labels) for result in reconstructions[at]] for at in (best, control)
     )
-    return stands(
+    return compare_with_references(
         by=ruler.recogniser,
         metric=ruler.metric,
         ceiling=ruler.sensitivity.share,
@@ -231,7 +238,7 @@ def _stands(
     )
 
 
-def _of_people(tally: Tally, control: Tally, ruler: Judge, standing: Stands | None) -> pd.DataFrame:
+def _of_people(tally: Tally, control: Tally, ruler: Judge, standing: LeakReferences | None) -> pd.DataFrame:
     """One row per class of the tally, with the control's hits and the verified fraction."""
     people = _people(tally, [ruler.names[label] for label in tally.classes])
     credited = dict(zip(control.classes, control.shares.mean(axis=0).tolist(), strict=True))
@@ -272,8 +279,8 @@ def _row(seeds: Sequence[AttackResult], tally: Tally, control: Tally, ruler: Jud
         "high": _known(leak.high),
         **dict(zip(("corrected", "corrected_low", "corrected_high"), map(_known, ends), strict=True)),
         "seeds": len(seeds),
-        "queries": float(np.mean([one.inverted.queries for one in seeds])),
-        "seconds": float(np.mean([one.inverted.seconds for one in seeds])),
+        "queries": float(np.mean([tally.inverted.queries for tally in seeds])),
+        "seconds": float(np.mean([tally.inverted.seconds for tally in seeds])),
     }
 
 

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from smoothsweep.core.audit.attacking import OnProgress, silent
+from smoothsweep.core.audit.attacking import OnProgress, ignore_progress
 from smoothsweep.core.audit.references import PLAIN
-from smoothsweep.core.audit.training import TRAINING, Defended, defended, trained_network
+from smoothsweep.core.audit.training import TRAINING, BuiltDefense, build_defense, trained_network
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.declared import build
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.membership import Membership
-from smoothsweep.core.membership.asking import scores_of
 from smoothsweep.core.membership.base import check_shadows
 from smoothsweep.core.membership.evidence import Flags, Numbers
 from smoothsweep.core.membership.halves import check_part, inside_part, shadow_seed
+from smoothsweep.core.membership.querying import scores_of
 from smoothsweep.core.models.image_sizes import check_image_size
 from smoothsweep.core.models.recipe import TrainingRecipe
 
@@ -38,7 +38,7 @@ class ShadowRecipe:
 
     count: int
     recipe: TrainingRecipe
-    defended: Defended
+    defended: BuiltDefense
 
     @property
     def words(self) -> str:
@@ -46,7 +46,7 @@ class ShadowRecipe:
         return f"{self.recipe.architecture}, {self.recipe.epochs} epochs"
 
 
-def shadow_recipe(count: int, given: Mapping[str, Any] | None, *, image_size: int) -> ShadowRecipe | None:
+def shadow_recipe(count: int, settings: Mapping[str, Any] | None, *, image_size: int) -> ShadowRecipe | None:
     """The recipe of `count` shadow models; None for none.
 
     given: the architecture, and fields of a sweep's recipe, also its defense, that differ from the training of
@@ -54,19 +54,19 @@ def shadow_recipe(count: int, given: Mapping[str, Any] | None, *, image_size: in
     """
     check_shadows(count, "shadows")
     if not count:
-        if given is not None:
+        if settings is not None:
             raise InputError("shadow_recipe: expected none without shadow models, got one with shadows=0")
         return None
-    if given is None or "architecture" not in given:
+    if settings is None or "architecture" not in settings:
         raise InputError(
             'shadow_recipe: expected the shadow models\' network, such as {"architecture": "resnet18"}, got none'
         )
-    fields = {name: value for name, value in given.items() if name != "defense"}
+    fields = {name: value for name, value in settings.items() if name != "defense"}
     recipe = build(
         TrainingRecipe, {"image_size": image_size, **TRAINING, **fields}, what="shadow_recipe", prefix="shadow_recipe "
     )
     check_image_size(recipe.architecture, recipe.image_size)
-    return ShadowRecipe(count=count, recipe=recipe, defended=defended(given.get("defense", PLAIN)))
+    return ShadowRecipe(count=count, recipe=recipe, defended=build_defense(settings.get("defense", PLAIN)))
 
 
 def check_images(images: ImageSet) -> None:
@@ -77,34 +77,34 @@ def check_images(images: ImageSet) -> None:
 
 def train_shadows(
     images: ImageSet,
-    asked: ShadowRecipe,
+    shadows: ShadowRecipe,
     *,
     seed: int,
     device: torch.device | str,
-    on_progress: OnProgress = silent,
+    on_progress: OnProgress = ignore_progress,
 ) -> list[tuple[Numbers, Flags]]:
     """Train shadow models: each one's log odds of the true class [2, n], and which images it was trained on, bool [n].
 
     images: members and others, of which each model is trained on a seeded half. The networks are discarded. They are
     the same models as those of a sweep with this recipe.
     """
-    found = []
-    for number in range(asked.count):
+    answers = []
+    for number in range(shadows.count):
         seed_of_shadow = shadow_seed(seed, number)
         inside = inside_part(images.labels.numpy(), model=number, share=SHARE, seed=seed)
 
         def told(fraction: float, words: str, number: int = number) -> None:
-            on_progress((number + fraction) / asked.count, f"shadow model {number + 1} of {asked.count}")
+            on_progress((number + fraction) / shadows.count, f"shadow model {number + 1} of {shadows.count}")
 
         network = trained_network(
             images.subset(torch.from_numpy(inside)),
-            asked.recipe,
-            asked.defended,
+            shadows.recipe,
+            shadows.defended,
             seed=seed_of_shadow,
             device=device,
             on_progress=told,
         ).eval()
-        asked.defended.defense.seed_noise(network, seed_of_shadow)
-        options: dict[str, Any] = {"image_size": asked.recipe.image_size, "device": str(device)}
-        found.append((scores_of(network, images.images, images.labels, **options)[0], inside))
-    return found
+        shadows.defended.defense.seed_noise(network, seed_of_shadow)
+        options: dict[str, Any] = {"image_size": shadows.recipe.image_size, "device": str(device)}
+        answers.append((scores_of(network, images.images, images.labels, **options)[0], inside))
+    return answers

@@ -15,14 +15,20 @@ import torch
 from torch import Tensor
 
 from smoothsweep.core.analysis.projected_photographs import projected_photographs, stranger_rows
-from smoothsweep.core.audit.attacking import Attacker, OnProgress, silent
+from smoothsweep.core.audit.attacking import Attacker, OnProgress, ignore_progress
 from smoothsweep.core.audit.statistics import Tally
-from smoothsweep.core.audit.verified import LEARNT, few_strangers
+from smoothsweep.core.audit.verified import CLOSED_SET_NOTE, few_strangers_note
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.metrics.accuracy import class_means
 from smoothsweep.core.metrics.false_accepts import FIRST, PROJECTED, RATES
 from smoothsweep.core.metrics.open_set import Head
-from smoothsweep.core.metrics.recognition import Photographs, Reached, Recognised, reached, recognise
+from smoothsweep.core.metrics.recognition import (
+    Photographs,
+    ProjectionVerdicts,
+    RecognitionReport,
+    judge_projections,
+    recognise,
+)
 
 MIDDLE_RANK = 251.0
 """Expected gallery rank of a stranger's image among 500 strangers."""
@@ -51,7 +57,7 @@ class Recogniser:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stands:
+class LeakReferences:
     """The strongest attack by every metric, next to the values that it is compared with.
 
     Attributes:
@@ -66,7 +72,7 @@ class Stands:
     why_not: str = ""
 
 
-def stands(
+def compare_with_references(
     *,
     by: Recogniser | None,
     metric: str,
@@ -78,8 +84,8 @@ def stands(
     attacker: Attacker,
     crop: int | None,
     classes: int,
-    on_progress: OnProgress = silent,
-) -> Stands:
+    on_progress: OnProgress = ignore_progress,
+) -> LeakReferences:
     """Compare the strongest attack with chance, the control, the reach of the prior and the ceiling.
 
     Args:
@@ -93,7 +99,7 @@ def stands(
     first: dict[str, Any] = {"metric": metric, "leak": strongest.leak.mean, **_ends(strongest)}
     first |= {"chance": 1 / classes, "control": control.leak.mean, "ceiling": ceiling}
     if by is None:
-        return Stands(table=_table([first]), verified={}, why_not=LEARNT)
+        return LeakReferences(table=_table([first]), verified={}, why_not=CLOSED_SET_NOTE)
     strangers = by.embed(attacker.public[stranger_rows(len(attacker.public))])
     accepted, accepted_of_control = (
         [recognise(by.embed(images), labels, by.real, strangers) for images, labels in side]
@@ -104,24 +110,29 @@ def stands(
     rows, labels = [first], drawn[0][1]
     for name, false_accepts in RATES.items():
         if accepted[0].rates[name] is not None:
-            tally = Tally.of([one.hits[name] for one in accepted], labels)
+            tally = Tally.of([report.hits[name] for report in accepted], labels)
             row = {"metric": f"{by.prefix}verified_{name}", "leak": tally.leak.mean, **_ends(tally)}
-            row |= {"chance": false_accepts, "control": _mean(accepted_of_control, lambda one, of=name: one.rates[of])}
+            row |= {
+                "chance": false_accepts,
+                "control": _mean(accepted_of_control, lambda report, of=name: report.rates[of]),
+            }
             reach = of_prior.accepted if name == FIRST else None
             rows.append({**row, "reach": reach, "ceiling": accepted[0].real[name]})
     if accepted[0].rank is not None:
         ranks = {
-            "leak": _mean(accepted, lambda one: one.rank),
-            "control": _mean(accepted_of_control, lambda one: one.rank),
+            "leak": _mean(accepted, lambda report: report.rank),
+            "control": _mean(accepted_of_control, lambda report: report.rank),
         }
         rank = {"metric": f"{by.prefix}gallery_rank", "chance": MIDDLE_RANK, "ceiling": accepted[0].rank_real}
         rows.append({**rank, **ranks})
     if FIRST not in accepted[0].hits:
-        return Stands(table=_table(rows), verified={}, why_not=few_strangers(len(strangers)))
-    return Stands(table=_table(rows), verified=_by_class([one.hits[FIRST] for one in accepted], labels))
+        return LeakReferences(table=_table(rows), verified={}, why_not=few_strangers_note(len(strangers)))
+    return LeakReferences(table=_table(rows), verified=_by_class([report.hits[FIRST] for report in accepted], labels))
 
 
-def _reach(by: Recogniser, attacker: Attacker, strangers: Tensor, crop: int | None, on_progress: OnProgress) -> Reached:
+def _reach(
+    by: Recogniser, attacker: Attacker, strangers: Tensor, crop: int | None, on_progress: OnProgress
+) -> ProjectionVerdicts:
     """The reach of the attacker's prior: the judge's verdict on real test images projected into it."""
     made = projected_photographs(
         attacker.prior,
@@ -132,22 +143,22 @@ def _reach(by: Recogniser, attacker: Attacker, strangers: Tensor, crop: int | No
         device=attacker.model.execution.device,
         on_progress=on_progress,
     )
-    return reached(by.embed(made.drawn), made.labels, by.real, strangers, by.head)
+    return judge_projections(by.embed(made.drawn), made.labels, by.real, strangers, by.head)
 
 
 def _ends(tally: Tally) -> dict[str, float | None]:
     return {"low": tally.leak.low, "high": tally.leak.high}
 
 
-def _mean(results: Sequence[Recognised], number: Callable[[Recognised], float | None]) -> float:
+def _mean(results: Sequence[RecognitionReport], number: Callable[[RecognitionReport], float | None]) -> float:
     """The mean of a number over the seeds where it was measured; NaN where it never was."""
-    values = [value for one in results if (value := number(one)) is not None]
+    values = [value for result in results if (value := number(result)) is not None]
     return float(np.mean(values)) if values else float("nan")
 
 
 def _by_class(hits: Sequence[Tensor], labels: Tensor) -> dict[int, float]:
     classes = class_means(hits[0], labels)[0].tolist()
-    shares = torch.stack([class_means(one, labels)[1] for one in hits]).mean(dim=0).tolist()
+    shares = torch.stack([class_means(hits_of_seed, labels)[1] for hits_of_seed in hits]).mean(dim=0).tolist()
     return dict(zip(classes, shares, strict=True))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from smoothsweep.core.audit.attacking import OnProgress, silent
+from smoothsweep.core.audit.attacking import OnProgress, ignore_progress
 from smoothsweep.core.audit.model import Model
 from smoothsweep.core.audit.portfolio import AUGMENTATION
 from smoothsweep.core.audit.references import EPOCHS
@@ -35,30 +35,30 @@ TIMED = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Defended:
+class BuiltDefense:
     """A defense and its label smoothing. smoothing: number of epochs -> (zero-based epoch -> alpha)."""
 
     defense: Defense
     smoothing: Callable[[int], Callable[[int], float]]
 
 
-def defended(settings: Mapping[str, Any]) -> Defended:
+def build_defense(settings: Mapping[str, Any]) -> BuiltDefense:
     """Build a defense from settings like `recipe.defense` of a sweep file, by protocol clean.
 
     settings: kind, parameters, smoothing. Raises InputError for an unknown kind, parameter or schedule,
     or a value out of range.
     """
-    given = dict(settings)
-    kind = given.pop("kind", None)
+    parameters = dict(settings)
+    kind = parameters.pop("kind", None)
     if kind is None:
         raise InputError("defense: expected its kind, got none")
     if kind == SMOOTHING:
-        smoothing, given = given, {}
+        smoothing, parameters = parameters, {}
     else:
-        smoothing = dict(given.pop("smoothing", None) or {})
+        smoothing = dict(parameters.pop("smoothing", None) or {})
     if unknown := sorted(smoothing.keys() - {"alpha", "schedule"}):
         raise InputError(f"defense: expected alpha and schedule for its smoothing, got {unknown[0]}")
-    return Defended(defense=make_defense(kind, **given), smoothing=_smoothing(smoothing))
+    return BuiltDefense(defense=make_defense(kind, **parameters), smoothing=_smoothing(smoothing))
 
 
 def train_model(
@@ -69,7 +69,7 @@ def train_model(
     training: Mapping[str, Any] | None,
     seed: int,
     device: torch.device | str,
-    on_progress: OnProgress = silent,
+    on_progress: OnProgress = ignore_progress,
 ) -> Model:
     """Train a network that reads pictures in [-1, 1]. Arguments as of `smoothsweep.train`. Raises InputError."""
     recipe = build(
@@ -79,7 +79,7 @@ def train_model(
         prefix="training ",
     )
     network = trained_network(
-        people.train, recipe, defended(defense), seed=seed, device=device, on_progress=on_progress
+        people.train, recipe, build_defense(defense), seed=seed, device=device, on_progress=on_progress
     )
     return Model(network.eval(), image_size=recipe.image_size, input_range=(-1, 1))
 
@@ -87,11 +87,11 @@ def train_model(
 def trained_network(
     images: ImageSet,
     recipe: TrainingRecipe,
-    chosen: Defended,
+    chosen: BuiltDefense,
     *,
     seed: int,
     device: torch.device | str,
-    on_progress: OnProgress = silent,
+    on_progress: OnProgress = ignore_progress,
 ) -> Classifier:
     """Train a classifier from random weights, as a stage of a sweep does by protocol clean."""
     network = _new(recipe, images.num_classes, chosen.defense, seed)
@@ -117,12 +117,12 @@ def _new(recipe: TrainingRecipe, classes: int, defense: Defense, seed: int) -> C
     return network
 
 
-def _smoothing(given: Mapping[str, Any]) -> Callable[[int], Callable[[int], float]]:
-    settings = dict(given.get("schedule") or {})
+def _smoothing(smoothing: Mapping[str, Any]) -> Callable[[int], Callable[[int], float]]:
+    settings = dict(smoothing.get("schedule") or {})
     carries_factors = settings.get("points") is not None
     if carries_factors:
         settings["points"] = tuple(map(tuple, settings["points"]))
-    alpha = given.get("alpha")
+    alpha = smoothing.get("alpha")
     alpha = (None if carries_factors else 0.0) if alpha is None else check_alpha(alpha, name="defense: alpha")
     settings = settings or {"kind": usual_schedule(alpha or 0.0)}
     schedule = build(AlphaSchedule, settings, what="defense: schedule", prefix="defense: schedule ")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from smoothsweep.core.metrics.false_accepts import FIRST, RATES, strangers_needed
 
-LEARNT = (
+CLOSED_SET_NOTE = (
     "Not verified: the judge is a second classifier of the same images, which cannot say whom a face recogniser would "
     "accept"
 )
 
 
-def few_strangers(images: int) -> str:
+def few_strangers_note(images: int) -> str:
     """A sentence on why too few public images allow no verification."""
     needed = strangers_needed(RATES[FIRST])
     return f"Not verified: a threshold of 1 % false accepts takes {needed} public images or more, there are {images}"

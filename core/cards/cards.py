@@ -9,7 +9,7 @@ from typing import Any
 from smoothsweep.core.bounds import LARGEST
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.readers.files import read_text, why_unread
-from smoothsweep.core.text import brief
+from smoothsweep.core.text import shortened
 
 MOST_BYTES = 8 * 2**20  # a hundred thousand names
 
@@ -56,6 +56,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for key, value in pairs:
         if key in made:
-            raise ValueError(f"the key {brief(key)} twice")
+            raise ValueError(f"the key {shortened(key)} twice")
         made[key] = value
     return made

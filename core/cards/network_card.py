@@ -9,7 +9,7 @@ from typing import Any
 
 from smoothsweep.core.cards.cards import read_card
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.text import shown
+from smoothsweep.core.text import quoted
 
 VERSION = 1
 
@@ -37,9 +37,9 @@ def read_network_card(path: Path, configs: Mapping[str, type[Any]], what: str) -
         raise InputError(f"{path}: expected an object with the keys version, kind and config")
     version, kind, values = card.get("version", VERSION), card["kind"], card["config"]
     if type(version) is not int or version != VERSION:
-        raise InputError(f"{path}: version: expected {VERSION}, got {shown(version)}")
+        raise InputError(f"{path}: version: expected {VERSION}, got {quoted(version)}")
     if not isinstance(kind, str) or kind not in configs:
-        raise InputError(f"{path}: kind: expected one of {', '.join(sorted(configs))}, got {shown(kind)}")
+        raise InputError(f"{path}: kind: expected one of {', '.join(sorted(configs))}, got {quoted(kind)}")
     names = {field.name for field in fields(configs[kind])}
     if not isinstance(values, dict) or set(values) != names:
         raise InputError(f"{path}: config: expected the keys {', '.join(sorted(names))}")

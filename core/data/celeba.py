@@ -162,7 +162,7 @@ def _read_landmarks(
 ) -> dict[str, np.ndarray]:
     """Landmarks [points, 2] in pixels of the named pictures."""
     wanted = set(names)
-    found: dict[str, np.ndarray] = {}
+    by_file: dict[str, np.ndarray] = {}
     columns = f"a file and {points} times x y"
     for name, *numbers in read_rows(root, file, columns, report, count=1 + 2 * points, skip=skip):
         if name not in wanted:
@@ -172,13 +172,13 @@ def _read_landmarks(
         except ValueError:
             values = np.array(np.nan)
         if np.isfinite(values).all():
-            found[name] = values
+            by_file[name] = values
         else:
             report(f"{file}: expected {2 * points} numbers for {name}, got something else")
-    missing = [name for name in names if name not in found]
+    missing = [name for name in names if name not in by_file]
     if missing:
         report(f"{file}: expected landmarks of every picture, got none for {few(missing)}")
-    return found
+    return by_file
 
 
 def _square(root: Path, names: Sequence[str], report: Report) -> Cut:

@@ -53,8 +53,8 @@ def list_celeba64(root: Path, options: ListOptions, report: Report) -> Published
     require_folder(root, FOLDER, LAYOUT)
     lists = [find_list(root, names) for names in (TRAIN_LISTS, TEST_LISTS)]
     if (lists[0] is None) != (lists[1] is None):
-        here, gone = (lists[0], TEST_LISTS) if lists[0] else (lists[1], TRAIN_LISTS)
-        raise InputError(f"data {root}: expected {' or '.join(gone)} beside {here}, got nothing there")
+        present_lists, gone = (lists[0], TEST_LISTS) if lists[0] else (lists[1], TRAIN_LISTS)
+        raise InputError(f"data {root}: expected {' or '.join(gone)} beside {present_lists}, got nothing there")
     if lists[0] is None or lists[1] is None:
         return _own_split(root, options, report)
     return _listed(root, lists[0], lists[1], options, report)

@@ -71,10 +71,10 @@ def _public_names(root: Path) -> list[str]:
 
 
 def _found(root: Path, names: tuple[str, ...]) -> str:
-    found = find_list(root, names)
-    if found is None:
+    path = find_list(root, names)
+    if path is None:
         raise InputError(f"data {root}: expected the published list {' or '.join(names)}, got nothing there")
-    return found
+    return path
 
 
 def _columns_of_first_row(path: Path) -> int:

@@ -57,11 +57,11 @@ def list_facescrub(root: Path, options: ListOptions, report: Report) -> Publishe
         for name in sorted(set(class_folders(uncropped) if uncropped.is_dir() else []) - set(present)):
             report(f"expected faces of {name} in {group}/faces, got none (there is {group}/images/{name})")
         for name in present:
-            found, passed_over = class_pictures(root, f"{group}/faces/{name}")
-            if not found:
+            pictures, passed_over = class_pictures(root, f"{group}/faces/{name}")
+            if not pictures:
                 report(f"expected pictures in {group}/faces/{name}, got none")
-            files += found
-            labels += [len(names)] * len(found)
+            files += pictures
+            labels += [len(names)] * len(pictures)
             names.append(name)
             others += passed_over
         people.append(len(present))
@@ -88,9 +88,9 @@ def list_facescrub(root: Path, options: ListOptions, report: Report) -> Publishe
 
 def _unexpected_labels(names: list[str]) -> tuple[str, ...]:
     """Where the order differs from the published class map; accents may be written in either form."""
-    found = {label: unicodedata.normalize("NFC", names[label]) for label in _KNOWN}
+    unexpected = {label: unicodedata.normalize("NFC", names[label]) for label in _KNOWN}
     return tuple(
-        f"label {label}: the published class map has {name}, this tree {found[label]}"
+        f"label {label}: the published class map has {name}, this tree {unexpected[label]}"
         for label, name in _KNOWN.items()
-        if found[label] != name
+        if unexpected[label] != name
     )

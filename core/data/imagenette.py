@@ -40,11 +40,11 @@ def list_imagenette(root: Path, options: ListOptions, report: Report) -> Publish
     others, ends = 0, []
     for part, folders in zip(parts, present, strict=True):
         for label, name in enumerate(names):
-            found, passed_over = class_pictures(root, f"{part}/{name}") if name in folders else ([], 0)
-            if not found:
+            pictures, passed_over = class_pictures(root, f"{part}/{name}") if name in folders else ([], 0)
+            if not pictures:
                 report(f"expected pictures in {part}/{name}, got none")
-            files += found
-            labels += [label] * len(found)
+            files += pictures
+            labels += [label] * len(pictures)
             others += passed_over
         ends.append(len(files))
     return PublishedListing(

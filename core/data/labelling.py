@@ -25,11 +25,11 @@ def assign_labels(
     identity_of: dict[int | str, str] = {}
     label_of: dict[str, int | str] = {}
     labelled = [(entry, cast("int | str", entry.label)) for entry in entries]  # who names entries has labelled them
-    for entry, given in labelled:
+    for entry, stated_label in labelled:
         if entry.identity is None:
             continue
-        label = label_of.setdefault(entry.identity, given)
-        identity = identity_of.setdefault(given, entry.identity)
+        label = label_of.setdefault(entry.identity, stated_label)
+        identity = identity_of.setdefault(stated_label, entry.identity)
         if label != entry.label:
             what = f"one label for identity {entry.identity!r}, got {label!r} and {entry.label!r}"
         elif identity != entry.identity:
@@ -62,15 +62,17 @@ def split_entries(
 
     method, seed: of the drawn one (`core.data.labelled.load_labelled`). Raises InputError for a split without a part.
     """
-    given = [entry.split for entry in entries]
-    if given[0] is None:
+    stated_splits = [entry.split for entry in entries]
+    if stated_splits[0] is None:
         if method == "paper":
             return *splits.paper_split(len(labels), seed=seed), [f"split: published 90/10 shuffle, seed {seed}"]
         train, test = splits.stratified_split(labels, test_fraction=test_fraction, seed=seed, names=names)
         return train, test, [f"split: {test_fraction:g} of every class for the test, seed {seed}"]
     if method != "stratified":
         raise InputError(f"data {path}: split_method: expected no {method} split, since the data have one of their own")
-    parts = {part: torch.tensor([i for i, s in enumerate(given) if s == part]) for part in (TRAIN, TEST, VALIDATION)}
+    parts = {
+        part: torch.tensor([i for i, s in enumerate(stated_splits) if s == part]) for part in (TRAIN, TEST, VALIDATION)
+    }
     for part in (TRAIN, TEST):
         if not len(parts[part]):
             raise InputError(f"data {path}: expected images of the splits train and test, got none of {part}")

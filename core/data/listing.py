@@ -142,14 +142,14 @@ def class_pictures(root: Path, folder: str) -> tuple[list[str], int]:
 
     Folders in sorted walk, file names sorted as strings ("10.png" before "2.png"). Hidden files do not count at all.
     """
-    found, others = [], 0
+    pictures, others = [], 0
     for place, _, names in sorted(os.walk(root / folder)):
         for name in sorted(name for name in names if not name.startswith(".")):
             if name.lower().endswith(_SUFFIXES):
-                found.append((Path(place) / name).relative_to(root).as_posix())
+                pictures.append((Path(place) / name).relative_to(root).as_posix())
             else:
                 others += 1
-    return found, others
+    return pictures, others
 
 
 def read_rows(
@@ -181,10 +181,10 @@ def inside(name: str) -> bool:
     return bool(name) and not path.is_absolute() and ".." not in path.parts and "\\" not in name and "\0" not in name
 
 
-def count_classes(found: int, options: ListOptions, report: Report, *, of: str, detail: str = "") -> None:
+def count_classes(count: int, options: ListOptions, report: Report, *, of: str, detail: str = "") -> None:
     """Reports a number of classes that is not the expected one."""
-    if found != options.classes:
-        report(f"expected {options.classes} {of}, got {found}{detail}")
+    if count != options.classes:
+        report(f"expected {options.classes} {of}, got {count}{detail}")
 
 
 def published_split(files: Sequence[str], options: ListOptions, report: Report) -> tuple[Tensor, Tensor]:

@@ -56,7 +56,7 @@ class PublishedCheck:
     notes: tuple[str, ...]
 
     @property
-    def fine(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether everything is there and readable, and every recorded number agrees."""
         return not self.faults and not self.oddities and all(count.agrees for count in self.counts)
 
@@ -110,7 +110,7 @@ def check_text(check: PublishedCheck) -> list[str]:
             lines.append(f"  {len(items)} {title}:")
             lines += [f"    {item}" for item in items[:_MOST_LINES]]
             lines += [f"    and {len(items) - _MOST_LINES} more"] if len(items) > _MOST_LINES else []
-    lines.append("  fine" if check.fine else f"  not fine: {_verdict(check)}")
+    lines.append("  fine" if check.is_complete else f"  not fine: {_verdict(check)}")
     return lines
 
 

@@ -222,7 +222,7 @@ def _subfolders(folder: Path) -> list[Path]:
 
 def _walk(folder: Path) -> Iterator[Path]:
     """Every picture below a folder; a link that leads back up is an error, not an endless walk."""
-    pending, seen, found = [folder], set(), []
+    pending, seen, files = [folder], set(), []
     while pending:
         current = pending.pop()
         real = current.resolve()
@@ -234,10 +234,10 @@ def _walk(folder: Path) -> Iterator[Path]:
                 pending.append(child)
             else:
                 _require_picture(folder, child)
-                found.append(child)
-    if not found:
+                files.append(child)
+    if not files:
         raise InputError(f"data {folder}: expected pictures, got none")
-    return iter(sorted(found))
+    return iter(sorted(files))
 
 
 def _visible(folder: Path) -> list[Path]:

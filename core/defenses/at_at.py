@@ -67,7 +67,7 @@ class AtAt(Defense):
         """
         labels, n = hard_labels(step.labels), len(step.images)
         towards = other_classes(labels, step.model.num_classes, step.generator)
-        moved = self.moved(step.model, step.images, towards, step.generator)
+        moved = self.move_images(step.model, step.images, towards, step.generator)
         both = torch.cat([step.images, moved]).contiguous(memory_format=torch.channels_last)
 
         def losses_of(logits: Tensor) -> Tensor:
@@ -80,7 +80,7 @@ class AtAt(Defense):
         facts = {"towards_loss": pulled.detach(), "towards_acc": hits}
         return StepLoss(losses[:n].mean() + self.weight * pulled, logits[:n], facts)
 
-    def moved(self, model: nn.Module, images: Tensor, towards: Tensor, generator: Generator) -> Tensor:
+    def move_images(self, model: nn.Module, images: Tensor, towards: Tensor, generator: Generator) -> Tensor:
         """Images [n, 3, S, S] moved towards classes int64 [n] from a uniform start, still in [-1, 1].
 
         Leaves the parameters' gradients and the network's buffers as they were.

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from torch import Generator, nn
 
-from smoothsweep.core.bounds import Count, Inside
+from smoothsweep.core.bounds import Count, OpenFraction
 from smoothsweep.core.checks import present, require
 from smoothsweep.core.defenses.base import Defense, Step, StepLoss
 from smoothsweep.core.defenses.strengths import Family, Strength, is_number, value_text
@@ -22,13 +22,13 @@ from smoothsweep.core.models.classifiers import Classifier
 from smoothsweep.core.text import NBSP
 
 
-def _frozen(given: Mapping[str, Any]) -> Strength:
+def _frozen(parameters: Mapping[str, Any]) -> Strength:
     """Stages or a share of the parameters have an order, parts by name have none."""
     for name in ("stages", "fraction", "layers"):
-        if name in given:
-            order = (float(given[name]),) if is_number(given[name]) else None
+        if name in parameters:
+            order = (float(parameters[name]),) if is_number(parameters[name]) else None
             way = "" if name == "stages" else name
-            return Strength(value=f"{name}{NBSP}{value_text(given[name])}", order=order, used=(name,), way=way)
+            return Strength(value=f"{name}{NBSP}{value_text(parameters[name])}", order=order, used=(name,), way=way)
     return Strength(value="", order=None, used=())
 
 
@@ -51,13 +51,13 @@ class Freeze(Defense):
     )
 
     stages: Count | None = None
-    fraction: Inside | None = None
+    fraction: OpenFraction | None = None
     layers: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = [name for name in ("stages", "fraction", "layers") if getattr(self, name) is not None]
-        require(len(given) == 1, "defense freeze", "one of stages, fraction, layers", ", ".join(given) or None)
+        stated = [name for name in ("stages", "fraction", "layers") if getattr(self, name) is not None]
+        require(len(stated) == 1, "defense freeze", "one of stages, fraction, layers", ", ".join(stated) or None)
         if self.layers is not None:
             require(len(self.layers) > 0, "defense freeze: layers", "at least one layer", self.layers)
 

@@ -16,7 +16,7 @@ from smoothsweep.core.defenses.strengths import (
     unknown_family,
     value_text,
 )
-from smoothsweep.core.plugins import by_plugin
+from smoothsweep.core.plugins import with_plugin_name
 from smoothsweep.core.text import NBSP
 
 PLAIN = "plain training"
@@ -62,16 +62,16 @@ def recipe_words(defense: Mapping[str, Any]) -> RecipeWords:
     share one only where they are the same. An unknown kind is described by its own names. Never raises: a card
     from outside may hold anything.
     """
-    given = {key: plain_value(value) for key, value in defense.items() if value is not None}
-    kind = str(given.pop("kind", "none"))
+    parameters = {key: plain_value(value) for key, value in defense.items() if value is not None}
+    kind = str(parameters.pop("kind", "none"))
     if kind in (SMOOTHING, "none"):
-        return _smoothed(given)
-    smoothing = _as_smoothing(given.pop("smoothing", None))
-    family = family_of(kind) or unknown_family(kind, given)
-    strength = family.read(given)
+        return _smoothed(parameters)
+    smoothing = _as_smoothing(parameters.pop("smoothing", None))
+    family = family_of(kind) or unknown_family(kind, parameters)
+    strength = family.read(parameters)
     extras = [
         _own_words(family, key, value) or setting_text(key, value)
-        for key, value in given.items()
+        for key, value in parameters.items()
         if key not in strength.used and value != family.defaults.get(key)
     ]
     smoothing_text = _smoothed(smoothing)
@@ -104,7 +104,7 @@ def family_of(kind: str) -> Family | None:
     family = DEFENSES[kind].family if kind in DEFENSES else None
     if family is None:
         return None
-    return replace(family, name=by_plugin(family.name, "defenses", kind))  # a recipe's name has no room for it
+    return replace(family, name=with_plugin_name(family.name, "defenses", kind))  # a recipe's name has no room for it
 
 
 def known_defenses() -> tuple[str, ...]:
@@ -124,12 +124,12 @@ def _mark(strength: Strength) -> str:
     return rest if rest and not first[:1].isdigit() else strength.value
 
 
-def _smoothed(given: Mapping[str, Any]) -> RecipeWords:
+def _smoothed(parameters: Mapping[str, Any]) -> RecipeWords:
     """Label smoothing, of which plain training is the middle."""
-    schedule = given.get("schedule")
-    alpha = given.get("alpha", _last_point(schedule))
+    schedule = parameters.get("schedule")
+    alpha = parameters.get("alpha", _last_point(schedule))
     order = (float(alpha),) if is_number(alpha) else None
-    extras = [setting_text(key, value) for key, value in given.items() if key not in ("alpha", "schedule")]
+    extras = [setting_text(key, value) for key, value in parameters.items() if key not in ("alpha", "schedule")]
     through = isinstance(schedule, Mapping) and schedule.get("points")
     if schedule is not None and (order != (0.0,) or through):  # without points every path from 0 to 0 is plain
         extras += [words] if (words := _schedule(schedule)) else []
@@ -173,6 +173,10 @@ def _schedule(schedule: Any) -> str:
     """`linear, start 0.2`; a constant goes without saying."""
     if not isinstance(schedule, Mapping):
         return value_text(schedule)
-    given = {key: value for key, value in schedule.items() if value is not None and key != "kind"}
+    parameters = {key: value for key, value in schedule.items() if value is not None and key != "kind"}
     kind = str(schedule.get("kind", "constant"))
-    return "" if kind == "constant" and not given else " ".join([kind, *(setting_text(k, v) for k, v in given.items())])
+    return (
+        ""
+        if kind == "constant" and not parameters
+        else " ".join([kind, *(setting_text(k, v) for k, v in parameters.items())])
+    )

@@ -26,9 +26,9 @@ PUBLISHED_COLOUR = (0.485, 0.456, 0.406)
 _TRIES = 10  # torchvision draws at most ten boxes, then leaves the image whole
 
 
-def _erased(given: Mapping[str, Any]) -> Strength:
+def _erased(parameters: Mapping[str, Any]) -> Strength:
     """The strength: the fraction of an image that is erased on average."""
-    p, area = given.get("p", 1.0), given.get("area", (0.1, 0.4))
+    p, area = parameters.get("p", 1.0), parameters.get("area", (0.1, 0.4))
     if not (is_number(p) and isinstance(area, tuple) and len(area) == 2 and all(map(is_number, area))):
         return Strength(value="", order=None, used=())
     often = "" if p == 1 else f" p{NBSP}{value_text(p)}"

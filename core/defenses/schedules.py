@@ -167,8 +167,8 @@ def usual_schedule(alpha: float) -> Literal["ramp", "constant"]:
 def schedule_parameters(schedule: AlphaSchedule) -> dict[str, Any]:
     """The parameters a known kind reads, defaults filled in; with the kind, they decide the curve's shape."""
     defaults = PARAMETERS[schedule.kind]
-    given = {name: getattr(schedule, name) for name in defaults}
-    parameters = {name: defaults[name] if value is None else value for name, value in given.items()}
+    stated = {name: getattr(schedule, name) for name in defaults}
+    parameters = {name: defaults[name] if value is None else value for name, value in stated.items()}
     if schedule.kind in RETURNING and schedule.back is not None:
         parameters["back"] = schedule.back
     return parameters
@@ -256,7 +256,7 @@ def _check_points(points: object) -> None:
     if fractions != sorted(fractions):
         raise InputError(f"{what}: expected rising fractions, got {', '.join(f'{f:g}' for f in fractions)}")
     for fraction in set(fractions):
-        found = fractions.count(fraction)
+        times = fractions.count(fraction)
         most = 1 if fraction in (0, 1) else 2  # no effect: a jump at the very ends, the middle of three
-        if found > most:
-            raise InputError(f"{what}: expected at most {most} at fraction {fraction:g}, got {found}")
+        if times > most:
+            raise InputError(f"{what}: expected at most {most} at fraction {fraction:g}, got {times}")

@@ -51,9 +51,9 @@ OFFICIAL: dict[str, dict[str, tuple[float, ...]]] = {
 """Data set -> architecture -> the official factor of each stage. There is none for CelebA."""
 
 
-def _skipped(given: Mapping[str, Any]) -> Strength:
-    scale = given.get("scale", 0.0)
-    if not is_number(scale) or given.get("skip") is not None:  # which skips, beside how much of them
+def _skipped(parameters: Mapping[str, Any]) -> Strength:
+    scale = parameters.get("scale", 0.0)
+    if not is_number(scale) or parameters.get("skip") is not None:  # which skips, beside how much of them
         return Strength(value="", order=None, used=())
     value = f"scale{NBSP}{value_text(scale)}" if scale else ""
     return Strength(value=value, order=(1.0 - scale,), used=("scale",))

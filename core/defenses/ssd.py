@@ -21,12 +21,12 @@ from typing import ClassVar, Literal
 import torch
 from torch import Generator, Tensor
 
-from smoothsweep.core.bounds import Inside, Positive
+from smoothsweep.core.bounds import OpenFraction, Positive
 from smoothsweep.core.defenses.base import Defense
 from smoothsweep.core.defenses.own_noise import OwnNoise
 from smoothsweep.core.defenses.strengths import Family, numbers
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.classifiers import AsComputed, Classifier
+from smoothsweep.core.models.classifiers import Classifier, UnalteredLogits
 from smoothsweep.core.models.recipe import TrainingRecipe
 
 _LEAST = 1e-12  # of a mean answer's entries, so that no ratio divides by zero
@@ -58,7 +58,7 @@ class Ssd(Defense):
 
     eps: Positive
     temperature: Positive = 0.1
-    share: Inside = 0.1
+    share: OpenFraction = 0.1
     draws: Literal["by_image", "fresh"] = "by_image"
 
     def check_data(self, counts: Sequence[int], recipe: TrainingRecipe) -> int:
@@ -116,7 +116,7 @@ def _shield_of(model: Classifier) -> ShieldedAnswers:
     return model.answer
 
 
-class ShieldedAnswers(OwnNoise, AsComputed):
+class ShieldedAnswers(OwnNoise, UnalteredLogits):
     """Logits [n, C] and the images they belong to -> log of the altered answers float32 [n, C], without gradients.
 
     profiles: float32 [C, C], the mean answers, one row for each true class. In training mode, and before these are
@@ -144,7 +144,7 @@ class ShieldedAnswers(OwnNoise, AsComputed):
             drawn = torch.searchsorted(likely, self._uniform(images).to(likely.device)[:, None], right=True).squeeze(1)
             towards = self.profiles[drawn.clamp(max=logits.shape[1] - 1)].double()
             budget = self.settings.eps * entropy(answers)
-            return moved_towards(answers, towards, budget).clamp(min=_UNLIKELY).log().float()
+            return move_towards(answers, towards, budget).clamp(min=_UNLIKELY).log().float()
 
     def _uniform(self, images: Tensor) -> Tensor:
         """A number in [0, 1) for every image, float64 [n] on the CPU."""
@@ -160,7 +160,7 @@ def entropy(answers: Tensor) -> Tensor:
     return -torch.xlogy(answers, answers).sum(1)
 
 
-def moved_towards(answers: Tensor, towards: Tensor, budget: Tensor) -> Tensor:
+def move_towards(answers: Tensor, towards: Tensor, budget: Tensor) -> Tensor:
     """The p nearest to `towards` q in KL(p || q) whose L1 distance to the answer f is at most the budget [n].
 
     answers, towards: probabilities float64 [n, C]. p is q within reach, else f clipped to [low q, high q], where low

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from smoothsweep.core.plugins import by_plugin
+from smoothsweep.core.plugins import with_plugin_name
 from smoothsweep.core.text import NBSP, minus
 
 Order = tuple[float, ...]
@@ -90,8 +90,8 @@ def numbers(
     usual: of a number that is not given.
     """
 
-    def read(given: Mapping[str, Any]) -> Strength:
-        values = [given.get(name, usual) for name in parameters]
+    def read(stated: Mapping[str, Any]) -> Strength:
+        values = [stated.get(name, usual) for name in parameters]
         known = [value for value in values if value is not None]
         values_text = " / ".join(map(value_text, known)) if known else ""
         ordered = tuple(grows(value) for value in values) if all(map(is_number, values)) else None
@@ -101,11 +101,11 @@ def numbers(
     return read
 
 
-def unknown_family(kind: str, given: Mapping[str, Any]) -> Family:
+def unknown_family(kind: str, parameters: Mapping[str, Any]) -> Family:
     """A family of which nothing is known: a single number is its strength, anything else tells recipes apart."""
-    names = tuple(name for name, value in given.items() if is_number(value) and name != "smoothing")
+    names = tuple(name for name, value in parameters.items() if is_number(value) and name != "smoothing")
     word, single = kind.replace("_", " "), names if len(names) == 1 else ()
-    name = by_plugin(word, "defenses", kind)
+    name = with_plugin_name(word, "defenses", kind)
     read = numbers(*single, named=True) if single else (lambda _: Strength(value="", order=None, used=()))
     return Family(
         name=name[:1].upper() + name[1:],

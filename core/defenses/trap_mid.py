@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from smoothsweep.core.bounds import Inside, Positive
+from smoothsweep.core.bounds import OpenFraction, Positive
 from smoothsweep.core.checks import present
 from smoothsweep.core.data.augmentation import AugmentationDraw, apply_augmentation, draw_augmentation
 from smoothsweep.core.data.augmentation_settings import Augmentation
@@ -63,8 +63,8 @@ class TrapMid(Defense):
 
     alone: ClassVar[str | None] = "its triggers and their discriminator live in one process"
 
-    blend: Inside = 0.02
-    weight: Inside = 0.2
+    blend: OpenFraction = 0.02
+    weight: OpenFraction = 0.2
     step: Positive = 0.02
     smooth_traps: bool = True
 
@@ -79,10 +79,10 @@ class TrapMid(Defense):
         of_traps = step.criterion if self.smooth_traps else SmoothedLoss()
         towards = balanced_classes(n, step.model.num_classes, step.generator).to(labels.device)
         with torch.autocast(step.images.device.type, enabled=False):
-            told_apart = traps.tell_apart(step.images, towards, epoch=step.epoch)
+            told_apart = traps.train_discriminator(step.images, towards, epoch=step.epoch)
             traps.sharpen(step.model, step.images, towards, of_traps, step.generator)
-            clean = seen_anew(step.images, step.generator)
-            trapped = seen_anew(traps.blended(step.images, towards), step.generator)
+            clean = augment(step.images, step.generator)
+            trapped = augment(traps.blended(step.images, towards), step.generator)
         both = torch.cat([clean, trapped]).contiguous(memory_format=torch.channels_last)
 
         def losses_of(logits: Tensor) -> Tensor:
@@ -129,7 +129,7 @@ class Traps(nn.Module):
         """
         return torch.lerp(images, self.triggers[towards], self.blend)
 
-    def tell_apart(self, images: Tensor, towards: Tensor, *, epoch: int) -> Tensor:
+    def train_discriminator(self, images: Tensor, towards: Tensor, *, epoch: int) -> Tensor:
         """One step of the discriminator, clean images 1 and those with a trigger 0; the share it had right."""
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(self.recipe, epoch)
@@ -159,7 +159,7 @@ class Traps(nn.Module):
             trapped = torch.lerp(images, triggers[class_rows], self.blend)
             scores = self.discriminator(trapped)[:, 0]
             deceived = F.binary_cross_entropy_with_logits(scores, torch.ones_like(scores))
-            logits = model(seen_anew(trapped, generator))
+            logits = model(augment(trapped, generator))
             (slope,) = torch.autograd.grad(deceived + criterion(logits, towards).mean(), triggers)
         with torch.no_grad():
             self.triggers[classes] = (triggers - self.step * slope.sign()).clamp(-1, 1)
@@ -171,7 +171,7 @@ def balanced_classes(n: int, classes: int, generator: Generator) -> Tensor:
     return torch.cat(rounds)[:n]
 
 
-def seen_anew(images: Tensor, generator: Generator) -> Tensor:
+def augment(images: Tensor, generator: Generator) -> Tensor:
     """Images [n, 3, S, S] in [-1, 1], each maybe cropped, mirrored, turned (then black at corners); differentiable."""
     n = len(images)
     draw = draw_augmentation(n, _VIEWS, generator)

@@ -6,7 +6,7 @@ import os
 import re
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.text import brief
+from smoothsweep.core.text import shortened
 from smoothsweep.core.uris import shown_uri
 
 ADDRESS, TOKEN = "SMOOTHSWEEP_ASKED_URL", "SMOOTHSWEEP_ASKED_TOKEN"
@@ -21,16 +21,16 @@ _TOKEN = re.compile(r"[!-~]+")
 def is_plain(url: str) -> bool:
     """Whether it is http or https, a host and a path, and nothing that can be a secret: such addresses are written into
     files that others read. What readers of URLs would take apart in different ways is none."""
-    found = _PLAIN.fullmatch(url)
+    match = _PLAIN.fullmatch(url)
     place = url.partition("//")[2].partition("/")[0]  # a path may hold a colon and digits, too
-    port = re.search(r":([0-9]+)$", place.rpartition("]")[2]) if found else None
-    return found is not None and (port is None or 0 < int(port[1]) < 65536)
+    port = re.search(r":([0-9]+)$", place.rpartition("]")[2]) if match else None
+    return match is not None and (port is None or 0 < int(port[1]) < 65536)
 
 
 def check_plain(url: object) -> None:
     """Raise InputError, without what may be secret in it, for the URL of an endpoint that is not plain."""
     if not isinstance(url, str) or not is_plain(url):
-        name = brief(shown_uri(url)) if isinstance(url, str) else "no address"
+        name = shortened(shown_uri(url)) if isinstance(url, str) else "no address"
         raise InputError(f"{name}: expected {WHAT}; a token's place is the environment variable of --token-env")
 
 

@@ -61,8 +61,8 @@ class KeptAnswers:
         with self._open() as base:
             base.execute("BEGIN IMMEDIATE")
             row = base.execute("SELECT queries, per_second, asked, next FROM agreed").fetchone()
-            queries, per_second, asked, free = row
-            if asked >= queries:
+            queries, per_second, sent, free = row
+            if sent >= queries:
                 raise InputError(
                     f"{who}: expected no more than {queries} queries, got one after all were spent: what "
                     f"was answered is kept; say more with {self._more}"

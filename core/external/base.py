@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 if TYPE_CHECKING:
     import torch
 
-    from smoothsweep.core.external.model import Opened
+    from smoothsweep.core.external.model import OpenedModel
     from smoothsweep.core.models.official_targets import ImportFacts
 
 Answers = Literal["logits", "probabilities", "labels"]
@@ -110,7 +110,7 @@ class ForeignModel:
         raise NotImplementedError  # asked only of kinds that a checkpoint is converted to
 
     @staticmethod
-    def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
+    def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> OpenedModel:
         """The model that a file of this kind holds, as a function of images.
 
         settings: `answers`, a word of `Answers`; once the model has been tried also `access` and `rows`, as its card

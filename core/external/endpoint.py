@@ -22,11 +22,11 @@ from smoothsweep.core.cards.cards import read_card
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.address import bearer, check_plain
 from smoothsweep.core.external.answers import KeptAnswers
-from smoothsweep.core.external.model import Opened
+from smoothsweep.core.external.model import OpenedModel
 from smoothsweep.core.external.posting import posted
 from smoothsweep.core.external.reading import is_distribution
 from smoothsweep.core.external.wire import MOST_BYTES
-from smoothsweep.core.text import brief
+from smoothsweep.core.text import shortened
 
 MOST_FLOAT = float(torch.finfo(torch.float32).max)
 _HEADERS = {"Content-Type": "image/png", "Accept": "application/json"}
@@ -36,18 +36,18 @@ def describe_endpoint(url: str, kept: Path, *, token_env: str | None) -> str:
     """What stands for the endpoint, as JSON. kept: where its answers are kept; token_env: the environment variable that
     holds a bearer token, which itself is written nowhere. Raises InputError for a URL that may hold a secret."""
     check_plain(url)
-    found = {"url": url, "answers": str(kept.resolve()), "token_env": token_env}
-    return json.dumps(found, indent=1) + "\n"
+    description = {"url": url, "answers": str(kept.resolve()), "token_env": token_env}
+    return json.dumps(description, indent=1) + "\n"
 
 
-def open_endpoint(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
+def open_endpoint(path: Path, settings: Mapping[str, Any], device: torch.device) -> OpenedModel:
     """The endpoint, of pictures float32 [n, 3, S, S] in [0, 1]. Asks nothing yet. Raises InputError, one line."""
     card = read_card(path, "what describes an endpoint")
     check_plain(card["url"])
     asking = Endpoint(
         card["url"], KeptAnswers(Path(card["answers"])), token_env=card.get("token_env"), answers=settings["answers"]
     )
-    return Opened(answer=asking, differentiable=False, own_input=True)
+    return OpenedModel(answer=asking, differentiable=False, own_input=True)
 
 
 class Endpoint:
@@ -68,10 +68,10 @@ class Endpoint:
         Raises InputError where the budget is spent, and for an answer of another form.
         """
         pixels = (images.detach().clamp(0, 1) * 255).round().to(torch.uint8).permute(0, 2, 3, 1).cpu().numpy()
-        found = [self._answer(np.ascontiguousarray(one)) for one in pixels]
-        if self._key == "scores" and len({len(scores) for scores in found}) > 1:
+        answers = [self._answer(np.ascontiguousarray(picture)) for picture in pixels]
+        if self._key == "scores" and len({len(scores) for scores in answers}) > 1:
             raise InputError(f"{self._url}: expected as many scores each time, got different numbers")
-        return torch.tensor(found, dtype=torch.int64 if self._key == "label" else torch.float32)
+        return torch.tensor(answers, dtype=torch.int64 if self._key == "label" else torch.float32)
 
     def _answer(self, pixels: np.ndarray) -> Any:
         digest = hashlib.sha256(f"{self._key} {pixels.shape}".encode() + pixels.tobytes()).hexdigest()
@@ -87,20 +87,20 @@ class Endpoint:
         """The label, or the scores. Raises InputError."""
         wanted = '{"label": 3}' if self._key == "label" else '{"scores": [0.1, ...]}'
         try:
-            found = json.loads(body)[self._key] if len(body) <= MOST_BYTES else None
+            answer = json.loads(body)[self._key] if len(body) <= MOST_BYTES else None
         except (ValueError, KeyError, TypeError, RecursionError):
-            found = None
-        if self._key == "label" and type(found) is int and 0 <= found < 2**31:
-            return found
-        if self._key == "scores" and isinstance(found, list) and found and all(map(_is_number, found)):
-            return self._scores([float(score) for score in found])
-        raise InputError(f"{self._url}: expected {wanted}, got {brief(body[:200].decode('utf-8', 'replace'))}")
+            answer = None
+        if self._key == "label" and type(answer) is int and 0 <= answer < 2**31:
+            return answer
+        if self._key == "scores" and isinstance(answer, list) and answer and all(map(_is_number, answer)):
+            return self._scores([float(score) for score in answer])
+        raise InputError(f"{self._url}: expected {wanted}, got {shortened(body[:200].decode('utf-8', 'replace'))}")
 
-    def _scores(self, found: list[float]) -> list[float]:
-        if self._answers == "probabilities" and not is_distribution(torch.tensor([found])):
-            got = brief(", ".join(f"{score:g}" for score in found[:8]))
+    def _scores(self, numbers: list[float]) -> list[float]:
+        if self._answers == "probabilities" and not is_distribution(torch.tensor([numbers])):
+            got = shortened(", ".join(f"{score:g}" for score in numbers[:8]))
             raise InputError(f"{self._url}: expected probabilities, each from 0 to 1 and together 1, got {got}")
-        return found
+        return numbers
 
 
 def _is_number(score: Any) -> bool:

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.model import ExternalModel, Opened
+from smoothsweep.core.external.model import ExternalModel, OpenedModel
 from smoothsweep.core.external.sides import check_side
 from smoothsweep.core.metrics.false_accepts import strangers_needed
 from smoothsweep.core.metrics.verification import accept_threshold
@@ -33,7 +33,7 @@ SAME = 0.999
 class Embedding:
     """An embedder that is shown pictures as they are stored: uint8 [N, 3, R, R] -> unit float32 [N, D] on the CPU."""
 
-    def __init__(self, opened: Opened, *, image_size: int, normalisation: Normalisation, where: str) -> None:
+    def __init__(self, opened: OpenedModel, *, image_size: int, normalisation: Normalisation, where: str) -> None:
         self.image_size, self.normalisation, self.where = image_size, normalisation, where
         self._model = ExternalModel(
             opened, answers="logits", access="scores", num_classes=None, normalisation=normalisation, where=where
@@ -50,12 +50,12 @@ class Embedding:
         """The embedding under another preprocessing. Raises InputError for embeddings without a direction."""
         self._model.wants(normalisation)
         try:
-            found = evaluate_logits(self._model, images, image_size=image_size, batch_size=64)
+            features = evaluate_logits(self._model, images, image_size=image_size, batch_size=64)
         finally:
             self._model.wants(self.normalisation)
-        if not bool((found.norm(dim=1) > 0).all()):
+        if not bool((features.norm(dim=1) > 0).all()):
             raise InputError(f"{self.where}: expected embeddings of some length, got zeros")
-        return functional.normalize(found, dim=1)
+        return functional.normalize(features, dim=1)
 
 
 def enrol(features: Tensor, labels: Tensor, *, templates: Templates) -> tuple[Tensor, Tensor]:
@@ -91,10 +91,10 @@ def threshold_of(strangers: Tensor) -> float:
     return float(torch.nextafter(torch.tensor(reached), torch.tensor(2.0)))  # accepted is what reaches it
 
 
-def is_same_embedder(one: Tensor, other: Tensor) -> bool:
+def is_same_embedder(first: Tensor, other: Tensor) -> bool:
     """Whether two embedders see the same in images: unit features [N, D] and [N, E] of N images, at least three."""
-    above = torch.triu_indices(len(one), len(one), 1)
-    pairs = [(features @ features.T)[above[0], above[1]].double() for features in (one, other)]
+    above = torch.triu_indices(len(first), len(first), 1)
+    pairs = [(features @ features.T)[above[0], above[1]].double() for features in (first, other)]
     return bool(torch.corrcoef(torch.stack(pairs))[0, 1] > SAME)
 
 
@@ -110,7 +110,7 @@ def check_embedder_reading(embed: Embedding, train: ImageSet, test: ImageSet, re
     probes = probes[torch.randperm(len(probes), generator=torch.Generator().manual_seed(1))[: 2 * SCREENED]]
     place = {int(person): at for at, person in enumerate(people)}
     wanted = torch.tensor([place[int(label)] for label in test.labels[probes]])
-    rows, owners = torch.cat(enrolled), torch.tensor([at for at, one in enumerate(enrolled) for _ in one])
+    rows, owners = torch.cat(enrolled), torch.tensor([at for at, features in enumerate(enrolled) for _ in features])
 
     def hits(normalisation: Normalisation, size: int) -> tuple[Tensor, float]:
         seen = embed.read(torch.cat([train.images[rows], test.images[probes]]), normalisation, size)
@@ -125,7 +125,9 @@ def check_embedder_reading(embed: Embedding, train: ImageSet, test: ImageSet, re
     tried = list(_tried(hits, as_stated, embed, readings))
     if not tried:
         return
-    best, _ = max(tried, key=lambda one: (one[0].gain, one[1]))  # of two that are right, the one that sees more
+    best, _ = max(
+        tried, key=lambda features: (features[0].gain, features[1])
+    )  # of two that are right, the one that sees more
     if best.fits_better:
         raise InputError(
             f"{embed.where}: expected an embedder that tells the people of the gallery apart, got "

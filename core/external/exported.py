@@ -22,12 +22,12 @@ from smoothsweep.core.external.base import ForeignModel
 from smoothsweep.core.external.operators import ATEN
 from smoothsweep.core.readers.archives import Members, members_of, text_of
 from smoothsweep.core.readers.files import why_unread
-from smoothsweep.core.text import brief
+from smoothsweep.core.text import shortened
 
 if TYPE_CHECKING:
     import torch
 
-    from smoothsweep.core.external.model import Opened
+    from smoothsweep.core.external.model import OpenedModel
     from smoothsweep.core.isolation.serving import Loaded
     from smoothsweep.core.models.official_targets import ImportFacts
 
@@ -74,7 +74,7 @@ class TorchExport(ForeignModel):
         return export_timm(architecture, checkpoint, num_classes=num_classes, image_size=image_size, out=out)
 
     @staticmethod
-    def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
+    def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> OpenedModel:
         """The program, checked, in an isolated process."""
         return open_exported(path, settings, device)
 
@@ -102,12 +102,12 @@ def check_exported(members: Members, path: Path) -> dict[str, bytes | None]:
 
 def _json(content: bytes, where: str) -> dict[str, Any]:
     try:
-        found = json.loads(text_of(content, where))
+        value = json.loads(text_of(content, where))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where}: expected an object in JSON, got: {why_unread(error)}") from None
-    if not isinstance(found, dict):
-        raise InputError(f"{where}: expected an object in JSON, got {type(found).__name__}")
-    return found
+    if not isinstance(value, dict):
+        raise InputError(f"{where}: expected an object in JSON, got {type(value).__name__}")
+    return value
 
 
 def _tensors(config: str, members: Members, path: Path) -> dict[str, bytes | None]:
@@ -120,9 +120,9 @@ def _tensors(config: str, members: Members, path: Path) -> dict[str, bytes | Non
     for name, entry in entries.items():
         file = entry.get("path_name") if isinstance(entry, dict) else None
         if not isinstance(file, str) or not _TENSOR_FILE.fullmatch(file) or entry.get("use_pickle") is not False:
-            raise InputError(f"{path}: {config}: {brief(name)}: expected raw numbers, got something pickled")
+            raise InputError(f"{path}: {config}: {shortened(name)}: expected raw numbers, got something pickled")
         if f"{folder}/{file}" not in members:
-            raise InputError(f"{path}: {config}: {brief(name)}: expected its numbers in {file}, got no such member")
+            raise InputError(f"{path}: {config}: {shortened(name)}: expected its numbers in {file}, got no such member")
         kept[f"{folder}/{file}"] = None
     _check(described, f"{path}: {config}")
     return kept
@@ -137,13 +137,13 @@ def _leave_out_remarks(graph: dict[str, Any]) -> None:
         module["module_call_graph"] = [call for call in calls if isinstance(call, dict) and call.get("fqn") == ""]
     pending: list[Any] = [graph]
     while pending:
-        one = pending.pop()
-        if isinstance(one, dict):
-            if isinstance(one.get("metadata"), dict):
-                one["metadata"] = {}
-            pending += one.values()
-        elif isinstance(one, list):
-            pending += one
+        value = pending.pop()
+        if isinstance(value, dict):
+            if isinstance(value.get("metadata"), dict):
+                value["metadata"] = {}
+            pending += value.values()
+        elif isinstance(value, list):
+            pending += value
 
 
 def _check(tree: Any, where: str) -> None:
@@ -164,15 +164,15 @@ def _check_text(key: str, text: str, where: str) -> None:
         named = _ATEN.fullmatch(text)
         if not _NUMBERS.fullmatch(text) and (named is None or named[1] not in ATEN):
             raise InputError(
-                f"{where}: expected operations of torch.ops.aten that are listed as arithmetic, got {brief(text)}"
+                f"{where}: expected operations of torch.ops.aten that are listed as arithmetic, got {shortened(text)}"
             )
     elif key == "expr_str":
         if not _FORMULA.fullmatch(text):
-            raise InputError(f"{where}: expected a size as a plain formula, got {brief(text)}")
+            raise InputError(f"{where}: expected a size as a plain formula, got {shortened(text)}")
     elif key in _SPECS:
         _check_spec(text, where)
     elif not _WORD.fullmatch(text):
-        raise InputError(f"{where}: expected a name, got {brief(text)}")
+        raise InputError(f"{where}: expected a name, got {shortened(text)}")
 
 
 def _check_spec(text: str, where: str) -> None:
@@ -180,20 +180,20 @@ def _check_spec(text: str, where: str) -> None:
     try:
         version, root = json.loads(text)
     except (ValueError, TypeError, RecursionError):
-        raise InputError(f"{where}: expected how arguments lie in one another, got {brief(text)}") from None
+        raise InputError(f"{where}: expected how arguments lie in one another, got {shortened(text)}") from None
     pending: list[Any] = [root]
     while pending:
         node = pending.pop()
         plain = isinstance(node, dict) and node.get("type", "") in _CONTAINERS
         plain = plain and isinstance(node.get("children_spec"), list)
         if version != 1 or not plain or node.get("context") not in (None, "null", "[]"):
-            raise InputError(f"{where}: expected one tensor in and one out, got {brief(text)}")
+            raise InputError(f"{where}: expected one tensor in and one out, got {shortened(text)}")
         pending += node["children_spec"]
 
 
-def open_exported(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
+def open_exported(path: Path, settings: Mapping[str, Any], device: torch.device) -> OpenedModel:
     """The program on the device, as it was exported. Raises InputError, one line."""
-    from smoothsweep.core.external.model import Opened
+    from smoothsweep.core.external.model import OpenedModel
     from smoothsweep.core.isolation.process import in_memory
     from smoothsweep.core.isolation.program import IsolatedProgram
 
@@ -214,7 +214,7 @@ def open_exported(path: Path, settings: Mapping[str, Any], device: torch.device)
         raise InputError(
             f"{path}: expected a program of one tensor of images [N, 3, S, S], got {isolated.facts['inputs']} inputs"
         )
-    return Opened(answer=isolated, rows=shape[0], side=shape[2])
+    return OpenedModel(answer=isolated, rows=shape[0], side=shape[2])
 
 
 def load(program: BinaryIO, settings: dict[str, Any], device: torch.device) -> Loaded:
@@ -225,12 +225,12 @@ def load(program: BinaryIO, settings: dict[str, Any], device: torch.device) -> L
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given buffer is not writable")
-        found = torch.export.load(whole(program))
-    module = found.module(check_guards=False)
+        exported = torch.export.load(whole(program))
+    module = exported.module(check_guards=False)
     for parameter in module.parameters():
         parameter.requires_grad_(False)
-    names = found.graph_signature.user_inputs
-    inputs = [node for node in found.graph.nodes if node.op == "placeholder" and node.name in names]
+    names = exported.graph_signature.user_inputs
+    inputs = [node for node in exported.graph.nodes if node.op == "placeholder" and node.name in names]
     shape = list(inputs[0].meta["val"].shape) if len(inputs) == 1 else []
     sides = [side if isinstance(side, int) else None for side in shape]
     return Loaded(answer=module.to(device), facts={"shape": sides, "inputs": len(inputs)})

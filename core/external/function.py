@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from smoothsweep.core.external.model import Opened
+    from smoothsweep.core.external.model import OpenedModel
 
 PREFIX, FORM = "python:", "python:MODULE:FACTORY"
 
@@ -38,7 +38,7 @@ class Function(ForeignModel):
         return describe_function(name, Path.cwd())
 
     @staticmethod
-    def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
+    def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> OpenedModel:
         """What its factory makes, in this process."""
         return open_function(path, settings, device)
 
@@ -55,14 +55,14 @@ def describe_function(name: str, folder: Path) -> str:
     if not all(part.isidentifier() for part in (*module.split("."), factory)):
         raise InputError(f"{name}: expected {FORM}, such as python:my_model:load")
     digest = file_sha256(_file_of(module, folder, name))
-    found = {"module": module, "factory": factory, "folder": str(folder.resolve()), "sha256": digest}
-    return json.dumps(found, indent=1) + "\n"
+    description = {"module": module, "factory": factory, "folder": str(folder.resolve()), "sha256": digest}
+    return json.dumps(description, indent=1) + "\n"
 
 
-def open_function(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
+def open_function(path: Path, settings: Mapping[str, Any], device: torch.device) -> OpenedModel:
     """What the factory makes: a function (or network, which is put on the device) of float32 [n, 3, S, S] as the model
     wants its images -> [n, C] or int64 [n]. Runs the user's code. Raises InputError, one line."""
-    from smoothsweep.core.external.model import Opened
+    from smoothsweep.core.external.model import OpenedModel
     from smoothsweep.core.external.running import answering, one_line
     from smoothsweep.core.models.weight_files import file_sha256
 
@@ -78,7 +78,7 @@ def open_function(path: Path, settings: Mapping[str, Any], device: torch.device)
             raise InputError(f"{name}: expected a function that makes a model, got: {one_line(error)}") from error
     if not callable(made):
         raise InputError(f"{name}: expected it to return a function of images, got {type(made).__name__}")
-    return Opened(answer=answering(_ready(made, device), name), rows=settings.get("rows"))
+    return OpenedModel(answer=answering(_ready(made, device), name), rows=settings.get("rows"))
 
 
 def _ready(made: Callable[[Tensor], Tensor], device: torch.device) -> Callable[[Tensor], Tensor]:

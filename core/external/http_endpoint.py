@@ -18,7 +18,7 @@ from smoothsweep.core.external.base import Budget, ForeignModel, option
 if TYPE_CHECKING:
     import torch
 
-    from smoothsweep.core.external.model import Opened
+    from smoothsweep.core.external.model import OpenedModel
 
 QUERIES, PER_SECOND = 5000, 5.0
 
@@ -82,7 +82,7 @@ class HTTPEndpoint(ForeignModel):
         return describe_endpoint(name, answers_database(folder), token_env=self.token_env)
 
     @staticmethod
-    def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
+    def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> OpenedModel:
         """The endpoint, of which nothing is asked yet."""
         from smoothsweep.core.external.endpoint import open_endpoint
 

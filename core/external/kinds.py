@@ -29,7 +29,7 @@ def _same_name_or_file(name: str, kind: type[ForeignModel], known: Mapping[str, 
     """Why a plugin's kind cannot stand beside those before it; None where it can."""
     if name in get_args(Architecture):
         return f"expected a name that no architecture has, got {name!r}"
-    again = kind.file in {one.file for one in known.values()}
+    again = kind.file in {other_kind.file for other_kind in known.values()}
     return f"expected a file in folders that no other kind of model has, got {kind.file!r}" if again else None
 
 
@@ -109,26 +109,30 @@ def kind_of_file(path: Path) -> str | None:
     if named is not None:
         return named
     try:
-        found = names_of(path, f"{path}: expected a model") if path.is_file() else None
+        archive_members = names_of(path, f"{path}: expected a model") if path.is_file() else None
     except OSError:
         return None
-    if found is None:
+    if archive_members is None:
         return None
-    members = [name.partition("/")[2] for name in found]
+    members = [name.partition("/")[2] for name in archive_members]
     return next((name for name, kind in KINDS.items() if kind.is_archive(members)), None)
 
 
-def asked_with(kind: str | None, options: Mapping[str, Any], source: Source) -> ForeignModel | None:
+def apply_options(kind: str | None, options: Mapping[str, Any], source: Source) -> ForeignModel | None:
     """The kind of a model with the options that were given for it; None for a network of ours.
 
     options: every kind's, by the names of their fields, None or False where absent.
 
     Raises InputError for an option of another kind, and for a value that the kind refuses.
     """
-    given = {name: value for name, value in options.items() if value is not None and value is not False}
+    stated = {name: value for name, value in options.items() if value is not None and value is not False}
     known = set() if kind is None else {field.name for field in fields(KINDS[kind])}
-    for name in given:
+    for name in stated:
         if name not in known:
-            whose = next(one.words for one in KINDS.values() if name in {field.name for field in fields(one)})
+            whose = next(
+                other_kind.words
+                for other_kind in KINDS.values()
+                if name in {field.name for field in fields(other_kind)}
+            )
             raise InputError(f"--{name.replace('_', '-')}: expected it with {whose} alone, got {source}")
-    return None if kind is None else KINDS[kind](**given)
+    return None if kind is None else KINDS[kind](**stated)

@@ -17,7 +17,7 @@ from smoothsweep.core.models.normalisation import Normalisation, input_layer
 
 
 @dataclass(frozen=True, kw_only=True)
-class Opened:
+class OpenedModel:
     """A model from outside that answers.
 
     Attributes:
@@ -41,6 +41,9 @@ class Opened:
     remark: str = ""
 
 
+Opened = OpenedModel  # its earlier name, for plugins
+
+
 class ExternalModel:
     """images float [N, 3, S, S] in [-1, 1] -> logits float32 [N, C] in the data's order, on the images' device.
 
@@ -51,7 +54,7 @@ class ExternalModel:
 
     def __init__(
         self,
-        opened: Opened,
+        opened: OpenedModel,
         *,
         answers: Answers,
         access: Access,
@@ -103,10 +106,10 @@ class ExternalModel:
 
         said_by: where the kind is said, for the sentence.
         """
-        found = self._raw(images)
+        answer = self._raw(images)
         if self.answers == "labels":
             return
-        looks = is_distribution(found.float())
+        looks = is_distribution(answer.float())
         if looks != (self.answers == "probabilities"):
             observed = "add up to one" if looks else "do not add up to one"
             other = "probabilities" if looks else "logits"

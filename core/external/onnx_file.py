@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
-    from smoothsweep.core.external.model import Opened
+    from smoothsweep.core.external.model import OpenedModel
     from smoothsweep.core.isolation.serving import Loaded
 
 WHAT = "an ONNX model"
@@ -45,17 +45,17 @@ class ONNX(ForeignModel):
         return path.suffix == ".onnx"
 
     @staticmethod
-    def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
+    def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> OpenedModel:
         """The model, checked, in an isolated process."""
         return open_onnx(path, settings, device)
 
 
-def open_onnx(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
+def open_onnx(path: Path, settings: Mapping[str, Any], device: torch.device) -> OpenedModel:
     """The model on the device where onnxruntime has it, else on the CPU. Raises InputError, one line.
 
     settings: `access`, unless it is not known yet; below gradients onnx2torch is not asked.
     """
-    from smoothsweep.core.external.model import Opened
+    from smoothsweep.core.external.model import OpenedModel
     from smoothsweep.core.isolation.process import in_memory
     from smoothsweep.core.isolation.program import IsolatedProgram
 
@@ -88,7 +88,7 @@ def open_onnx(path: Path, settings: Mapping[str, Any], device: torch.device) -> 
         )
     if not facts["differentiable"] and settings.get("access") == "gradients":
         raise InputError(f"{path}: expected onnx2torch, by which gradients came back when it was brought in, got none")
-    return Opened(
+    return OpenedModel(
         answer=isolated,
         rows=settings.get("rows") or facts["shape"][0],
         side=facts["shape"][2],
@@ -106,16 +106,16 @@ def load(program: BinaryIO, settings: dict[str, Any], device: torch.device) -> L
 
     content = program.read()
     session = _session(content, device)
-    given, outputs = session.get_inputs(), session.get_outputs()
-    shape = given[0].shape if len(given) == 1 else []
+    inputs, outputs = session.get_inputs(), session.get_outputs()
+    shape = inputs[0].shape if len(inputs) == 1 else []
     fixed = [side if isinstance(side, int) and side > 0 else None for side in shape]
-    facts = {"inputs": len(given), "outputs": len(outputs), "shape": fixed, "differentiable": False, "remark": ""}
+    facts = {"inputs": len(inputs), "outputs": len(outputs), "shape": fixed, "differentiable": False, "remark": ""}
 
     def run(images: Tensor) -> Tensor:
-        found = session.run(None, {given[0].name: images.detach().cpu().numpy().astype(np.float32, copy=False)})[0]
-        return torch.from_numpy(np.ascontiguousarray(found))
+        outputs = session.run(None, {inputs[0].name: images.detach().cpu().numpy().astype(np.float32, copy=False)})[0]
+        return torch.from_numpy(np.ascontiguousarray(outputs))
 
-    if len(given) != 1 or len(outputs) != 1 or len(shape) != 4:
+    if len(inputs) != 1 or len(outputs) != 1 or len(shape) != 4:
         return Loaded(answer=run, facts=facts)
     network = _network(content, device) if settings["convert"] else None
     if network is None and settings["convert"]:
@@ -179,13 +179,13 @@ def _lacking(operators: set[str], opset: int) -> list[str]:
     import onnx
     from onnx2torch.node_converters.registry import get_converter
 
-    found = []
+    missing = []
     for name in sorted(operators):
         try:
             get_converter(operation_type=name, version=onnx.defs.get_schema(name, opset, "").since_version, domain="")
         except (NotImplementedError, onnx.defs.SchemaError):  # how the two say that they do not know it: the answer
-            found.append(name)
-    return found
+            missing.append(name)
+    return missing
 
 
 def _agree(network: nn.Module, run: Any, fixed: list[int | None], device: torch.device) -> bool:

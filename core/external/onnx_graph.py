@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.text import brief
+from smoothsweep.core.text import shortened
 
 MOST_FIELDS = 2_000_000
 MOST_DEPTH = 32
@@ -120,7 +120,7 @@ def check_onnx(content: bytes, where: str) -> None:
     for domain, operator in nodes:
         if operator not in OPERATORS.get(domain, ()) and (domain, operator) not in functions:
             named = f"{domain}.{operator}" if domain else operator
-            raise InputError(f"{where} of operators that are listed as arithmetic, got {brief(named)}")
+            raise InputError(f"{where} of operators that are listed as arithmetic, got {shortened(named)}")
 
 
 def _look(message: str, field: _Field, content: bytes, texts: dict[int, str]) -> str:

@@ -13,13 +13,13 @@ from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import Answers
 from smoothsweep.core.external.kinds import KINDS
-from smoothsweep.core.external.model import ExternalModel, Opened
+from smoothsweep.core.external.model import ExternalModel, OpenedModel
 from smoothsweep.core.external.sides import check_side
 from smoothsweep.core.models.normalisation import Normalisation
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class ModelAbilities:
     """What trying a model from outside found.
 
     Attributes:
@@ -31,14 +31,20 @@ class Found:
     rows: int | None
 
 
-def open_external(kind: str, source: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
+def open_external(kind: str, source: Path, settings: Mapping[str, Any], device: torch.device) -> OpenedModel:
     """The model that `source` holds. settings: what its card says. Raises InputError, one line."""
     return KINDS[kind].open(source, settings, device)
 
 
 def try_external(
-    opened: Opened, *, answers: Answers, num_classes: int, image_size: int, normalisation: Normalisation, where: str
-) -> Found:
+    opened: OpenedModel,
+    *,
+    answers: Answers,
+    num_classes: int,
+    image_size: int,
+    normalisation: Normalisation,
+    where: str,
+) -> ModelAbilities:
     """What the model gives, found out by asking: three images, one where it takes no three, and a backward pass.
 
     Raises InputError, one line, for another size of images or number of classes, and for what answers nothing.
@@ -66,12 +72,12 @@ def try_external(
             raise
         rows = 1
     if answers == "labels":
-        return Found(access="labels", rows=rows)
-    gives = opened.differentiable and comes_back(ask(rows, "gradients"), images)
-    return Found(access="gradients" if gives else "scores", rows=rows)
+        return ModelAbilities(access="labels", rows=rows)
+    gives = opened.differentiable and has_gradient(ask(rows, "gradients"), images)
+    return ModelAbilities(access="gradients" if gives else "scores", rows=rows)
 
 
-def comes_back(model: ExternalModel, images: torch.Tensor) -> bool:
+def has_gradient(model: ExternalModel, images: torch.Tensor) -> bool:
     """Whether a gradient reaches the images: finite, and not zero everywhere, as it is behind rounded answers."""
     pictures = images.clone().requires_grad_(True)
     try:

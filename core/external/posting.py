@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.answers import KeptAnswers
-from smoothsweep.core.external.wire import NotAnswered, exchange
+from smoothsweep.core.external.wire import NoResponse, exchange
 
 ATTEMPTS = 5
 LONGEST_PAUSE_S = 60.0
@@ -34,7 +34,7 @@ def posted(url: str, kept: KeptAnswers, body: bytes, headers: Mapping[str, str])
             if answer.status not in BUSY:
                 raise InputError(f"{url}: expected an answer with status 200, got {reason}")
             pause = _asked_pause(answer.retry_after, pause)
-        except NotAnswered as error:
+        except NoResponse as error:
             reason = str(error)
             if not error.left:
                 kept.give_turn_back()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from smoothsweep.core.external.model import Opened
+    from smoothsweep.core.external.model import OpenedModel
 
 WHAT = "a face embedder with its gallery"
 SUFFIX = ".recogniser"
@@ -76,17 +76,17 @@ class EnrolledEmbedder(ForeignModel):
         return path.suffix == SUFFIX
 
     @staticmethod
-    def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
+    def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> OpenedModel:
         """The embedder, opened as its own kind is, and the cosines to the templates."""
         from dataclasses import replace
 
         held = read_recogniser(path)
         opened = open_embedder(held.kind, held.name, held.embedder, settings, device, where=str(path))
-        similar = Similar(opened.answer, held.templates.to(device), held.owners.to(device))
+        similar = SimilarityClassifier(opened.answer, held.templates.to(device), held.owners.to(device))
         return replace(opened, answer=similar, accepts=SCALE * held.threshold)
 
 
-class Similar:
+class SimilarityClassifier:
     """images -> logits [n, C]: of each class the largest cosine among its templates, times `SCALE`."""
 
     def __init__(self, embed: Callable[[Tensor], Tensor], templates: Tensor, owners: Tensor) -> None:
@@ -97,11 +97,11 @@ class Similar:
         """Raises InputError for embeddings of another length than the templates'."""
         from torch.nn import functional
 
-        found = self._embed(images)
-        if found.ndim != 2 or found.shape[1] != self._templates.shape[1]:
+        features = self._embed(images)
+        if features.ndim != 2 or features.shape[1] != self._templates.shape[1]:
             wanted = f"embeddings [{len(images)}, {self._templates.shape[1]}]"
-            raise InputError(f"embedder: expected {wanted}, got {list(found.shape)}")
-        cosines = functional.normalize(found.float(), dim=1) @ self._templates.T
+            raise InputError(f"embedder: expected {wanted}, got {list(features.shape)}")
+        cosines = functional.normalize(features.float(), dim=1) @ self._templates.T
         if len(self._templates) == self._classes:
             nearest = cosines[:, self._owners.argsort()]
         else:
@@ -112,9 +112,9 @@ class Similar:
 
 def open_embedder(
     kind: str, name: str, content: bytes, settings: Mapping[str, Any], device: torch.device, *, where: str
-) -> Opened:
+) -> OpenedModel:
     """An embedder by its file's content: answers with embeddings [n, D]. Raises InputError beginning with `where`."""
-    from smoothsweep.core.external.model import Opened
+    from smoothsweep.core.external.model import OpenedModel
 
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / (PROGRAMS[kind].file if kind in PROGRAMS else "weights.safetensors")
@@ -124,7 +124,7 @@ def open_embedder(
                 return PROGRAMS[kind].open(place, {**settings, "answers": "logits"}, device)
             from smoothsweep.core.models.embedders import load_embedder
 
-            return Opened(answer=load_embedder(name, place).to(device))
+            return OpenedModel(answer=load_embedder(name, place).to(device))
         except InputError as error:
             raise InputError(str(error).replace(str(place), where)) from None
 
@@ -134,13 +134,13 @@ def write_recogniser(held: Recogniser) -> bytes:
     import torch
     from safetensors.torch import save
 
-    said = json.dumps(
+    description = json.dumps(
         {"kind": held.kind, "name": held.name, "threshold": held.threshold, "enrolled": held.enrolled}
     ).encode()
     return save(
         {
             "embedder": torch.frombuffer(bytearray(held.embedder), dtype=torch.uint8),
-            "said": torch.frombuffer(bytearray(said), dtype=torch.uint8),
+            "said": torch.frombuffer(bytearray(description), dtype=torch.uint8),
             "templates": held.templates.contiguous(),
             "owners": held.owners.contiguous(),
         }
@@ -155,19 +155,19 @@ def read_recogniser(path: Path) -> Recogniser:
     from smoothsweep.core.readers.safetensors_file import UnreadableTensors, read_safetensors
 
     try:
-        found = read_safetensors(path, most_bytes=MOST_BYTES)
-        if found["said"].dtype != torch.uint8 or len(found["said"]) > MOST_SAID:
+        tensors = read_safetensors(path, most_bytes=MOST_BYTES)
+        if tensors["said"].dtype != torch.uint8 or len(tensors["said"]) > MOST_SAID:
             raise ValueError("another description")
-        said = json.loads(bytes(found["said"].tolist()))
-        templates, owners = found["templates"], found["owners"]
-        kind, name, threshold = said["kind"], said["name"], float(said["threshold"])
-        enrolled = str(said["enrolled"])
+        description = json.loads(bytes(tensors["said"].tolist()))
+        templates, owners = tensors["templates"], tensors["owners"]
+        kind, name, threshold = description["kind"], description["name"], float(description["threshold"])
+        enrolled = str(description["enrolled"])
         _check_shapes(templates, owners, threshold)
         if kind == NETWORK and name not in FACES:
             raise ValueError(f"the embedder {name!r}")
         if kind != NETWORK and kind not in PROGRAMS:
             raise ValueError(f"an embedder of the kind {kind!r}")
-        embedder = found["embedder"].numpy().tobytes()
+        embedder = tensors["embedder"].numpy().tobytes()
     except (UnreadableTensors, OSError, LookupError, TypeError, ValueError, RecursionError) as error:
         got = " ".join(str(error).split())[:150] or type(error).__name__
         raise InputError(f"{path}: expected {WHAT}, got: {got}") from None

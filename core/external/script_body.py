@@ -21,7 +21,7 @@ from smoothsweep.core.external.script_names import (
     check_type,
     dotted,
 )
-from smoothsweep.core.text import brief
+from smoothsweep.core.text import shortened
 
 
 class Body:
@@ -35,7 +35,7 @@ class Body:
         both = self._functions & others
         taken = (others | self._functions) & (NAMESPACES | BUILTINS | {"getattr"})
         if both or taken:
-            raise Refused(node, f"another meaning for the name {brief(min(both | taken))}")
+            raise Refused(node, f"another meaning for the name {shortened(min(both | taken))}")
         self._values = others | VALUES
 
     def check(self) -> None:
@@ -46,7 +46,7 @@ class Body:
         for argument in (*node.args.args, *node.args.kwonlyargs):
             if argument.annotation is not None:
                 check_type(argument.annotation, self._declared)
-        for default in (*node.args.defaults, *(one for one in node.args.kw_defaults if one is not None)):
+        for default in (*node.args.defaults, *(default for default in node.args.kw_defaults if default is not None)):
             check_constant(default)
         if node.returns is not None:
             check_type(node.returns, self._declared)
@@ -101,14 +101,14 @@ class Body:
             root, _, rest = name.partition(".")
             if root == "CONSTANTS":
                 if not NUMBERED.fullmatch(rest):
-                    raise Refused(node, brief(name))
+                    raise Refused(node, shortened(name))
             elif name in self._declared.names:
-                raise Refused(node, f"the function or class {brief(name)} as a value")
+                raise Refused(node, f"the function or class {shortened(name)} as a value")
             elif name.rpartition(".")[0] not in self._declared.names or node.attr not in self._declared.fields:
                 self._field(node, node.value, node.attr)
         elif isinstance(node, ast.Name):
             if node.id not in self._values:
-                raise Refused(node, f"the name {brief(node.id)}")
+                raise Refused(node, f"the name {shortened(node.id)}")
         elif not isinstance(node, ast.Constant):
             for part in ast.iter_child_nodes(node):
                 if isinstance(part, ast.expr):
@@ -117,7 +117,7 @@ class Body:
     def _field(self, node: ast.expr, of: ast.expr, name: str) -> None:
         self._value(of)
         if name not in self._declared.fields and name not in PROPERTIES:
-            raise Refused(node, f"the attribute {brief(name)}")
+            raise Refused(node, f"the attribute {shortened(name)}")
 
     def _call(self, node: ast.Call) -> None:
         typed = 0
@@ -142,7 +142,7 @@ class Body:
     def _named_call(self, node: ast.Call, name: str) -> int:
         """Which argument is a type, counted from 1; 0 for none."""
         if name not in BUILTINS and name not in self._functions:
-            raise Refused(node, f"a call of {brief(name)}")
+            raise Refused(node, f"a call of {shortened(name)}")
         return 1 if name in TYPED_FIRST else 2 if name == "isinstance" else 0
 
     def _getattr(self, node: ast.Call) -> None:
@@ -163,13 +163,13 @@ class Body:
                 or name in self._declared.names
             )
             if not listed:
-                raise Refused(called, f"the operation {brief(name)}, which is not listed as arithmetic")
+                raise Refused(called, f"the operation {shortened(name)}, which is not listed as arithmetic")
             return
         self._value(called.value)
         # A method of the archive's own, unless torch has an operator of that name: which one is meant depends on types.
         is_own_method = called.attr in self._declared.methods and not _is_operator(called.attr)
         if called.attr not in ATEN and not is_own_method:
-            raise Refused(called, f"the method {brief(called.attr)}, which is not listed as arithmetic")
+            raise Refused(called, f"the method {shortened(called.attr)}, which is not listed as arithmetic")
 
 
 def _is_operator(name: str) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.script_body import Body
 from smoothsweep.core.external.script_names import BASES, CLASS_VALUES, Declared, Refused, check_constant, check_type
-from smoothsweep.core.text import brief
+from smoothsweep.core.text import shortened
 
 MOST_TEXT = 8 * 2**20
 """Bytes of all code together. ResNet-152 has 300 kB; a tree takes a hundred times its text."""
@@ -95,10 +95,10 @@ def _parsed(content: bytes, where: str) -> ast.Module:
             raise ValueError("a control character, or a name that begins with __text_")
         tree = ast.parse(text)
     except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
-        raise InputError(f"{where}: expected TorchScript, got {brief(str(error) or 'too much nesting')}") from None
+        raise InputError(f"{where}: expected TorchScript, got {shortened(str(error) or 'too much nesting')}") from None
     for node in ast.walk(tree):
         constant = isinstance(node, ast.Constant)
-        wide = constant and isinstance(node.value, str) and any(ord(one) > 255 for one in node.value)
+        wide = constant and isinstance(node.value, str) and any(ord(value) > 255 for value in node.value)
         other = wide or (constant and isinstance(node.value, bytes | type(...)))
         if not isinstance(node, _SYNTAX) or other:
             raise InputError(
@@ -130,7 +130,10 @@ def _written(tree: ast.Module) -> str:
 
 
 def _quoted(text: str) -> str:
-    plain = (one if " " <= one <= "~" and one not in '"\\' else f"\\{ord(one):03o}" for one in text)
+    plain = (
+        character if " " <= character <= "~" and character not in '"\\' else f"\\{ord(character):03o}"
+        for character in text
+    )
     return '"' + "".join(plain) + '"'
 
 
@@ -171,7 +174,7 @@ def _check_top(node: ast.stmt, declared: Declared) -> None:
 def _check_class(node: ast.ClassDef, declared: Declared) -> None:
     bases = all(isinstance(base, ast.Name) and base.id in BASES for base in node.bases)
     if not bases or node.keywords or node.decorator_list:
-        raise Refused(node, f"the class {brief(node.name)} with unusual bases or decorators")
+        raise Refused(node, f"the class {shortened(node.name)} with unusual bases or decorators")
     for item in node.body:
         if isinstance(item, ast.FunctionDef):
             Body(item, declared).check()

@@ -6,7 +6,7 @@ import ast
 import re
 from dataclasses import dataclass, field
 
-from smoothsweep.core.text import brief
+from smoothsweep.core.text import shortened
 
 
 def _words(text: str) -> frozenset[str]:
@@ -61,7 +61,7 @@ def check_type(node: ast.expr, declared: Declared) -> None:
     if isinstance(node, ast.Attribute):
         name = dotted(node)
         if name not in declared.names:
-            raise Refused(node, f"the type {brief(name or 'of an expression')}")
+            raise Refused(node, f"the type {shortened(name or 'of an expression')}")
     elif isinstance(node, ast.Subscript):
         check_type(node.value, declared)
         check_type(node.slice, declared)
@@ -70,7 +70,7 @@ def check_type(node: ast.expr, declared: Declared) -> None:
             check_type(part, declared)
     elif isinstance(node, ast.Name):
         if node.id not in TYPES:
-            raise Refused(node, f"the type {brief(node.id)}")
+            raise Refused(node, f"the type {shortened(node.id)}")
     elif not (isinstance(node, ast.Constant) and node.value is None):
         raise Refused(node, f"{type(node).__name__} as a type")
 

@@ -21,7 +21,7 @@ from smoothsweep.core.models.official_targets import ImportFacts, read_official_
 from smoothsweep.core.models.pretrained import fitting_state
 from smoothsweep.core.models.weight_files import file_sha256
 from smoothsweep.core.spelling import suggestion
-from smoothsweep.core.text import brief
+from smoothsweep.core.text import shortened
 
 
 def export_timm(
@@ -38,7 +38,9 @@ def export_timm(
     timm, name = _timm(architecture), architecture.partition(":")[2]
     if name not in timm.list_models():
         meant = suggestion(name, timm.list_models())
-        raise InputError(f"--architecture: expected a network of timm {timm.__version__}, got {brief(name)!r}{meant}")
+        raise InputError(
+            f"--architecture: expected a network of timm {timm.__version__}, got {shortened(name)!r}{meant}"
+        )
     state = read_official_checkpoint(checkpoint)
     network, side = _made(timm, name, num_classes, image_size)
     where = f"checkpoint {checkpoint} as {architecture} of {num_classes} classes"
@@ -62,7 +64,7 @@ def _timm(architecture: str) -> ModuleType:
         import timm  # ty: ignore[import-not-found]  # an extra, which may not be installed
     except ImportError:
         got = "got none: pip install 'smoothsweep[timm]'"
-        raise InputError(f"--architecture {brief(architecture)}: expected timm to be installed, {got}") from None
+        raise InputError(f"--architecture {shortened(architecture)}: expected timm to be installed, {got}") from None
     return timm
 
 

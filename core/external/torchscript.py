@@ -21,7 +21,7 @@ from smoothsweep.core.readers.archives import Members, members_of
 if TYPE_CHECKING:
     import torch
 
-    from smoothsweep.core.external.model import Opened
+    from smoothsweep.core.external.model import OpenedModel
     from smoothsweep.core.isolation.serving import Loaded
 
 WHAT = "a TorchScript program"
@@ -46,7 +46,7 @@ class TorchScript(ForeignModel):
         return "constants.pkl" in members and any(name.startswith("code/") for name in members)
 
     @staticmethod
-    def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
+    def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> OpenedModel:
         """The program, checked, in an isolated process."""
         return open_torchscript(path, settings, device)
 
@@ -65,8 +65,8 @@ def check_torchscript(members: Members, where: str) -> dict[str, bytes | None]:
             raise InputError(f"{where}: expected {WHAT}, got an archive without its {name}")
         kept[name] = pickled = members.read(name)
         named = _texts(pickled, f"{where}: {name}")
-        tensors = {one: _TENSORS.fullmatch(one) for one in members}
-        kept |= {one: None for one, found in tensors.items() if found and found[1] == folder and found[2] in named}
+        tensors = {member: _TENSORS.fullmatch(member) for member in members}
+        kept |= {name: None for name, dtype in tensors.items() if dtype and dtype[1] == folder and dtype[2] in named}
     code = {name: members.read(name) for name in members if _CODE.fullmatch(name)}
     return kept | checked_code(code, where)
 
@@ -76,17 +76,17 @@ def _texts(pickled: bytes, where: str) -> set[str]:
     if len(pickled) > MOST_PICKLE:
         raise InputError(f"{where}: expected names and shapes of at most {MOST_PICKLE} bytes, got {len(pickled)}")
     try:
-        found = {value for _, value, _ in pickletools.genops(pickled) if isinstance(value, str)}
+        texts = {value for _, value, _ in pickletools.genops(pickled) if isinstance(value, str)}
     except Exception as error:  # pickletools raises what its codecs raise
         raise InputError(f"{where}: expected a pickle, got: {' '.join(str(error).split())[:100]}") from None
-    if any(_OWN_CLASSES in text.replace(" ", ".") for text in found):
+    if any(_OWN_CLASSES in text.replace(" ", ".") for text in texts):
         raise InputError(f"{where}: expected tensors and plain values, got an object of a library's own")
-    return found
+    return texts
 
 
-def open_torchscript(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
+def open_torchscript(path: Path, settings: Mapping[str, Any], device: torch.device) -> OpenedModel:
     """The program on the device, in evaluation mode. Raises InputError, one line."""
-    from smoothsweep.core.external.model import Opened
+    from smoothsweep.core.external.model import OpenedModel
     from smoothsweep.core.isolation.process import in_memory
     from smoothsweep.core.isolation.program import IsolatedProgram
 
@@ -102,7 +102,7 @@ def open_torchscript(path: Path, settings: Mapping[str, Any], device: torch.devi
             what=WHAT,
             preload=(__name__,),
         )
-    return Opened(answer=isolated, rows=settings.get("rows"))
+    return OpenedModel(answer=isolated, rows=settings.get("rows"))
 
 
 def load(program: BinaryIO, settings: dict[str, Any], device: torch.device) -> Loaded:

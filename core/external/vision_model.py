@@ -17,7 +17,7 @@ from smoothsweep.core.external.address import TOKEN, bearer
 from smoothsweep.core.external.answers import KeptAnswers
 from smoothsweep.core.external.posting import posted
 from smoothsweep.core.external.wire import MOST_BYTES
-from smoothsweep.core.text import brief
+from smoothsweep.core.text import shortened
 
 _TEXT = (
     "The picture has an image A on the left and four reference photographs B on the right. All of B show the same "
@@ -46,8 +46,8 @@ class VisionModel:
         if answer is None:
             answer = self._said(posted(self._url, self._kept, self._question(picture), self._headers))
             self._kept.put(digest, answer)
-        found = _YES_OR_NO.match(answer)
-        return None if found is None else found[1].lower() == "yes"
+        match = _YES_OR_NO.match(answer)
+        return None if match is None else match[1].lower() == "yes"
 
     def _question(self, picture: bytes) -> bytes:
         image_url = {"url": "data:image/png;base64," + base64.b64encode(picture).decode("ascii")}
@@ -69,5 +69,5 @@ class VisionModel:
             content = None
         if not isinstance(content, str):
             wanted = '{"choices": [{"message": {"content": "yes"}}]}'
-            raise InputError(f"{self._url}: expected {wanted}, got {brief(body[:200].decode('utf-8', 'replace'))}")
+            raise InputError(f"{self._url}: expected {wanted}, got {shortened(body[:200].decode('utf-8', 'replace'))}")
         return content[:1000]

@@ -22,13 +22,13 @@ from urllib.parse import urlsplit
 import certifi
 
 MOST_BYTES = 4 * 2**20  # of an answer's body, unpacked: a hundred thousand scores
-BESIDE_THE_BODY = 2**20  # status, headers, the marks of chunks
+MOST_HEADER_BYTES = 2**20  # status, headers, the marks of chunks
 BLOCK = 2**16
 PACKED = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answered:
+class Response:
     """An answer of an HTTP endpoint.
 
     Attributes:
@@ -41,7 +41,7 @@ class Answered:
     retry_after: str | None
 
 
-class NotAnswered(Exception):
+class NoResponse(Exception):
     """No answer that can be read. The message is a few words; left: whether something of the request was sent."""
 
     def __init__(self, words: str, *, left: bool) -> None:
@@ -49,7 +49,7 @@ class NotAnswered(Exception):
         self.left = left
 
 
-def exchange(url: str, body: bytes, headers: Mapping[str, str], *, seconds: float) -> Answered:
+def exchange(url: str, body: bytes, headers: Mapping[str, str], *, seconds: float) -> Response:
     """POST `body` to a plain address (`core.external.address`) and read the answer, within so many seconds in all.
 
     Raises NotAnswered. Looking the host's name up takes as long as the resolver does, beyond the deadline.
@@ -63,15 +63,15 @@ def exchange(url: str, body: bytes, headers: Mapping[str, str], *, seconds: floa
         connection.request("POST", parts.path or "/", body=body, headers={"Connection": "close", **headers})
         response = connection.getresponse()
         read = _body(response) if response.status == http.client.OK else b""  # why it refuses is not looked at
-        return Answered(status=response.status, body=read, retry_after=response.headers.get("Retry-After"))
+        return Response(status=response.status, body=read, retry_after=response.headers.get("Retry-After"))
     except TimeoutError:
-        raise NotAnswered(f"no complete answer within {seconds:g} s", left=left) from None
+        raise NoResponse(f"no complete answer within {seconds:g} s", left=left) from None
     except ssl.SSLCertVerificationError as error:  # a ValueError too, and no fault of an answer
-        raise NotAnswered(f"a certificate that is not trusted: {error.verify_message}", left=left) from None
+        raise NoResponse(f"a certificate that is not trusted: {error.verify_message}", left=left) from None
     except (http.client.HTTPException, zlib.error, ValueError, ArithmeticError) as error:
-        raise NotAnswered(f"an answer that is damaged or no HTTP ({type(error).__name__})", left=left) from None
+        raise NoResponse(f"an answer that is damaged or no HTTP ({type(error).__name__})", left=left) from None
     except OSError as error:  # names, routes, certificates, connections that break
-        raise NotAnswered(f"{type(error).__name__}: {error.strerror or 'no connection'}", left=left) from None
+        raise NoResponse(f"{type(error).__name__}: {error.strerror or 'no connection'}", left=left) from None
     finally:
         connection.end()
 
@@ -104,13 +104,13 @@ class _Connection(http.client.HTTPConnection):
     def _connected(self) -> socket.socket:
         error: OSError = OSError("no address")
         for family, kind, protocol, _, address in socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM):
-            found = socket.socket(family, kind, protocol)
+            connection = socket.socket(family, kind, protocol)
             try:
-                found.settimeout(_left(self._until))
-                found.connect(address)
-                return found
+                connection.settimeout(_left(self._until))
+                connection.connect(address)
+                return connection
             except OSError as failed:
-                found.close()
+                connection.close()
                 error = failed
         raise error
 
@@ -134,7 +134,7 @@ class _Timed:
 
 class _Reading(io.RawIOBase):
     def __init__(self, sock: socket.socket, until: float) -> None:
-        self._sock, self._until, self._more = sock, until, MOST_BYTES + BESIDE_THE_BODY
+        self._sock, self._until, self._more = sock, until, MOST_BYTES + MOST_HEADER_BYTES
 
     def readable(self) -> bool:
         return True
@@ -154,13 +154,13 @@ def _body(response: http.client.HTTPResponse) -> bytes:
     if packing not in ("identity", "", *PACKED):
         raise http.client.HTTPException("an unknown packing")
     unpacking = zlib.decompressobj(PACKED[packing]) if packing in PACKED else None
-    found = bytearray()
-    while len(found) <= MOST_BYTES and (block := response.read(BLOCK)):
-        found += block if unpacking is None else unpacking.decompress(block, MOST_BYTES + 1 - len(found))
-    whole = len(found) > MOST_BYTES
+    content = bytearray()
+    while len(content) <= MOST_BYTES and (block := response.read(BLOCK)):
+        content += block if unpacking is None else unpacking.decompress(block, MOST_BYTES + 1 - len(content))
+    whole = len(content) > MOST_BYTES
     if not whole and (response.length or (unpacking is not None and not unpacking.eof)):
         raise http.client.IncompleteRead(b"")
-    return bytes(found[: MOST_BYTES + 1])
+    return bytes(content[: MOST_BYTES + 1])
 
 
 def _left(until: float) -> float:

@@ -34,10 +34,10 @@ def confine_files(readable: Iterable[Path], devices: Iterable[Path] = ()) -> Non
 
     What is not there is left out. Raises OSError where the kernel refuses.
     """
-    found, libc = version(), _libc()
-    rights = (1 << _FILE_RIGHTS[min(found, 5)]) - 1
-    ruleset = struct.pack("QQQ", rights, _TCP if found >= 4 else 0, _SCOPES if found >= 6 else 0)
-    size = 24 if found >= 6 else 16 if found >= 4 else 8
+    abi, libc = version(), _libc()
+    rights = (1 << _FILE_RIGHTS[min(abi, 5)]) - 1
+    ruleset = struct.pack("QQQ", rights, _TCP if abi >= 4 else 0, _SCOPES if abi >= 6 else 0)
+    size = 24 if abi >= 6 else 16 if abi >= 4 else 8
     rules = _checked(libc.syscall(_CREATE_RULESET, ctypes.create_string_buffer(ruleset), size, 0), "create_ruleset")
     for path in readable:
         _allow(libc, rules, path, _READ_FILE | (_READ_DIR if path.is_dir() else 0))

@@ -248,11 +248,11 @@ def in_memory() -> Generator[BinaryIO]:
 
 def _starter() -> ThreadPoolExecutor:
     """The thread that starts processes here: the kernel ends a process with the *thread* that started it."""
-    here = os.getpid()
-    if here not in _starters:
+    process_id = os.getpid()
+    if process_id not in _starters:
         _starters.clear()
-        _starters[here] = ThreadPoolExecutor(1)
-    return _starters[here]
+        _starters[process_id] = ThreadPoolExecutor(1)
+    return _starters[process_id]
 
 
 def _started(orders: dict[str, Any], passed: tuple[int, ...], output: int) -> subprocess.Popen[bytes]:

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.isolation.asking import Numerics
 from smoothsweep.core.isolation.limits import Limits, can_isolate, usual_limits
+from smoothsweep.core.isolation.numerics import Numerics
 from smoothsweep.core.isolation.process import Failed, Isolated
 
 MOST_ANSWER = 2**30  # bytes of one answer: a million classes for 256 images
@@ -76,21 +76,23 @@ class IsolatedProgram:
         number = next(self._ids)
         grad_mode = gradient or torch.is_grad_enabled()
         request = {"do": "answer", "id": number, "gradient": gradient, "grad_mode": grad_mode}
-        header, found = self._ask(request, images, most_bytes=MOST_ANSWER, shape=list(images.shape))
-        if found is None:
+        header, answer = self._ask(request, images, most_bytes=MOST_ANSWER, shape=list(images.shape))
+        if answer is None:
             raise InputError(f"{self._where}: expected an answer, got none")
-        return found.to(images.device), number, header.get("leads_back") is True
+        return answer.to(images.device), number, header.get("leads_back") is True
 
     def back(self, number: int, gradient: Tensor, images: Tensor, *, keep: bool) -> Tensor | None:
         """The gradient with regard to the images, by that of the answer. keep: it may be asked for again."""
         request = {"do": "back", "id": number, "keep": keep}
         size = images.numel() * images.element_size()
-        _, found = self._ask(request, gradient, most_bytes=size, shape=list(images.shape))
-        if found is not None and (found.shape != images.shape or found.dtype != images.dtype):
+        _, image_gradient = self._ask(request, gradient, most_bytes=size, shape=list(images.shape))
+        if image_gradient is not None and (
+            image_gradient.shape != images.shape or image_gradient.dtype != images.dtype
+        ):
             raise InputError(
-                f"{self._where}: expected a gradient of shape {list(images.shape)}, got {list(found.shape)}"
+                f"{self._where}: expected a gradient of shape {list(images.shape)}, got {list(image_gradient.shape)}"
             )
-        return None if found is None else found.to(images.device)
+        return None if image_gradient is None else image_gradient.to(images.device)
 
     def forget(self, number: int) -> None:
         """An answer whose gradient is not asked for any more."""
@@ -121,12 +123,12 @@ class _Answer(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, images: Tensor, program: IsolatedProgram) -> Tensor:
-        found, number, leads_back = program.answer(images, gradient=True)
+        answer, number, leads_back = program.answer(images, gradient=True)
         ctx.save_for_backward(images)
         ctx.program, ctx.handle = program, _Handle(program, number)
         if not leads_back:
-            ctx.mark_non_differentiable(found)
-        return found
+            ctx.mark_non_differentiable(answer)
+        return answer
 
     @staticmethod
     @torch.autograd.function.once_differentiable

@@ -46,7 +46,10 @@ def confine_calls(*, devices: bool) -> None:
     devices: allow any `ioctl`, and opening files that are there for writing, which a GPU's driver needs: only where
     Landlock leaves nothing but devices to be opened so. Raises OSError where the kernel refuses.
     """
-    program = [struct.pack("HBBI", *one) for one in filter_program(os.uname().machine, os.getpid(), devices=devices)]
+    program = [
+        struct.pack("HBBI", *instruction)
+        for instruction in filter_program(os.uname().machine, os.getpid(), devices=devices)
+    ]
     code = ctypes.create_string_buffer(b"".join(program))
     libc = _libc()
     if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
@@ -93,7 +96,11 @@ def _rule(name: str, pid: int, *, devices: bool) -> list[Instruction]:
     if name == "ioctl" and devices:
         return [allowed]
     index, values = {"prctl": (0, _NAME_OF_THREAD), "ioctl": (1, _ON_TERMINALS), "fcntl": (1, _ON_FILES)}[name]
-    return [_argument(index), *[one for value in values for one in ((_EQUAL, 0, 1, value), allowed)], refused]
+    return [
+        _argument(index),
+        *[instruction for value in values for instruction in ((_EQUAL, 0, 1, value), allowed)],
+        refused,
+    ]
 
 
 def _argument(index: int, *, high: bool = False) -> Instruction:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.isolation import wire
-from smoothsweep.core.isolation.asking import Numerics
+from smoothsweep.core.isolation.numerics import Numerics
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,29 +78,29 @@ class Server:
             try:
                 with Numerics(**request["numerics"]).applied(self._device):
                     answer = self._forward if request["do"] == "answer" else self._back
-                    header, found = answer(request, present(tensor, "tensor"))
+                    header, tensor_back = answer(request, present(tensor, "tensor"))
             except Exception as error:  # whatever a program raises
-                header, found = _failure(error), None
+                header, tensor_back = _failure(error), None
             _flush()
-            wire.send(self._peer, header, found)
+            wire.send(self._peer, header, tensor_back)
 
     def _forward(self, request: dict[str, Any], images: Tensor) -> tuple[dict[str, Any], Tensor]:
         images = images.to(self._device).requires_grad_(request["gradient"])
         with torch.set_grad_enabled(request["grad_mode"]):
-            found = present(self._answer, "program")(images)
-        if not isinstance(found, Tensor):
-            raise TypeError(f"expected one tensor, got {type(found).__name__}")
-        leads_back = found.requires_grad and request["gradient"]
+            answer = present(self._answer, "program")(images)
+        if not isinstance(answer, Tensor):
+            raise TypeError(f"expected one tensor, got {type(answer).__name__}")
+        leads_back = answer.requires_grad and request["gradient"]
         if leads_back:
-            self._graphs[request["id"]] = (images, found)
-        return {"leads_back": leads_back}, found
+            self._graphs[request["id"]] = (images, answer)
+        return {"leads_back": leads_back}, answer
 
     def _back(self, request: dict[str, Any], gradient: Tensor) -> tuple[dict[str, Any], Tensor | None]:
-        images, found = self._graphs[request["id"]]
+        images, answer = self._graphs[request["id"]]
         if not request["keep"]:
             del self._graphs[request["id"]]
         back = torch.autograd.grad(
-            found, images, gradient.to(self._device), retain_graph=request["keep"], allow_unused=True
+            answer, images, gradient.to(self._device), retain_graph=request["keep"], allow_unused=True
         )[0]
         return {"reached": back is not None}, back
 

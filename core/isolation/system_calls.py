@@ -116,4 +116,4 @@ CONDITIONAL: dict[str, tuple[int | None, int | None]] = {
     "ioctl": (16, 29),
     "fcntl": (72, 25),
 }
-"""As `HARMLESS`, of calls that are allowed for some arguments alone (`core.isolation.seccomp`)."""
+"""Like `HARMLESS`, but these calls are allowed only with certain arguments (`core.isolation.seccomp`)."""

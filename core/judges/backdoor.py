@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from smoothsweep.core.judges.base import Bench, Judge, Planned, Work
+from smoothsweep.core.judges.base import Judge, Planned, StageBuilder, StageWork
 from smoothsweep.core.metrics.metric import Metric
 
 CLEAN_TRAINING = "the training set has no backdoor (recipe.poison)"
@@ -54,13 +54,13 @@ class Backdoor(Judge):
     cites: ClassVar[tuple[str, ...]] = ("gu2017badnets",)
 
     stage = "backdoor"
-    asked = "recipe.poison"
-    work = Work(run="smoothsweep.tasks.poison:judge_backdoor", labelled=("target", "poison", "data"))
+    requested_by = "recipe.poison"
+    work = StageWork(run="smoothsweep.tasks.poison:judge_backdoor", labelled=("target", "poison", "data"))
     columns = COLUMNS
     answers = "answers.parquet"
     needs_attack = False
 
-    def plan(self, bench: Bench, name: str) -> Planned:
+    def plan(self, builder: StageBuilder, name: str) -> Planned:
         """The target, with what it was poisoned by."""
         inputs = {"target": "target", "poison": "target.poison", "data": "target.data"}
         return Planned(config={}, inputs=inputs)

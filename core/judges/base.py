@@ -15,7 +15,7 @@ from smoothsweep.core.metrics.metric import Metric
 
 if TYPE_CHECKING:
     from smoothsweep.core.attacks.shared.base import Attack
-    from smoothsweep.core.judges.measuring import Found, JudgeInputs
+    from smoothsweep.core.judges.measuring import JudgeInputs, Measurement
 
 STAGING = "smoothsweep weights stage"
 """The command that brings published weights here."""
@@ -28,7 +28,7 @@ RECONSTRUCTIONS = "loot"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Work:
+class StageWork:
     """How a stage is done.
 
     Attributes:
@@ -60,8 +60,8 @@ class Work:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lack:
-    """Why a judge cannot be heard here.
+class MissingRequirement:
+    """Why a judge can measure nothing here.
 
     Attributes:
         weights: The weight file it lacks, None where it lacks something else.
@@ -74,6 +74,9 @@ class Lack:
     remedy: str = STAGING
 
 
+Work, Lack = StageWork, MissingRequirement  # their earlier names, for plugins
+
+
 @dataclass(frozen=True, kw_only=True)
 class Planned:
     """What a judge's stage is made of.
@@ -81,7 +84,7 @@ class Planned:
     Attributes:
         config: What decides its numbers.
         hints: What a worker needs beside it, and no number depends on.
-        inputs: Name -> a stage, as `Bench` makes them, or what of the trial it is: `RECONSTRUCTIONS`, `attack`,
+        inputs: Name -> a stage, as `StageBuilder` makes them, or what of the trial it is: `RECONSTRUCTIONS`, `attack`,
             `target`, `target.INPUT`, or the name of another judge's stage.
     """
 
@@ -90,7 +93,7 @@ class Planned:
     inputs: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Bench(Protocol):
+class StageBuilder(Protocol):
     """What a judge plans its stage with. Stages are opaque to it."""
 
     protocol: str
@@ -136,7 +139,8 @@ class Judge:
 
     Attributes:
         stage: The name of its stage, where it is not `judge_<name>`.
-        asked: The key of the sweep file that asks for it, where it is not `judges.<name>`; it then has no settings.
+        requested_by: The key of the sweep file that requests it, where that is not `judges.<name>`; it then has no
+            settings.
         work: How the stage is done.
         columns: Its numbers, without who measures them.
         hints: Settings that no number depends on.
@@ -160,8 +164,8 @@ class Judge:
     """
 
     stage: ClassVar[str] = ""
-    asked: ClassVar[str] = ""
-    work: ClassVar[Work] = Work()
+    requested_by: ClassVar[str] = ""
+    work: ClassVar[StageWork] = StageWork()
     columns: ClassVar[tuple[Metric, ...]] = ()
     hints: ClassVar[tuple[str, ...]] = ()
     needs_attack: ClassVar[bool] = True
@@ -206,12 +210,12 @@ class Judge:
         """Whether under protocol `paper` it starts from the images as they were decoded, of no judge's size."""
         return False
 
-    def lack(self, staged: Callable[[str], Path | None]) -> Lack | None:
+    def lack(self, staged: Callable[[str], Path | None]) -> MissingRequirement | None:
         """Why it cannot measure anything here; None where it can. staged: a published file's place, None without."""
         if self.staged is None or staged(self.staged) is not None:
             return None
         what = self.weights_words or self.staged
-        return Lack(weights=self.staged, reason=f"the weights of {what} are not here")
+        return MissingRequirement(weights=self.staged, reason=f"the weights of {what} are not here")
 
     def check(self, sweep: Any) -> None:
         """Raise InputError, one line naming the key, where it cannot judge what this sweep (its settings) makes."""
@@ -243,21 +247,21 @@ class Judge:
         """
         return {}
 
-    def plan(self, bench: Bench, name: str) -> Planned:
+    def plan(self, builder: StageBuilder, name: str) -> Planned:
         """What its stage is made of. name: its own. By default what `measure` needs."""
         inputs: dict[str, Any] = {role: role for role in self.reads if role in (RECONSTRUCTIONS, "target")}
         if "data" in self.reads:
-            inputs["data"] = bench.data(self.size or bench.image_size)
+            inputs["data"] = builder.data(self.size or builder.image_size)
         if "prior" in self.reads:
-            inputs["prior"] = bench.prior(None, "")
-        config = {"judge": name, "settings": bench.stated(self.hints), "image_size": bench.image_size}
+            inputs["prior"] = builder.prior(None, "")
+        config = {"judge": name, "settings": builder.stated(self.hints), "image_size": builder.image_size}
         hints: dict[str, Any] = {key: getattr(self, key) for key in self.hints if getattr(self, key) is not None}
         if self.staged is not None:
-            path = bench.staged(self.staged)
-            config, hints = {**config, **bench.content(path, "weights")}, {**hints, "path": str(path)}
-        return Planned(config={**config, "protocol": bench.protocol}, hints=hints, inputs=inputs)
+            path = builder.staged(self.staged)
+            config, hints = {**config, **builder.content(path, "weights")}, {**hints, "path": str(path)}
+        return Planned(config={**config, "protocol": builder.protocol}, hints=hints, inputs=inputs)
 
-    def measure(self, inputs: JudgeInputs) -> Found:
+    def measure(self, inputs: JudgeInputs) -> Measurement:
         """Its numbers. Of a judge whose `work` names no other task."""
         raise NotImplementedError  # asked only of judges that leave `work` as it is: a test measures each of them
 

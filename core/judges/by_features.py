@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from smoothsweep.core.bounds import FilePath
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.judges.base import RECONSTRUCTIONS, Bench, Judge, Planned
+from smoothsweep.core.judges.base import RECONSTRUCTIONS, Judge, Planned, StageBuilder
 from smoothsweep.core.models.embedder_kinds import KINDS
 
 SIDE = 160
@@ -60,10 +60,10 @@ class ByFeatures(Judge):
         if self.verify and sweep.public is None:
             raise InputError("verify: expected public images, which are its strangers, got none")
 
-    def plan(self, bench: Bench, name: str) -> Planned:
+    def plan(self, builder: StageBuilder, name: str) -> Planned:
         """The real images' features; where staged weights lie the worker knows, and checks."""
-        weights_source = bench.staged(self.name) if KINDS[self.name].is_staged else KINDS[self.name].shipped_file
-        config = {"network": self.name, **bench.content(self.weights or weights_source, "weights")}
+        weights_source = builder.staged(self.name) if KINDS[self.name].is_staged else KINDS[self.name].shipped_file
+        config = {"network": self.name, **builder.content(self.weights or weights_source, "weights")}
         hints = {"path": self.weights} if self.weights is not None else {}
-        real = bench.embeddings({"data": bench.data(self.size)}, config, hints)
+        real = builder.embeddings({"data": builder.data(self.size)}, config, hints)
         return Planned(config=config, hints=hints, inputs={"real": real, RECONSTRUCTIONS: RECONSTRUCTIONS})

@@ -11,16 +11,16 @@ from dataclasses import replace
 from smoothsweep.core.judges.every_trial import ATTACK, TARGET
 from smoothsweep.core.judges.table import JUDGES, stage_of
 from smoothsweep.core.metrics.metric import Metric
-from smoothsweep.core.plugins import by_plugin
+from smoothsweep.core.plugins import with_plugin_name
 
 METRICS: tuple[Metric, ...] = (
     *(replace(metric, measured_by="target", stage="target") for metric in TARGET),
     *(
         replace(
             metric,
-            label=by_plugin(metric.label, "judges", name),
+            label=with_plugin_name(metric.label, "judges", name),
             measured_by=name,
-            judge=None if judge.asked else name,
+            judge=None if judge.requested_by else name,
             stage=stage_of(name),
         )
         for name, judge in sorted(JUDGES.items(), key=lambda row: not row[1].independent)

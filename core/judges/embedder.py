@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.judges.base import RECONSTRUCTIONS, Work
+from smoothsweep.core.judges.base import RECONSTRUCTIONS, StageWork
 from smoothsweep.core.judges.by_features import ByFeatures
 from smoothsweep.core.metrics.metric import AT_LEAST_0, BALANCED, Metric
 from smoothsweep.core.models.embedder_kinds import FACES, KINDS, FaceNetwork
@@ -97,7 +97,7 @@ class Embedder(ByFeatures):
     weights stage`), and where that is absent the judge's columns stay empty, with the reason.
     """
 
-    work = Work(version=4, run="smoothsweep.tasks.judges:judge_by_embedder", labelled=("real", RECONSTRUCTIONS))
+    work = StageWork(version=4, run="smoothsweep.tasks.judges:judge_by_embedder", labelled=("real", RECONSTRUCTIONS))
     networks = FACES
     columns = COLUMNS
     cites = ()  # those of its network are all

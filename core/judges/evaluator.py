@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.judges.base import RECONSTRUCTIONS, Bench, ClassifierJudge, Planned, Work
+from smoothsweep.core.judges.base import RECONSTRUCTIONS, ClassifierJudge, Planned, StageBuilder, StageWork
 from smoothsweep.core.metrics.metric import AT_LEAST_0, BALANCED, Metric
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ class Evaluator(ClassifierJudge):
     cites: ClassVar[tuple[str, ...]] = ("struppek2022plug",)
     learns_private = True
 
-    work = Work(
+    work = StageWork(
         version=4,
         run="smoothsweep.tasks.judges:judge_by_evaluator",
         labelled=("evaluator", "real", RECONSTRUCTIONS, "attack", "target"),
@@ -220,17 +220,17 @@ class Evaluator(ClassifierJudge):
         report = _report(attack, protocol)
         return report is not None and report["of"] != "lomma"
 
-    def plan(self, bench: Bench, name: str) -> Planned:
+    def plan(self, builder: StageBuilder, name: str) -> Planned:
         """Its classifier, and that one's features of the real images."""
-        data = bench.data(self.settings.image_size)
-        model = bench.classifier(data)
-        real = bench.embeddings({"data": data, "network": model}, {"network": "target"})
+        data = builder.data(self.settings.image_size)
+        model = builder.classifier(data)
+        real = builder.embeddings({"data": data, "network": model}, {"network": "target"})
         inputs = {"evaluator": model, "real": real, RECONSTRUCTIONS: RECONSTRUCTIONS}
-        report = _report(bench.attack, bench.protocol)
+        report = _report(builder.attack, builder.protocol)
         if report is None:
-            return Planned(config={"protocol": bench.protocol}, inputs=inputs)
+            return Planned(config={"protocol": builder.protocol}, inputs=inputs)
         inputs |= {"attack": "attack"} | ({"target": "target"} if report["of"] == "gmi" else {})
-        return Planned(config={"protocol": bench.protocol, "report": report}, inputs=inputs)
+        return Planned(config={"protocol": builder.protocol, "report": report}, inputs=inputs)
 
 
 def _report(attack: Attack | None, protocol: str) -> dict[str, Any] | None:

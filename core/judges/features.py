@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from smoothsweep.core.analysis.embedding_settings import EmbeddingSettings
-from smoothsweep.core.judges.base import Bench, Judge, Planned, Work
+from smoothsweep.core.judges.base import Judge, Planned, StageBuilder, StageWork
 from smoothsweep.core.metrics.metric import Metric
 
 ALIKE = "all features of the training images are alike"
@@ -67,7 +67,7 @@ class Features(EmbeddingSettings, Judge):
 
     cites: ClassVar[tuple[str, ...]] = ("maaten2008visualizing",)
 
-    work = Work(
+    work = StageWork(
         run="smoothsweep.tasks.feature_space:judge_features",
         on_device=False,
         labelled=("features", "data"),
@@ -82,8 +82,8 @@ class Features(EmbeddingSettings, Judge):
     needs_attack = False
     layers = True
 
-    def plan(self, bench: Bench, name: str) -> Planned:
+    def plan(self, builder: StageBuilder, name: str) -> Planned:
         """The target's own features."""
         read = {"data": "target.data", "network": "target"}
-        features = bench.embeddings(read, {"network": "target", "parts": ["train"]})
-        return Planned(config=bench.stated(), inputs={"features": features, "data": "target.data"})
+        features = builder.embeddings(read, {"network": "target", "parts": ["train"]})
+        return Planned(config=builder.stated(), inputs={"features": features, "data": "target.data"})

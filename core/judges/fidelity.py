@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from smoothsweep.core.bounds import Count
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.judges.base import RECONSTRUCTIONS, Bench, Planned, Work
+from smoothsweep.core.judges.base import RECONSTRUCTIONS, Planned, StageBuilder, StageWork
 from smoothsweep.core.judges.inception import InceptionJudge
 from smoothsweep.core.metrics.metric import AT_LEAST_0, Metric
 
@@ -92,7 +92,7 @@ class Fidelity(InceptionJudge):
         "naeem2020reliable",
     )
 
-    work = Work(version=2, run="smoothsweep.tasks.fidelity:judge_by_fidelity", labelled=("real", RECONSTRUCTIONS))
+    work = StageWork(version=2, run="smoothsweep.tasks.fidelity:judge_by_fidelity", labelled=("real", RECONSTRUCTIONS))
     columns = COLUMNS
     example: ClassVar[Mapping[str, Any]] = {"neighbours": 1}
     wrong: ClassVar[tuple[Mapping[str, Any], ...]] = ({"neighbours": 0},)
@@ -112,9 +112,9 @@ class Fidelity(InceptionJudge):
             expected = f"expected fewer than attack.selected ({sweep.attack.selected})"
             raise InputError(f"judges.fidelity.neighbours: {expected}, got {self.neighbours}")
 
-    def plan(self, bench: Bench, name: str) -> Planned:
+    def plan(self, builder: StageBuilder, name: str) -> Planned:
         """The training images' features in the same network."""
-        network = {"network": self.published, "protocol": bench.protocol}
-        config, hints, real = self.with_features(bench, SIDE, network)
+        network = {"network": self.published, "protocol": builder.protocol}
+        config, hints, real = self.with_features(builder, SIDE, network)
         config["neighbours"] = self.neighbours
         return Planned(config=config, hints=hints, inputs={"real": real, RECONSTRUCTIONS: RECONSTRUCTIONS})

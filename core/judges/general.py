@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from smoothsweep.core.judges.base import RECONSTRUCTIONS, Work
+from smoothsweep.core.judges.base import RECONSTRUCTIONS, StageWork
 from smoothsweep.core.judges.by_features import ByFeatures
 from smoothsweep.core.metrics.metric import BALANCED, Metric
 from smoothsweep.core.models.embedder_kinds import GENERAL, GeneralNetwork
@@ -67,7 +67,9 @@ class General(ByFeatures):
     name: the network whose features are used.
     """
 
-    work = Work(version=2, run="smoothsweep.tasks.judges:judge_by_general_features", labelled=("real", RECONSTRUCTIONS))
+    work = StageWork(
+        version=2, run="smoothsweep.tasks.judges:judge_by_general_features", labelled=("real", RECONSTRUCTIONS)
+    )
     networks = GENERAL
     columns = COLUMNS
     cites = ()  # those of its network are all

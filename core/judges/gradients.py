@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from smoothsweep.core.analysis.gradient_settings import GradientSettings
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.judges.base import Bench, Judge, Planned, Work
+from smoothsweep.core.judges.base import Judge, Planned, StageBuilder, StageWork
 from smoothsweep.core.metrics.metric import Metric
 
 _LOSSES = {"poincare": "Poincar\u00e9", "cross_entropy": "cross-entropy"}
@@ -63,7 +63,7 @@ class Gradients(GradientSettings, Judge):
 
     cites: ClassVar[tuple[str, ...]] = ("struppek2024careful",)
 
-    work = Work(
+    work = StageWork(
         run="smoothsweep.tasks.gradients:collect_gradients",
         shard="smoothsweep.tasks.gradients:follow_classes",
         labelled=("target",),
@@ -81,15 +81,15 @@ class Gradients(GradientSettings, Judge):
             expected = "expected an attack that decodes latents by the sweep's prior, which this judge draws from"
             raise InputError(f"judges.gradients: {expected}, got {sweep.attack.kind}")
 
-    def plan(self, bench: Bench, name: str) -> Planned:
+    def plan(self, builder: StageBuilder, name: str) -> Planned:
         """Every attacked class, whatever the attack is."""
         return Planned(
             config={
-                "settings": bench.stated(),
-                "classes": bench.classes,
-                "image_size": bench.image_size,
-                "protocol": bench.protocol,
-                **bench.passes(asks=True),
+                "settings": builder.stated(),
+                "classes": builder.classes,
+                "image_size": builder.image_size,
+                "protocol": builder.protocol,
+                **builder.passes(asks=True),
             },
-            inputs={"target": "target", "prior": bench.prior(self.crop, "crop")},
+            inputs={"target": "target", "prior": builder.prior(self.crop, "crop")},
         )

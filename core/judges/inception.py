@@ -9,15 +9,15 @@ from typing import Annotated, Any, ClassVar
 
 from smoothsweep.core.bounds import Checked, FilePath
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.judges.base import Bench, Judge
-from smoothsweep.core.text import shown
+from smoothsweep.core.judges.base import Judge, StageBuilder
+from smoothsweep.core.text import quoted
 
 
-def is_sha256(given: str) -> str:
+def is_sha256(text: str) -> str:
     """Refuse what is no SHA-256 in hexadecimal digits. Raises ValueError."""
-    if not re.fullmatch(r"[0-9a-f]{64}", given):
-        raise ValueError(f"expected 64 hexadecimal digits, got {shown(given)}")
-    return given
+    if not re.fullmatch(r"[0-9a-f]{64}", text):
+        raise ValueError(f"expected 64 hexadecimal digits, got {quoted(text)}")
+    return text
 
 
 Sha256 = Annotated[str, Checked(is_sha256)]
@@ -51,9 +51,9 @@ class InceptionJudge(Judge):
         """The published file, unless the settings name another."""
         return self.published if self.weights is None else None
 
-    def with_features(self, bench: Bench, size: int, network: Mapping[str, Any]) -> _Made:
+    def with_features(self, builder: StageBuilder, size: int, network: Mapping[str, Any]) -> _Made:
         """The network's configuration with its weights, hints, and features of the training images at that size."""
-        weights = self.weights if self.weights is not None else bench.staged(self.published)
-        config = {**network, **bench.content(weights, "weights")}
+        weights = self.weights if self.weights is not None else builder.staged(self.published)
+        config = {**network, **builder.content(weights, "weights")}
         hints = {"path": str(weights), **({"sha256": self.sha256} if self.sha256 else {})}
-        return config, hints, bench.embeddings({"data": bench.data(size)}, {**config, "parts": ["train"]}, hints)
+        return config, hints, builder.embeddings({"data": builder.data(size)}, {**config, "parts": ["train"]}, hints)

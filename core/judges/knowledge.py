@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from smoothsweep.core.data.augmentation_settings import Augmentation
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.judges.base import RECONSTRUCTIONS, Bench, ClassifierJudge, Planned, Work
+from smoothsweep.core.judges.base import RECONSTRUCTIONS, ClassifierJudge, Planned, StageBuilder, StageWork
 from smoothsweep.core.metrics.metric import Metric
 
 COLUMNS: tuple[Metric, ...] = (
@@ -46,7 +46,7 @@ class Knowledge(ClassifierJudge):
     cites: ClassVar[tuple[str, ...]] = ("struppek2024careful",)
 
     stage = "knowledge"
-    work = Work(
+    work = StageWork(
         version=2,
         run="smoothsweep.tasks.knowledge:extract_knowledge",
         trains=True,
@@ -98,13 +98,13 @@ class Knowledge(ClassifierJudge):
         if sweep.attacked is not None and sweep.attacked * sweep.attack.selected < 2:
             raise InputError("judges.knowledge: expected at least 2 reconstructions to train on, got 1")
 
-    def plan(self, bench: Bench, name: str) -> Planned:
+    def plan(self, builder: StageBuilder, name: str) -> Planned:
         """A training on the reconstructions, tested on the target's images."""
-        config = bench.stated(self.hints)
-        if bench.protocol == "paper":  # the official surrogate draws one crop and one mirror for a whole batch
+        config = builder.stated(self.hints)
+        if builder.protocol == "paper":  # the official surrogate draws one crop and one mirror for a whole batch
             config["augmentation"]["shared"] = True
         return Planned(
-            config={**config, "protocol": bench.protocol},
+            config={**config, "protocol": builder.protocol},
             hints={"checkpoint_every": self.settings.checkpoint_every},
-            inputs={"data": bench.data(self.settings.image_size, as_trained=True), RECONSTRUCTIONS: RECONSTRUCTIONS},
+            inputs={"data": builder.data(self.settings.image_size, as_trained=True), RECONSTRUCTIONS: RECONSTRUCTIONS},
         )

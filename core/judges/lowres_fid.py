@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from smoothsweep.core.attacks.shared.base import Attack
-from smoothsweep.core.judges.base import RECONSTRUCTIONS, Bench, Planned, Work
+from smoothsweep.core.judges.base import RECONSTRUCTIONS, Planned, StageBuilder, StageWork
 from smoothsweep.core.judges.inception import InceptionJudge
 from smoothsweep.core.metrics.metric import AT_LEAST_0, Metric
 
@@ -68,7 +68,7 @@ class PublishedFid(InceptionJudge):
     Its network is the row of its name in `core.models.lowres_fid`.
     """
 
-    work = Work(
+    work = StageWork(
         run="smoothsweep.tasks.lowres_fid:judge_by_published_fid", labelled=("verdicts", "real", RECONSTRUCTIONS)
     )
     requires: ClassVar[Mapping[str, str]] = {"evaluator": "whose hits alone it counts"}
@@ -77,9 +77,11 @@ class PublishedFid(InceptionJudge):
         """Always."""
         return True
 
-    def plan(self, bench: Bench, name: str) -> Planned:
+    def plan(self, builder: StageBuilder, name: str) -> Planned:
         """The real images at the target's size, and the evaluator's verdicts."""
-        config, hints, real = self.with_features(bench, bench.image_size, {"network": name, "side": bench.image_size})
+        config, hints, real = self.with_features(
+            builder, builder.image_size, {"network": name, "side": builder.image_size}
+        )
         return Planned(
             config=config,
             hints=hints,

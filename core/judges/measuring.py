@@ -39,7 +39,7 @@ class JudgeInputs:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class Measurement:
     """What a judge measured.
 
     Attributes:
@@ -52,3 +52,6 @@ class Found:
     metrics: Mapping[str, float | None]
     tables: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict)
     hits: Tensor | None = None
+
+
+Found = Measurement  # its earlier name, for plugins

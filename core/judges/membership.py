@@ -8,13 +8,13 @@ from typing import Annotated, Any, ClassVar
 
 from annotated_types import Ge, Le
 
-from smoothsweep.core.bounds import Count, Inside, Seed
+from smoothsweep.core.bounds import Count, OpenFraction, Seed
 from smoothsweep.core.checks import require
-from smoothsweep.core.judges.base import Bench, Judge, Planned, Work
-from smoothsweep.core.membership.base import Asking, check_shadows
+from smoothsweep.core.judges.base import Judge, Planned, StageBuilder, StageWork
+from smoothsweep.core.membership.base import LabelQueries, check_shadows
 from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS, VERSION, title_of
 from smoothsweep.core.metrics.metric import Metric
-from smoothsweep.core.plugins import foreign_among
+from smoothsweep.core.plugins import plugin_versions
 
 NO_SHADOWS = "judges.membership.shadows is 0: no shadow model was trained"
 TOO_FEW = "fewer other images than one over the false positive rate: no threshold shows it"
@@ -162,7 +162,7 @@ class Membership(Judge):
     cites: ClassVar[tuple[str, ...]] = tuple(
         dict.fromkeys(key for attack in MEMBERSHIP_ATTACKS.values() for key in attack.cites)
     )
-    work = Work(
+    work = StageWork(
         version=VERSION,
         run="smoothsweep.tasks.membership:judge_membership",
         labelled=("target", "data", *map(shadow_name, range(MOST_SHADOWS))),
@@ -185,7 +185,7 @@ class Membership(Judge):
     )
 
     shadows: Shadows = 0
-    share: Inside = 0.5
+    share: OpenFraction = 0.5
     copies: Count = 6
     levels: Count = 6
     images: Count | None = None
@@ -227,9 +227,9 @@ class Membership(Judge):
         )
 
     @property
-    def asking(self) -> Asking:
+    def label_queries(self) -> LabelQueries:
         """What attacks by labels ask."""
-        return Asking(copies=self.copies, levels=self.levels, images=self.images, seed=self.seed)
+        return LabelQueries(copies=self.copies, levels=self.levels, images=self.images, seed=self.seed)
 
     def most_pictures(self, members: int, others: int, *, scores: bool) -> int:
         """How many pictures a target is shown at most, of so many training and test images.
@@ -239,9 +239,11 @@ class Membership(Judge):
         drawn = sum(min(kind, self.images or kind) for kind in (members, others))
         return (self.copies + self.levels) * drawn + (2 * (members + others) if scores else 0)
 
-    def plan(self, bench: Bench, name: str) -> Planned:
+    def plan(self, builder: StageBuilder, name: str) -> Planned:
         """The target, its images, and shadow models of its recipe."""
         inputs = {"target": "target", "data": "target.data"}
         inputs |= {shadow_name(number): shadow_name(number) for number in range(self.shadows)}
-        settings = bench.stated({"shadow_recipe"})  # which its inputs say
-        return Planned(config={"settings": settings, **foreign_among("membership", MEMBERSHIP_ATTACKS)}, inputs=inputs)
+        settings = builder.stated({"shadow_recipe"})  # which its inputs say
+        return Planned(
+            config={"settings": settings, **plugin_versions("membership", MEMBERSHIP_ATTACKS)}, inputs=inputs
+        )

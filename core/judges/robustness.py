@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from smoothsweep.core.analysis.robustness.settings import RobustnessSettings
-from smoothsweep.core.judges.base import Bench, Judge, Planned, Work
+from smoothsweep.core.judges.base import Judge, Planned, StageBuilder, StageWork
 from smoothsweep.core.metrics.metric import Metric
 
 NONE_CORRECT = "no test image was answered correctly before"
@@ -84,7 +84,7 @@ class Robustness(RobustnessSettings, Judge):
 
     cites: ClassVar[tuple[str, ...]] = ("goodfellow2015explaining", "madry2018towards")
 
-    work = Work(
+    work = StageWork(
         run="smoothsweep.tasks.robustness:judge_robustness",
         labelled=("target", "data"),
         check="smoothsweep.tasks.settings:check_robustness",
@@ -98,13 +98,13 @@ class Robustness(RobustnessSettings, Judge):
     sees = "gradients"
     layers = True
 
-    def plan(self, bench: Bench, name: str) -> Planned:
+    def plan(self, builder: StageBuilder, name: str) -> Planned:
         """The target and its images."""
         inputs = {"target": "target", "data": "target.data"}
-        return Planned(config={"settings": bench.stated()}, inputs=inputs)
+        return Planned(config={"settings": builder.stated()}, inputs=inputs)
 
     @classmethod
     def counts(cls, answers: Any, inputs: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
         """The images that were attacked; of the rates over correct ones, those that were answered correctly before."""
         correct = int((answers["answer"] == answers["class"]).sum())
-        return {one.key: correct if one.null == NONE_CORRECT else len(answers) for one in COLUMNS}
+        return {column.key: correct if column.null == NONE_CORRECT else len(answers) for column in COLUMNS}

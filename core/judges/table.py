@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from smoothsweep.core.judges.asked import Asked
 from smoothsweep.core.judges.backdoor import Backdoor
-from smoothsweep.core.judges.base import MEASURED, RECONSTRUCTIONS, Judge, Work
+from smoothsweep.core.judges.base import MEASURED, RECONSTRUCTIONS, Judge, StageWork
 from smoothsweep.core.judges.by_features import ByFeatures
 from smoothsweep.core.judges.embedder import Embedder
 from smoothsweep.core.judges.evaluator import Evaluator
@@ -26,10 +25,11 @@ from smoothsweep.core.judges.verification import (
     VerifiedByEmbedder,
     VerifiedByGeneral,
 )
+from smoothsweep.core.judges.vision_language import VisionLanguageJudge
 from smoothsweep.core.plugins import with_plugins
 
 
-def _says_again(name: str, judge: type[Judge], known: Mapping[str, type[Judge]]) -> str | None:
+def _column_conflict(name: str, judge: type[Judge], known: Mapping[str, type[Judge]]) -> str | None:
     taken = {metric.key for row in known.values() for metric in row.columns} | {m.key for m in (*TARGET, *ATTACK)}
     again = sorted({metric.key for metric in judge.columns} & taken)
     return f"expected columns that no other judge has, got {', '.join(again)}" if again else None
@@ -41,7 +41,7 @@ JUDGES: dict[str, type[Judge]] = with_plugins(
         "evaluator": Evaluator,
         "embedder": Embedder,
         "general": General,
-        "asked": Asked,
+        "asked": VisionLanguageJudge,
         "fidelity": Fidelity,
         "knowledge": Knowledge,
         "features": Features,
@@ -57,7 +57,7 @@ JUDGES: dict[str, type[Judge]] = with_plugins(
         "prior_reach_general": ReachByGeneral,
     },
     Judge,
-    _says_again,
+    _column_conflict,
 )
 """Every judge but those whose stage another key asks for is a key of a sweep file's `judges`."""
 
@@ -67,7 +67,7 @@ def measured() -> dict[str, type[Judge]]:
     return {name: judge for name, judge in JUDGES.items() if judge.work.run == MEASURED}
 
 
-def work_of(name: str) -> Work:
+def work_of(name: str) -> StageWork:
     """How a judge's stage is done. One that only measures compares the classes of all that it reads."""
     judge = JUDGES[name]
     if judge.work.run != MEASURED or judge.work.labelled:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, ClassVar, Self
 
-from smoothsweep.core.judges.base import RECONSTRUCTIONS, Bench, Judge, Planned, Work
+from smoothsweep.core.judges.base import RECONSTRUCTIONS, Judge, Planned, StageBuilder, StageWork
 from smoothsweep.core.judges.by_features import ByFeatures
 from smoothsweep.core.metrics.false_accepts import FIRST, PROJECTED, RATES, STRANGERS
 from smoothsweep.core.metrics.metric import Metric
@@ -26,11 +26,11 @@ def _verified(prefix: str, judge: str) -> tuple[Metric, ...]:
     using = " with the general judge's features" if prefix else ""
     rates = [
         metric
-        for name, said in _SAID.items()
+        for name, wording in _SAID.items()
         for metric in (
             Metric(
                 key=f"{prefix}verified_{name}",
-                label=f"verified at {said}{judge}",
+                label=f"verified at {wording}{judge}",
                 unit="percent",
                 better="low",
                 group="leak",
@@ -42,11 +42,11 @@ def _verified(prefix: str, judge: str) -> tuple[Metric, ...]:
                 counted="reconstructions",
                 null=_NULLS[name],
                 description=f"Fraction of reconstructions that a face recogniser{using} accepts as the attacked "
-                f"person, at a threshold at which it accepts {said} of photographs of strangers.",
+                f"person, at a threshold at which it accepts {wording} of photographs of strangers.",
             ),
             Metric(
                 key=f"{prefix}verified_{name}_real",
-                label=f"real photographs verified at {said}{judge}",
+                label=f"real photographs verified at {wording}{judge}",
                 unit="percent",
                 better=None,
                 group="check",
@@ -158,12 +158,12 @@ class Accompanying(ByFeatures):
     def check(self, sweep: Any) -> None:
         """Nothing: the judge that it accompanies has been checked."""
 
-    def _beginning(self, bench: Bench, name: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    def _beginning(self, builder: StageBuilder, name: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         """Configuration, hints and inputs that both have: the judge's network, its real features, strangers."""
-        planned = super().plan(bench, name)
+        planned = super().plan(builder, name)
         config, hints = dict(planned.config), dict(planned.hints)
-        asked = {"least": strangers_least(self.verify)} if self.verify else {}
-        strangers = bench.strangers({**config, "most": STRANGERS}, {**hints, **asked})
+        requirements = {"least": strangers_least(self.verify)} if self.verify else {}
+        strangers = builder.strangers({**config, "most": STRANGERS}, {**hints, **requirements})
         inputs = {"real": planned.inputs["real"], "strangers": strangers}
         return {**config, "prefix": self.prefix}, hints, inputs
 
@@ -178,13 +178,13 @@ class VerifiedByEmbedder(Accompanying):
     """Whether a face recogniser with the embedder judge's features accepts reconstructions as the attacked person."""
 
     accompanies = "embedder"
-    asked = "judges.embedder"
-    work = Work(run="smoothsweep.tasks.verification:verify", labelled=("real", RECONSTRUCTIONS))
+    requested_by = "judges.embedder"
+    work = StageWork(run="smoothsweep.tasks.verification:verify", labelled=("real", RECONSTRUCTIONS))
     columns = _verified("", "")
 
-    def plan(self, bench: Bench, name: str) -> Planned:
+    def plan(self, builder: StageBuilder, name: str) -> Planned:
         """The reconstructions against real images and strangers."""
-        config, hints, inputs = self._beginning(bench, name)
+        config, hints, inputs = self._beginning(builder, name)
         return Planned(config=config, hints=hints, inputs={**inputs, RECONSTRUCTIONS: RECONSTRUCTIONS})
 
 
@@ -193,7 +193,7 @@ class VerifiedByGeneral(VerifiedByEmbedder):
     """Verification in the general judge's features."""
 
     accompanies = "general"
-    asked = "judges.general"
+    requested_by = "judges.general"
     prefix = "general_"
     columns = _verified("general_", ", general judge")
 
@@ -203,26 +203,26 @@ class ReachByEmbedder(Accompanying):
     """What the prior can show of the private people, by the embedder judge: the same for all trials that have both."""
 
     accompanies = "embedder"
-    asked = "judges.embedder"
+    requested_by = "judges.embedder"
     closed: ClassVar[str] = "embedder"
     cites = ("edpb2024opinion", "abdal2019image2stylegan", "klare2015pushing")
-    work = Work(run="smoothsweep.tasks.verification:reach", labelled=("real", "projected"))
+    work = StageWork(run="smoothsweep.tasks.verification:reach", labelled=("real", "projected"))
     columns = _reach("", "embedder", "")
     answers = "photographs.parquet"
 
     @classmethod
     def counts(cls, answers: Any, inputs: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
         """The photographs that were projected."""
-        return {one.key: len(answers) for one in cls.columns if one.unit == "percent"}
+        return {column.key: len(answers) for column in cls.columns if column.unit == "percent"}
 
     def wanted(self, sweep: Any) -> bool:
         """Strangers, and a prior."""
         return super().wanted(sweep) and sweep.reads_prior
 
-    def plan(self, bench: Bench, name: str) -> Planned:
+    def plan(self, builder: StageBuilder, name: str) -> Planned:
         """Private photographs that were projected, against real images and strangers."""
-        config, hints, inputs = self._beginning(bench, name)
-        projected = bench.projected(bench.data(self.size), PROJECTED)
+        config, hints, inputs = self._beginning(builder, name)
+        projected = builder.projected(builder.data(self.size), PROJECTED)
         return Planned(config={**config, "closed": self.closed}, hints=hints, inputs={**inputs, "projected": projected})
 
 
@@ -231,7 +231,7 @@ class ReachByGeneral(ReachByEmbedder):
     """The prior's reach in the general judge's features."""
 
     accompanies = "general"
-    asked = "judges.general"
+    requested_by = "judges.general"
     prefix = "general_"
     closed = "general"
     columns = _reach("general_", "general", ", general judge")

@@ -21,7 +21,7 @@ LEAST_SHADOWS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asking:
+class LabelQueries:
     """What attacks by labels ask.
 
     Attributes:
@@ -64,7 +64,7 @@ class MembershipAttack:
         """Whether it needs shadow models."""
         return "shadow_phi" in self.needs
 
-    def lacks(self, evidence: Evidence) -> tuple[str, ...]:
+    def missing_evidence(self, evidence: Evidence) -> tuple[str, ...]:
         """What of its evidence is not there."""
         return tuple(name for name in self.needs if not evidence.has(name))
 
@@ -73,12 +73,12 @@ class MembershipAttack:
 
         Raises InputError, one line, where evidence is missing or a score is not finite.
         """
-        if lacking := self.lacks(evidence):
+        if lacking := self.missing_evidence(evidence):
             raise InputError(f"membership attack {self.title}: expected {', '.join(lacking)}, got none")
-        found = self.score(evidence)
-        if not bool((abs(found) < float("inf")).all()):
+        scores = self.score(evidence)
+        if not bool((abs(scores) < float("inf")).all()):
             raise InputError(f"membership attack {self.title}: expected finite scores, got infinite ones or NaN")
-        return found
+        return scores
 
     def score(self, evidence: Evidence) -> Numbers:
         """As `scores`, of evidence that is there."""

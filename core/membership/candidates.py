@@ -14,11 +14,11 @@ import torch
 
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.membership.asking import right_over_noise, right_over_views, scores_of
-from smoothsweep.core.membership.base import Asking
+from smoothsweep.core.membership.base import LabelQueries
 from smoothsweep.core.membership.evidence import Evidence, Flags, Numbers
 from smoothsweep.core.membership.measuring import Measured, measure
-from smoothsweep.core.membership.traps import copies, thumbnails, told_apart
+from smoothsweep.core.membership.querying import right_over_noise, right_over_views, scores_of
+from smoothsweep.core.membership.traps import copies, scores_without_target, thumbnails
 from smoothsweep.core.metrics.membership import roc_auc
 from smoothsweep.core.models.inference import Network
 
@@ -44,7 +44,7 @@ class Candidates:
         """Other images that are copies of training images."""
         return int((~self.kept).sum())
 
-    def asked(self, asking: Asking) -> Flags:
+    def queried(self, asking: LabelQueries) -> Flags:
         """Which images labels are asked of, bool [n]: all that count, or as many members as others, drawn by a seed."""
         if asking.images is None:
             return self.kept.copy()
@@ -54,14 +54,14 @@ class Candidates:
             chosen[draw.permutation(rows)[: asking.images]] = True
         return chosen
 
-    def measured(self, evidence: Evidence, asked: Flags) -> Measured:
+    def measure(self, evidence: Evidence, queried: Flags) -> Measured:
         """Every attack that the evidence of all images allows, of the images that count. asked: as of `answers_to`."""
         parts: Mapping[str, Any] = {
             name: getattr(evidence, name)[..., self.kept]
             for name in ("labels", "phi", "margin", "shadow_phi", "inside")
             if evidence.has(name)
         }
-        return measure(replace(evidence, **parts), self.member[self.kept], asked=asked[self.kept])
+        return measure(replace(evidence, **parts), self.member[self.kept], queried=queried[self.kept])
 
 
 def candidates_of(images: ImageSet, member: Flags, *, seed: int, where: str, others: str) -> Candidates:
@@ -73,27 +73,27 @@ def candidates_of(images: ImageSet, member: Flags, *, seed: int, where: str, oth
     kept = ~copies(small, images.labels.numpy(), member)
     if not (kept & ~member).any():
         raise InputError(f"{where}: expected {others} that are no training images, got copies alone")
-    scores = told_apart(small[kept], member[kept], seed=seed)
+    scores = scores_without_target(small[kept], member[kept], seed=seed)
     shift = roc_auc(scores[member[kept]], scores[~member[kept]])
     return Candidates(images=images, member=member, kept=kept, shift=shift)
 
 
 def answers_to(
-    model: Network, candidates: Candidates, asking: Asking, *, image_size: int, device: str, scores: bool
+    model: Network, candidates: Candidates, asking: LabelQueries, *, image_size: int, device: str, scores: bool
 ) -> tuple[Evidence, Flags]:
     """What the model answers, and which images labels were asked of, bool [n].
 
     image_size: side in pixels that the model sees. scores: whether it gives them; they are asked of all images.
     """
-    images, asked = candidates.images, candidates.asked(asking)
-    draw, few = torch.Generator().manual_seed(asking.seed), images.subset(torch.from_numpy(asked))
+    images, queried = candidates.images, candidates.queried(asking)
+    draw, few = torch.Generator().manual_seed(asking.seed), images.subset(torch.from_numpy(queried))
     options: dict[str, Any] = {"image_size": image_size, "device": device}
     views = right_over_views(model, few.images, few.labels, copies=asking.copies, generator=draw, **options)
     noise = right_over_noise(model, few.images, few.labels, levels=asking.levels, generator=draw, **options)
     phi, margin = scores_of(model, images.images, images.labels, **options) if scores else (None, None)
     labels = images.labels.numpy()
-    found = Evidence(labels=labels, phi=phi, margin=margin, right_over_views=views, right_over_noise=noise)
-    return found, asked
+    evidence = Evidence(labels=labels, phi=phi, margin=margin, right_over_views=views, right_over_noise=noise)
+    return evidence, queried
 
 
 def with_shadows(evidence: Evidence, shadows: Sequence[tuple[Numbers, Flags]]) -> Evidence:

@@ -58,14 +58,14 @@ class Measured:
 
     def metrics(self) -> dict[str, float | None]:
         """`membership_*` numbers; None for attacks that were not made, and rates that so few images cannot show."""
-        found: dict[str, float | None] = {}
+        metrics: dict[str, float | None] = {}
         for name, attack in MEMBERSHIP_ATTACKS.items():
             if attack.access == "training":
                 continue
             pair = self.split(name) if name in self.scores else None
-            found[f"membership_{name}_auc"] = roc_auc(*pair) if pair else None
-            found[f"membership_{name}_tpr_fpr1"] = tpr_at(*pair, RATES["fpr1"]) if pair else None
-        return found | self._leading()
+            metrics[f"membership_{name}_auc"] = roc_auc(*pair) if pair else None
+            metrics[f"membership_{name}_tpr_fpr1"] = tpr_at(*pair, RATES["fpr1"]) if pair else None
+        return metrics | self._leading()
 
     def _leading(self) -> dict[str, float | None]:
         members, others = self.split(self.leading)
@@ -93,23 +93,23 @@ class Measured:
         }
 
 
-def measure(evidence: Evidence, member: Flags, *, asked: Flags) -> Measured:
+def measure(evidence: Evidence, member: Flags, *, queried: Flags) -> Measured:
     """Every attack of the table, at its usual parameters, that has its evidence.
 
     asked: images that label attacks asked about, bool [n], whose columns the evidence of labels has.
     """
     scores: dict[str, Numbers] = {}
-    few = replace(evidence, labels=evidence.labels[asked], phi=None, margin=None, shadow_phi=None, inside=None)
+    few = replace(evidence, labels=evidence.labels[queried], phi=None, margin=None, shadow_phi=None, inside=None)
     for name, kind in MEMBERSHIP_ATTACKS.items():
         attack = kind()
-        if attack.access == "labels" and not attack.lacks(few):
+        if attack.access == "labels" and not attack.missing_evidence(few):
             scores[name] = np.full(len(member), np.nan)
-            scores[name][asked] = attack.scores(few)
-        elif attack.access != "labels" and not attack.lacks(evidence):
+            scores[name][queried] = attack.scores(few)
+        elif attack.access != "labels" and not attack.missing_evidence(evidence):
             scores[name] = attack.scores(evidence)
     return Measured(scores=scores, member=member, labels=evidence.labels)
 
 
 def membership_only(shift: float, members: int, others: int) -> bool:
-    """Whether the images themselves do not tell members from others: the AUC of `traps.told_apart` is chance."""
+    """Whether images alone do not separate members from others: the AUC of `traps.scores_without_target` is chance."""
     return not differs(shift, members, others)

@@ -11,12 +11,12 @@ from smoothsweep.core.membership.base import MembershipAttack
 from smoothsweep.core.membership.label_only import LabelDistance, LabelViews
 from smoothsweep.core.membership.shadow_attacks import BavariaN, BavariaT, Lira, LiraOffline, Rmia, RmiaOffline
 from smoothsweep.core.membership.thresholds import Loss, LossPerClass, LossTrace, Margin, MarginPerClass
-from smoothsweep.core.plugins import by_plugin, refuse_broken, with_plugins
+from smoothsweep.core.plugins import refuse_broken, with_plugin_name, with_plugins
 
 
 def _same_title(name: str, attack: type[MembershipAttack], known: Mapping[str, type[MembershipAttack]]) -> str | None:
     """Why a plugin's attack cannot stand beside those before it; None where it can."""
-    again = attack.title in {one.title for one in known.values()}
+    again = attack.title in {other_kind.title for other_kind in known.values()}
     return f"expected a title that no other membership attack has, got {attack.title!r}" if again else None
 
 
@@ -44,7 +44,7 @@ VERSION = max(attack.since for attack in _OWN.values())
 
 def title_of(kind: str) -> str:
     """What pages call the attack, and whose it is."""
-    return by_plugin(MEMBERSHIP_ATTACKS[kind].title, "membership", kind)
+    return with_plugin_name(MEMBERSHIP_ATTACKS[kind].title, "membership", kind)
 
 
 def make_membership_attack(kind: str, **parameters: Any) -> MembershipAttack:

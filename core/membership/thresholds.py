@@ -78,8 +78,8 @@ class LossTrace(MembershipAttack):
 
 def standardised_by_class(scores: Numbers, labels: np.ndarray) -> Numbers:
     """Scores [n] minus the mean of their class, over its standard deviation (all images, members or not)."""
-    found = np.empty_like(scores)
+    standardised = np.empty_like(scores)
     for label in np.unique(labels):
         own = scores[labels == label]
-        found[labels == label] = (own - own.mean()) / max(float(own.std()), _TINY)
-    return found
+        standardised[labels == label] = (own - own.mean()) / max(float(own.std()), _TINY)
+    return standardised

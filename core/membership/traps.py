@@ -29,7 +29,7 @@ def thumbnails(images: Tensor) -> Numbers:
     return torch.cat(parts).double().numpy()
 
 
-def told_apart(small: Numbers, member: Flags, *, seed: int = 0) -> Numbers:
+def scores_without_target(small: Numbers, member: Flags, *, seed: int = 0) -> Numbers:
     """Scores [n] by which a classifier that knows the images alone tells members from others, each out of its fold.
 
     small: `thumbnails`. Ridge regression on the pixels, their squares and the image's mean, spread and sharpness.
@@ -52,13 +52,13 @@ def told_apart(small: Numbers, member: Flags, *, seed: int = 0) -> Numbers:
 
 def copies(small: Numbers, labels: np.ndarray, member: Flags) -> Flags:
     """Which other images are copies of a member of their class, bool [n]: they are no non-members."""
-    found = np.zeros(len(small), dtype=bool)
+    is_copy = np.zeros(len(small), dtype=bool)
     for label in np.unique(labels):
         inner, outer = (np.flatnonzero((labels == label) & (member == kind)) for kind in (True, False))
         for row in outer:
             gap = np.abs(small[inner] - small[row]).max(axis=1, initial=0)
-            found[row] = bool(len(inner)) and bool(gap.min() <= COPY)
-    return found
+            is_copy[row] = bool(len(inner)) and bool(gap.min() <= COPY)
+    return is_copy
 
 
 def _features(small: Numbers) -> Numbers:

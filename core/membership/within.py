@@ -41,7 +41,7 @@ class Attacked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Within(Attacked):
+class WithinPersons(Attacked):
     """One attack within persons: its AUC is the mean over them of the AUC among the images of each.
 
     Attributes:
@@ -57,17 +57,17 @@ class Within(Attacked):
         return "shadow_phi" in MEMBERSHIP_ATTACKS[self.attack].needs
 
 
-def within_persons(measured: Measured) -> tuple[tuple[Within, ...], int]:
+def measure_within_persons(measured: Measured) -> tuple[tuple[WithinPersons, ...], int]:
     """Attacks that see scores, the strongest first, and over how many persons; nothing and 0 without such attacks."""
     names = tuple(name for name in measured.scores if MEMBERSHIP_ATTACKS[name].access == SEES)
     by_class = measured.by_class(names)
-    found = [_told(measured, name, list(by_class[name].values())) for name in names]
-    return tuple(sorted(found, key=lambda one: -one.auc)), len(by_class[names[0]]) if names else 0
+    results = [_attack_within_persons(measured, name, list(by_class[name].values())) for name in names]
+    return tuple(sorted(results, key=lambda result: -result.auc)), len(by_class[names[0]]) if names else 0
 
 
-def _told(measured: Measured, name: str, of_persons: Sequence[float]) -> Within:
-    found = crossed_mean_interval(np.array([of_persons]), bounds=(0.0, 1.0))
-    low, high = (float("nan") if end is None else end for end in (found.low, found.high))
+def _attack_within_persons(measured: Measured, name: str, of_persons: Sequence[float]) -> WithinPersons:
+    interval = crossed_mean_interval(np.array([of_persons]), bounds=(0.0, 1.0))
+    low, high = (float("nan") if end is None else end for end in (interval.low, interval.high))
     pair = measured.split(name)
     rates = {rate: tpr_at(*pair, value) for rate, value in RATES.items()}
-    return Within(attack=name, auc=found.mean, low=low, high=high, found=rates)
+    return WithinPersons(attack=name, auc=interval.mean, low=low, high=high, found=rates)

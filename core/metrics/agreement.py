@@ -21,8 +21,8 @@ def fleiss_kappa(votes: ArrayLike) -> float | None:
     counts = counts[counts.sum(axis=1) >= 2]
     if not len(counts):
         return None
-    given = counts.sum(axis=1)
-    agreeing = (counts * (counts - 1)).sum(axis=1) / (given * (given - 1))
+    answers = counts.sum(axis=1)
+    agreeing = (counts * (counts - 1)).sum(axis=1) / (answers * (answers - 1))
     by_chance = np.square(counts.sum(axis=0) / counts.sum()).sum()
     if np.isclose(by_chance, 1.0):
         return None

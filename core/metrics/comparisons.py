@@ -105,12 +105,12 @@ def compare_recipes(
     seeds, counted = cells.shape[1], max(len(gaps), among)
     if seeds >= LEAST_SEEDS:
         errors = difference_errors(cells, first, second)
-        p_values, corrected, halves = _told(errors, gaps, level, Bonferroni(comparisons=counted))
+        p_values, corrected, halves = _test_pairs(errors, gaps, level, Bonferroni(comparisons=counted))
         if reference in names:
             planned = (first == names.index(reference)) | (second == names.index(reference))
             others = max(len(names) - 1, among)
             family = Dunnett(comparisons=others, recipes=others + 1)
-            for every, own in zip((corrected, halves), _told(errors, gaps, level, family)[1:], strict=True):
+            for every, own in zip((corrected, halves), _test_pairs(errors, gaps, level, family)[1:], strict=True):
                 every[planned] = own[planned]
     columns = zip(first, second, gaps, halves, p_values, corrected, strict=True)
     return Comparisons(
@@ -200,7 +200,7 @@ def _pooled_seed_part(cells: np.ndarray) -> np.ndarray:
     return 2 * (residual**2).sum(axis=(-2, -1)) / ((recipes - 1) * (seeds - 1)) / seeds
 
 
-def _told(
+def _test_pairs(
     errors: Errors, gaps: np.ndarray, level: float, correction: Correction
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """p-values of every pair alone and in view of the correction, and half widths of its interval."""

@@ -54,12 +54,12 @@ def components_of(cells: np.ndarray, *, baseline: int = 0, images: int | None = 
         images: How many yes-or-no images each cell is the mean of, None where cells are no such means.
     """
     recipes, attacks, seeds, classes = cells.shape
-    found = mean_squares(cells, weights_against_baseline(recipes, attacks, baseline))
-    of_seeds = float(found.seeds.mean())
-    if found.residual is None or found.classes is None:
+    squares = mean_squares(cells, weights_against_baseline(recipes, attacks, baseline))
+    of_seeds = float(squares.seeds.mean())
+    if squares.residual is None or squares.classes is None:
         return Components(seed=0.0, person=0.0, cell=float(np.sqrt(of_seeds)))
-    residual = float(found.residual.mean())
-    person = max(0.0, float(found.classes.mean()) - residual) / seeds
+    residual = float(squares.residual.mean())
+    person = max(0.0, float(squares.classes.mean()) - residual) / seeds
     seed = max(0.0, of_seeds - residual) / classes
     if images is None or images < 2:
         return Components(seed=float(np.sqrt(seed)), person=float(np.sqrt(person)), cell=float(np.sqrt(residual)))

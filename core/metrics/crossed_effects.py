@@ -112,9 +112,11 @@ class CrossedEffects:
     def errors(self, weights: np.ndarray) -> Errors:
         """As `contrast_errors`."""
         recipes, _, seeds, classes = self.cells.shape[-4:]
-        found = self.mean_squares(weights)
-        guard = self._errors(found.guard_variances(seeds, classes), self._freedoms_alone)
-        return replace(self._errors(found.variances(seeds, classes), freedoms_of(recipes, seeds, classes)), guard=guard)
+        squares = self.mean_squares(weights)
+        guard = self._errors(squares.guard_variances(seeds, classes), self._freedoms_alone)
+        return replace(
+            self._errors(squares.variances(seeds, classes), freedoms_of(recipes, seeds, classes)), guard=guard
+        )
 
     def _errors(self, variances: np.ndarray, freedoms: np.ndarray) -> Errors:
         seeds, classes = self.cells.shape[-2:]
@@ -131,20 +133,20 @@ class CrossedEffects:
         own = np.take_along_axis(self._seeds_by_pair, both[..., None], axis=-2)
         own = own / _pairs_of_columns(np.where(first == second, 1, 2), attacks)
         pair = _of_contrasts(weights, own)
-        one, other = (self._seeds_within(weights, recipe) for recipe in (first, second))
-        found = MeanSquares(
+        of_first, other = (self._seeds_within(weights, recipe) for recipe in (first, second))
+        squares = MeanSquares(
             seeds=classes * _of_contrasts(weights, self._seeds_pooled),
             seeds_own=classes * pair,
-            seeds_alone=classes * (pair + np.abs(one - other)),
+            seeds_alone=classes * (pair + np.abs(of_first - other)),
             classes=None,
             residual=None,
         )
         if classes == 1:
-            return found
+            return squares
         columns = self._over_seeds.reshape(*self._over_seeds.shape[:-3], recipes * attacks, classes)
         tables = weights.reshape(*weights.shape[:-2], recipes * attacks) @ columns
         residual = _of_contrasts(weights, self._residual_pooled)
-        return replace(found, classes=seeds * tables.var(axis=-1, ddof=1), residual=residual)
+        return replace(squares, classes=seeds * tables.var(axis=-1, ddof=1), residual=residual)
 
     def _seeds_within(self, weights: np.ndarray, recipe: np.ndarray) -> np.ndarray:
         """Half of what the products of columns within recipes give to a contrast's mean square over seeds, if both of

@@ -52,8 +52,8 @@ def knn_distance(
     if not counted.any():
         return None
     shifted = features_fake[counted] + OFFICIAL_EPSILON
-    found = nearest_feature_distance(shifted, labels_fake[counted], features_real, labels_real, squared=squared)
-    return found.double().sum().item() / len(labels_fake)
+    distances = nearest_feature_distance(shifted, labels_fake[counted], features_real, labels_real, squared=squared)
+    return distances.double().sum().item() / len(labels_fake)
 
 
 def nearest_real(

@@ -80,7 +80,7 @@ def exposures(shares: ArrayLike, images: ArrayLike | None = None, *, top: int = 
     hits = table * counts
     # People with the same hits are alike, whichever seeds they had them under.
     order = np.argsort(hits + 1e-3 * counts, axis=0, kind="stable")
-    sorted_rows = np.concatenate([np.take_along_axis(one, order, axis=0) for one in (hits, counts)]).T
+    sorted_rows = np.concatenate([np.take_along_axis(array, order, axis=0) for array in (hits, counts)]).T
     kinds, kind = np.unique(sorted_rows, axis=0, return_inverse=True)
     kind, seeds = kind.ravel(), len(table)
     posterior = _posterior(kinds[:, :seeds], kinds[:, seeds:], np.bincount(kind))
@@ -131,11 +131,11 @@ def _weights(logits: np.ndarray, priors: np.ndarray, likelihoods: Likelihoods, p
     """Probability of every tau, mu and rho, [taus, logits, rhos]."""
     mean = special.expit(logits)
     before = np.log(mean * (1 - mean))[:, None] + np.log(_ROOTS)[None, :]  # flat in mu and in rho
-    found = []
+    log_weights = []
     for (scaled, largest), prior in zip(likelihoods, _TAU_PRIOR, strict=True):
         of_kinds = np.log(np.maximum(priors @ scaled.T, 1e-300)) + largest
-        found.append(before + np.log(prior) + of_kinds @ people)
-    logs = np.stack(found)
+        log_weights.append(before + np.log(prior) + of_kinds @ people)
+    logs = np.stack(log_weights)
     weights = np.exp(logs - logs.max())
     return weights / weights.sum()
 
@@ -163,7 +163,7 @@ def _among_top(posterior: np.ndarray, top: int) -> np.ndarray:
     if people <= top:
         return np.ones(people)
     above = 1 - np.cumsum(posterior, axis=1)
-    found = np.zeros(people)
+    probability = np.zeros(people)
     # Where so many are expected above, no one has fewer than `top` above, to a probability below 1e-12.
     first = int(np.argmax(above.sum(axis=0) < 8 * top + 60))
     for start in range(first, _CELLS, _CHUNK // len(_NODES)):
@@ -171,9 +171,9 @@ def _among_top(posterior: np.ndarray, top: int) -> np.ndarray:
         places = (1 - _NODES) / 2  # how much of the own cell lies above
         over = (above[:, cells, None] + posterior[:, cells, None] * places).reshape(people, -1)
         few = _fewer_others(np.clip(over, 0, 1), top).reshape(people, -1, len(_NODES))
-        found += (posterior[:, cells, None] * few * _MASSES / 2).sum(axis=(1, 2))
+        probability += (posterior[:, cells, None] * few * _MASSES / 2).sum(axis=(1, 2))
     # Where nearly all mass lies in one cell, the nodes are too few; all together are `top` people.
-    return np.clip(found * (top / found.sum()), 0, 1)
+    return np.clip(probability * (top / probability.sum()), 0, 1)
 
 
 def _fewer_others(over: np.ndarray, top: int) -> np.ndarray:
@@ -186,13 +186,13 @@ def _fewer_others(over: np.ndarray, top: int) -> np.ndarray:
     for at in range(people):
         before[at] = count
         count = _one_more(count, over[at])
-    found, count = np.zeros_like(over), np.zeros((top, nodes))
+    probabilities, count = np.zeros_like(over), np.zeros((top, nodes))
     count[0] = 1
     for at in reversed(range(people)):
         at_most = np.cumsum(count, axis=0)[::-1]  # of those after, at most top - 1, ..., 0
-        found[at] = (before[at] * at_most).sum(axis=0)
+        probabilities[at] = (before[at] * at_most).sum(axis=0)
         count = _one_more(count, over[at])
-    return found
+    return probabilities
 
 
 def _one_more(count: np.ndarray, over: np.ndarray) -> np.ndarray:

@@ -21,7 +21,7 @@ from smoothsweep.core.metrics.reduction import Bounded, Claim, LeakCells
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hidden:
+class HiddenLeak:
     """What published attacks miss of a recipe's leak. part: claimed minus the reduction. published and
     published_baseline: the published attack that looks best against the recipe, and against the baseline."""
 
@@ -44,7 +44,7 @@ def hidden_parts(
     *,
     family: Dunnett,
     span: float | None,
-) -> list[Hidden]:
+) -> list[HiddenLeak]:
     """The hidden part of each recipe.
 
     Args:
@@ -53,30 +53,30 @@ def hidden_parts(
         span: The most that two leaks can differ by, None where nothing bounds them; a hidden part is a difference of
             two such differences.
     """
-    claims = [hidden_by(cells, recipe, baseline, published) for recipe in recipes]
+    claims = [hidden_claim(cells, recipe, baseline, published) for recipe in recipes]
     parts = cells.all_bounded(claims, family=family, span=None if span is None else 2 * span)
     known_there = cells.best(baseline, published)
-    found = []
+    hidden = []
     for recipe, part in zip(recipes, parts, strict=True):
         known = cells.best(recipe, published)
         claimed = float(cells.leak(baseline, known_there) - cells.leak(recipe, known))
         names = cells.attacks[known], cells.attacks[known_there]
-        found.append(Hidden(claimed=claimed, part=part, published=names[0], published_baseline=names[1]))
-    return found
+        hidden.append(HiddenLeak(claimed=claimed, part=part, published=names[0], published_baseline=names[1]))
+    return hidden
 
 
-def hidden_by(cells: LeakCells, recipe: int, baseline: int, published: Sequence[int]) -> Claim:
+def hidden_claim(cells: LeakCells, recipe: int, baseline: int, published: Sequence[int]) -> Claim:
     """Claimed minus the reduction, for numbers of a recipe, its baseline and the published attacks."""
     every, both = np.eye(len(cells.attacks)), (recipe, baseline)
     best, best_there = cells.best(recipe), cells.best(baseline)
     known, known_there = cells.best(recipe, published), cells.best(baseline, published)
-    one = cells.one
+    weights_of = cells.single_attack
     # Every published attack beside every attack.
     p, a = (each.reshape(-1, len(every)) for each in np.broadcast_arrays(every[list(published)][:, None], every[None]))
     claimed = cells.leak(baseline, known_there) - cells.leak(recipe, known)
     return Claim(
         value=claimed - cells.reduction(*both).value,
-        low=cells.weights(*both, of_recipe=one(best) - p, of_reference=one(known_there) - a),
-        high=cells.weights(*both, of_recipe=a - one(known), of_reference=p - one(best_there)),
+        low=cells.weights(*both, of_recipe=weights_of(best) - p, of_reference=weights_of(known_there) - a),
+        high=cells.weights(*both, of_recipe=a - weights_of(known), of_reference=p - weights_of(best_there)),
         looked_at=len(every) * len(published),
     )

@@ -23,7 +23,7 @@ from typing import Literal
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.comparisons import Comparisons, Pair
 from smoothsweep.core.metrics.dunnett import Bonferroni, Correction
-from smoothsweep.core.metrics.hiding import Hidden, hidden_parts
+from smoothsweep.core.metrics.hiding import HiddenLeak, hidden_parts
 from smoothsweep.core.metrics.needed import Needed, needed
 from smoothsweep.core.metrics.reduction import Bounded, LeakCells, Leaks, against_baseline, number_of
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE, turned, verdict
@@ -65,7 +65,7 @@ class LeakComparison:
     seeds: int
     classes: int = 1
     needed: Needed | None = None
-    hidden: Hidden | None = None
+    hidden: HiddenLeak | None = None
 
     @property
     def is_clear(self) -> bool:
@@ -113,19 +113,21 @@ class LeakComparisons:
     @property
     def verdicts(self) -> dict[str, LeakComparison]:
         """Recipe -> its comparison with the baseline."""
-        return {recipe: one for (recipe, reference), one in self.by_pair.items() if reference == self.baseline}
+        return {
+            recipe: comparison for (recipe, reference), comparison in self.by_pair.items() if reference == self.baseline
+        }
 
     def against(self, recipe: str, reference: str) -> LeakComparison | None:
         """The comparison of two recipes; None where they were not compared."""
-        found = self.by_pair.get((recipe, reference))
+        comparison = self.by_pair.get((recipe, reference))
         back = self.by_pair.get((reference, recipe))
-        return found if found is not None else None if back is None else back.turned
+        return comparison if comparison is not None else None if back is None else back.turned
 
     @property
     def pairs(self) -> Comparisons:
         """The comparisons as differences, first recipe minus second, by which recipes are chosen."""
-        pairs = tuple(_pair(*names, one) for names, one in self.by_pair.items())
-        counted = max((one.comparisons for one in self.by_pair.values()), default=1)
+        pairs = tuple(_pair(*names, comparison) for names, comparison in self.by_pair.items())
+        counted = max((comparison.comparisons for comparison in self.by_pair.values()), default=1)
         return Comparisons(
             means=dict(self.leaks),
             pairs=pairs,
@@ -169,26 +171,29 @@ def compare_leaks(
     unknown = [attack for attack in published if attack not in cells.attacks]
     if unknown:
         raise InputError(f"published: expected some of {', '.join(cells.attacks)}, got {', '.join(unknown)}")
-    found: dict[tuple[str, str], LeakComparison] = {}
+    by_pair: dict[tuple[str, str], LeakComparison] = {}
     if reference is not None:
         beside = _with_baseline(cells, reference, published, span, among)
         undecided = {
-            row: bounds for row, (one, bounds) in beside.items() if one.word == INCONCLUSIVE and one.low is not None
+            row: bounds
+            for row, (comparison, bounds) in beside.items()
+            if comparison.word == INCONCLUSIVE and comparison.low is not None
         }
         needs = needed(cells.cells, reference, undecided, level=level, smallest=smallest, available=available)
-        found = {
-            (names[row], names[reference]): replace(one, needed=needs.get(row)) for row, (one, _) in beside.items()
+        by_pair = {
+            (names[row], names[reference]): replace(comparison, needed=needs.get(row))
+            for row, (comparison, _) in beside.items()
         }
     if every_pair:
         pairs = [(j, k) for j, k in combinations(range(len(names)), 2) if reference not in (j, k)]
         family = Bonferroni(comparisons=max(1, len(names) * (len(names) - 1) // 2))
         bounded = cells.all_bounded([cells.reduction(*pair) for pair in pairs], family=family, span=span)
-        for (j, k), one in zip(pairs, bounded, strict=True):
-            found[names[j], names[k]] = _told(cells, j, k, one, family)
+        for (j, k), interval in zip(pairs, bounded, strict=True):
+            by_pair[names[j], names[k]] = _word_comparison(cells, j, k, interval, family)
     return LeakComparisons(
         leaks={name: float(cells.leak(row, cells.best(row))) for row, name in enumerate(names)},
         baseline=baseline,
-        by_pair=found,
+        by_pair=by_pair,
         level=level,
         seeds=cells.cells.shape[-2],
         classes=cells.cells.shape[-1],
@@ -203,25 +208,30 @@ def _with_baseline(
     others, family = [row for row in range(recipes) if row != baseline], against_baseline(recipes, among)
     bounded = cells.all_bounded([cells.reduction(row, baseline) for row in others], family=family, span=span)
     known = [cells.attacks.index(attack) for attack in dict.fromkeys(published)]
-    hidden: Sequence[Hidden | None] = [None] * len(others)
+    hidden: Sequence[HiddenLeak | None] = [None] * len(others)
     if 0 < len(known) < len(cells.attacks):
         hidden = hidden_parts(cells, others, baseline, known, family=family, span=span)
     return {
-        row: (_told(cells, row, baseline, one, family, behind), one)
-        for row, one, behind in zip(others, bounded, hidden, strict=True)
+        row: (_word_comparison(cells, row, baseline, interval, family, behind), interval)
+        for row, interval, behind in zip(others, bounded, hidden, strict=True)
     }
 
 
-def _told(
-    cells: LeakCells, recipe: int, reference: int, found: Bounded, family: Correction, hidden: Hidden | None = None
+def _word_comparison(
+    cells: LeakCells,
+    recipe: int,
+    reference: int,
+    interval: Bounded,
+    family: Correction,
+    hidden: HiddenLeak | None = None,
 ) -> LeakComparison:
     """The comparison of a pair with this interval."""
     return LeakComparison(
-        word=_word(found, hidden),
-        reduction=found.value,
-        low=found.low,
-        high=found.high,
-        p=found.p,
+        word=_word(interval, hidden),
+        reduction=interval.value,
+        low=interval.low,
+        high=interval.high,
+        p=interval.p,
         comparisons=len(cells.attacks) * family.comparisons,
         attack=cells.attacks[cells.best(recipe)],
         attack_reference=cells.attacks[cells.best(reference)],
@@ -231,24 +241,24 @@ def _told(
     )
 
 
-def _word(found: Bounded, hidden: Hidden | None) -> Word:
-    if found.above_zero:
+def _word(interval: Bounded, hidden: HiddenLeak | None) -> Word:
+    if interval.above_zero:
         return REDUCES
-    if found.below_zero:
+    if interval.below_zero:
         return LEAKS_MORE
     return HIDES if hidden is not None and hidden.is_clear else INCONCLUSIVE
 
 
-def _pair(recipe: str, reference: str, one: LeakComparison) -> Pair:
+def _pair(recipe: str, reference: str, comparison: LeakComparison) -> Pair:
     """Recipe minus reference."""
-    low, high = (None if end is None else -end for end in (one.high, one.low))
+    low, high = (None if end is None else -end for end in (comparison.high, comparison.low))
     return Pair(
         first=recipe,
         second=reference,
-        difference=-one.reduction,
+        difference=-comparison.reduction,
         low=low,
         high=high,
-        p=one.p,
-        p_corrected=one.p,
-        verdict=turned(verdict(one.low, one.high, seeds=one.seeds)),
+        p=comparison.p,
+        p_corrected=comparison.p,
+        verdict=turned(verdict(comparison.low, comparison.high, seeds=comparison.seeds)),
     )

@@ -75,10 +75,10 @@ def spread_over_restarts(hits: Tensor, labels: Tensor, restarts: Tensor, *, clas
     each_once = torch.stack([labels, restarts]).unique(dim=1).shape[1] == len(labels) == count * len(order)
     if count < 2 or not each_once:
         return None
-    found = []
+    rates = []
     for batch in order.split(classes):
         rows = torch.isin(labels, batch)
         (share,) = class_means(hits[rows], restarts[rows])[1:]
-        found.append(share.var(correction=1))
-    variances = torch.stack(found)
+        rates.append(share.var(correction=1))
+    variances = torch.stack(rates)
     return float(variances.sqrt().mean() if of == "deviation" else variances.mean().sqrt())

@@ -36,12 +36,12 @@ def roc_auc(members: ArrayLike, others: ArrayLike) -> float:
 def auc_by_person(scores: ArrayLike, member: ArrayLike, labels: ArrayLike) -> dict[int, float]:
     """Class -> AUC among its own images alone, for classes with images of both kinds."""
     values, inside, classes = np.asarray(scores, np.float64), np.asarray(member, bool), np.asarray(labels)
-    found = {}
+    by_person = {}
     for label in np.unique(classes):
         of_person = classes == label
         if (of_person & inside).any() and (of_person & ~inside).any():
-            found[int(label)] = roc_auc(values[of_person & inside], values[of_person & ~inside])
-    return found
+            by_person[int(label)] = roc_auc(values[of_person & inside], values[of_person & ~inside])
+    return by_person
 
 
 def smallest_rate(others: int) -> float:
@@ -94,7 +94,7 @@ def person_auc(scores: ArrayLike, member: ArrayLike, labels: ArrayLike, *, seed:
     """
     values, inside, classes = np.asarray(scores, np.float64), np.asarray(member, bool), np.asarray(labels)
     people = np.unique(classes)
-    rows = [[np.flatnonzero((classes == one) & (inside == kind)) for kind in (True, False)] for one in people]
+    rows = [[np.flatnonzero((classes == person) & (inside == kind)) for kind in (True, False)] for person in people]
     size = min((len(own) for pair in rows for own in pair), default=0)
     if size < 1:
         return None
@@ -123,17 +123,17 @@ def over_persons(
     value = measure(values[inside], values[~inside])
     if value is None:
         return None
-    people = [np.flatnonzero(classes == one) for one in np.unique(classes)]
-    draw, found = np.random.default_rng(seed), []
+    people = [np.flatnonzero(classes == person) for person in np.unique(classes)]
+    draw, samples = np.random.default_rng(seed), []
     for _ in range(RESAMPLES):
-        rows = np.concatenate([people[one] for one in draw.integers(len(people), size=len(people))])
+        rows = np.concatenate([people[person] for person in draw.integers(len(people), size=len(people))])
         again = values[rows], inside[rows]
         if again[1].all() or not again[1].any():
             continue
-        one = measure(again[0][again[1]], again[0][~again[1]])
-        if one is not None:
-            found.append(one)
-    low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2]) if found else (value, value)
+        resampled = measure(again[0][again[1]], again[0][~again[1]])
+        if resampled is not None:
+            samples.append(resampled)
+    low, high = np.quantile(samples, [(1 - level) / 2, (1 + level) / 2]) if samples else (value, value)
     return Bootstrapped(value=value, low=float(min(low, value)), high=float(max(high, value)))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from smoothsweep.core.metrics.components import Components, components_of, weights_against_baseline
 from smoothsweep.core.metrics.crossed_effects import mean_squares
-from smoothsweep.core.metrics.power import Design, seeds_to_tell
+from smoothsweep.core.metrics.power import Design, seeds_to_detect
 from smoothsweep.core.metrics.reduction import Bounded
 
 
@@ -59,21 +59,21 @@ def needed(
     recipes, attacks, seeds, classes = cells.shape
     design = Design(seeds=seeds, classes=classes, recipes=recipes, attacks=attacks)
     pooled, spreads = components_of(cells, baseline=baseline), _spreads(cells, baseline)
-    found = {}
-    for recipe, one in undecided.items():
-        if not _is_negligible(one, smallest):
+    by_recipe = {}
+    for recipe, interval in undecided.items():
+        if not _is_negligible(interval, smallest):
             own = replace(pooled, seed=max(pooled.seed, spreads[recipe]))
-            found[recipe] = _needed(own, design, abs(one.value), level, available)
-    return found
+            by_recipe[recipe] = _needed(own, design, abs(interval.value), level, available)
+    return by_recipe
 
 
 def _needed(components: Components, design: Design, gap: float, level: float, available: int | None) -> Needed:
     if gap > 0:
         now, more = design.classes, available or 0
-        if (seeds := seeds_to_tell(components, design, gap, level=level)) is not None:
+        if (seeds := seeds_to_detect(components, design, gap, level=level)) is not None:
             return Needed(seeds=max(seeds, design.seeds + 1), classes=now)
         larger = replace(design, classes=more)
-        if more > now and (seeds := seeds_to_tell(components, larger, gap, level=level)) is not None:
+        if more > now and (seeds := seeds_to_detect(components, larger, gap, level=level)) is not None:
             return Needed(seeds=seeds, classes=more, more_classes=True)
     return Needed(seeds=None, classes=None)
 
@@ -82,10 +82,10 @@ def _spreads(cells: np.ndarray, baseline: int) -> dict[int, float]:
     """Recipe -> standard deviation that seeds alone give to its difference from the baseline, from these two alone;
     rounded up to two digits, so that recipes which vary alike are planned once."""
     recipes, attacks, _, classes = cells.shape
-    found = mean_squares(cells, weights_against_baseline(recipes, attacks, baseline))
-    if found.residual is None:
+    squares = mean_squares(cells, weights_against_baseline(recipes, attacks, baseline))
+    if squares.residual is None:
         return dict.fromkeys(range(recipes), 0.0)
-    beyond = np.maximum(0.0, found.seeds_own - found.residual)[::attacks] / classes
+    beyond = np.maximum(0.0, squares.seeds_own - squares.residual)[::attacks] / classes
     others = [recipe for recipe in range(recipes) if recipe != baseline]
     return {recipe: _rounded_up(math.sqrt(square)) for recipe, square in zip(others, beyond.tolist(), strict=True)}
 
@@ -97,7 +97,7 @@ def _rounded_up(value: float) -> float:
     return math.ceil(value / unit) * unit
 
 
-def _is_negligible(found: Bounded, smallest: float | None) -> bool:
-    if smallest is None or found.low is None or found.high is None:
+def _is_negligible(interval: Bounded, smallest: float | None) -> bool:
+    if smallest is None or interval.low is None or interval.high is None:
         return False
-    return -smallest <= found.low and found.high <= smallest
+    return -smallest <= interval.low and interval.high <= smallest

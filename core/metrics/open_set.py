@@ -1,8 +1,8 @@
-"""An independent judge from a face embedder that never saw the private classes as classes.
+"""A judge on the features of a face embedder that was not trained on the private classes.
 
-The paper's evaluation model is trained on the very images the target saw. Here a judge comes from features of
-any embedder instead: a logistic regression on unit-length features of real images, or, as a second reading
-with nothing to tune, the cosine to each class's mean direction.
+The paper's evaluation model is trained on the same images as the target. This judge uses the features of any embedder
+instead: a logistic regression on unit-length features of real images, or, without anything to tune, the cosine to each
+class's mean direction.
 """
 
 from __future__ import annotations
@@ -40,9 +40,8 @@ def fit_head(
         labels: int64 [N], every class of 0..C-1 present, C at least 2.
         inverse_penalty: Scikit-learn's C. Unit-length features need a weak penalty: at 1 the head leans to classes with
             many images, between 30 and 100 it no longer does.
-        seed: Seed of the row order the solver sees.
+        seed: Seed of the order of rows. The problem is convex, so it changes only the last digits.
 
-    The problem is convex, so it only moves the last digits.
 
     Raises InputError for a missing class, RuntimeError if the fit does not converge, ValueError for bad features.
     """

@@ -33,7 +33,7 @@ POWER = 0.8
 MOST_SEEDS = 50
 """More than is ever trained: a difference that needs more seeds needs more classes."""
 
-_LOOKED_AT = (*range(LEAST_SEEDS, 9), 10, 12, 15, 18, 22, 27, 33, 41, MOST_SEEDS)
+_SEEDS_TRIED = (*range(LEAST_SEEDS, 9), 10, 12, 15, 18, 22, 27, 33, 41, MOST_SEEDS)
 """Numbers of seeds that are looked at; those between them only below the first that will do."""
 
 _DRAWS = 400
@@ -109,10 +109,10 @@ def planned(components: Components, design: Design, *, level: float = 0.95, powe
     of_classes = components.person**2 / classes if classes > 1 else 0.0
     over = seeds * classes
     error = float(np.sqrt(components.seed**2 / seeds + of_classes + components.of_cell(design.images) / over))
-    return Planned(error=error, half=float(halves.mean()), tells=_told_from(halves, error, power))
+    return Planned(error=error, half=float(halves.mean()), tells=_detectable_difference(halves, error, power))
 
 
-def seeds_to_tell(
+def seeds_to_detect(
     components: Components, design: Design, difference: float, *, level: float = 0.95, most: int = MOST_SEEDS
 ) -> int | None:
     """The least number of seeds, from `LEAST_SEEDS` on, with which a difference is told; None if `most` would not do.
@@ -125,7 +125,7 @@ def seeds_to_tell(
         return planned(components, replace(design, seeds=seeds), level=level).tells <= difference
 
     low = LEAST_SEEDS - 1  # too few
-    for high in (number for number in _LOOKED_AT if LEAST_SEEDS <= number <= most):
+    for high in (number for number in _SEEDS_TRIED if LEAST_SEEDS <= number <= most):
         if tells(high):
             break
         low = high
@@ -183,13 +183,13 @@ def _half_normals() -> np.ndarray:
     return special.ndtri(0.5 + (order + 0.5) / (2 * _DRAWS))
 
 
-def _told_from(halves: np.ndarray, error: float, power: float) -> float:
+def _detectable_difference(halves: np.ndarray, error: float, power: float) -> float:
     """The difference that exceeds its half-width with this chance, where its estimate has this standard error."""
     if error == 0:
         return float(np.quantile(halves, power))
     low, high = 0.0, float(halves.max()) + 40 * error
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        found = float(special.ndtr((middle - halves) / error).mean())
-        low, high = (low, middle) if found >= power else (middle, high)
+        chance = float(special.ndtr((middle - halves) / error).mean())
+        low, high = (low, middle) if chance >= power else (middle, high)
     return high

@@ -96,9 +96,9 @@ def gaussian_mu(inside: ArrayLike, outside: ArrayLike, *, level: float = 0.95) -
     """
     inner, outer = np.asarray(inside, np.float64), np.asarray(outside, np.float64)
     threshold = (inner.mean() + outer.mean()) / 2
-    found, wrong = int((inner > threshold).sum()), int((outer > threshold).sum())
+    right, wrong = int((inner > threshold).sum()), int((outer > threshold).sum())
     error = (1 - level) / 2
-    low = float(beta.ppf(error, found, len(inner) - found + 1)) if found else 0.0
+    low = float(beta.ppf(error, right, len(inner) - right + 1)) if right else 0.0
     high = float(beta.ppf(1 - error, wrong + 1, len(outer) - wrong)) if wrong < len(outer) else 1.0
     return max(0.0, float(norm.ppf(low) - norm.ppf(high))) if low > 0 and high < 1 else 0.0
 

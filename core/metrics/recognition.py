@@ -39,7 +39,7 @@ class Calibrated:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recognised:
+class RecognitionReport:
     """What a recogniser says of images and of real photographs of the same people.
 
     Attributes:
@@ -60,7 +60,7 @@ class Recognised:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reached:
+class ProjectionVerdicts:
     """What a judge says of projected photographs.
 
     Attributes:
@@ -86,12 +86,15 @@ def calibrate(real: Photographs, strangers: Tensor) -> Calibrated:
     """One threshold for all people, from the scores of every stranger (features [S, D]) against every template."""
     templates = fit_class_means(real.train, real.train_labels).weight
     impostors = all_scores(strangers, templates).flatten() if len(strangers) else torch.empty(0)
-    enough = {name: len(strangers) >= strangers_needed(one) for name, one in RATES.items()}
-    thresholds = {name: accept_threshold(impostors, one) if enough[name] else None for name, one in RATES.items()}
+    enough = {name: len(strangers) >= strangers_needed(false_accepts) for name, false_accepts in RATES.items()}
+    thresholds = {
+        name: accept_threshold(impostors, false_accepts) if enough[name] else None
+        for name, false_accepts in RATES.items()
+    }
     return Calibrated(templates=templates, thresholds=thresholds)
 
 
-def recognise(features: Tensor, labels: Tensor, real: Photographs, strangers: Tensor) -> Recognised:
+def recognise(features: Tensor, labels: Tensor, real: Photographs, strangers: Tensor) -> RecognitionReport:
     """features: [M, D] of images that are meant to show labels [M]; strangers: features [S, D] of other people."""
     calibrated = calibrate(real, strangers)
     scores = template_scores(features, calibrated.templates, labels)
@@ -99,7 +102,7 @@ def recognise(features: Tensor, labels: Tensor, real: Photographs, strangers: Te
     known = {name: threshold for name, threshold in calibrated.thresholds.items() if threshold is not None}
     hits = {name: accepted(scores, threshold) for name, threshold in known.items()}
     rank, rank_real = _ranks(features, labels, real, strangers)
-    return Recognised(
+    return RecognitionReport(
         scores=scores,
         hits=hits,
         rates={name: rate(hits[name]) if name in hits else None for name in RATES},
@@ -110,12 +113,14 @@ def recognise(features: Tensor, labels: Tensor, real: Photographs, strangers: Te
     )
 
 
-def reached(features: Tensor, labels: Tensor, real: Photographs, strangers: Tensor, head: Head) -> Reached:
+def judge_projections(
+    features: Tensor, labels: Tensor, real: Photographs, strangers: Tensor, head: Head
+) -> ProjectionVerdicts:
     """features: [M, D] of photographs of labels [M] as a prior draws them; head: on the real ones, of the judge."""
     calibrated = calibrate(real, strangers)
     threshold = calibrated.thresholds[FIRST]
     scores = template_scores(features, calibrated.templates, labels)
-    return Reached(
+    return ProjectionVerdicts(
         matched=head_logits(head, features).argmax(1) == labels,
         verified=None if threshold is None else accepted(scores, threshold),
     )

@@ -90,17 +90,17 @@ def recommend(
     kept = [index for index, name in enumerate(names) if _accurate_enough(name, accuracy, min_accuracy)]
     met = [index for index, name in enumerate(names) if index in kept or name in beside]
     compared = {names[i]: cells[i] for i in met}
-    found = comparisons
-    if found is None and len(met) > 1:
-        found = compare_recipes(compared, level=level, reference=reference, span=span)
+    of_compared = comparisons
+    if of_compared is None and len(met) > 1:
+        of_compared = compare_recipes(compared, level=level, reference=reference, span=span)
     if not kept:
-        return Recommendation(best=None, allowed=(), runners_up=(), probability_best=None, comparisons=found)
+        return Recommendation(best=None, allowed=(), runners_up=(), probability_best=None, comparisons=of_compared)
     allowed, cells = tuple(names[index] for index in kept), cells[kept]
     means = cells.mean(axis=(1, 2))
     best = int(means.argmin())
     tied: set[str] = set()
-    if found is not None:
-        unclear = [{pair.first, pair.second} for pair in found.pairs if pair.verdict == INCONCLUSIVE]
+    if of_compared is not None:
+        unclear = [{pair.first, pair.second} for pair in of_compared.pairs if pair.verdict == INCONCLUSIVE]
         tied = set().union(*(pair for pair in unclear if allowed[best] in pair)) - {allowed[best]}
         tied &= set(allowed)
     shares = _probability_best(allowed, cells, resamples, seed)
@@ -109,7 +109,7 @@ def recommend(
         allowed=allowed,
         runners_up=tuple(allowed[i] for i in np.argsort(means, kind="stable") if allowed[i] in tied),
         probability_best=_at_most(level, shares, allowed[best], tied) if shares and tied else shares,
-        comparisons=found,
+        comparisons=of_compared,
     )
 
 

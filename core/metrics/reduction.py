@@ -84,12 +84,12 @@ class Ends:
     @property
     def p_values(self) -> np.ndarray:
         """The largest error at which the interval of each claim leaves out 0, [...], computed where one may."""
-        found = np.ones(self.low.shape)
+        p_values = np.ones(self.low.shape)
         for sign, (gaps, errors) in ((1, self.below), (-1, self.above)):
             clear = np.asarray((sign * gaps > 0).all(axis=-1))
             if clear.any():
-                found[clear] = errors.of(clear).p_values(gaps[clear], self.correction).max(axis=-1)
-        return found
+                p_values[clear] = errors.of(clear).p_values(gaps[clear], self.correction).max(axis=-1)
+        return p_values
 
 
 def reductions(
@@ -169,7 +169,7 @@ class LeakCells:
         """The mean leak of a recipe under an attack, [...], for numbers of attacks [...]."""
         return np.take_along_axis(self.means[..., recipe, :], np.asarray(attack)[..., None], axis=-1)[..., 0]
 
-    def one(self, attack: np.ndarray) -> np.ndarray:
+    def single_attack(self, attack: np.ndarray) -> np.ndarray:
         """Weights 1 of an attack, [..., 1, attacks], for its numbers [...]."""
         return np.eye(len(self.attacks))[np.asarray(attack)][..., None, :]
 
@@ -187,8 +187,8 @@ class LeakCells:
         best, best_there = self.best(recipe), self.best(reference)
         return Claim(
             value=_rounded(self.leak(reference, best_there) - self.leak(recipe, best), self._largest),
-            low=self.weights(*both, of_reference=self.one(best_there), of_recipe=-every),
-            high=self.weights(*both, of_reference=every, of_recipe=-self.one(best)),
+            low=self.weights(*both, of_reference=self.single_attack(best_there), of_recipe=-every),
+            high=self.weights(*both, of_reference=every, of_recipe=-self.single_attack(best)),
             looked_at=len(self.attacks),
         )
 
@@ -217,9 +217,11 @@ class LeakCells:
         low, high = (np.stack([getattr(claim, side) for claim in claims]) for side in ("low", "high"))
         values = np.array([float(claim.value) for claim in claims])
         together = Claim(value=values, low=low, high=high, looked_at=claims[0].looked_at)
-        found = replace(self, cells=self.cells[None]).ends(together, family)
-        numbers = zip(values.tolist(), found.low.tolist(), found.high.tolist(), found.p_values.tolist(), strict=True)
-        return [Bounded(value=one, low=_end(low, span), high=_end(high, span), p=p) for one, low, high, p in numbers]
+        ends = replace(self, cells=self.cells[None]).ends(together, family)
+        numbers = zip(values.tolist(), ends.low.tolist(), ends.high.tolist(), ends.p_values.tolist(), strict=True)
+        return [
+            Bounded(value=value, low=_end(low, span), high=_end(high, span), p=p) for value, low, high, p in numbers
+        ]
 
     @cached_property
     def effects(self) -> CrossedEffects:

@@ -95,18 +95,20 @@ def reaudit(
     )
 
 
-def together(found: Sequence[Reaudit], *, level: float) -> Reaudit:
+def together(reaudits: Sequence[Reaudit], *, level: float) -> Reaudit:
     """The average over recipes.
 
     found: of every recipe, with `among` their number: where all their intervals hold, their average does.
     Raises InputError for none.
     """
-    if not found:
+    if not reaudits:
         raise InputError("re-audit: expected at least one recipe, got none")
-    ends = [(one.low, one.high) for one in found if one.low is not None and one.high is not None]
-    low, high = (float(end) for end in np.mean(ends, axis=0)) if len(ends) == len(found) else (None, None)
-    means = {name: float(np.mean([getattr(one, name) for one in found])) for name in ("selected", "fresh", "bias")}
-    attacks = max(one.attacks for one in found)
+    ends = [(audit.low, audit.high) for audit in reaudits if audit.low is not None and audit.high is not None]
+    low, high = (float(end) for end in np.mean(ends, axis=0)) if len(ends) == len(reaudits) else (None, None)
+    means = {
+        name: float(np.mean([getattr(audit, name) for audit in reaudits])) for name in ("selected", "fresh", "bias")
+    }
+    attacks = max(audit.attacks for audit in reaudits)
     which = verdict(low, high, seeds=LEAST_SEEDS)  # those of too few seeds have no interval
     return Reaudit(**means, low=low, high=high, level=level, verdict=which, attacks=attacks)
 

@@ -86,7 +86,7 @@ class LogitsWithAuxiliary(NamedTuple):
     auxiliary: Tensor
 
 
-class AsComputed(nn.Module):
+class UnalteredLogits(nn.Module):
     """What is shown of a network: its logits. A defense that alters answers puts another in its place.
 
     leaves: the most that can be shown through it.
@@ -105,7 +105,7 @@ class Classifier(nn.Module):
     In training mode a backbone with an auxiliary head (inception_v3) makes forward return
     `LogitsWithAuxiliary`. A network trained elsewhere on images in another range has its own normalisation
     in front of the backbone (`wants`); it is no part of the weights. `neck`: between backbone and head, nothing unless
-    a defense puts layers there; what it gives are then the features. `answer`: see `AsComputed`.
+    a defense puts layers there; what it gives are then the features. `answer`: see `UnalteredLogits`.
     """
 
     def __init__(self, architecture: str, backbone: nn.Module, head: nn.Linear) -> None:
@@ -115,7 +115,7 @@ class Classifier(nn.Module):
         self.backbone = backbone
         self.neck: nn.Module = nn.Identity()
         self.head = head
-        self.answer = AsComputed()
+        self.answer = UnalteredLogits()
 
     @property
     def num_classes(self) -> int:

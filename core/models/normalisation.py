@@ -40,11 +40,11 @@ class Normalisation:
     def __post_init__(self) -> None:
         require_choice("channels", self.channels, CHANNEL_ORDERS)
         for name, minimum in (("mean", -_LARGEST), ("std", 1 / _LARGEST)):
-            given = getattr(self, name)
-            fine = len(given) == CHANNELS and all(math.isfinite(v) and minimum <= v <= _LARGEST for v in given)
+            values = getattr(self, name)
+            fine = len(values) == CHANNELS and all(math.isfinite(v) and minimum <= v <= _LARGEST for v in values)
             if not fine:
                 words = "three numbers" + (" > 0" if name == "std" else "")
-                raise InputError(f"{name}: expected {words} (red, green, blue), got {', '.join(map(str, given))}")
+                raise InputError(f"{name}: expected {words} (red, green, blue), got {', '.join(map(str, values))}")
 
     @classmethod
     def of_range(cls, low: float, high: float, *, channels: Channels = "rgb") -> Normalisation:

@@ -42,10 +42,10 @@ def import_judge(path: Path) -> ImportedJudge:
     Raises InputError, one line naming the file, where it cannot be read, holds more than tensors, or fits none of the
     embedders in every name and shape; also for numbers that are not finite.
     """
-    given = read_official_checkpoint(path, WRAPPINGS, most_bytes=SMALL_STATE)
+    tensors = read_official_checkpoint(path, WRAPPINGS, most_bytes=SMALL_STATE)
     misses: dict[str, tuple[int, str]] = {}
     for name in PUBLISHED:
-        state = KINDS[name].our_state(given)
+        state = KINDS[name].our_state(tensors)
         with torch.device("meta"):
             expected = KINDS[name].make().state_dict()
         if wrong := _differing(state, expected):

@@ -26,7 +26,7 @@ USUAL_SIZES = (32, 48, 64, 80, 96, 112, 128, 160, 224, 256, 299)
 FARTHEST = 4  # times larger or smaller than claimed: at more than that hardly any face is recognised
 
 
-class Readable(Protocol):
+class AnyClassifier(Protocol):
     """A classifier of ours or from outside: images [N, 3, S, S] in [-1, 1] -> logits [N, C]."""
 
     def wants(self, normalisation: Normalisation) -> None:
@@ -110,7 +110,7 @@ class Trials:
 
     def __init__(
         self,
-        model: Readable,
+        model: AnyClassifier,
         test: ImageSet,
         logits: Tensor,
         claim: Claim,
@@ -130,20 +130,20 @@ class Trials:
         none is tried."""
         if 1 - self._as_stated(self._chosen).double().mean().item() <= BETTER_BY:
             return []
-        found = [one for words, other in readings.usual.items() for one in self._normalised(words, other)]
+        trials = [trial for words, other in readings.usual.items() for trial in self._normalised(words, other)]
         for words, other in readings.further.items():
             if other != self._claim.normalisation and self._promises(other, self._size):
-                found += self._normalised(words, other)
-        if any(1 - one.hits.double().mean().item() <= BETTER_BY for one in found):
-            return found  # no size could be better, and sizes are the dearest to try
-        starts = [*self._starts(found), *self._swapped(readings)]
-        return [*found, *(one for start in starts for one in self._sized(*start, readings.sizes))]
+                trials += self._normalised(words, other)
+        if any(1 - trial.hits.double().mean().item() <= BETTER_BY for trial in trials):
+            return trials  # no size could be better, and sizes are the dearest to try
+        starts = [*self._starts(trials), *self._swapped(readings)]
+        return [*trials, *(trial for start in starts for trial in self._sized(*start, readings.sizes))]
 
-    def _starts(self, found: list[Trial]) -> Iterator[tuple[str, Normalisation | None]]:
+    def _starts(self, trials: list[Trial]) -> Iterator[tuple[str, Normalisation | None]]:
         """Normalisations under which other sizes are tried, with their words: the claimed one, and the one that fits
         best of those tried, which at a wrong size may be none that is right."""
         yield "", None
-        best = max((one for one in found if not one.reordered), key=lambda one: one.gain, default=None)
+        best = max((trial for trial in trials if not trial.reordered), key=lambda trial: trial.gain, default=None)
         if best is not None and best.gain > PROMISING:
             yield best.words, best.normalisation
 

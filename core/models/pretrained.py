@@ -32,7 +32,7 @@ from smoothsweep.core.readers.safetensors_file import (
     is_safetensors,
     read_header,
 )
-from smoothsweep.core.text import shown
+from smoothsweep.core.text import quoted
 
 # Wrappers that training scripts leave in front of the keys: DataParallel, the publication's own class,
 # torch.compile.
@@ -83,8 +83,8 @@ def read_tensor_file(path: Path, where: str) -> Any:
         raise InputError(f"{where}: {path} {reason}")
 
     def unknown(module: str, name: str) -> NoReturn:
-        found = f"{module}.{name}"
-        raise InputError(f"{where}: {path} holds more than tensors ({found}); refused, none of its code was run")
+        name_found = f"{module}.{name}"
+        raise InputError(f"{where}: {path} holds more than tensors ({name_found}); refused, none of its code was run")
 
     damaged = f"{where}: {path} is no readable weight file: damaged, cut short, or of another format"
     try:
@@ -124,7 +124,7 @@ def check_tensors(state: Any, where: str) -> None:
         raise InputError(f"{where}: expected a dictionary of tensors, got {type(state).__name__}")
     for key, value in state.items():
         if not isinstance(key, str) or not isinstance(value, Tensor | _STORED):
-            raise InputError(f"{where}: {shown(key)}: expected a tensor, got {type(value).__name__}")
+            raise InputError(f"{where}: {quoted(key)}: expected a tensor, got {type(value).__name__}")
         if isinstance(value, _STORED):
             if value.dtype not in _NUMBERS:
                 raise InputError(f"{where}: {key}: expected a dense tensor of real numbers, got {value.dtype}")

@@ -17,7 +17,7 @@ from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.listing import few
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.normalisation import Channels, Normalisation
-from smoothsweep.core.models.other_readings import Claim, Readable, Readings, Trial, Trials
+from smoothsweep.core.models.other_readings import AnyClassifier, Claim, Readings, Trial, Trials
 
 CHANCE_LEVEL = 0.01  # how seldom chance alone may do as well
 SHORTFALL = 0.05  # of accuracy, below what the card states: another split, another way of cropping
@@ -66,7 +66,7 @@ def _six(normalisation: Normalisation) -> tuple[float, ...]:
 
 
 def check_reading(
-    model: Readable,
+    model: AnyClassifier,
     test: ImageSet,
     logits: Tensor,
     claim: Claim,
@@ -108,7 +108,7 @@ def check_reading(
     if above and reached and not better:
         return
     stated = f"; its card states {claim.accuracy:.1%}" if claim.accuracy is not None else ""
-    found = (
+    fit = (
         f"{best.hits.double().mean():.1%} {best.words}{_enlarged(best.size, test)}; "
         f"{best.as_stated.double().mean():.1%} as stated: "
         f"{then(best.normalisation, best.reordered, best.size, claim.normalisation.channels)}"
@@ -117,7 +117,7 @@ def check_reading(
     )
     raise InputError(
         f"{where}: expected a classifier that recognises real test images, got {accuracy:.1%} of {len(hits)} "
-        f"(chance {chance:.1%}{stated}); {found}"
+        f"(chance {chance:.1%}{stated}); {fit}"
     )
 
 

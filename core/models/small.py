@@ -51,7 +51,7 @@ class PooledFeatures(nn.Module):
 class SmallResNet(nn.Module):
     """Strided stem, one residual block per width, and a hidden layer of features.
 
-    The stem halves the side at once, and wide layers come soon: on a CPU that costs the least time for the accuracy.
+    The stem halves the side at once and wide layers come early: on a CPU this costs least time for its accuracy.
     """
 
     def __init__(self, stem: int = 32, widths: tuple[int, ...] = (64, 128), feature_dim: int = 128) -> None:

@@ -246,14 +246,14 @@ def stage_weights(names: Iterable[str], folder: Path, *, timeout: float = 60.0) 
 
 
 def _stage(entry: WeightFile, folder: Path, timeout: float) -> StagedFile:
-    found = find_file(entry.file_name, [folder, *weight_folders()])
+    source = find_file(entry.file_name, [folder, *weight_folders()])
     try:
-        if found is not None:
+        if source is not None:
             try:
-                verify_weight_file(found, entry)
-                return StagedFile(name=entry.name, path=found, reason=None)
+                verify_weight_file(source, entry)
+                return StagedFile(name=entry.name, path=source, reason=None)
             except InputError:
-                if found.parent != folder:  # not ours to replace, and it would be found first again
+                if source.parent != folder:  # not ours to replace, and it would be found first again
                     raise
         path = fetch_weight_file(entry, folder, timeout=timeout)
         return StagedFile(name=entry.name, path=path, reason=None)

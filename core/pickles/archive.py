@@ -61,8 +61,8 @@ def _find_directory(view: memoryview) -> tuple[int, slice]:
     at = len(view) - _END.size
     if at < 0 or bytes(view[at : at + 4]) != b"PK\x05\x06":
         raise Refused("the archive has no end, or a comment after it")
-    _, disk, other, here, entries, size, offset, comment = _END.unpack(view[at:])
-    if disk or other or here != entries or comment:
+    _, disk, other, entries_on_disk, entries, size, offset, comment = _END.unpack(view[at:])
+    if disk or other or entries_on_disk != entries or comment:
         raise Refused("the archive's end contradicts itself, or there are several disks")
     end, wide = at, _find_wide_end(view, at)
     if wide is not None:
@@ -85,8 +85,8 @@ def _find_wide_end(view: memoryview, end: int) -> tuple[int, int, int, int] | No
     _, disk, at, disks = _LOCATOR.unpack(view[locator:end])
     if disk or disks != 1 or at != locator - _END64.size:
         raise Refused("the archive's 64-bit end is not where it should be")
-    signature, length, _, _, disk, other, here, entries, size, offset = _END64.unpack(view[at:locator])
-    if signature != b"PK\x06\x06" or length != _END64.size - 12 or disk or other or here != entries:
+    signature, length, _, _, disk, other, entries_on_disk, entries, size, offset = _END64.unpack(view[at:locator])
+    if signature != b"PK\x06\x06" or length != _END64.size - 12 or disk or other or entries_on_disk != entries:
         raise Refused("the archive's 64-bit end contradicts itself")
     return at, entries, size, offset
 
@@ -126,14 +126,14 @@ def _wide_values(extra: memoryview, values: tuple[int, ...]) -> list[int]:
                 raise Refused("a member of the archive has two 64-bit sizes")
             wide = extra[4 : 4 + length]
         extra = extra[4 + length :]
-    found = []
+    widened = []
     for value in values:
         if value == _FULL32:
             if wide is None or len(wide) < 8:
                 raise Refused("a member of the archive lacks its 64-bit size")
             value, wide = int.from_bytes(wide[:8], "little"), wide[8:]
-        found.append(value)
-    return found
+        widened.append(value)
+    return widened
 
 
 def _content(view: memoryview, entry: _Entry, limit: int) -> tuple[memoryview, int]:

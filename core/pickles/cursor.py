@@ -41,10 +41,10 @@ class Cursor:
 
     def line(self, longest: int) -> str:
         """ASCII text up to a line feed, which is consumed. Raises Refused past `longest` bytes."""
-        found = bytes(self.view[self.position : self.position + longest + 1]).find(b"\n")
-        if found < 0:
+        end = bytes(self.view[self.position : self.position + longest + 1]).find(b"\n")
+        if end < 0:
             raise Refused(f"expected a line of at most {longest} bytes")
-        text = bytes(self.take(found + 1))[:-1]
+        text = bytes(self.take(end + 1))[:-1]
         if not text.isascii():
             raise Refused("expected ASCII text")
         return text.decode("ascii")

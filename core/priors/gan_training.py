@@ -92,8 +92,8 @@ def finished_state(generator: StyleGAN2, seed: int) -> Tensors:
 def _check(images: Tensor, config: StyleGAN2Config, recipe: GanRecipe, world_size: int) -> None:
     side = config.resolution
     if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1:] != (3, side, side) or not len(images):
-        found = f"{images.dtype} {list(images.shape)}"
-        raise InputError(f"gan training: images: expected uint8 [N, 3, {side}, {side}], got {found}")
+        got = f"{images.dtype} {list(images.shape)}"
+        raise InputError(f"gan training: images: expected uint8 [N, 3, {side}, {side}], got {got}")
     check_batch(recipe, config.mbstd_group, world_size)
 
 

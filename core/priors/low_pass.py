@@ -21,8 +21,8 @@ def low_pass(x: Tensor, kernel: Tensor, *, padding: int) -> Tensor:
     [N, C, H + 2 padding - k + 1, ...]; as a depthwise convolution but for rounding. Differentiable any number of times
     by x, not by the kernel.
     """
-    found: Tensor = _LowPass.apply(x, kernel.sum(dim=1), kernel.sum(dim=0) / kernel.sum(), padding)
-    return found
+    filtered: Tensor = _LowPass.apply(x, kernel.sum(dim=1), kernel.sum(dim=0) / kernel.sum(), padding)
+    return filtered
 
 
 class _LowPass(torch.autograd.Function):

@@ -59,12 +59,12 @@ def stage_windows(window: Window, stages: int) -> list[tuple[Window, Window]]:
 
     window: the part of the picture to compute, of twice the side of the last stage.
     """
-    found, needed = [], window.before()
+    windows, needed = [], window.before()
     for _ in range(stages):
         below = needed.before(MARGIN)
-        found.append((below.doubled, needed))
+        windows.append((below.doubled, needed))
         needed = below
-    return found[::-1]
+    return windows[::-1]
 
 
 def sampling(side: int, start: float, length: float, size: int) -> tuple[Tensor, int, int]:

@@ -67,14 +67,14 @@ def nearest_latents(
     with torch.no_grad():
         drawn = torch.cat([synthesize(part) for part in draws.split(_BATCH)])
     unit = draws.std(dim=0, keepdim=True).clamp_min(1e-6)
-    found = []
+    latents = []
     for start in range(0, len(images), _BATCH):
         on_progress(start / len(images), f"projecting photograph {start}/{len(images)}")
         wanted = images[start : start + _BATCH]
         with torch.no_grad():
-            first = torch.stack([draws[_loss(drawn, one[None]).argmin()] for one in wanted])
-        found.append(_descend(synthesize, wanted, first, unit, steps, rate))
-    return torch.cat(found)
+            first = torch.stack([draws[_loss(drawn, images[None]).argmin()] for images in wanted])
+        latents.append(_descend(synthesize, wanted, first, unit, steps, rate))
+    return torch.cat(latents)
 
 
 def _descend(

@@ -39,14 +39,14 @@ class MobileStyleGANConfig:
     def __post_init__(self) -> None:
         for name, minimum, maximum in (("z_dim", 1, 2**14), ("w_dim", 1, 2**14), ("mapping_layers", 1, 64)):
             require_count(f"mobilestylegan: {name}", getattr(self, name), minimum, maximum)
-        given = self.channels
-        if not isinstance(given, list | tuple) or not 2 <= len(given) <= 10:
-            raise InputError(f"mobilestylegan: channels: expected 2 to 10 numbers, got {given!r}")
-        for count in given:
+        channels = self.channels
+        if not isinstance(channels, list | tuple) or not 2 <= len(channels) <= 10:
+            raise InputError(f"mobilestylegan: channels: expected 2 to 10 numbers, got {channels!r}")
+        for count in channels:
             require_count("mobilestylegan: channels", count, 4, 2**12)
             if count % 4:
                 raise InputError(f"mobilestylegan: channels: expected multiples of 4, got {count}")
-        object.__setattr__(self, "channels", tuple(given))  # JSON has lists
+        object.__setattr__(self, "channels", tuple(channels))  # JSON has lists
         if self.head is not None:
             require_count("mobilestylegan: head", self.head, 1, 2**12)
         if self.size is not None:

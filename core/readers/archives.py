@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 from smoothsweep.core.allotted import available_memory
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.readers.files import open_regular, why_unread
-from smoothsweep.core.text import brief
+from smoothsweep.core.text import shortened
 
 MOST_BYTES = 64 * 2**30
 MOST_MEMBERS = 20_000
@@ -150,7 +150,7 @@ def _named(entries: list[zipfile.ZipInfo], size: int, where: str) -> dict[str, z
     roots = {entry.filename.partition("/")[0] for entry in entries}
     named = {entry.filename.partition("/")[2]: entry for entry in entries}
     if len(roots) > 1:
-        first, second, *others = sorted(map(brief, roots))
+        first, second, *others = sorted(map(shortened, roots))
         listed = f"{first}, {second}{', ...' if others else ''}"
         raise InputError(f"{where}, got an archive of several folders or files ({listed}), not of one folder")
     if not roots or "" in named:

@@ -18,7 +18,7 @@ from xml.parsers import expat
 import numpy as np
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.text import shown
+from smoothsweep.core.text import quoted
 
 VERSION = "10"
 MOST_XML, MOST_CONSTANTS = 4 * 2**20, 256 * 2**20
@@ -71,7 +71,7 @@ def read_graph(xml: bytes, constants: bytes, kinds: Collection[str], where: str)
         raise InputError(f"{where}: expected at most {MOST_CONSTANTS} bytes of constants, got {len(constants)}")
     root = _parsed(xml, where)
     if root.tag != "net" or root.get("version") != VERSION:
-        got = shown(f"{root.tag} {root.get('version')}")
+        got = quoted(f"{root.tag} {root.get('version')}")
         raise InputError(f"{where}: expected OpenVINO's net of version {VERSION}, got {got}")
     layers = root.findall("./layers/layer")
     if not 1 <= len(layers) <= MOST_LAYERS:
@@ -122,24 +122,26 @@ def _node(layer: Element, constants: bytes, kinds: Collection[str], where: str) 
     kind, name = layer.get("type", ""), layer.get("name", "")
     if kind != "Const" and kind not in kinds:
         known = ", ".join(sorted(kinds))
-        raise InputError(f"{where}: layer {shown(name)}: expected a kind among Const, {known}, got {shown(kind)}")
+        raise InputError(f"{where}: layer {quoted(name)}: expected a kind among Const, {known}, got {quoted(kind)}")
     if layer.get("version") not in OPERATION_SETS:
-        raise InputError(f"{where}: layer {shown(name)}: expected opset1 to opset7, got {shown(layer.get('version'))}")
+        raise InputError(
+            f"{where}: layer {quoted(name)}: expected opset1 to opset7, got {quoted(layer.get('version'))}"
+        )
     data = layer.find("data")
     attributes = {} if data is None else dict(data.attrib)
-    value = _constant(attributes, constants, f"{where}: constant {shown(name)}") if kind == "Const" else None
+    value = _constant(attributes, constants, f"{where}: constant {quoted(name)}") if kind == "Const" else None
     return Node(kind=kind, name=name, attributes=attributes, value=value)
 
 
 def _constant(attributes: Mapping[str, str], constants: bytes, where: str) -> np.ndarray:
     element = attributes.get("element_type", "")
     if element not in TYPES:
-        raise InputError(f"{where}: expected numbers of type {', '.join(TYPES)}, got {shown(element)}")
+        raise InputError(f"{where}: expected numbers of type {', '.join(TYPES)}, got {quoted(element)}")
     shape = numbers(attributes.get("shape", ""), where)
     offset, size = (numbers(attributes.get(key, ""), where) for key in ("offset", "size"))
     kind = np.dtype(TYPES[element])
     if len(shape) > MOST_AXES or len(offset) != 1 or len(size) != 1 or size[0] != math.prod(shape) * kind.itemsize:
-        raise InputError(f"{where}: expected as many bytes as its shape says, got {shown(str(dict(attributes)))}")
+        raise InputError(f"{where}: expected as many bytes as its shape says, got {quoted(str(dict(attributes)))}")
     if offset[0] + size[0] > len(constants):
         raise InputError(f"{where}: expected it within the {len(constants)} bytes of the file, got {offset[0]}")
     value = np.frombuffer(constants, kind, math.prod(shape), offset[0]).reshape(shape)
@@ -152,15 +154,15 @@ def numbers(text: str, where: str) -> tuple[int, ...]:
     """Whole numbers from 0 on, separated by commas; none of an empty text. Raises InputError."""
     parts = [part.strip() for part in text.split(",")] if text else []
     if not all(part.isascii() and part.isdigit() and len(part) <= 10 and int(part) < _LARGEST for part in parts):
-        raise InputError(f"{where}: expected whole numbers from 0 on, got {shown(text)}")
+        raise InputError(f"{where}: expected whole numbers from 0 on, got {quoted(text)}")
     return tuple(map(int, parts))
 
 
 def _number(element: Element, key: str, where: str) -> int:
-    found = numbers(element.get(key, ""), f"{where}: {element.tag}: {key}")
-    if len(found) != 1:
-        raise InputError(f"{where}: {element.tag}: {key}: expected one number, got {shown(element.get(key, ''))}")
-    return found[0]
+    values = numbers(element.get(key, ""), f"{where}: {element.tag}: {key}")
+    if len(values) != 1:
+        raise InputError(f"{where}: {element.tag}: {key}: expected one number, got {quoted(element.get(key, ''))}")
+    return values[0]
 
 
 def _connect(edges: list[Element], nodes: dict[int, Node], ports: dict[int, list[int]], where: str) -> None:

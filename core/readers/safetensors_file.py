@@ -84,9 +84,9 @@ def read_header(path: Path) -> dict[str, FiledTensor]:
             source = _Source(path)
             return {
                 name: FiledTensor(
-                    source=source, name=name, size=tuple(found.get_shape()), dtype=_TYPES.get(found.get_dtype())
+                    source=source, name=name, size=tuple(span.get_shape()), dtype=_TYPES.get(span.get_dtype())
                 )
-                for name, found in slices.items()
+                for name, span in slices.items()
             }
     except SafetensorError as error:
         raise UnreadableTensors(" ".join(str(error).split())) from error
@@ -96,11 +96,13 @@ def read_safetensors(path: Path, *, most_bytes: int) -> dict[str, Tensor]:
     """All tensors of the file in memory. Raises as `read_header`, and InputError for more than `most_bytes`."""
     header = read_header(path)
     check_bytes(header, f"{path}", most_bytes=most_bytes)
-    return {name: one.tensor() for name, one in header.items()}
+    return {name: entry.tensor() for name, entry in header.items()}
 
 
 def check_bytes(tensors: Mapping[str, Any], where: str, *, most_bytes: int) -> None:
     """Raise InputError, one line that begins with `where`, if they take more. tensors: each with a size and dtype."""
-    taken = sum(torch.Size(one.size).numel() * (one.dtype.itemsize if one.dtype else 8) for one in tensors.values())
+    taken = sum(
+        torch.Size(tensor.size).numel() * (tensor.dtype.itemsize if tensor.dtype else 8) for tensor in tensors.values()
+    )
     if taken > most_bytes:
         raise InputError(f"{where}: expected tensors of {too_large(most_bytes, taken)}")

@@ -105,9 +105,9 @@ def _ahead(items: Generator[Batch, None, None]) -> Generator[Batch, None, None]:
     """Yield the same items, preparing the next ones in a thread; an error is raised in place of its item."""
     with contextlib.closing(items), ThreadPoolExecutor(max_workers=1) as thread:  # the thread ends first
         pending = deque(thread.submit(_next_of, items) for _ in range(_AHEAD))
-        while found := pending.popleft().result():
+        while item := pending.popleft().result():
             pending.append(thread.submit(_next_of, items))
-            yield found[0]
+            yield item[0]
 
 
 def _check_finite(images: Tensor) -> None:

@@ -39,8 +39,8 @@ class KeptState(ABC):
     def restore(self, checkpoint: dict[str, Any]) -> None:
         """Go on from a checkpoint, which stays as it is. Raises InputError for one of another training."""
         for name, expected in self.identity().items():
-            if (found := checkpoint.get(name)) != expected:
-                raise InputError(f"{self.KIND}: {name}: expected {expected}, got {found}")
+            if (value := checkpoint.get(name)) != expected:
+                raise InputError(f"{self.KIND}: {name}: expected {expected}, got {value}")
         for name in self.MODULES:
             getattr(self, name).load_state_dict(copy.deepcopy(checkpoint[name]))
         for name in self.VALUES:

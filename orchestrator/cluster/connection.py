@@ -57,7 +57,7 @@ def connect(address: str | None, trial_slots: int | None) -> ClusterFacts:
 
 
 def _start_here(**settings: Any) -> None:
-    """Start a local Ray; again where its processes were not up within Ray's 30 s, as on a busy machine.
+    """Start a local Ray. Try again where its processes were not up within 30 s, as on a busy machine.
 
     Raises InputError if it does not start.
     """
@@ -77,7 +77,7 @@ def _start_here(**settings: Any) -> None:
 
 
 def end_work(scheduler: Any) -> None:
-    """Have the scheduler end what runs, before we leave a cluster that stays. An unreachable one is left to Ray."""
+    """Have the scheduler end running tasks before we leave a shared cluster. Ray ends those of an unreachable one."""
     with contextlib.suppress(ray.exceptions.RayError):
         ray.get(scheduler.stop.remote("interrupted"), timeout=STOP_PATIENCE_S)
 
@@ -118,19 +118,19 @@ def _join(address: str) -> ClusterFacts:
         reason = " ".join(without_secrets(str(error), address).split())[:200]
         raise InputError(f"--address {shown_uri(address)}: expected a Ray cluster there, got: {reason}") from None
     interrupts.listen()
-    found = ray.cluster_resources()
-    if not found.get(SLOT):
+    resources = ray.cluster_resources()
+    if not resources.get(SLOT):
         ray.shutdown()
         raise InputError(
             f"--address {shown_uri(address)}: expected a cluster with the resource {SLOT} "
             f"(start the head with --resources='{{\"{SLOT}\": 16}}'), got none"
         )
     promised = promised_gpus() or 0.0
-    grows = promised > found.get("GPU", 0.0)
+    grows = promised > resources.get("GPU", 0.0)
     return ClusterFacts(
-        cpus=int(found.get("CPU", 0)),
-        gpus=max(found.get("GPU", 0.0), promised),
-        trial_slots=int(found[SLOT]),
+        cpus=int(resources.get("CPU", 0)),
+        gpus=max(resources.get("GPU", 0.0), promised),
+        trial_slots=int(resources[SLOT]),
         is_local=False,
         node_cpus=None if grows else int(_most("CPU")),
         node_gpus=promised_gpus(PROMISED_PER_NODE) if grows else _most("GPU"),

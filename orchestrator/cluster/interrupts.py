@@ -21,7 +21,7 @@ from smoothsweep.core.checks import present
 EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C; `ray job stop`, batch systems; a closed terminal
 PATIENCE_S = 60.0  # of an orderly end, after which it is at once
-GO_ON = "the same command goes on from here"
+RESUME_HINT = "the same command goes on from here"
 
 
 class ClusterLost(KeyboardInterrupt):
@@ -113,26 +113,26 @@ def remove_at_the_end(folder: Path) -> None:
     _interrupts.folders.append(folder)
 
 
-def lose_cluster(what: str) -> None:
+def end_for_lost_cluster(what: str) -> None:
     """End this process in order, from any thread, because its cluster has gone. what: in one line."""
     _interrupts.lose(what)
 
 
-def told() -> bool:
+def end_requested() -> bool:
     """Whether this process was told to end, or has lost its cluster."""
     return bool(_interrupts.raised or _interrupts.count or _interrupts.lost)
 
 
 def check() -> None:
     """Raise again what other code has swallowed."""
-    if told():
+    if end_requested():
         raise ClusterLost(_interrupts.lost) if _interrupts.lost else KeyboardInterrupt
 
 
-def leave_if_told() -> None:
+def leave_if_requested() -> None:
     """End the process here if it was told to end, however far the news has come."""
     error = sys.exc_info()[1]
-    if told() or (isinstance(error, SystemExit) and error.code == signal.SIGTERM):  # Ray's own answer to it
+    if end_requested() or (isinstance(error, SystemExit) and error.code == signal.SIGTERM):  # Ray's own answer to it
         leave("interrupted")
 
 
@@ -147,7 +147,7 @@ def leave(how: str) -> None:
         with contextlib.suppress(OSError, ValueError, RuntimeError):  # a closed terminal
             stream.flush()
     with contextlib.suppress(OSError):
-        os.write(2, f"smoothsweep: {how}; {GO_ON}\n".encode())
+        os.write(2, f"smoothsweep: {how}; {RESUME_HINT}\n".encode())
     _kill_descendants()
     for folder in _interrupts.folders:
         shutil.rmtree(folder, ignore_errors=True)

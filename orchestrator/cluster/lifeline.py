@@ -42,7 +42,7 @@ class Server:
 class Lifeline:
     """Watches servers until `close`; calls `lost(line)` once, from its own thread, when one has gone."""
 
-    def __init__(self, servers: list[Server], lost: Callable[[str], None] = interrupts.lose_cluster) -> None:
+    def __init__(self, servers: list[Server], lost: Callable[[str], None] = interrupts.end_for_lost_cluster) -> None:
         self._servers, self._lost, self._closed = servers, lost, threading.Event()
         self._thread = threading.Thread(target=self._watch, name="lifeline", daemon=True)
         self._thread.start()
@@ -68,9 +68,9 @@ def lifeline_of_this_driver() -> Lifeline:
     _drop_obituaries()
     host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
     servers = [Server(name="its head (GCS)", host=host.strip("[]"), port=int(port))]
-    here = ray.get_runtime_context().get_node_id()
+    node_id = ray.get_runtime_context().get_node_id()
     for node in ray.nodes():
-        if node["NodeID"] == here and node["Alive"]:
+        if node["NodeID"] == node_id and node["Alive"]:
             address, port = node["NodeManagerAddress"], node["NodeManagerPort"]
             servers.append(Server(name="the raylet of this machine", host=address, port=port))
     return Lifeline(servers)
@@ -92,7 +92,7 @@ def explaining_rays_errors() -> Generator[None]:
             interrupts.check()
             time.sleep(0.1)
         reason = " ".join(str(error).split())[:200]
-        interrupts.lose_cluster(f"the Ray cluster does not answer: {type(error).__name__}: {reason}")
+        interrupts.end_for_lost_cluster(f"the Ray cluster does not answer: {type(error).__name__}: {reason}")
         interrupts.check()
         raise
 

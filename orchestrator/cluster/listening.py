@@ -73,19 +73,19 @@ def ray_methods() -> tuple[str, ...]:
     """The name of every remote call that Ray's processes may answer."""
     import ray.core.generated as generated
 
-    found = []
+    methods = []
     for module in pkgutil.iter_modules(generated.__path__):
         if module.name.endswith("_pb2"):
             services = importlib.import_module(f"{generated.__name__}.{module.name}").DESCRIPTOR.services_by_name
-            found += [f"/{service.full_name}/{m.name}" for service in services.values() for m in service.methods]
-    return (*found, *OBJECT_MANAGER)
+            methods += [f"/{service.full_name}/{m.name}" for service in services.values() for m in service.methods]
+    return (*methods, *OBJECT_MANAGER)
 
 
 def _listens_on(process: psutil.Process) -> list[_Place]:
     with contextlib.suppress(psutil.NoSuchProcess):  # it has ended meanwhile
-        found = [c.laddr for c in process.net_connections(kind="tcp") if c.status == psutil.CONN_LISTEN]
+        addresses = [c.laddr for c in process.net_connections(kind="tcp") if c.status == psutil.CONN_LISTEN]
         name = process.name()
-        return [_Place(pid=process.pid, process=name, address=address.ip, port=address.port) for address in found]
+        return [_Place(pid=process.pid, process=name, address=address.ip, port=address.port) for address in addresses]
     return []
 
 

@@ -1,7 +1,7 @@
 """The private folder of a run's Ray, which is removed with the run.
 
-Ray makes its folders (`session_*`, `logs`, `sockets`) with mode 0777, so they have to lie in one that is closed to
-others. The names of its sockets hold the whole path, which the kernel limits to some 107 bytes.
+Ray creates its folders (`session_*`, `logs`, `sockets`) with mode 0777, so they need a parent folder that is closed to
+others. A socket name contains the whole path, and the kernel limits it to about 107 bytes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ REMOVALS, BETWEEN_REMOVALS_S = 5, 0.1  # a process that is just ending may still
 
 @contextlib.contextmanager
 def new_folder() -> Generator[Path]:
-    """A new folder of mode 0700, removed at the end. Raises InputError, one line, where no place is safe for one."""
+    """Create a folder of mode 0700, and remove it at the end. Raises InputError, one line, where no place is safe."""
     base = _base()
     folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=base))
     interrupts.remove_at_the_end(folder)
@@ -47,14 +47,14 @@ def folders() -> Iterator[tuple[int, Path]]:
     for base in dict.fromkeys([_usual_base(), Path(os.path.realpath(tempfile.gettempdir())), SHORT_BASE]):
         for folder in base.glob(f"{PREFIX}*-*"):
             with contextlib.suppress(OSError, ValueError):
-                found = folder.lstat()
+                status = folder.lstat()
                 driver = int(folder.name.removeprefix(PREFIX).split("-")[0])
-                if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid():
+                if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid():
                     yield driver, folder
 
 
 def remove(folder: Path) -> None:
-    """Remove a run's folder. What still cannot go is left to the next run."""
+    """Remove a run's folder. The next run removes what cannot be removed now."""
     for _ in range(REMOVALS):
         shutil.rmtree(folder, ignore_errors=True)
         if not folder.exists():
@@ -63,7 +63,7 @@ def remove(folder: Path) -> None:
 
 
 def _base() -> Path:
-    """Where the folder may be made: what the user names for Ray, else the temporary folder, else /tmp."""
+    """Choose the parent folder: the one that the user names for Ray, else the temporary folder, else /tmp."""
     usual = _usual_base()
     reason = _unfit(usual)
     if reason is None:
@@ -85,38 +85,38 @@ def _named_base() -> str | None:
 
 
 def _unfit(base: Path) -> str | None:
-    """Why a run's folder cannot lie here, None if it can: it is too long, or others could put theirs in its place."""
+    """Why a run's folder must not lie here: its path is too long, or other users could replace it. None if it may."""
     longest = base / f"{PREFIX}{os.getpid()}-{'x' * RANDOM}" / IN_THE_FOLDER.format(pid=os.getpid())
     if (excess := len(os.fsencode(longest)) - SOCKET_BYTES) > 0:
         return f"{base}, which is {excess} bytes too long for the names of Ray's sockets"
     trusted = {0, os.getuid(), *_unmapped_owners()}
     for place in (base, *base.parents):
         try:
-            found = place.lstat()
+            status = place.lstat()
         except OSError as error:
             return f"{place}: {error.strerror}"
-        if not stat.S_ISDIR(found.st_mode):
+        if not stat.S_ISDIR(status.st_mode):
             return f"{place}, which is no folder"
-        if found.st_uid not in trusted:
-            return f"{place}, which belongs to another user ({found.st_uid})"
-        if found.st_mode & OPEN_TO_OTHERS and not found.st_mode & stat.S_ISVTX:
-            return f"{place}, where others may rename what is not theirs (mode {stat.S_IMODE(found.st_mode):o})"
+        if status.st_uid not in trusted:
+            return f"{place}, which belongs to another user ({status.st_uid})"
+        if status.st_mode & OPEN_TO_OTHERS and not status.st_mode & stat.S_ISVTX:
+            return f"{place}, where others may rename files of this user (mode {stat.S_IMODE(status.st_mode):o})"
     return None if os.access(base, os.W_OK | os.X_OK) else f"{base}, which cannot be written"
 
 
 def _check_closed(folder: Path) -> None:
     """Raise InputError unless the folder is ours and closed: some file systems keep no modes."""
-    found = folder.lstat()
-    mode = stat.S_IMODE(found.st_mode)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or mode != 0o700:
+    status = folder.lstat()
+    mode = stat.S_IMODE(status.st_mode)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or mode != 0o700:
         raise InputError(
-            f"{folder}: expected a folder of this user with mode 700, got owner {found.st_uid} and "
+            f"{folder}: expected a folder of this user with mode 700, got owner {status.st_uid} and "
             f"mode {mode:o}; name another place with {BASE_VARIABLE}"
         )
 
 
 def _unmapped_owners() -> set[int]:
-    """How root appears in a user namespace that does not have it, as in a container started without rights."""
+    """The user id that stands for root in a user namespace without root, as in a container started without rights."""
     with contextlib.suppress(OSError, ValueError):
         lines = [line.split() for line in Path("/proc/self/uid_map").read_text().splitlines()]
         if not any(int(outside) == 0 for _, outside, _ in lines):

@@ -54,7 +54,10 @@ def confirm(plan: Plan, store: Store, limits: Confirmation, budget_hours: float 
     summary = plan_summary(plan, store, limits.price)
     for line in expectation(summary):
         screen.err(line)
-    reasons = (_too_much(summary, limits), *(f(summary, limits, budget_hours) for f in (_about_too_much, _unknown)))
+    reasons = (
+        _too_much(summary, limits),
+        *(f(summary, limits, budget_hours) for f in (_borrowed_rates_too_much, _unknown)),
+    )
     reason = next(filter(None, reasons), None)
     if reason is None or limits.yes:
         return
@@ -76,7 +79,7 @@ def _too_much(summary: dict[str, Any], limits: Confirmation) -> str | None:
     return None
 
 
-def _about_too_much(summary: dict[str, Any], limits: Confirmation, budget_hours: float | None) -> str | None:
+def _borrowed_rates_too_much(summary: dict[str, Any], limits: Confirmation, budget_hours: float | None) -> str | None:
     """As `_too_much`, for an estimate by the rates of another machine, which a budget bounds."""
     if summary["about"] is None:
         return None

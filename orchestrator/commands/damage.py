@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from smoothsweep.core.errors import ArtifactDamaged, InputError
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.common.artifacts import tell
+from smoothsweep.orchestrator.store.common.artifacts import report_damage
 from smoothsweep.orchestrator.store.common.base import Store
 
 Result = TypeVar("Result")
@@ -25,10 +25,10 @@ def quarantine_damaged(store: Store, stages: Iterable[Stage]) -> None:
             try:
                 _verify(store, stage)
             except ArtifactDamaged as damaged:
-                tell(str(damaged))
+                report_damage(str(damaged))
 
 
-def healed(read: Callable[[], Result]) -> tuple[Result, bool]:
+def read_with_repair(read: Callable[[], Result]) -> tuple[Result, bool]:
     """read(), again whenever it meets a damaged artifact, which is then set aside and told of; whether it met one."""
     met: set[str] = set()
     while True:
@@ -37,7 +37,7 @@ def healed(read: Callable[[], Result]) -> tuple[Result, bool]:
         except ArtifactDamaged as damaged:
             if str(damaged) in met:  # setting it aside did not help
                 raise InputError(str(damaged)) from None
-            tell(str(damaged))
+            report_damage(str(damaged))
             met.add(str(damaged))
 
 

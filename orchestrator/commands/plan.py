@@ -10,13 +10,13 @@ from pathlib import Path
 
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.text import brief
+from smoothsweep.core.text import shortened
 from smoothsweep.orchestrator.commands.confirm import amount
 from smoothsweep.orchestrator.commands.reporting.plan_text import plan_text
 from smoothsweep.orchestrator.planning.plan import history_of, make_plan, plan_summary, refuse_impossible
 from smoothsweep.orchestrator.planning.power.membership import membership_of_plan
 from smoothsweep.orchestrator.planning.power.summary import asked_difference, power_of_plan
-from smoothsweep.orchestrator.planning.proposals import Proposed
+from smoothsweep.orchestrator.planning.proposals import ProposalLog
 from smoothsweep.orchestrator.planning.rates.before_data import before_data
 from smoothsweep.orchestrator.planning.rates.calibrated import calibrated_cost
 from smoothsweep.orchestrator.planning.rates.calibration import Calibration, read_calibration
@@ -28,7 +28,7 @@ from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.load import load_sweep
 
 
-def tell_plan(
+def print_plan(
     sweep_file: Path,
     overrides: list[str],
     location: str,
@@ -50,7 +50,7 @@ def tell_plan(
     device, calibration = _rates(rates)
     store, loaded = open_store(location), load_sweep(sweep_file, overrides)
     with without_collection(), files_may_be_absent() as absent:
-        proposed = Proposed(loaded, store)
+        proposed = ProposalLog(loaded, store)
         trials = proposed.trials()
         planned = make_plan(trials, store, forecast_of(proposed))
         refuse_impossible(planned)
@@ -69,13 +69,13 @@ def tell_plan(
     return 0
 
 
-def _rates(given: str | None) -> tuple[str | None, Calibration | None]:
+def _rates(path: str | None) -> tuple[str | None, Calibration | None]:
     """A device with a stated rate, or what a file says. Raises InputError for what is neither."""
-    if given is None or given in DEVICES:
-        return given, None
-    if not Path(given).is_file():
-        raise InputError(f"--rates: expected one of {', '.join(DEVICES)}, or a file that exists, got {brief(given)}")
-    return None, read_calibration(Path(given))
+    if path is None or path in DEVICES:
+        return path, None
+    if not Path(path).is_file():
+        raise InputError(f"--rates: expected one of {', '.join(DEVICES)}, or a file that exists, got {shortened(path)}")
+    return None, read_calibration(Path(path))
 
 
 @contextmanager

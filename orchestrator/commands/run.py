@@ -12,17 +12,17 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.same_code import code_digest
 from smoothsweep.core.uris import shown_uri
 from smoothsweep.orchestrator.commands.confirm import Confirmation, confirm
-from smoothsweep.orchestrator.commands.damage import healed, quarantine_damaged
+from smoothsweep.orchestrator.commands.damage import quarantine_damaged, read_with_repair
 from smoothsweep.orchestrator.planning.plan import Plan, make_plan, refuse_impossible
-from smoothsweep.orchestrator.planning.proposals import Proposed
+from smoothsweep.orchestrator.planning.proposals import ProposalLog
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.planning.trial_notes import Named, write_trial_notes
 from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.running.cluster_session import ClusterSession
 from smoothsweep.orchestrator.running.driver import run_search, run_trials
 from smoothsweep.orchestrator.running.progress import Display
 from smoothsweep.orchestrator.running.recorder import REPORT, Recorder, open_recorder
 from smoothsweep.orchestrator.running.sweep_run import SweepRun, begin_run, closing_lines, earlier_failures
-from smoothsweep.orchestrator.running.workplace import Workplace
 from smoothsweep.orchestrator.search.agenda import Agenda
 from smoothsweep.orchestrator.search.budget import Meter, hours_left, spent
 from smoothsweep.orchestrator.search.forecast import forecast_of, refuse_small_budget
@@ -30,7 +30,7 @@ from smoothsweep.orchestrator.search.looks import LookAgenda
 from smoothsweep.orchestrator.search.reaudit import frontier_recipes
 from smoothsweep.orchestrator.search.record import write_end
 from smoothsweep.orchestrator.stages.stage import with_ancestors
-from smoothsweep.orchestrator.stages.weights import lacks_of
+from smoothsweep.orchestrator.stages.weights import find_missing_weights
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.opening import open_existing_store, open_store
 from smoothsweep.sweeps.load import load_sweep
@@ -63,11 +63,11 @@ def run_and_report(
     started, code = time.monotonic(), code_digest()
     loaded = load_sweep(sweep_file, overrides)
     store = open_store(location)
-    proposed = Proposed(loaded, store)
+    proposed = ProposalLog(loaded, store)
     trials, agenda = proposed.trials(), _agenda(proposed)
     first = agenda.preview() if agenda else trials
     first[0].stages  # noqa: B018 - a missing file is found before the store is touched
-    lacks = lacks_of(loaded, [*first, *trials], elsewhere=bool(address))
+    lacks = find_missing_weights(loaded, [*first, *trials], elsewhere=bool(address))
     for stop in lacks.stops:
         raise InputError(stop.message)
     quarantine_damaged(store, with_ancestors([stage for trial in [*trials, *first] for stage in trial.stages]))
@@ -78,18 +78,18 @@ def run_and_report(
         guard(plan)
     refuse_small_budget(loaded, work, store)
     confirm(plan, store, limits or Confirmation(), hours_left(store, loaded.sweep.name, loaded.sweep.budget))
-    with Workplace(address, loaded.sweep.resources, store, work.missing, code=code) as place:
-        if work.missing and place.is_elsewhere:
+    with ClusterSession(address, loaded.sweep.resources, store, work.missing, code=code) as place:
+        if work.missing and place.is_named_cluster:
             place.facts  # noqa: B018 - an unfit cluster is found before anything is written
         recorder = open_recorder(loaded, store, tracking_uri, models=loaded.sweep.tracking.models)
         store.open_for_writing()
-        run = _begun(proposed, trials, recorder, agenda, code)
+        run = _make_run(proposed, trials, recorder, agenda, code)
         _run_phases(run, proposed, [trial for trial in trials if trial.phase != "reaudit"], agenda, place)
     recorder.finish()
     folder = out or store.sweep_folder(loaded.sweep.name)
     known = proposed.trials()  # none where the budget was spent before anything was proposed
     report = partial(_report, loaded, known, store, run.failures, folder, recorder, tells=tells)
-    page, damaged = healed(report) if known else (None, False)
+    page, damaged = read_with_repair(report) if known else (None, False)
     closing = closing_lines(run, time.monotonic() - started, page if tells else None, may_end=agenda is not None)
     where = _where_to_compare(recorder, tracking_uri, location if tells else None)
     for line in (*closing, *lacks.lines, *where):
@@ -97,8 +97,10 @@ def run_and_report(
     return 1 if run.failures or damaged or recorder.unwritten or (run.left_open and agenda is None) else 0
 
 
-def _begun(proposed: Proposed, trials: list[Trial], recorder: Recorder, agenda: Agenda | None, code: str) -> SweepRun:
-    """A run of these trials that has not started yet."""
+def _make_run(
+    proposed: ProposalLog, trials: list[Trial], recorder: Recorder, agenda: Agenda | None, code: str
+) -> SweepRun:
+    """Prepare a run of these trials without starting it."""
     sweep, store = proposed.loaded.sweep, proposed.store
     return begin_run(
         name=sweep.name,
@@ -114,7 +116,7 @@ def _begun(proposed: Proposed, trials: list[Trial], recorder: Recorder, agenda: 
 
 
 def _run_phases(
-    run: SweepRun, proposed: Proposed, trials: list[Trial], agenda: Agenda | None, place: Workplace
+    run: SweepRun, proposed: ProposalLog, trials: list[Trial], agenda: Agenda | None, place: ClusterSession
 ) -> None:
     """The sweep's trials, then those of its re-audit."""
     loaded = proposed.loaded
@@ -139,7 +141,7 @@ def _end_of(run: SweepRun, agenda: Agenda) -> str | None:
     return agenda.ended_by or reason
 
 
-def _agenda(proposed: Proposed) -> Agenda | None:
+def _agenda(proposed: ProposalLog) -> Agenda | None:
     if proposed.loaded.sweep.looks:
         return LookAgenda(proposed)
     return Agenda(proposed) if proposed.loaded.sweep.search else None
@@ -154,7 +156,7 @@ def report_only(sweep_file: Path, overrides: list[str], location: str, out: Path
     if not trials:
         raise InputError(f"{loaded.source}: expected a search that has proposed something in {location}, got none")
     failures = earlier_failures(store, loaded.sweep.name)
-    page, _ = healed(lambda: _report(loaded, trials, store, failures, folder, None))
+    page, _ = read_with_repair(lambda: _report(loaded, trials, store, failures, folder, None))
     screen.err(f"report: {page}")
     return 0
 
@@ -199,7 +201,7 @@ def names_of(loaded: LoadedSweep, trials: list[Trial]) -> Named | None:
 
 
 def _where_to_compare(recorder: Recorder, tracking_uri: str | None, location: str | None) -> list[str]:
-    """Lines on what MLflow lacks, else on where to compare. location: of the store; None to leave it out."""
+    """Lines on what MLflow lacks, else on where to compare runs. location: of the store, None to leave it out."""
     if recorder.unwritten:
         reason = next(iter(recorder.unwritten.values()))
         trials = len(set(recorder.unwritten) - {REPORT})
@@ -207,6 +209,6 @@ def _where_to_compare(recorder: Recorder, tracking_uri: str | None, location: st
         return [f"{missing} not in MLflow yet ({reason}); the same command records them and runs nothing again"]
     if location is None:
         return recorder.remarks
-    here = f"compare in MLflow: smoothsweep ui --store {location}"
+    hint = f"compare in MLflow: smoothsweep ui --store {location}"
     page = recorder.tracker.page if recorder.tracker else ""
-    return [*recorder.remarks, f"MLflow: {shown_uri(tracking_uri).rstrip('/')}{page}" if tracking_uri else here]
+    return [*recorder.remarks, f"MLflow: {shown_uri(tracking_uri).rstrip('/')}{page}" if tracking_uri else hint]

@@ -24,7 +24,7 @@ from smoothsweep.orchestrator.reading.audit.sentences import (
     share,
     shown_rate,
 )
-from smoothsweep.orchestrator.reading.findings.display import told
+from smoothsweep.orchestrator.reading.findings.display import leak_verdict
 from smoothsweep.orchestrator.reading.leak.exposure import AMONG, among_words, rate_words
 from smoothsweep.orchestrator.reading.numbers.format import duration
 from smoothsweep.orchestrator.reading.standing.judged import HEAD
@@ -60,7 +60,9 @@ def audit_page(
     audit: Audit, *, name: str, facts: Mapping[str, str], portraits: Sequence[Portrait], anonymous: bool
 ) -> str:
     """audit.html. portraits: of the people exposed most, none where pictures are left out."""
-    pictures = {one.label: (data_uri(one.photograph), data_uri(one.reconstruction)) for one in portraits}
+    pictures = {
+        portrait.label: (data_uri(portrait.photograph), data_uri(portrait.reconstruction)) for portrait in portraits
+    }
     return fill(
         "audit.html",
         audit=audit,
@@ -87,9 +89,9 @@ def audit_page(
     )
 
 
-def trained_name(one: Trained) -> str:
+def trained_name(trained: Trained) -> str:
     """What a table calls a row of `Audit.beside`."""
-    return "this model" if one.role == "model" else one.recipe
+    return "this model" if trained.role == "model" else trained.recipe
 
 
 def trainings(audit: Audit) -> str:
@@ -125,7 +127,10 @@ def _write_finding(paper: Paper, audit: Audit, sentences: Mapping[str, Sequence[
     head = ("sees", audit.matched_words, "attack", "queries", "device time")
     paper.write_rows(head, _access_rows(audit), cuts="attack")
     paper.write_line("Every attack tried, and the controls that know nothing of the model", size=12, bold=True)
-    rows = [(one.attack, "control" if one.control else one.access, _interval(audit, one)) for one in audit.reached]
+    rows = [
+        (attack.attack, "control" if attack.control else attack.access, _interval(audit, attack))
+        for attack in audit.reached
+    ]
     paper.write_rows(("attack", "sees", audit.matched_words), rows, cuts="attack")
     paper.write_line("What to do", size=12, bold=True)
     for line in advice(audit):
@@ -162,7 +167,10 @@ def _write_standing(paper: Paper, audit: Audit) -> None:
     if not audit.standing:
         return
     paper.write_line(f"What {audit.strongest.attack} shows, and beside what", size=12, bold=True)
-    rows = [(one.words, *(one.shown(name) or "not measured" for name in HEAD)) for one in judged_rows(audit)]
+    rows = [
+        (standing.words, *(standing.value_text(name) or "not measured" for name in HEAD))
+        for standing in judged_rows(audit)
+    ]
     paper.write_rows(("of its images", *HEAD), rows, cuts="of its images", size=7)
 
 
@@ -175,44 +183,44 @@ def _write_beside(paper: Paper, audit: Audit) -> None:
     paper.write_line(title, size=12, bold=True)
     rows = [
         (
-            trained_name(one),
-            accuracy(one),
-            _interval(audit, one.reached),
-            one.reached.attack,
-            _beside_reference(spec, one),
+            trained_name(trained),
+            accuracy(trained),
+            _interval(audit, trained.reached),
+            trained.reached.attack,
+            _beside_reference(spec, trained),
         )
-        for one in audit.beside
+        for trained in audit.beside
     ]
     head = ("trained", "accuracy", "matched", "best attack", "reduction")
     paper.write_rows(head, rows, cuts="best attack", size=7)
     paper.write_line(trainings(audit), size=8, grey=True)
 
 
-def _beside_reference(spec: Metric, one: Trained) -> str:
+def _beside_reference(spec: Metric, trained: Trained) -> str:
     """`reduces +10.2 [+4, +17]`."""
-    found = told(spec, one.leak)
-    if found is None:
-        return "reference" if one.role == "reference" else "not compared"
-    return f"{found.words} {found.size}"
+    verdict = leak_verdict(spec, trained.leak)
+    if verdict is None:
+        return "reference" if trained.role == "reference" else "not compared"
+    return f"{verdict.words} {verdict.size}"
 
 
 def _access_rows(audit: Audit) -> list[tuple[str, ...]]:
     return [
         (
             level,
-            _interval(audit, one),
-            one.attack,
-            f"{one.queries:,.0f}" if one.queries else "none",
-            duration(one.seconds),
+            _interval(audit, attack),
+            attack.attack,
+            f"{attack.queries:,.0f}" if attack.queries else "none",
+            duration(attack.seconds),
         )
-        for level, one in audit.by_access().items()
+        for level, attack in audit.by_access().items()
     ]
 
 
-def _interval(audit: Audit, one: Any) -> str:
+def _interval(audit: Audit, estimate: Any) -> str:
     spec = metric_of(audit.judge)
-    ends = "" if one.low != one.low else f" [{100 * one.low:.0f}, {100 * one.high:.0f}]"
-    return f"{share(audit, one.leak)}{ends}" if spec.unit == "percent" else f"{one.leak:.3g}"
+    ends = "" if estimate.low != estimate.low else f" [{100 * estimate.low:.0f}, {100 * estimate.high:.0f}]"
+    return f"{share(audit, estimate.leak)}{ends}" if spec.unit == "percent" else f"{estimate.leak:.3g}"
 
 
 def _write_portraits(paper: Paper, audit: Audit, portraits: Sequence[Portrait], anonymous: bool) -> None:

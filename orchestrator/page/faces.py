@@ -67,8 +67,8 @@ def faces(summary: Summary, sheets: Sequence[ContactSheet]) -> tuple[Faces, ...]
         sheet = by_attack.get(attack or UNNAMED_ATTACK)
         if sheet is not None and recipe in sheet.columns:
             column = sheet.columns.index(recipe)
-            tiles = tuple(one.reconstructions[column] for one in sheet.rows)
-            classes = tuple(one.name for one in sheet.rows)
+            tiles = tuple(row_of_sheet.reconstructions[column] for row_of_sheet in sheet.rows)
+            classes = tuple(row_of_sheet.name for row_of_sheet in sheet.rows)
             group = Faces(
                 tiles=tiles, classes=classes, recipe=recipe, roles=roles, row=row, attack=attack, judge=sheet.judge
             )
@@ -76,5 +76,8 @@ def faces(summary: Summary, sheets: Sequence[ContactSheet]) -> tuple[Faces, ...]
     if not groups:
         return ()
     sheet = groups[0][1]
-    real = Faces(tiles=tuple(one.real for one in sheet.rows), classes=tuple(one.name for one in sheet.rows))
+    real = Faces(
+        tiles=tuple(row_of_sheet.real for row_of_sheet in sheet.rows),
+        classes=tuple(row_of_sheet.name for row_of_sheet in sheet.rows),
+    )
     return (real, *(group for group, _ in groups))

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.readers.files import MIB, open_regular
-from smoothsweep.core.text import brief
+from smoothsweep.core.text import shortened
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
 
 NAME = "smoothsweep"
@@ -59,7 +59,7 @@ def read_origin(path: Path) -> Origin:
     except ValidationError:
         expected = "expected a page of `smoothsweep report` that names its trials"
         got = "another, or one of an earlier version: smoothsweep report writes it anew"
-        raise InputError(f"{brief(str(path))}: {expected}, got {got}") from None
+        raise InputError(f"{shortened(str(path))}: {expected}, got {got}") from None
 
 
 class _Head(HTMLParser):
@@ -70,6 +70,6 @@ class _Head(HTMLParser):
         self.content: str | None = None
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = dict(attrs)
-        if tag == "meta" and found.get("name") == NAME and self.content is None:
-            self.content = found.get("content")
+        attributes = dict(attrs)
+        if tag == "meta" and attributes.get("name") == NAME and self.content is None:
+            self.content = attributes.get("content")

@@ -97,10 +97,10 @@ def _nearest(store: Store, stages: InversionStages, label: int) -> tuple[Path, i
 
 def _reconstruction(store: Store, stages: InversionStages, label: int, rank: int) -> Tile:
     image = reconstruction(store, stages, label, rank)
-    return Tile(image=image, recognised=recognised(store, stages, label, rank))
+    return Tile(image=image, recognised=is_recognised(store, stages, label, rank))
 
 
-def recognised(store: Store, stages: InversionStages, label: int, rank: int) -> bool | None:
+def is_recognised(store: Store, stages: InversionStages, label: int, rank: int) -> bool | None:
     """Whether the most telling judge that has looked takes a reconstruction for its class; None where none has."""
     return next((bool(rows["hit"].iloc[0]) for _, rows in _judged(store, stages, label, rank)), None)
 

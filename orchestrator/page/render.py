@@ -1,4 +1,4 @@
-"""The report of a sweep as one page: Jinja2 templates that escape whatever they are given, style and script inside."""
+"""Render the report of a sweep as one page, from Jinja2 templates that escape all values. It needs no other file."""
 
 from __future__ import annotations
 
@@ -14,20 +14,25 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 from smoothsweep.core.judges.columns import metric_of
-from smoothsweep.core.text import NBSP, upright
+from smoothsweep.core.text import NBSP, escape_controls
 from smoothsweep.orchestrator.page import content
 from smoothsweep.orchestrator.page.drawing.canvas import Canvas
 from smoothsweep.orchestrator.page.drawing.sheets import tile_uri
 from smoothsweep.orchestrator.page.figures.toy import ends_inside, hue, mark_of, toy_panel
 from smoothsweep.orchestrator.page.origin import origin
-from smoothsweep.orchestrator.reading.findings.display import of_cell, of_recipe, told, told_difference
+from smoothsweep.orchestrator.reading.findings.display import (
+    cell_verdict,
+    difference_verdict,
+    leak_verdict,
+    recipe_verdict,
+)
 from smoothsweep.orchestrator.reading.numbers import format as shown
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary, summarise
 from smoothsweep.orchestrator.reading.numbers.wording import LEGEND, WORDING
 from smoothsweep.orchestrator.reading.standing.judged import HEAD
 from smoothsweep.orchestrator.reading.toy import ToyData, toy_answer
-from smoothsweep.tasks.stage_names import shown_stage
+from smoothsweep.tasks.stage_names import stage_title
 
 FILTERS = (
     "number",
@@ -68,7 +73,7 @@ SECTIONS = (
     "audit/everything",
     "audit/about",
 )
-"""The templates of what folds below the first screen, in their order."""
+"""The templates of the sections below the first screen, in their order."""
 
 PROTOCOLS = {
     "clean": "Protocol clean: correct conventions throughout. Compare within this page, not digit by digit with "
@@ -108,10 +113,9 @@ def render_toy(data: ToyData) -> str:
 
 
 def fill(template: str | Template, **context: Any) -> str:
-    """A template with values from anywhere: markup in them is escaped, control characters and marks that would reverse
-    what stands beside them are written as escapes."""
+    """Fill a template. Markup in values is escaped; control characters and direction marks are written as escapes."""
     chosen = environment().get_template(template) if isinstance(template, str) else template
-    return upright(chosen.render(**context).encode("utf-8", "replace").decode("utf-8"))
+    return escape_controls(chosen.render(**context).encode("utf-8", "replace").decode("utf-8"))
 
 
 @lru_cache(maxsize=1)
@@ -131,19 +135,19 @@ def environment() -> Environment:
         "path": quote,
         "whole_flags": _with_whole_flags,
         "metric": metric_of,
-        "stage_name": shown_stage,
+        "stage_name": stage_title,
     }
     made.tests["null"] = shown.is_null
     filters: dict[str, Any] = {
         "metric_of": metric_of,
         "axis_value": shown.axis_value,
-        "told": told,
-        "of_cell": of_cell,
-        "of_recipe": of_recipe,
+        "leak_verdict": leak_verdict,
+        "cell_verdict": cell_verdict,
+        "recipe_verdict": recipe_verdict,
         "LEGEND": LEGEND,
         "standing_head": HEAD,
         "WORDING": WORDING,
-        "told_difference": told_difference,
+        "difference_verdict": difference_verdict,
         "PROTOCOLS": PROTOCOLS,
         "SECTIONS": SECTIONS,
         "policy": policy(),
@@ -157,7 +161,7 @@ def environment() -> Environment:
 
 
 def _with_whole_flags(text: str) -> Markup:
-    """A sentence in which no flag of a command, nor the number after it, is broken at its hyphens."""
+    """A sentence whose command-line flags, with the numbers after them, are not broken across lines."""
     return Markup(FLAG.sub(r"<kbd>\g<0></kbd>", str(escape(text))))
 
 
@@ -166,7 +170,7 @@ def _svg(canvas: Canvas | None) -> Markup:
 
 
 def policy(script: str = "page.js") -> str:
-    """Whatever a class name smuggled in: the browser loads nothing and runs nothing but our own script."""
+    """The page's content security policy: the browser loads nothing and runs only our own script."""
     digest = base64.b64encode(sha256(resource(script).encode()).digest()).decode("ascii")
     return f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
 

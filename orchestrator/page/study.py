@@ -26,7 +26,7 @@ Pictures = tuple[Any, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
+class StudyPictures:
     """The pictures of one question, in the order of the page."""
 
     examples: Pictures
@@ -37,13 +37,16 @@ class Shown:
         return self.examples + self.options
 
 
-def drawn(questions: Sequence[Shown]) -> list[Shown]:
+def draw_pictures(questions: Sequence[StudyPictures]) -> list[StudyPictures]:
     """Every picture of the page as a JPEG of one and the same size, so that no recipe is told by its resolution."""
     side = min(LARGEST, max(picture.shape[1] for question in questions for picture in question.pictures))
-    return [Shown(examples=_jpegs(one.examples, side), options=_jpegs(one.options, side)) for one in questions]
+    return [
+        StudyPictures(examples=_jpegs(question.examples, side), options=_jpegs(question.options, side))
+        for question in questions
+    ]
 
 
-def pictures_digest(questions: Sequence[Shown]) -> str:
+def pictures_digest(questions: Sequence[StudyPictures]) -> str:
     """SHA-256 (hex) over all files in the order of the page."""
     digest = hashlib.sha256()
     for question in questions:
@@ -52,11 +55,11 @@ def pictures_digest(questions: Sequence[Shown]) -> str:
     return digest.hexdigest()
 
 
-def study_page(questions: Sequence[Shown], *, digest: str, real_people: bool) -> str:
+def study_page(questions: Sequence[StudyPictures], *, digest: str, real_people: bool) -> str:
     """The whole page. digest: of the study's key, which the answers carry."""
     question_views = [
-        {"number": number, "examples": map(_uri, one.examples), "options": map(_uri, one.options)}
-        for number, one in enumerate(questions)
+        {"number": number, "examples": map(_uri, question.examples), "options": map(_uri, question.options)}
+        for number, question in enumerate(questions)
     ]
     return fill(
         "study.html",

@@ -44,10 +44,10 @@ def figure_files(out: Path) -> list[Path]:
 
 
 def _toy_figures(data: ToyData) -> dict[str, Canvas | None]:
-    found: dict[str, Canvas | None] = {
+    figures: dict[str, Canvas | None] = {
         f"toy-{number}-alpha{panel.alpha:g}.svg": toy_panel(data, panel)
         for number, figure in enumerate(data.figures, start=1)
         for panel in figure.panels
     }
     drawn = data.figures and data.figures[0].panels
-    return found | ({"overview.png": toy_overview(data)} if drawn else {})
+    return figures | ({"overview.png": toy_overview(data)} if drawn else {})

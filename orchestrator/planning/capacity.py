@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.sweeps.any_sweep import Resources
-from smoothsweep.tasks.stage_names import shown_stage
+from smoothsweep.tasks.stage_names import stage_title
 
 if TYPE_CHECKING:
     from smoothsweep.orchestrator.cluster.connection import ClusterFacts
@@ -63,10 +63,10 @@ def _check_workers(facts: ClusterFacts, stage: Stage) -> None:
         if workers > facts.gpus:
             raise InputError(
                 f"workers: expected at most {int(facts.gpus)}, the GPUs that the cluster has or can grow to, "
-                f"got {workers} for the stage {shown_stage(stage.name)}"
+                f"got {workers} for the stage {stage_title(stage.name)}"
             )
     elif workers > facts.cpus:
         raise InputError(
             f"workers: expected at most {facts.cpus}, the CPUs of the cluster, which has no GPUs; "
-            f"got {workers} for the stage {shown_stage(stage.name)}"
+            f"got {workers} for the stage {stage_title(stage.name)}"
         )

@@ -186,20 +186,20 @@ def _drivers(name: str, config: Mapping[str, Any], keys: Iterable[str]) -> tuple
     Of an attack and its parts all counts and choices do: an attack that adds one need not say which.
     """
     of_attack = keys is COST_DRIVERS and (name == "attack" or name in PARTS)
-    found = _counts_and_choices(config) if of_attack else {key: config[key] for key in keys if key in config}
-    if isinstance(found.get("defense"), Mapping):
-        found["defense"] = found["defense"].get("kind")
-    if isinstance(found.get("classes"), list | tuple):
-        found["classes"] = len(found["classes"])
-    return name, canonical_json(found)
+    drivers = _counts_and_choices(config) if of_attack else {key: config[key] for key in keys if key in config}
+    if isinstance(drivers.get("defense"), Mapping):
+        drivers["defense"] = drivers["defense"].get("kind")
+    if isinstance(drivers.get("classes"), list | tuple):
+        drivers["classes"] = len(drivers["classes"])
+    return name, canonical_json(drivers)
 
 
 def _counts_and_choices(config: Mapping[str, Any]) -> dict[str, Any]:
     """Whole numbers, words and switches; not seeds, nor what is measured in fractions, such as a learning rate."""
-    found = {}
+    drivers = {}
     for key, value in config.items():
         if isinstance(value, Mapping):
-            found[key] = _counts_and_choices(value)
+            drivers[key] = _counts_and_choices(value)
         elif key == "classes" or (key != "seed" and isinstance(value, int | str)):
-            found[key] = value
-    return found
+            drivers[key] = value
+    return drivers

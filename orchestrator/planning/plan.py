@@ -17,7 +17,7 @@ from smoothsweep.orchestrator.stages.shared import Shared, canonical_json
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.loaded import Sweep
-from smoothsweep.tasks.stage_names import shown_stage
+from smoothsweep.tasks.stage_names import stage_title
 
 Total = tuple[float, float, float, int]  # device-seconds: mean, least, most; and how many stages are of unknown cost
 SEEDS = ("seed", "seeds")  # keys of a stage's configuration, which decide nothing but where its task says so
@@ -104,7 +104,7 @@ def refuse_impossible(plan: Plan) -> None:
     seen: set[tuple[object, ...]] = set()
     for stage in plan.missing:
         kind = stage.task
-        if kind.check is None or lacks_files(stage.config) or (checked := _told(stage, kind.check_reads)) in seen:
+        if kind.check is None or lacks_files(stage.config) or (checked := _checked(stage, kind.check_reads)) in seen:
             continue
         seen.add(checked)
         read = {name: stage.inputs[name] for name in kind.check_reads if name in stage.inputs}
@@ -112,20 +112,20 @@ def refuse_impossible(plan: Plan) -> None:
         try:
             kind.refuse({**stage.config, **stage.hints}, inputs)
         except InputError as error:
-            raise InputError(f"{shown_stage(stage.name)}: {error}") from None
+            raise InputError(f"{stage_title(stage.name)}: {error}") from None
 
 
-def _told(stage: Stage, reads: tuple[str, ...]) -> tuple[object, ...]:
+def _checked(stage: Stage, reads: tuple[str, ...]) -> tuple[object, ...]:
     """What a check of this stage is shown, seeds left out unless they decide (`Task.seed_decides`).
 
     Configurations are compared as objects, which trials share: the same objects are the same configuration.
     """
-    found: list[object] = [stage.name]
-    for one in (stage, *[stage.inputs.get(role) for role in reads]):
-        if one is not None:
-            decides = one.task.seed_decides
-            found += (*_objects(one.config, decides), None, *_objects(one.hints, decides), None)
-    return tuple(found)
+    inputs: list[object] = [stage.name]
+    for source in (stage, *[stage.inputs.get(role) for role in reads]):
+        if source is not None:
+            decides = source.task.seed_decides
+            inputs += (*_objects(source.config, decides), None, *_objects(source.hints, decides), None)
+    return tuple(inputs)
 
 
 def _objects(config: Mapping[str, Any], seed_decides: bool) -> Iterable[object]:
@@ -203,10 +203,10 @@ def plan_summary(
 
 
 def _by_name(stages: Iterable[Stage]) -> dict[str, list[Stage]]:
-    found: dict[str, list[Stage]] = defaultdict(list)
+    by_name: dict[str, list[Stage]] = defaultdict(list)
     for stage in stages:
-        found[stage.name].append(stage)
-    return found
+        by_name[stage.name].append(stage)
+    return by_name
 
 
 def _search_summary(forecast: SearchForecast | None, cost: dict[str, Any]) -> dict[str, Any] | None:

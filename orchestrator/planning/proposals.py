@@ -18,18 +18,18 @@ from pydantic import BaseModel
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.plugins import foreign
+from smoothsweep.core.plugins import plugin_version
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.shared import canonical_json
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.notes import read_lines, read_note, write_lines
-from smoothsweep.sweeps.expand import OF_THE_ATTACKER, Cell, CellMaker, expand, said
+from smoothsweep.sweeps.expand import OF_THE_ATTACKER, Cell, CellMaker, expand, values_text
 from smoothsweep.sweeps.loaded import LoadedSweep
 
 PROPOSALS, REAUDIT = "search/proposals.jsonl", "reaudit.json"
 
 
-class _Head(BaseModel, extra="forbid"):
+class _SearchLine(BaseModel, extra="forbid"):
     search: dict[str, Any]
 
 
@@ -71,7 +71,7 @@ class Proposal:
     look: int | None = None
 
 
-class Proposed:
+class ProposalLog:
     """The proposals of a sweep in a store, the recipes chosen there for its re-audit, and the trials of both."""
 
     def __init__(self, loaded: LoadedSweep, store: Store) -> None:
@@ -91,9 +91,9 @@ class Proposed:
             space = {"grid": sweep.grid, "cells": list(sweep.cells), "baseline": sweep.baseline}
             return {"looks": self.loaded.looks.model_dump(mode="json"), **space}
         without = set() if sweep.search.row.count_shapes else {"recipes"}
-        given = sweep.search.model_dump(mode="json", exclude=without, exclude_none=True)
+        stated = sweep.search.model_dump(mode="json", exclude=without, exclude_none=True)
         baseline = {key: value for key, value in sweep.baseline.items() if key in sweep.search.space}
-        return {**given, "baseline": baseline, **foreign("search", sweep.search.strategy)}
+        return {**stated, "baseline": baseline, **plugin_version("search", sweep.search.strategy)}
 
     @cached_property
     def make(self) -> Any:
@@ -116,7 +116,9 @@ class Proposed:
         Those of a recipe that met more seeds later are there once, as part of the last that was proposed of it.
         """
         proposals = self.proposals() if self.loaded.sweep.search or self.loaded.sweep.looks else []
-        further = [one for one in proposals if one.look or self.loaded.sweep.search]  # the file has the first look
+        further = [
+            proposal for proposal in proposals if proposal.look or self.loaded.sweep.search
+        ]  # the file has the first look
         trials = [*self.listed, *(trial for proposal in further for trial in self.make(proposal))]
         if any(proposal.seeds is not None for proposal in further):
             trials = list({trial.id: trial for trial in trials}.values())
@@ -150,7 +152,7 @@ class Proposed:
 
     def _lines(self) -> list[dict[str, Any]]:
         again = f"{self.what} proposes the same again, and what the store has of it is not made again"
-        lines = read_lines(self.store, self.name, PROPOSALS, [_Head, _ProposalLine], again)
+        lines = read_lines(self.store, self.name, PROPOSALS, [_SearchLine, _ProposalLine], again)
         return [line.model_dump(exclude_unset=True) for line in lines]
 
     def write_reaudit(self, recipes: list[dict[str, Any]]) -> None:
@@ -172,7 +174,7 @@ class Proposed:
             return []
         seeds = self.loaded.reaudit.seeds
         if self.loaded.sweep.search:
-            return [trial for recipe in recipes for trial in self.make.under(recipe, seeds, "reaudit")]
+            return [trial for recipe in recipes for trial in self.make.trials_under(recipe, seeds, "reaudit")]
         wanted = {canonical_json(recipe) for recipe in recipes}
         cells = [cell for cell in self.cells if canonical_json(recipe_of(cell.values)) in wanted]
         return [Trial(cell=cell, seed=seed, phase="reaudit") for seed in seeds for cell in cells]
@@ -191,9 +193,9 @@ class TrialMaker:
         rung = None if proposal.rung is None else self.loaded.search.rungs[proposal.rung]
         phase = "sweep" if rung is None and proposal.seeds is None else "proxy"
         seeds = self.loaded.sweep.every_seed[: proposal.seeds]
-        return self.under(proposal.values, seeds, phase, rung.set if rung else None)
+        return self.trials_under(proposal.values, seeds, phase, rung.set if rung else None)
 
-    def under(
+    def trials_under(
         self, recipe: dict[str, Any], seeds: tuple[int, ...], phase: str, beside: dict[str, Any] | None = None
     ) -> list[Trial]:
         """A recipe's trials under these seeds."""
@@ -214,10 +216,10 @@ class LookMaker:
 
     def __init__(self, loaded: LoadedSweep, cells: list[Cell]) -> None:
         self.looks = loaded.looks
-        found: dict[str, list[Cell]] = {}
+        by_recipe: dict[str, list[Cell]] = {}
         for cell in cells:
-            found.setdefault(canonical_json(recipe_of(cell.values)), []).append(cell)
-        recipes = sorted(found.values(), key=lambda mine: not any(cell.is_baseline for cell in mine))
+            by_recipe.setdefault(canonical_json(recipe_of(cell.values)), []).append(cell)
+        recipes = sorted(by_recipe.values(), key=lambda mine: not any(cell.is_baseline for cell in mine))
         baselines = sum(any(cell.is_baseline for cell in mine) for mine in recipes)
         if baselines != 1 or len(recipes) < 2:
             expected = "expected a baseline that is one recipe, and another beside it"
@@ -244,8 +246,9 @@ def listed_trials(loaded: LoadedSweep, cells: list[Cell]) -> list[Trial]:
     for trial in trials[: len(cells)]:
         if (other := seen.setdefault(trial.id, trial)) is not trial:
             raise InputError(
-                f"{loaded.source}: expected trials that differ, got the same work with {said(other.cell.values)} and "
-                f"with {said(trial.cell.values)}; list the combinations that differ under cells"
+                f"{loaded.source}: expected trials that differ, got the same work with "
+                f"{values_text(other.cell.values)} and with {values_text(trial.cell.values)}; list the combinations "
+                "that differ under cells"
             )
     return trials
 

@@ -198,8 +198,8 @@ def borrowed(
     seconds, without = 0.0, 0
     for stage in stages:
         if history.expected(stage) is None:
-            found = reference_s(stage)
-            seconds, without = seconds + held(stage) * (found or 0.0), without + (found is None)
+            of_stage = reference_s(stage)
+            seconds, without = seconds + held(stage) * (of_stage or 0.0), without + (of_stage is None)
     return seconds, without
 
 
@@ -215,8 +215,8 @@ def borrowed_forecast(
     for count, samples in steps:
         lent = [borrowed(sample, history, held) for sample in samples]
         if lent:
-            seconds += count * sum(one for one, _ in lent) / len(lent)
-            without += count * max(one for _, one in lent)
+            seconds += count * sum(seconds_lent for seconds_lent, _ in lent) / len(lent)
+            without += count * max(stages_without for _, stages_without in lent)
     return seconds, without
 
 
@@ -235,9 +235,9 @@ def rated(
     """
     (mean, _, _, unknown), (seconds, without) = total, lent
     hours = min(mean + seconds, math.inf if capped is None else capped) / 3600
-    found = {"hours": hours, "stages": unknown, "machine": MACHINE}
+    forecast = {"hours": hours, "stages": unknown, "machine": MACHINE}
     some = bool(unknown and without and seconds) and 2 * without <= unknown
     return {
-        "about": found if unknown and not without else None,
-        "partly": {**found, "without": without} if some else None,
+        "about": forecast if unknown and not without else None,
+        "partly": {**forecast, "without": without} if some else None,
     }

@@ -11,13 +11,13 @@ from typing import Any
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.tasks.class_names import NAMES_FILE
-from smoothsweep.tasks.classes import CLASSES_FOLDER, classes_to_do, remaining_beside
+from smoothsweep.tasks.classes import CLASSES_FOLDER, classes_of_stage, classes_without_file
 
 _OF = re.compile(r"(\d+)/(\d+)")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inside:
+class StageProgress:
     """How far a running stage is.
 
     Attributes:
@@ -29,34 +29,34 @@ class Inside:
     words: str
 
 
-def inside(stages: Iterable[Stage], store: Store) -> dict[str, Inside]:
+def read_stage_progress(stages: Iterable[Stage], store: Store) -> dict[str, StageProgress]:
     """Fingerprint -> how far, for those of these unfinished stages that have left something. Brings no artifact here
     but the class names of what is attacked."""
     ready = [stage for stage in stages if all(store.has(source) for source in stage.inputs.values())]
-    found = {}
+    progress = {}
     for stage, mark in zip(ready, store.marks(ready), strict=True):
         known = _classes_done(stage, store) if stage.task.shard else _marked(mark)
         if known is not None:
-            found[stage.fingerprint] = known
-    return found
+            progress[stage.fingerprint] = known
+    return progress
 
 
 def classes_of(stage: Stage, store: Store) -> list[int]:
     """The classes of a sharded stage. Reads one file of one input: the others need not come to this machine."""
     labelled = next((source for name in stage.task.labelled if (source := stage.inputs.get(name))), None)
     file = store.file(labelled, NAMES_FILE) if labelled else None
-    return classes_to_do(stage.config, len(json.loads(file.read_text())) if file else 0)
+    return classes_of_stage(stage.config, len(json.loads(file.read_text())) if file else 0)
 
 
-def _classes_done(stage: Stage, store: Store) -> Inside | None:
+def _classes_done(stage: Stage, store: Store) -> StageProgress | None:
     """What tasks of any number of machines have finished; None before the first class."""
     folder = store.kept(stage, CLASSES_FOLDER)
     if not folder:
         return None
     classes = classes_of(stage, store)
-    done = len(classes) - len(remaining_beside(classes, folder))
-    return Inside(fraction=done / len(classes), words=f"{done} of {len(classes)} classes")
+    done = len(classes) - len(classes_without_file(classes, folder))
+    return StageProgress(fraction=done / len(classes), words=f"{done} of {len(classes)} classes")
 
 
-def _marked(mark: dict[str, Any] | None) -> Inside | None:
-    return None if mark is None else Inside(fraction=mark["fraction"], words=_OF.sub(r"\1 of \2", mark["text"]))
+def _marked(mark: dict[str, Any] | None) -> StageProgress | None:
+    return None if mark is None else StageProgress(fraction=mark["fraction"], words=_OF.sub(r"\1 of \2", mark["text"]))

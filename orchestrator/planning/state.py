@@ -13,7 +13,7 @@ import psutil
 from pydantic import BaseModel
 
 from smoothsweep.core.durations import duration
-from smoothsweep.core.writers import here
+from smoothsweep.core.writers import machine_id
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.notes import read_note
 
@@ -81,7 +81,7 @@ def write_state(
     """Replace the state file. `running` entries keep what `status` shows. stopped: trials left open -> why."""
     content = {
         "host": socket.gethostname(),
-        "place": here(),
+        "place": machine_id(),
         "pid": os.getpid(),
         "time": time.time(),
         "finished": finished,
@@ -115,7 +115,7 @@ def other_driver(store: Store, name: str) -> str | None:
 
 def _is_here(state: dict[str, Any]) -> bool:
     """Whether process numbers of that driver mean the same here: containers may share a host name."""
-    return state["place"] == here() if state["place"] else state["host"] == socket.gethostname()
+    return state["place"] == machine_id() if state["place"] else state["host"] == socket.gethostname()
 
 
 def _is_driver(pid: int) -> bool:

@@ -19,7 +19,7 @@ from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.axes import settings_words
 from smoothsweep.sweeps.expand import Cell
 from smoothsweep.sweeps.imported import ImportedClassifier
-from smoothsweep.sweeps.loaded import Sweep, inversion
+from smoothsweep.sweeps.loaded import Sweep, as_inversion
 from smoothsweep.sweeps.schema import InversionSweep
 from smoothsweep.sweeps.toy import ToySweep
 
@@ -89,7 +89,7 @@ class Trial:
     @property
     def stated_defense(self) -> dict[str, Any] | None:
         """The defense as the sweep file, or the card of a target brought in, states it."""
-        recipe = inversion(self.settings).recipe
+        recipe = as_inversion(self.settings).recipe
         if isinstance(recipe, ImportedClassifier):
             return recipe.stated_defense
         return recipe.defense.model_dump(mode="json", exclude_none=True)
@@ -97,7 +97,7 @@ class Trial:
     @property
     def recipe_label(self) -> str:
         """`imported NAME`, or the words for the defense."""
-        recipe = inversion(self.settings).recipe
+        recipe = as_inversion(self.settings).recipe
         if isinstance(recipe, ImportedClassifier):
             return f"imported {printable(recipe.folder.name)}"
         return recipe_words(present(self.stated_defense, "stated defense")).label
@@ -105,17 +105,18 @@ class Trial:
     @property
     def label(self) -> str:
         """What tells it from the other trials, on one line; whole attacks, recipes and defenses in their own words."""
-        values = [self._said(name, value) for name, value in self.cell.axes.items() if value is not None]
+        stated = ((name, value) for name, value in self.cell.axes.items() if value is not None)
+        values = dict.fromkeys(self._axis_text(name, value) for name, value in stated)  # a defense of several axes once
         return " · ".join([*values, f"seed {self.seed}", *([self.phase] if self.phase != "sweep" else [])])
 
-    def _said(self, name: str, value: Any) -> str:
+    def _axis_text(self, name: str, value: Any) -> str:
         key = self.cell.keys.get(name)
-        if key == "attack" and inversion(self.settings).attack is not None:
-            return inversion(self.settings).inverted_by.words
-        if key in ("recipe", "recipe.defense"):
+        if key == "attack" and as_inversion(self.settings).attack is not None:
+            return as_inversion(self.settings).inverted_by.words
+        if key in ("recipe", "recipe.defense") or (key or "").startswith("recipe.defense."):
             return self.recipe_label
-        if key == "prior" and inversion(self.settings).prior is not None:
-            return present(inversion(self.settings).prior, "prior").words
+        if key == "prior" and as_inversion(self.settings).prior is not None:
+            return present(as_inversion(self.settings).prior, "prior").words
         stated = self.cell.values.get(key)
         return f"{name} {settings_words(stated) if isinstance(stated, dict) else value}"
 
@@ -125,11 +126,11 @@ def run_trial(trial: Trial, run: Run) -> None:
 
     `run` makes a stage's artifact (inputs first) or finds it. The caller reads the row from the artifacts.
     """
-    for stage in in_running_order(trial.stages):
+    for stage in order_stages(trial.stages):
         run(stage)
 
 
-def in_running_order(stages: Sequence[Stage]) -> list[Stage]:
+def order_stages(stages: Sequence[Stage]) -> list[Stage]:
     """All stages of one trial in the order in which they are run; as given where nothing below says otherwise.
 
     First the data and the target, next the judges' classifiers that were imported: one whose card is wrong ends
@@ -142,7 +143,7 @@ def in_running_order(stages: Sequence[Stage]) -> list[Stage]:
     return list(dict.fromkeys([*first, *brought, *ordered]))
 
 
-def to_begin_early(stages: Sequence[Stage]) -> list[Stage]:
+def stages_to_start_early(stages: Sequence[Stage]) -> list[Stage]:
     """What the judges of an attack need and the attack does not, as the evaluator's training.
 
     It is asked for at once, so that no device waits while all open trials wait for one such stage. What asks a service
@@ -152,7 +153,9 @@ def to_begin_early(stages: Sequence[Stage]) -> list[Stage]:
     known = {stage.fingerprint for stage in [*attacks, *stages]}
     judges = [stage for stage in stages if "attack" in _names_below(stage)]
     needed = [source for judge in judges for source in judge.inputs.values() if source.fingerprint not in known]
-    early = [one for one in needed if not {"attack", "imported"} & _names_below(one) and not _asks_elsewhere(one)]
+    early = [
+        stage for stage in needed if not {"attack", "imported"} & _names_below(stage) and not _asks_elsewhere(stage)
+    ]
     return list({stage.fingerprint: stage for stage in early}.values())
 
 

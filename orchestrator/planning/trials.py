@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smoothsweep.orchestrator.planning.proposals import Proposed, listed_trials
+from smoothsweep.orchestrator.planning.proposals import ProposalLog, listed_trials
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.expand import expand
@@ -16,5 +16,5 @@ def trials_of(loaded: LoadedSweep, store: Store | None = None) -> list[Trial]:
     first look, and of the later ones what the store knows. A re-audit that the store knows of comes last.
     """
     if store:
-        return Proposed(loaded, store).trials()
+        return ProposalLog(loaded, store).trials()
     return [] if loaded.sweep.search else listed_trials(loaded, expand(loaded))

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from smoothsweep.core.defenses.labels import recipe_words
 from smoothsweep.core.text import minuses, printable
 from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.reading.numbers.format import defense_key
 from smoothsweep.orchestrator.reading.numbers.model import Axis
 from smoothsweep.orchestrator.reading.numbers.summary import attack_label, recipe_label
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.axes import axis_keys, axis_names, axis_value, settings_words
 from smoothsweep.sweeps.imported import ImportedClassifier
-from smoothsweep.sweeps.loaded import LoadedSweep, inversion
+from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion
 
 ATTACK, PRIOR = "attack", "prior"
 RECIPE, DEFENSE = "recipe", "recipe.defense"
@@ -31,12 +33,12 @@ def sweep_axes(loaded: LoadedSweep, trials: Sequence[Trial]) -> tuple[Axis, ...]
     words: dict[str, str] = {**ATTACK_WORDS, **_mappings(names, trials)}
     words |= {**_attack_words(keys, names, trials), **_prior_words(keys, names, trials)}
     if DEFENSE in keys:
-        given = ((trial.cell.axes[names[DEFENSE]], trial.stated_defense) for trial in trials)
-        words.update({text: recipe_words(defense).label for text, defense in given if defense})
+        stated_defenses = ((trial.cell.axes[names[DEFENSE]], trial.stated_defense) for trial in trials)
+        words.update({text: recipe_words(defense).label for text, defense in stated_defenses if defense})
     differing = _differing(loaded) if RECIPE in keys else ()
     if RECIPE in keys:
         words.update({trial.cell.axes[names[RECIPE]]: _whole_recipe(trial, differing) for trial in trials})
-    return tuple(
+    axes = tuple(
         Axis(
             key=names[key],
             label=_label(key, names[key]),
@@ -47,6 +49,17 @@ def sweep_axes(loaded: LoadedSweep, trials: Sequence[Trial]) -> tuple[Axis, ...]
         )
         for key in keys
     )
+    return _with_defense_names(axes, [names[key] for key in keys if key.startswith(f"{DEFENSE}.")], trials)
+
+
+def _with_defense_names(axes: tuple[Axis, ...], names: Sequence[str], trials: Sequence[Trial]) -> tuple[Axis, ...]:
+    """The axes; those of `names`, each a parameter of the defense, with the label of the whole defense of each trial.
+
+    Recipes are then called the same whether a sweep lists whole defenses or varies their parameters, as a search does.
+    """
+    parameters = [axis for axis in axes if axis.key in names]
+    labels = {defense_key(parameters, trial.cell.axes): trial.recipe_label for trial in trials} if parameters else {}
+    return tuple(replace(axis, defenses=labels) if axis in parameters else axis for axis in axes)
 
 
 def baseline_axes(loaded: LoadedSweep) -> dict[str, Any]:
@@ -68,14 +81,14 @@ def _differing(loaded: LoadedSweep) -> tuple[str, ...]:
     """Keys other than the defense in which the recipes listed in full in a sweep differ; imported ones do not count."""
     sweep = loaded.sweep
     listed = [*sweep.grid.get(RECIPE, ()), *(cell[RECIPE] for cell in sweep.cells if RECIPE in cell)]
-    trained = [one for one in listed if isinstance(one, dict) and "imported" not in one]
-    keys = dict.fromkeys(key for one in trained for key in one if key != "defense")
-    return tuple(key for key in keys if any(one.get(key) != trained[0].get(key) for one in trained))
+    trained = [recipe for recipe in listed if isinstance(recipe, dict) and "imported" not in recipe]
+    keys = dict.fromkeys(key for recipe in trained for key in recipe if key != "defense")
+    return tuple(key for key in keys if any(recipe.get(key) != trained[0].get(key) for recipe in trained))
 
 
 def _whole_recipe(trial: Trial, differing: Sequence[str]) -> str:
     """The label of a recipe that is listed in full, with the settings that distinguish it from the others."""
-    if isinstance(inversion(trial.settings).recipe, ImportedClassifier):
+    if isinstance(as_inversion(trial.settings).recipe, ImportedClassifier):
         return trial.recipe_label
     listed = trial.cell.values[RECIPE]
     others = [f"{key.replace('_', ' ')} {listed[key]}" for key in differing if key in listed]
@@ -97,18 +110,18 @@ def by_attack(trials: Sequence[Trial], axes: Sequence[Axis]) -> dict[str, dict[s
 
 def first_finished(trials: Sequence[Trial], axes: Sequence[Axis], store: Store, name: str) -> dict[str, Stage]:
     """Recipe -> the stage of this name of its first finished seed; recipes without any are left out."""
-    found: dict[str, Stage] = {}
+    stages: dict[str, Stage] = {}
     for trial in trials:
         stage = next((stage for stage in trial.stages if stage.name == name), None)
         if stage is not None and store.has(stage):
-            found.setdefault(recipe_label(axes, trial.cell.axes), stage)
-    return found
+            stages.setdefault(recipe_label(axes, trial.cell.axes), stage)
+    return stages
 
 
 def _mappings(names: dict[str, str], trials: Sequence[Trial]) -> dict[str, str]:
     """Axis value that is a mapping in the sweep file (a poison, a schedule, another trial) -> its label."""
-    given = ((trial.cell.axes[name], trial.cell.values.get(key)) for trial in trials for key, name in names.items())
-    return {str(text): minuses(settings_words(value)) for text, value in given if isinstance(value, dict)}
+    values = ((trial.cell.axes[name], trial.cell.values.get(key)) for trial in trials for key, name in names.items())
+    return {str(text): minuses(settings_words(value)) for text, value in values if isinstance(value, dict)}
 
 
 def _attack_words(keys: list[str], names: dict[str, str], trials: Sequence[Trial]) -> dict[str, str]:
@@ -122,7 +135,7 @@ def _attack_words(keys: list[str], names: dict[str, str], trials: Sequence[Trial
     labels: dict[str, str] = {}
     met: dict[str, set[tuple[str, ...]]] = {}
     for trial in trials:
-        if (attack := inversion(trial.settings).attack) is not None:
+        if (attack := as_inversion(trial.settings).attack) is not None:
             text = str(trial.cell.axes[names[ATTACK]])
             labels[text] = attack.words
             met.setdefault(text, set()).add(tuple(str(trial.cell.axes[name]) for name in attacker_keys))
@@ -137,13 +150,13 @@ def _prior_words(keys: list[str], names: dict[str, str], trials: Sequence[Trial]
     """Axis value of a prior that is listed in full -> its label, with the settings that distinguish it in its kind."""
     if PRIOR not in keys:
         return {}
-    given: dict[str, tuple[str, dict[str, Any]]] = {}
+    by_text: dict[str, tuple[str, dict[str, Any]]] = {}
     for trial in trials:
-        if (prior := inversion(trial.settings).prior) is not None:
-            given[str(trial.cell.axes[names[PRIOR]])] = prior.words, trial.cell.values[PRIOR]
+        if (prior := as_inversion(trial.settings).prior) is not None:
+            by_text[str(trial.cell.axes[names[PRIOR]])] = prior.words, trial.cell.values[PRIOR]
     words: dict[str, str] = {}
-    for text, (name, stated) in given.items():
-        alike = [other for _, other in given.values() if other["kind"] == stated["kind"]]
+    for text, (name, stated) in by_text.items():
+        alike = [other for _, other in by_text.values() if other["kind"] == stated["kind"]]
         keys_of = dict.fromkeys(key for other in alike for key in other)
         telling = [key for key in keys_of if any(other.get(key) != alike[0].get(key) for other in alike)]
         others = {key: stated[key] for key in telling if key in stated}

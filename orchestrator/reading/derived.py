@@ -37,8 +37,8 @@ def balanced_accuracies(trial: Trial, store: Store) -> dict[str, float]:
     for name, column in JUDGES_CLASSIFIERS.items():
         judge = named.get(stage_of(name))
         classifiers[column] = judge.inputs.get(name) if judge is not None and store.has(judge) else None
-    found = {column: _balanced(stage, store) for column, stage in classifiers.items() if stage is not None}
-    return {column: value for column, value in found.items() if value is not None}
+    accuracies = {column: _balanced(stage, store) for column, stage in classifiers.items() if stage is not None}
+    return {column: value for column, value in accuracies.items() if value is not None}
 
 
 def mean_over_classes(path: Path) -> float:
@@ -59,21 +59,21 @@ TRAINING = "train_acc"
 
 def image_counts(trial: Trial, store: Store) -> dict[str, int]:
     """`images_column` of a rate -> number of images behind it, for finished stages."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     all_attacked = isinstance(trial.settings, InversionSweep) and trial.settings.classes == "all"
     for stage in trial.stages:
         if stage.name in COUNTED and store.has(stage):
-            found |= _of_judge(stage, store, all_attacked)
+            counts |= _of_judge(stage, store, all_attacked)
         if stage.name in ("target", "imported") and store.has(stage) and store.has(stage.inputs["data"]):
             trained = store.manifest(stage.inputs["data"])["metrics"].get("num_train")
-            found |= {TRAINING: int(trained)} if trained else {}
-    return {images_column(key): count for key, count in found.items() if key in BY_KEY}
+            counts |= {TRAINING: int(trained)} if trained else {}
+    return {images_column(key): count for key, count in counts.items() if key in BY_KEY}
 
 
 def _of_judge(stage: Stage, store: Store, all_attacked: bool) -> Mapping[str, int]:
     kind = COUNTED[stage.name]
     path = store.file(stage, kind.answers)
     if path is not None:
-        return kind.counts(pd.read_parquet(path), {role: one.config for role, one in stage.inputs.items()})
+        return kind.counts(pd.read_parquet(path), {role: source.config for role, source in stage.inputs.items()})
     data = stage.inputs.get("data")
     return kind.counts_of_all(store.manifest(data)["metrics"]) if all_attacked and data and store.has(data) else {}

@@ -13,8 +13,8 @@ import pandas as pd
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.files import write_file
-from smoothsweep.core.judges.asked import RECONSTRUCTION
 from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS, TIME_COLUMNS, TOY_COLUMNS
+from smoothsweep.core.judges.vision_language import RECONSTRUCTION
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.text import typable
 from smoothsweep.orchestrator.planning.trial import Trial
@@ -23,8 +23,8 @@ from smoothsweep.orchestrator.reading.numbers.estimates import images_column
 from smoothsweep.orchestrator.reading.numbers.format import is_null
 from smoothsweep.orchestrator.reading.numbers.model import Axis, StageLink
 from smoothsweep.orchestrator.reading.numbers.summary import recipe_label
+from smoothsweep.orchestrator.stages.judge_availability import unavailable_reasons
 from smoothsweep.orchestrator.stages.stage import with_ancestors
-from smoothsweep.orchestrator.stages.unheard import unavailable_judges
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.schema import InversionSweep
@@ -139,7 +139,7 @@ def missing_reasons(trial: Trial, metrics: dict[str, Any], columns: tuple[str, .
     """Column -> why it is null, for those that are. done: names of the stages that have finished."""
     if isinstance(trial.settings, ToySweep):
         return {column: UNFINISHED for column in columns if metrics.get(column) is None}
-    present, unheard = {stage.name for stage in trial.stages}, unavailable_judges(trial.settings)
+    present, unheard = {stage.name for stage in trial.stages}, unavailable_reasons(trial.settings)
     missing = [BY_KEY[column] for column in columns if metrics.get(column) is None]
     return {metric.key: _why_missing(metric, present, done, unheard) for metric in missing}
 

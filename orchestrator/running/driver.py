@@ -15,15 +15,15 @@ from smoothsweep.orchestrator.cluster import interrupts
 from smoothsweep.orchestrator.cluster.lifeline import explaining_rays_errors
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.running.cluster_session import ClusterSession
 from smoothsweep.orchestrator.running.sweep_run import SweepRun
-from smoothsweep.orchestrator.running.workplace import Workplace
 from smoothsweep.orchestrator.scheduling.execute import execute
 from smoothsweep.orchestrator.search.agenda import Agenda
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.sweeps.loaded import LoadedSweep
 
 if TYPE_CHECKING:
-    from smoothsweep.orchestrator.running.tuning import Halt
+    from smoothsweep.orchestrator.running.tuning import TuneStop
 
 READ_HERE = ("data", "public")  # stages that read the user's files: done first, so that bad input stops everything
 POLL_S = 0.5
@@ -31,9 +31,9 @@ STATE_EVERY_S = 2.0
 PATIENCE_S = 30.0  # for Tune to end
 
 
-def run_trials(run: SweepRun, trials: list[Trial], place: Workplace) -> None:
+def run_trials(run: SweepRun, trials: list[Trial], place: ClusterSession) -> None:
     """Finish every one of these trials that is not finished yet. Raises InputError where the user's data are wrong."""
-    run.take_up(trials)
+    run.add_trials(trials)
     plan = make_plan(trials, run.store)
     _read_input(run, plan.missing)
     pending = {}
@@ -54,7 +54,7 @@ def run_trials(run: SweepRun, trials: list[Trial], place: Workplace) -> None:
     _watch(run, lambda halt: tune_trials(known, scheduler, folder, slots, halt), place, pending)
 
 
-def run_search(run: SweepRun, loaded: LoadedSweep, agenda: Agenda, place: Workplace) -> None:
+def run_search(run: SweepRun, loaded: LoadedSweep, agenda: Agenda, place: ClusterSession) -> None:
     """Propose and finish recipes until the search ends. Raises InputError where the user's data are wrong."""
     _read_input(run, make_plan(agenda.preview(), run.store).missing)
     agenda.begin()
@@ -72,7 +72,7 @@ def run_search(run: SweepRun, loaded: LoadedSweep, agenda: Agenda, place: Workpl
         _take_news(run, agenda, {})
     if run.stopped:
         open_trials = agenda.waiting()
-        run.take_up(open_trials)
+        run.add_trials(open_trials)
         run.left_open |= {trial.id: trial for trial in open_trials}
 
 
@@ -106,8 +106,8 @@ def _read_input(run: SweepRun, missing: list[Stage]) -> None:
 
 def _watch(
     run: SweepRun,
-    work: Callable[[Halt], None],
-    place: Workplace,
+    work: Callable[[TuneStop], None],
+    place: ClusterSession,
     open_trials: dict[str, Trial],
     agenda: Agenda | None = None,
 ) -> None:
@@ -118,9 +118,9 @@ def _watch(
     import ray
     import ray.exceptions
 
-    from smoothsweep.orchestrator.running.tuning import Halt
+    from smoothsweep.orchestrator.running.tuning import TuneStop
 
-    halt, scheduler, parallel = Halt(), place.scheduler, int(place.facts.gpus) or place.facts.cpus
+    halt, scheduler, parallel = TuneStop(), place.scheduler, int(place.facts.gpus) or place.facts.cpus
     tuning = _in_thread(lambda: work(halt))
     saved_at, through = 0.0, False
     try:
@@ -175,14 +175,14 @@ def _take_news(run: SweepRun, agenda: Agenda | None, open_trials: dict[str, Tria
         if kind == "say":
             run.display.say(what)
             continue
-        run.take_up([what])
+        run.add_trials([what])
         if kind == "opened":
             open_trials[what.id] = what
         else:
             run.trial_done(what, None)
 
 
-def _stop(run: SweepRun, scheduler: Any, halt: Halt, agenda: Agenda | None, reason: str) -> None:
+def _stop(run: SweepRun, scheduler: Any, halt: TuneStop, agenda: Agenda | None, reason: str) -> None:
     """End what runs and start nothing more."""
     import ray
 
@@ -190,17 +190,17 @@ def _stop(run: SweepRun, scheduler: Any, halt: Halt, agenda: Agenda | None, reas
     run.display.say(f"budget: {reason} are spent; ending what runs")
     if agenda is not None:
         agenda.stop()
-    halt.pull()
+    halt.set()
     with contextlib.suppress(ray.exceptions.GetTimeoutError):  # a busy node: the scheduler goes on ending what runs
         ray.get(scheduler.stop.remote(f"budget: {reason}"), timeout=120)
 
 
-def _abandon(run: SweepRun, scheduler: Any, halt: Halt, tuning: _Background) -> None:
+def _abandon(run: SweepRun, scheduler: Any, halt: TuneStop, tuning: _Background) -> None:
     """The store has disappeared: end what runs, and take away what Tune has noted in its place since."""
     import ray
 
     root, there = run.store.root, run.store.root.exists()
-    halt.pull()
+    halt.set()
     with contextlib.suppress(ray.exceptions.GetTimeoutError, ray.exceptions.RayError):
         ray.get(scheduler.stop.remote("the store has disappeared"), timeout=60)
     tuning.join(PATIENCE_S)

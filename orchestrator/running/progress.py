@@ -12,10 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from smoothsweep.core.durations import duration
-from smoothsweep.core.text import brief, printable
+from smoothsweep.core.text import printable, shortened
 from smoothsweep.core.uris import hidden
 from smoothsweep.orchestrator.planning.state import SweepState
-from smoothsweep.tasks.stage_names import shown_stage
+from smoothsweep.tasks.stage_names import stage_title
 
 PLAIN_EVERY_S = 15.0
 
@@ -61,8 +61,8 @@ def _panel(state: SweepState) -> Group:
     for entry in state.running[:12]:
         fraction = f"{100 * entry['fraction']:3.0f} %" if entry["fraction"] else "  ..."
         since = duration(max(0.0, time.time() - entry["since"]))  # a clock may be set back meanwhile
-        stage, text = Text(brief(shown_stage(entry["stage"])), style="cyan"), Text(brief(hidden(entry["text"])))
-        table.add_row(stage, Text(brief(entry["fingerprint"][:8])), fraction, since, text)
+        stage, text = Text(shortened(stage_title(entry["stage"])), style="cyan"), Text(shortened(hidden(entry["text"])))
+        table.add_row(stage, Text(shortened(entry["fingerprint"][:8])), fraction, since, text)
     if len(state.running) > 12:
         table.add_row(Text(f"and {len(state.running) - 12} more waiting or running"))
     return Group(Text(printable(state.headline())), bar, table)
@@ -71,7 +71,7 @@ def _panel(state: SweepState) -> Group:
 def _running_text(state: SweepState) -> str:
     names: dict[str, int] = {}
     for entry in state.running:
-        name = shown_stage(entry["stage"])
+        name = stage_title(entry["stage"])
         names[name] = names.get(name, 0) + 1
     listed = ", ".join(f"{name} x{count}" if count > 1 else name for name, count in names.items())
     return f" | running: {listed}" if listed else ""

@@ -14,7 +14,15 @@ from smoothsweep.core.text import note
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.code_version import code_version
 from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.orchestrator.tracking import Closing, Tracker, Verdicts, local_uri, refusals, told, tracking_errors
+from smoothsweep.orchestrator.tracking import (
+    Closing,
+    Tracker,
+    Verdicts,
+    error_line,
+    local_uri,
+    refusals,
+    tracking_errors,
+)
 from smoothsweep.sweeps.loaded import LoadedSweep
 
 REPORT = "report"  # among what is not written: the report, the means over seeds, the models
@@ -52,7 +60,7 @@ class Recorder:
         *,
         models: str = "none",
         patience: Patience | None = None,
-        told: Callable[[BaseException], str] = str,
+        error_line: Callable[[BaseException], str] = str,
     ) -> None:
         """models: which targets to register at the end, see `orchestrator.tracking.models`.
 
@@ -63,7 +71,7 @@ class Recorder:
         self.parent: str | None = None
         self.tracker: Tracker | None = None
         self._open_tracker, self._name, self._tags, self._models = open_tracker, name, tags, models
-        self._patience, self._told = patience or Patience(), told
+        self._patience, self._told = patience or Patience(), error_line
         self._trials: dict[str, Trial] = {}  # of the driver's own plan, whose trials these are
         self._waiting: dict[str, str | None] = {}  # trial id -> failure, in the order they came
         self._refused: dict[str, int] = {}
@@ -154,8 +162,8 @@ class Recorder:
             if trial_id is not None:
                 tracker.record(self._trials[trial_id], parent, failure)
             elif closing is not None:
-                given = replace(closing, trials=tuple(self._trials.values()))
-                self.remarks += tracker.close_sweep(parent, given, models=self._models, progress=self._moved)
+                closing_so_far = replace(closing, trials=tuple(self._trials.values()))
+                self.remarks += tracker.close_sweep(parent, closing_so_far, models=self._models, progress=self._moved)
         except (OSError, InputError, *tracking_errors()) as error:
             return self._failed(trial_id, self._line(error))
         self._settled(trial_id, failure)
@@ -201,7 +209,9 @@ def open_recorder(loaded: LoadedSweep, store: Store, tracking_uri: str | None, *
         "smoothsweep.seeds": ", ".join(map(str, loaded.sweep.every_seed)),
         **{f"smoothsweep.grid.{key}": str(values)[:4000] for key, values in loaded.sweep.grid.items()},
     }
-    recorder = Recorder(open_tracker, loaded.sweep.name, tags, models=models, told=lambda error: told(error, uri))
+    recorder = Recorder(
+        open_tracker, loaded.sweep.name, tags, models=models, error_line=lambda error: error_line(error, uri)
+    )
     if tracking_uri is not None:
         with refusals(uri):
             recorder.connection()

@@ -21,7 +21,7 @@ from smoothsweep.orchestrator.search.budget import Meter
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.tasks.registry import TASKS
-from smoothsweep.tasks.stage_names import shown_stage
+from smoothsweep.tasks.stage_names import stage_title
 
 VERSIONS_READ = 2000  # manifests per kind of stage, the newest
 
@@ -76,7 +76,7 @@ class SweepRun:
             self.state.done_stages += 1
             self.history.add_stage(stage, seconds)
 
-    def take_up(self, trials: list[Trial]) -> None:
+    def add_trials(self, trials: list[Trial]) -> None:
         """Count those trials that were not known when the run began."""
         new = [trial for trial in trials if trial.id not in self._known]
         self._known |= {trial.id for trial in new}
@@ -96,7 +96,7 @@ class SweepRun:
         A trial is done when the artifacts of all its stages are there, whatever a worker reports.
         """
         if failure is None:
-            failure = self._what_nothing_ran(trial)
+            failure = self._unexplained_failure(trial)
         if failure and self.stopped:
             self.left_open[trial.id] = trial
             return
@@ -108,7 +108,7 @@ class SweepRun:
             self.state.done_trials += 1
         self.recorder.add(trial, failure)
 
-    def _what_nothing_ran(self, trial: Trial) -> str | None:
+    def _unexplained_failure(self, trial: Trial) -> str | None:
         """The failure of a trial that ended without one and whose plan is unfinished.
 
         The store is asked about those stages alone that are not known to be done.
@@ -158,26 +158,26 @@ def begin_run(
         f"{name}: {counted(len(trials), 'trial')}, {counted(len(run.plan.stages), 'stage')}, "
         f"{len(run.plan.stages) - len(run.plan.missing)} already in {store.location}"
     )
-    if earlier := of_earlier_versions(store, run.plan.missing):
+    if earlier := earlier_versions_line(store, run.plan.missing):
         display.say(earlier)
     if other := other_driver(store, name):
         display.say(other)
     return run
 
 
-def of_earlier_versions(store: Store, missing: Iterable[Stage]) -> str | None:
+def earlier_versions_line(store: Store, missing: Iterable[Stage]) -> str | None:
     """One line where the store has artifacts of the kinds that are missing, by versions of them that are no more."""
-    found = []
+    earlier = []
     for kind in dict.fromkeys(stage.name for stage in missing):
         now = TASKS[kind].version if kind in TASKS else None
         versions = Counter[int](manifest.get("version", now) for manifest in store.newest(kind, VERSIONS_READ))
         old = {version: count for version, count in versions.items() if version != now and isinstance(version, int)}
         if old:
             which = ", ".join(f"version {version}" for version in sorted(old))
-            found.append(f"{sum(old.values())} {shown_stage(kind)} ({which}, now {now})")
-    if not found:
+            earlier.append(f"{sum(old.values())} {stage_title(kind)} ({which}, now {now})")
+    if not earlier:
         return None
-    return f"artifacts of earlier versions of the code stay in the store and are not used: {'; '.join(found)}"
+    return f"artifacts of earlier versions of the code stay in the store and are not used: {'; '.join(earlier)}"
 
 
 def earlier_failures(store: Store, name: str) -> dict[str, str]:

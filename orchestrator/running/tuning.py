@@ -17,9 +17,9 @@ from ray import tune
 from ray.tune.search import Searcher
 
 from smoothsweep.core.errors import InputChanged
-from smoothsweep.core.writers import here, is_gone
+from smoothsweep.core.writers import is_gone, machine_id
 from smoothsweep.orchestrator.cluster.connection import SLOT
-from smoothsweep.orchestrator.planning.trial import Trial, run_trial, to_begin_early
+from smoothsweep.orchestrator.planning.trial import Trial, run_trial, stages_to_start_early
 from smoothsweep.orchestrator.scheduling.scheduler import one_line
 from smoothsweep.orchestrator.search.agenda import Agenda
 from smoothsweep.orchestrator.search.shared.setup import Wait
@@ -30,13 +30,13 @@ from smoothsweep.sweeps.loaded import LoadedSweep, check
 DRIVER_RETRIES = 3  # of a trial's own process; the stages it asked for go on meanwhile
 
 
-class Halt(tune.Stopper):
+class TuneStop(tune.Stopper):
     """Ends Tune's run once it is pulled, from any thread. Copies are the same halt; what is unpickled is a new one."""
 
     def __init__(self) -> None:
         self._pulled = threading.Event()
 
-    def pull(self) -> None:
+    def set(self) -> None:
         self._pulled.set()
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
@@ -45,11 +45,11 @@ class Halt(tune.Stopper):
     def stop_all(self) -> bool:
         return self._pulled.is_set()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Halt:
+    def __deepcopy__(self, memo: dict[int, Any]) -> TuneStop:
         return self
 
-    def __reduce__(self) -> tuple[type[Halt], tuple[()]]:
-        return Halt, ()
+    def __reduce__(self) -> tuple[type[TuneStop], tuple[()]]:
+        return TuneStop, ()
 
 
 def drive_trial(config: dict[str, Any], trials: dict[str, Trial], scheduler: Any) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def drive_trial(config: dict[str, Any], trials: dict[str, Trial], scheduler: Any
     return _drive(trials[config["trial"]], scheduler, planned_as=config["trial"])
 
 
-def drive_proposed(config: dict[str, Any], raw: str, source: str, scheduler: Any) -> dict[str, Any]:
+def drive_proposals(config: dict[str, Any], raw: str, source: str, scheduler: Any) -> dict[str, Any]:
     """As `drive_trial`, of a trial that a search proposed, made here from its values. raw: the sweep file as JSON."""
     cell = _cell_maker(raw, source)(json.loads(config["values"]), json.loads(config["beside"]))
     trial = Trial(cell=cell, seed=config["seed"], phase=config["phase"])
@@ -80,7 +80,7 @@ def _drive(trial: Trial, scheduler: Any, *, planned_as: str) -> dict[str, Any]:
                 f"expected trial {planned_as}, as planned, got {trial.id} from the files that the sweep reads: one was "
                 f"changed meanwhile; put it back, or run again with what is there"
             )
-        early |= {stage.fingerprint: scheduler.ensure.remote(stage) for stage in to_begin_early(trial.stages)}
+        early |= {stage.fingerprint: scheduler.ensure.remote(stage) for stage in stages_to_start_early(trial.stages)}
         run_trial(trial, ensure)
     except Exception as error:  # every cause becomes the trial's own, so that the others go on
         failure = one_line(error)
@@ -112,7 +112,7 @@ class AgendaSearcher(Searcher):
         return {
             "trial": trial.id,
             "values": json.dumps(trial.cell.values),
-            "beside": json.dumps(trial.cell.beside),
+            "beside": json.dumps(trial.cell.other_settings),
             "seed": trial.seed,
             "phase": trial.phase,
         }
@@ -136,7 +136,9 @@ class AgendaSearcher(Searcher):
         return Searcher, ()
 
 
-def tune_trials(trials: dict[str, Trial], scheduler: Any, folder: Path, slots: int, halt: Halt | None = None) -> None:
+def tune_trials(
+    trials: dict[str, Trial], scheduler: Any, folder: Path, slots: int, halt: TuneStop | None = None
+) -> None:
     """Propose every trial through Tune and wait until all have ended, or `halt` is pulled."""
     trainable = tune.with_parameters(drive_trial, trials=trials, scheduler=scheduler)
     options = {"param_space": {"trial": tune.grid_search(list(trials))}}
@@ -144,16 +146,16 @@ def tune_trials(trials: dict[str, Trial], scheduler: Any, folder: Path, slots: i
 
 
 def tune_search(
-    loaded: LoadedSweep, agenda: Agenda, scheduler: Any, folder: Path, slots: int, halt: Halt | None = None
+    loaded: LoadedSweep, agenda: Agenda, scheduler: Any, folder: Path, slots: int, halt: TuneStop | None = None
 ) -> None:
     """Have Tune ask the agenda for trials until there are no more, or `halt` is pulled."""
     raw = json.dumps(loaded.raw)
-    trainable = tune.with_parameters(drive_proposed, raw=raw, source=loaded.source, scheduler=scheduler)
+    trainable = tune.with_parameters(drive_proposals, raw=raw, source=loaded.source, scheduler=scheduler)
     _fit(trainable, folder, slots, halt, {}, {"search_alg": AgendaSearcher(agenda), "num_samples": sys.maxsize})
 
 
 def _fit(
-    trainable: Any, folder: Path, slots: int, halt: Halt | None, options: dict[str, Any], search: dict[str, Any]
+    trainable: Any, folder: Path, slots: int, halt: TuneStop | None, options: dict[str, Any], search: dict[str, Any]
 ) -> None:
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # a lost trial process is a traceback there; it is retried
     folder = own_folder(folder)
@@ -183,7 +185,7 @@ def own_folder(folder: Path) -> Path:
 
     Those of drivers that are gone are removed: the store replaces them.
     """
-    own = folder.with_name(f"{folder.name}.{here()}.{os.getpid()}")
+    own = folder.with_name(f"{folder.name}.{machine_id()}.{os.getpid()}")
     for other in [folder, own, *folder.parent.glob(f"{folder.name}.*.*")]:
         writer = f"{other.name.removeprefix(folder.name).removeprefix('.')}.0"
         if other in (folder, own) or is_gone(writer, other):

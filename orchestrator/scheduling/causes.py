@@ -1,4 +1,4 @@
-"""Why a stage failed, in the words that a person needs."""
+"""Turn an exception into one line that tells a user why a stage failed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LACK_OF_MEMORY = (
 
 
 def _is_lack_of_memory(error: BaseException | None) -> bool:
-    """Whether Ray ended the worker for lack of memory: its own error, or one of an actor that says so, however deep."""
+    """Whether Ray ended the worker for lack of memory, by this error or by any error in its chain of causes."""
     for _ in range(10):
         if error is None:
             return False
@@ -42,7 +42,7 @@ def _is_lack_of_memory(error: BaseException | None) -> bool:
 
 
 def one_line(error: BaseException) -> str:
-    """The cause a person needs: the task's own error in one line, without Ray's wrapping and traceback."""
+    """The task's own error in one line, without Ray's wrapping and traceback."""
     cause = getattr(error, "cause", None) or error
     if _is_lack_of_memory(error):
         return LACK_OF_MEMORY
@@ -58,7 +58,7 @@ def one_line(error: BaseException) -> str:
 
 
 def last_of_traceback(error: BaseException) -> str:
-    """An error in one line; where its message is a whole traceback, its last line and the place that it names last."""
+    """An error in one line. Of a message that is a whole traceback: its last line and the last place that it names."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     places = [line for line in lines if line.startswith("File ")]
     if not places:

@@ -15,7 +15,7 @@ LOOK_EVERY_S = 15.0  # the table that Ray gives is that of all tasks
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dispatched:
+class TaskDispatch:
     """Where Ray stands with a task that was handed to it.
 
     Attributes:
@@ -29,7 +29,7 @@ class Dispatched:
     process: Process | None
 
 
-def dispatched(task_ids: list[bytes]) -> dict[bytes, Dispatched]:
+def read_dispatches(task_ids: list[bytes]) -> dict[bytes, TaskDispatch]:
     """The last attempt of those of these tasks that a worker has been given; one that waits for resources is not here.
 
     Ray's public table of tasks needs the dashboard, which need not run; this is where it reads from.
@@ -39,26 +39,26 @@ def dispatched(task_ids: list[bytes]) -> dict[bytes, Dispatched]:
 
     status: Any = common_pb2  # protobuf makes its classes and values when it is imported
     table: Any = gcs_pb2
-    accessor, found = state._connect_and_get_accessor(), {}
+    accessor, dispatches = state._connect_and_get_accessor(), {}
     for raw in accessor.get_task_events():
         if not any(task_id in raw for task_id in task_ids):  # most are not ours: not worth the reading
             continue
         event = table.TaskEvents.FromString(raw)
         if event.task_id in task_ids and status.SUBMITTED_TO_WORKER in event.state_updates.state_ts_ns:
-            known = found.get(event.task_id)
+            known = dispatches.get(event.task_id)
             if known is None or known.attempt_number < event.attempt_number:
-                found[event.task_id] = event
-    if not found:
+                dispatches[event.task_id] = event
+    if not dispatches:
         return {}
     workers = [table.WorkerTableData.FromString(raw) for raw in accessor.get_worker_table()]
     by_id = {worker.worker_address.worker_id: worker for worker in workers if worker.is_alive}
     return {
-        task_id: Dispatched(
+        task_id: TaskDispatch(
             attempt=event.attempt_number,
             runs=status.RUNNING in event.state_updates.state_ts_ns,
             process=_process(by_id.get(event.state_updates.worker_id)),
         )
-        for task_id, event in found.items()
+        for task_id, event in dispatches.items()
     }
 
 
@@ -70,7 +70,7 @@ def _process(worker: Any) -> Process | None:
     return Process(node=address.node_id.hex(), pid=worker.pid, host=address.ip_address)
 
 
-class Beginnings:
+class StartWatch:
     """Sees to it that workers begin what they were given. One that does not is killed: Ray gives its task to another.
 
     begin_s: what a worker gets to begin; SETUP_S on top to load its code. say: gets a line for people.
@@ -86,16 +86,16 @@ class Beginnings:
         if not waiting or now < self._next:
             return
         self._next = now + min(LOOK_EVERY_S, self._begin_s / 4)
-        found = await asyncio.to_thread(dispatched, list(waiting))
+        dispatches = await asyncio.to_thread(read_dispatches, list(waiting))
         for task_id, task in waiting.items():
-            given = found.get(task_id)
-            if given is None or given.process is None:
+            dispatch = dispatches.get(task_id)
+            if dispatch is None or dispatch.process is None:
                 task.given = None
-            elif task.given is None or task.given[0] != given.attempt:
-                task.given = (given.attempt, now)
-            elif not task.processes and (late := now - task.given[1]) > self._begin_s + given.runs * SETUP_S:
-                task.given = (given.attempt, now)
-                self._replace(task, given.process, late)
+            elif task.given is None or task.given[0] != dispatch.attempt:
+                task.given = (dispatch.attempt, now)
+            elif not task.processes and (late := now - task.given[1]) > self._begin_s + dispatch.runs * SETUP_S:
+                task.given = (dispatch.attempt, now)
+                self._replace(task, dispatch.process, late)
 
     def _replace(self, task: Running, process: Process, late: float) -> None:
         self._say(

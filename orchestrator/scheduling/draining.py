@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from ray.exceptions import RayError, RayTaskError
 
 from smoothsweep.orchestrator.scheduling.tasks_in_flight import Process
-from smoothsweep.tasks.context import MachineLeaves
+from smoothsweep.tasks.context import MachineLeaving
 
 ASK_EVERY_S = 2.0
 LEAVE_FILE = "SMOOTHSWEEP_LEAVE_FILE"  # a path: where the file exists, all of the job's nodes leave
@@ -32,22 +32,22 @@ def limit_is_near() -> bool:
     return path is not None and os.path.exists(path)
 
 
-def leaving(node: str) -> Callable[[], bool]:
+def leaving_check(node: str) -> Callable[[], bool]:
     """Whether this node is being drained, or its batch job nears the time limit: asked every few seconds at most, and
     for good once it is so."""
-    asked_at, found = -ASK_EVERY_S, False
+    asked_at, is_leaving = -ASK_EVERY_S, False
 
     def ask() -> bool:
-        nonlocal asked_at, found
-        if not found and time.monotonic() - asked_at >= ASK_EVERY_S:
+        nonlocal asked_at, is_leaving
+        if not is_leaving and time.monotonic() - asked_at >= ASK_EVERY_S:
             asked_at = time.monotonic()
-            found = node in draining_nodes() or limit_is_near()
-        return found
+            is_leaving = node in draining_nodes() or limit_is_near()
+        return is_leaving
 
     return ask
 
 
-class Departures:
+class DrainWatch:
     """Which nodes have been drained while the scheduler looked, so that a loss on them counts as no failure."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class Departures:
 
     def explain(self, error: BaseException, processes: Iterable[Process]) -> bool:
         """Whether the task ended because its machine leaves: it says so itself, or was lost with a drained node."""
-        if isinstance(error, MachineLeaves):
+        if isinstance(error, MachineLeaving):
             return True
         lost = isinstance(error, RayError) and not isinstance(error, RayTaskError)
         return lost and any(process.node in self._left for process in processes)

@@ -15,11 +15,11 @@ from typing import Any
 
 from smoothsweep.core.errors import ArtifactDamaged, NotFinite
 from smoothsweep.core.files import write_file
-from smoothsweep.core.writers import let_go
+from smoothsweep.core.writers import release_folder
 from smoothsweep.orchestrator.scheduling.finite import LIKELY, refuse_not_finite
 from smoothsweep.orchestrator.stages.code_version import code_version
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.common.artifacts import tell
+from smoothsweep.orchestrator.store.common.artifacts import report_damage
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.common.sealing import RESULT
 from smoothsweep.tasks.classes import class_name
@@ -40,17 +40,17 @@ def execute(store: Store, stage: Stage) -> None:
     try:
         with store.working(stage) as work:
             context, started = _context(store, work), time.monotonic()
-            with _saying_where(stage):
+            with _name_stage_in_error(stage):
                 metrics = stage.task.function()({**stage.config, **stage.hints}, inputs, draft, context)
                 refuse_not_finite(draft, metrics, stage.task.not_finite)
             seconds = time.monotonic() - started + _noted_seconds(work)
         store.commit(stage, draft, _manifest(store, stage, metrics, seconds, context.device))
     except BaseException as error:
-        let_go(draft)
+        release_folder(draft)
         shutil.rmtree(draft, ignore_errors=True)
         if not isinstance(error, Exception):
             raise
-        if not _made_by_another(store, stage):
+        if not _finished_elsewhere(store, stage):
             _refuse_lost_inputs(store, stage)
             raise
 
@@ -61,10 +61,10 @@ def execute_shard(store: Store, stage: Stage, classes: Sequence[int]) -> int:
         try:
             _execute_shard(store, stage, classes)
         except Exception:  # whatever it was: another driver's artifact stands, else it is raised
-            if not _made_by_another(store, stage):
+            if not _finished_elsewhere(store, stage):
                 _refuse_lost_inputs(store, stage)
                 raise
-        _made_by_another(store, stage)  # finished meanwhile: what this shard left is not needed any more
+        _finished_elsewhere(store, stage)  # finished meanwhile: what this shard left is not needed any more
     return len(classes)
 
 
@@ -72,13 +72,13 @@ def _execute_shard(store: Store, stage: Stage, classes: Sequence[int]) -> None:
     inputs = _inputs(store, stage)
     with store.working(stage, only=[class_name(target_class) for target_class in classes]) as work:
         context, started = _context(store, work), time.monotonic()
-        with _saying_where(stage):
+        with _name_stage_in_error(stage):
             stage.task.shard_function()({**stage.config, **stage.hints}, inputs, classes, context)
         _note_seconds(work, time.monotonic() - started)
 
 
 @contextmanager
-def _saying_where(stage: Stage) -> Generator[None]:
+def _name_stage_in_error(stage: Stage) -> Generator[None]:
     """Numbers that are not finite are told with their stage and their likely cause."""
     try:
         yield
@@ -104,12 +104,12 @@ def _refuse_lost_inputs(store: Store, stage: Stage) -> None:
             raise ArtifactDamaged(f"{source.label}: it is not in the store any more; it is made again")
 
 
-def _made_by_another(store: Store, stage: Stage) -> bool:
+def _finished_elsewhere(store: Store, stage: Stage) -> bool:
     """Whether the artifact is there after all. What we have written beside it since is then swept away."""
-    found = store.has(stage)
-    if found:
+    is_finished = store.has(stage)
+    if is_finished:
         shutil.rmtree(store.work(stage), ignore_errors=True)
-    return found
+    return is_finished
 
 
 def execute_with_inputs(store: Store, stage: Stage) -> None:
@@ -123,7 +123,7 @@ def execute_with_inputs(store: Store, stage: Stage) -> None:
         try:
             execute(store, stage)
         except ArtifactDamaged as damaged:
-            tell(str(damaged))
+            report_damage(str(damaged))
 
 
 def _context(store: Store, work: Path) -> TaskContext:

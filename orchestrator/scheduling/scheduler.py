@@ -21,16 +21,16 @@ from smoothsweep.core.errors import ArtifactDamaged, SweepStopped
 from smoothsweep.orchestrator.cluster.connection import remove_lost_groups
 from smoothsweep.orchestrator.planning.stage_progress import classes_of
 from smoothsweep.orchestrator.scheduling.causes import one_line
-from smoothsweep.orchestrator.scheduling.dispatch import Beginnings
-from smoothsweep.orchestrator.scheduling.draining import Departures, limit_is_near
+from smoothsweep.orchestrator.scheduling.dispatch import StartWatch
+from smoothsweep.orchestrator.scheduling.draining import DrainWatch, limit_is_near
 from smoothsweep.orchestrator.scheduling.heartbeat import Heartbeat
 from smoothsweep.orchestrator.scheduling.limits import BEGIN_S, Limits
 from smoothsweep.orchestrator.scheduling.tasks_in_flight import Process, Running, TasksInFlight
 from smoothsweep.orchestrator.scheduling.worker import execute_remotely, execute_shard_remotely, is_group
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.tasks.classes import CLASSES_FOLDER, batches, groups, remaining_beside
-from smoothsweep.tasks.context import MachineLeaves
+from smoothsweep.tasks.classes import CLASSES_FOLDER, batches, classes_without_file, groups
+from smoothsweep.tasks.context import MachineLeaving
 
 DAMAGED_INPUTS = 8  # found while one stage is made, and made again; then something goes on damaging them
 WATCH_EVERY_S = 1.0  # how late a time-out may be
@@ -63,8 +63,8 @@ class StageScheduler:
         self.events: deque[dict[str, Any]] = deque()
         self.tasks = TasksInFlight()
         self.limits, self.asking = Limits(store, resources), asyncio.Lock()
-        self.beginnings = Beginnings(self.tasks, begin_s, self._say)
-        self.departures = Departures()
+        self.beginnings = StartWatch(self.tasks, begin_s, self._say)
+        self.departures = DrainWatch()
         self.watching: asyncio.Task[None] | None = None
         self.had_groups = False
 
@@ -90,7 +90,7 @@ class StageScheduler:
             await asyncio.to_thread(remove_lost_groups)
 
     async def began(self, token: int, process: Process, clock: bool) -> None:
-        """A task says that it runs, and in which process (see `running.Teller`)."""
+        """A task says that it runs, and in which process (see `tasks_in_flight.StartReporter`)."""
         self.tasks.began(token, process, clock)
 
     async def trial_ended(self, trial_id: str, failure: str | None) -> None:
@@ -149,7 +149,7 @@ class StageScheduler:
             "stage": stage,
             "since": time.time(),
             "limit": self.limits.of(stage, expected_s),
-            "signs": Heartbeat(last=time.monotonic(), usual_s=expected_s or 0.0),
+            "heartbeat": Heartbeat(last=time.monotonic(), usual_s=expected_s or 0.0),
         }
         try:
             if stage.task.shard:
@@ -161,7 +161,7 @@ class StageScheduler:
     async def _fan_out(self, stage: Stage) -> None:
         """Submit groups of classes, never more than twice what the devices can hold."""
         classes = await asyncio.to_thread(classes_of, stage, self.store)
-        todo = remaining_beside(classes, await asyncio.to_thread(self.store.kept, stage, CLASSES_FOLDER))
+        todo = classes_without_file(classes, await asyncio.to_thread(self.store.kept, stage, CLASSES_FOLDER))
         whole = batches(classes, stage.config.get("class_batch", 1))
         left = [batch for batch in whole if not set(todo).isdisjoint(batch)]
         share = self._share(stage)
@@ -193,7 +193,7 @@ class StageScheduler:
             running = self._new_task(stage)
             try:
                 return await self._attempt(running, remote, *arguments)
-            except (MachineLeaves, ray.exceptions.RayError) as error:
+            except (MachineLeaving, ray.exceptions.RayError) as error:
                 await asyncio.to_thread(self.departures.look)
                 if not self.departures.explain(error, running.processes):
                     raise
@@ -216,7 +216,7 @@ class StageScheduler:
         entry = self.running[stage.fingerprint]
         self.had_groups |= is_group(stage)
         devices = self._devices(stage, self._share(stage))
-        return Running(stage=stage, devices=devices, limit=entry["limit"], signs=entry["signs"])
+        return Running(stage=stage, devices=devices, limit=entry["limit"], heartbeat=entry["heartbeat"])
 
     async def _attempt(self, running: Running, remote: Any, *arguments: Any) -> Any:
         share = self._share(running.stage)
@@ -253,11 +253,11 @@ class StageScheduler:
     def _listen(self, entry: dict[str, Any], mark: dict[str, Any]) -> None:
         """Take what a stage shows for a sign of life; say so if it shows nothing for long though a task of it runs."""
         now, stage = time.monotonic(), entry["stage"]
-        entry["signs"].see({**mark, "done": entry.get("fraction")}, now)
+        entry["heartbeat"].see({**mark, "done": entry.get("fraction")}, now)
         tasks = [task for task in self.tasks.of(stage) if task.since is not None]
         since = max((task.since for task in tasks if task.since is not None), default=now)
-        if entry["signs"].is_worth_a_line(since, now):
-            silent = duration(entry["signs"].silent_s(since, now))
+        if entry["heartbeat"].is_worth_a_line(since, now):
+            silent = duration(entry["heartbeat"].silent_s(since, now))
             where = ", ".join(f"process {p.pid} on {p.host}" for task in tasks for p in sorted(task.processes))
             last = f" (last: {mark['text']})" if mark.get("text") else ""
             self._say(f"{stage.label}: no sign of life for {silent}{last}; {where}")

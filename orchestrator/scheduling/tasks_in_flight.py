@@ -47,7 +47,7 @@ class Process(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Teller:
+class StartReporter:
     """What a task calls when it starts: 'I am this process, and from now on (clock) my devices are held'."""
 
     scheduler: Any
@@ -65,7 +65,7 @@ class Running:
     Attributes:
         devices: Devices that it holds once it runs.
         limit: How long it may run.
-        signs: The heartbeat of its stage.
+        heartbeat: The heartbeat of its stage.
         since: When it began, in seconds of the monotonic clock; None before.
         given: The attempt that Ray has handed to a worker which has not begun, and since when.
     """
@@ -73,7 +73,7 @@ class Running:
     stage: Stage
     devices: float
     limit: Limit | None = None
-    signs: Heartbeat | None = None
+    heartbeat: Heartbeat | None = None
     since: float | None = None  # monotonic
     given: tuple[int, float] | None = None
     processes: set[Process] = field(default_factory=set)
@@ -92,7 +92,7 @@ class Running:
             return False
         if self.limit.total_s is not None:
             return self.seconds() > self.limit.total_s
-        silent = self.signs.silent_s(self.since, time.monotonic()) if self.signs else self.seconds()
+        silent = self.heartbeat.silent_s(self.since, time.monotonic()) if self.heartbeat else self.seconds()
         return self.limit.silent_s is not None and silent > self.limit.silent_s
 
 
@@ -105,13 +105,13 @@ class TasksInFlight:
         self._tokens = itertools.count()
         self._ends: set[asyncio.Task[None]] = set()
 
-    async def run(self, task: Running, launch: Callable[[Teller], Any]) -> Any:
+    async def run(self, task: Running, launch: Callable[[StartReporter], Any]) -> Any:
         """Launch the Ray task and return its result. Raises its error, or the reason why it was ended."""
         if self.closed is not None:
             raise self.closed
         token = next(self._tokens)
         self._running[token] = task
-        task.ref = launch(Teller(scheduler=ray.get_runtime_context().current_actor, token=token))
+        task.ref = launch(StartReporter(scheduler=ray.get_runtime_context().current_actor, token=token))
         try:
             return await task.ref
         except asyncio.CancelledError:  # a sibling failed: this one is not awaited any more
@@ -175,10 +175,10 @@ async def end(task: Running, reason: Exception) -> None:
 
 async def kill(processes: set[Process]) -> None:
     """Kill -9 these workers, each on its own node; here without Ray, which might give that task to a stopped worker."""
-    here = ray.get_runtime_context().get_node_id()
+    node_id = ray.get_runtime_context().get_node_id()
     for node in {process.node for process in processes}:
         pids = [process.pid for process in processes if process.node == node]
-        if node == here:
+        if node == node_id:
             kill_here(pids)
             continue
         killer = kill_workers.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False))

@@ -8,18 +8,18 @@ from collections.abc import Generator
 import ray
 
 from smoothsweep.core.same_code import only_this_code
-from smoothsweep.orchestrator.scheduling.draining import leaving
+from smoothsweep.orchestrator.scheduling.draining import leaving_check
 from smoothsweep.orchestrator.scheduling.execute import execute, execute_shard
-from smoothsweep.orchestrator.scheduling.tasks_in_flight import Teller
+from smoothsweep.orchestrator.scheduling.tasks_in_flight import StartReporter
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.tasks.context import MachineLeaves, leaving_when
+from smoothsweep.tasks.context import MachineLeaving, ask_machine_leaving
 
 WORKER_RETRIES = 3  # for killed workers and lost nodes; an exception of the task itself is not retried
 
 
 @ray.remote(max_retries=WORKER_RETRIES)
-def execute_remotely(store: Store, stage: Stage, tell: Teller, code: str | None = None) -> None:
+def execute_remotely(store: Store, stage: Stage, tell: StartReporter, code: str | None = None) -> None:
     with only_this_code(code):
         if not is_group(stage):
             with _at_work(stage, tell):
@@ -33,23 +33,23 @@ def execute_remotely(store: Store, stage: Stage, tell: Teller, code: str | None 
 
 @ray.remote(max_retries=WORKER_RETRIES)
 def execute_shard_remotely(
-    store: Store, stage: Stage, classes: list[int], tell: Teller, code: str | None = None
+    store: Store, stage: Stage, classes: list[int], tell: StartReporter, code: str | None = None
 ) -> int:
     with only_this_code(code), _at_work(stage, tell):
         return execute_shard(store, stage, classes)
 
 
 @contextlib.contextmanager
-def _at_work(stage: Stage, tell: Teller) -> Generator[None]:
+def _at_work(stage: Stage, tell: StartReporter) -> Generator[None]:
     """Load torch and the stage's code (minutes on a cold network disk, which are not the work's time), then report."""
-    leaves = leaving(ray.get_runtime_context().get_node_id())
+    leaves = leaving_check(ray.get_runtime_context().get_node_id())
     if leaves():  # given to us before the news was everywhere
-        raise MachineLeaves
+        raise MachineLeaving
     import torch  # noqa: F401
 
     stage.task.function()
     tell()
-    with leaving_when(leaves):
+    with ask_machine_leaving(leaves):
         yield
 
 

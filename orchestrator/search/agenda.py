@@ -10,9 +10,9 @@ from collections import deque
 from queue import SimpleQueue
 from typing import Any
 
-from smoothsweep.orchestrator.planning.proposals import Proposal, Proposed, TrialMaker
+from smoothsweep.orchestrator.planning.proposals import Proposal, ProposalLog, TrialMaker
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.search.shared.outcomes import OPEN, Aims, Outcome, outcome_of
+from smoothsweep.orchestrator.search.shared.outcomes import OPEN, Aims, Outcome, read_outcome
 from smoothsweep.orchestrator.search.shared.setup import Setup, Wait, strategy
 from smoothsweep.sweeps.loaded import LoadedSweep
 
@@ -22,7 +22,7 @@ News = tuple[str, Any]  # ("say", line) | ("opened", trial) | ("found", trial): 
 class Agenda:
     """The trials of one search, one after the other. `news` tells another thread what happens."""
 
-    def __init__(self, proposed: Proposed) -> None:
+    def __init__(self, proposed: ProposalLog) -> None:
         self.file, self.store, self.make = proposed, proposed.store, proposed.make
         self._take_aim(proposed.loaded)
         self.news: SimpleQueue[News] = SimpleQueue()
@@ -39,7 +39,7 @@ class Agenda:
         self._met: set[str] = set()  # ids of the trials of all proposals
 
     def _take_aim(self, loaded: LoadedSweep) -> None:
-        self.setup = setup_of(self.make)
+        self.setup = search_setup(self.make)
         self.propose = strategy(loaded.search.strategy)
 
     def _proposal(self) -> Proposal | Wait | None:
@@ -47,7 +47,7 @@ class Agenda:
         return self.propose(self.setup, self.proposals, self.outcomes)
 
     def _outcome(self, trials: list[Trial]) -> Outcome:
-        return outcome_of(trials, self.store, self.setup.aims, self._failures)
+        return read_outcome(trials, self.store, self.setup.aims, self._failures)
 
     def preview(self) -> list[Trial]:
         """The trials of the first proposal, made or to be made. Writes nothing."""
@@ -89,7 +89,7 @@ class Agenda:
         self._open.pop(trial.id, None)
         for number in self._waiting.pop(trial.id, set()):
             if number in self._trials:  # else settled: the store had all of this trial before it was told to have ended
-                self._settle(number)
+                self._note_outcome(number)
 
     def has_work(self) -> bool:
         """Whether there is anything to run or to propose. Nothing is proposed by asking."""
@@ -135,21 +135,21 @@ class Agenda:
                 self._open[trial.id] = trial
                 self._queue.append(trial)
             self._met.add(trial.id)
-        self._settle(proposal.number)
+        self._note_outcome(proposal.number)
 
-    def _settle(self, number: int) -> None:
+    def _note_outcome(self, number: int) -> None:
         outcome = self._outcome(self._trials[number])
         if outcome.status != OPEN:
             self.outcomes[number] = outcome
             del self._trials[number]
 
 
-def setup_of(make: TrialMaker) -> Setup:
+def search_setup(make: TrialMaker) -> Setup:
     """The search of a sweep file as strategies need it."""
     loaded, search = make.loaded, make.loaded.search
     return Setup(
         space=search.dimensions,
-        aims=aims_of(loaded),
+        aims=search_aims(loaded),
         identity=make.identity,
         seed=search.start,
         recipes=search.recipes,
@@ -165,6 +165,6 @@ def setup_of(make: TrialMaker) -> Setup:
     )
 
 
-def aims_of(loaded: LoadedSweep) -> Aims:
+def search_aims(loaded: LoadedSweep) -> Aims:
     """Objectives and constraints of a sweep's search."""
     return Aims(objectives=loaded.search.objectives, constraints=loaded.search.constraints)

@@ -50,7 +50,7 @@ class Meter:
     def __init__(self, store: Store, name: str, budget: Budget | None) -> None:
         self.store, self.name, self.budget = store, name, budget
         self._own = f"{FOLDER}/{uuid.uuid4().hex[:12]}"
-        self._others = _Others(store, name, besides=self._own)
+        self._others = _OtherRuns(store, name, besides=self._own)
         self._others.look()
         self._done: dict[str, float] = {}  # kind of stage -> device-seconds of tasks that have ended
         self._running: dict[str, float] = {}
@@ -106,7 +106,7 @@ class Meter:
         ]
 
 
-class _Others:
+class _OtherRuns:
     """What the notes of all runs but one say."""
 
     def __init__(self, store: Store, name: str, besides: str = "") -> None:
@@ -141,9 +141,9 @@ class _Others:
 
 def spent(store: Store, name: str) -> tuple[float, float]:
     """(device-seconds, wall-seconds) that the sweep has taken so far."""
-    found = _Others(store, name)
-    found.look()
-    return _device_s(found.lines), _wall_s(found.lines)
+    other_runs = _OtherRuns(store, name)
+    other_runs.look()
+    return _device_s(other_runs.lines), _wall_s(other_runs.lines)
 
 
 def hours_left(store: Store, name: str, budget: Budget | None) -> float | None:
@@ -171,6 +171,6 @@ def _wall_s(lines: Iterable[dict[str, Any]]) -> float:
 
 def _lines(store: Store, name: str, note: str) -> Lines:
     first, copy = note + NOTE, note + COPY
-    found = read_lines(store, name, first, [SpentLine], f"{copy} is read in its place")
-    found = found or read_lines(store, name, copy, [SpentLine], "what was spent so far is forgotten")
-    return [line.model_dump(exclude_none=True) for line in found]
+    lines = read_lines(store, name, first, [SpentLine], f"{copy} is read in its place")
+    lines = lines or read_lines(store, name, copy, [SpentLine], "what was spent so far is forgotten")
+    return [line.model_dump(exclude_none=True) for line in lines]

@@ -8,9 +8,9 @@ from typing import cast
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.history import read_history
 from smoothsweep.orchestrator.planning.plan import Plan, SearchForecast, devices_held
-from smoothsweep.orchestrator.planning.proposals import Proposal, Proposed, TrialMaker
+from smoothsweep.orchestrator.planning.proposals import Proposal, ProposalLog, TrialMaker
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.search.agenda import setup_of
+from smoothsweep.orchestrator.search.agenda import search_setup
 from smoothsweep.orchestrator.search.budget import hours_left, spent
 from smoothsweep.orchestrator.search.record import read_end
 from smoothsweep.orchestrator.search.shared.setup import Setup
@@ -24,7 +24,7 @@ FAR = 10**9  # numbers of these draws: no proposal's
 AGAIN = "again"  # beside the rungs: the audit under fresh seeds
 
 
-def forecast_of(proposed: Proposed) -> SearchForecast | None:
+def forecast_of(proposed: ProposalLog) -> SearchForecast | None:
     """What the search of the sweep may still propose, or its looks; None for a sweep without, or that is through."""
     sweep, store = proposed.loaded.sweep, proposed.store
     if sweep.looks is not None:
@@ -32,7 +32,7 @@ def forecast_of(proposed: Proposed) -> SearchForecast | None:
     if sweep.search is None:
         return None
     proposals, make = proposed.proposals(), proposed.make
-    setup = setup_of(make)
+    setup = search_setup(make)
     counts = _counts(setup, proposals)
     recipes = _samples(setup)
     # How many are to be audited again, of which none has been chosen yet.
@@ -62,7 +62,7 @@ def forecast_of(proposed: Proposed) -> SearchForecast | None:
     )
 
 
-def _forecast_of_looks(proposed: Proposed) -> SearchForecast | None:
+def _forecast_of_looks(proposed: ProposalLog) -> SearchForecast | None:
     """All that looks may still train: every recipe that the last one left open, if it leaves them all open."""
     sweep, make, proposals = proposed.loaded.sweep, proposed.make, proposed.proposals()
     looks_begun = max((proposal.look for proposal in proposals if proposal.look is not None), default=0)
@@ -123,12 +123,12 @@ def _recipes_of(loaded: LoadedSweep, forecast: SearchForecast | None, store: Sto
 
 def _trials(make: TrialMaker, values: Values, rung: int | str | None) -> list[Trial]:
     if rung == AGAIN:
-        return make.under(values, make.loaded.reaudit.seeds, "reaudit") if make.loaded.sweep.reaudit else []
+        return make.trials_under(values, make.loaded.reaudit.seeds, "reaudit") if make.loaded.sweep.reaudit else []
     return make(Proposal(number=0, values=values, rung=cast("int | None", rung)))
 
 
 def _samples(setup: Setup) -> list[Values]:
-    found: list[Values] = []
+    samples: list[Values] = []
     for number in range(SAMPLES):
         for attempt in range(20):
             values = setup.random(FAR + number, attempt)
@@ -136,9 +136,9 @@ def _samples(setup: Setup) -> list[Values]:
                 setup.identity(values)
             except InputError:
                 continue
-            found.append(values)
+            samples.append(values)
             break
-    return found
+    return samples
 
 
 def _counts(setup: Setup, proposals: list[Proposal]) -> list[tuple[int | None, int]]:

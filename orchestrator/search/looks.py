@@ -44,11 +44,11 @@ class LookAgenda(Agenda):
 
     def _proposal(self) -> Proposal | Wait | None:
         for look in range(len(self.make.looks.looks)):
-            here = [proposal for proposal in self.proposals if proposal.look == look]
+            of_this_look = [proposal for proposal in self.proposals if proposal.look == look]
             for recipe in self._wanted(look):
-                if not any(proposal.values == recipe for proposal in here):
+                if not any(proposal.values == recipe for proposal in of_this_look):
                     return Proposal(number=len(self.proposals), values=recipe, origin="look", look=look)
-            if not all(proposal.number in self.outcomes for proposal in here):
+            if not all(proposal.number in self.outcomes for proposal in of_this_look):
                 return Wait()
         return None
 
@@ -63,7 +63,10 @@ class LookAgenda(Agenda):
     def _still_open(self, looks_begun: int) -> list[dict[str, Any]]:
         """The baseline and the recipes still open after `looks_begun` looks; empty where none is open."""
         trials = [
-            trial for one in self.proposals if present(one.look, "look") < looks_begun for trial in self.make(one)
+            trial
+            for proposal in self.proposals
+            if present(proposal.look, "look") < looks_begun
+            for trial in self.make(proposal)
         ]
         table = results_table(trials, self.store, {})
         per_class = per_class_rows(trials, self.store)
@@ -81,8 +84,8 @@ class LookAgenda(Agenda):
         )
         if primary is None:
             return []
-        found = cells.stops(primary)
-        open_ = {recipe for recipe, stop in found.items() if stop.answer == "open" and stop.look == looks_begun}
+        stops = cells.stops(primary)
+        open_ = {recipe for recipe, stop in stops.items() if stop.answer == "open" and stop.look == looks_begun}
         rows = zip(cells.frame["recipe"], cells.frame["trials"], strict=True)
         ids = {trial for recipe, mine in rows if recipe in open_ for trial in mine}
         first, *others = self.make.recipes

@@ -34,13 +34,13 @@ def frontier_recipes(loaded: LoadedSweep, trials: Sequence[Trial], store: Store)
         for key, members in recipes.items()
         if all(store.has(stage) for trial in members for stage in trial.stages)
     }
-    aim = leak_of(loaded, [metrics for found in rows.values() for _, metrics in found])
+    aim = leak_of(loaded, [metrics for row in rows.values() for _, metrics in row])
     if aim is None:
         return []
     column, way = aim
     places = {}
-    for key, found in rows.items():
-        accuracy, leak = worst_mean(found, "test_acc", "max"), worst_mean(found, column, way)
+    for key, row in rows.items():
+        accuracy, leak = worst_mean(row, "test_acc", "max"), worst_mean(row, column, way)
         if accuracy is not None and leak is not None:
             places[key] = (accuracy, leak if way == "min" else -leak)
     if not places:

@@ -9,12 +9,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from smoothsweep.orchestrator.planning.proposals import Proposal, Proposed
+from smoothsweep.orchestrator.planning.proposals import Proposal, ProposalLog
 from smoothsweep.orchestrator.planning.state import read_failures
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.search.agenda import aims_of
+from smoothsweep.orchestrator.search.agenda import search_aims
 from smoothsweep.orchestrator.search.budget import spent
-from smoothsweep.orchestrator.search.shared.outcomes import OPEN, Aims, Outcome, outcome_of
+from smoothsweep.orchestrator.search.shared.outcomes import OPEN, Aims, Outcome, read_outcome
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.notes import read_note
@@ -98,11 +98,11 @@ def read_search(loaded: LoadedSweep, store: Store) -> SearchRecord | None:
     search = loaded.sweep.search
     if search is None:
         return None
-    budget, proposed = loaded.sweep.budget, Proposed(loaded, store)
+    budget, proposed = loaded.sweep.budget, ProposalLog(loaded, store)
     return SearchRecord(
         strategy=search.strategy,
         objectives=dict(search.objectives),
-        constraints={key: one.model_dump(exclude_none=True) for key, one in search.constraints.items()},
+        constraints={key: constraint.model_dump(exclude_none=True) for key, constraint in search.constraints.items()},
         budget=budget.model_dump(exclude_none=True) if budget else None,
         spent_device_hours=spent(store, loaded.sweep.name)[0] / 3600,
         stopped_by=read_end(proposed),
@@ -111,7 +111,7 @@ def read_search(loaded: LoadedSweep, store: Store) -> SearchRecord | None:
     )
 
 
-def read_reaudit_record(proposed: Proposed) -> ReauditRecord | None:
+def read_reaudit_record(proposed: ProposalLog) -> ReauditRecord | None:
     """The re-audit of a search or of a grid, once its recipes were selected; None before, and where none is asked."""
     recipes = proposed.reaudit()
     if recipes is None:
@@ -129,28 +129,28 @@ def read_reaudit_record(proposed: Proposed) -> ReauditRecord | None:
     )
 
 
-def write_end(proposed: Proposed, stopped_by: str | None) -> None:
+def write_end(proposed: ProposalLog, stopped_by: str | None) -> None:
     """Note why the search has ended, or that it has not."""
     proposed.store.write_note(proposed.name, ENDED, json.dumps({"stopped_by": stopped_by}).encode())
 
 
-def read_end(proposed: Proposed) -> str | None:
+def read_end(proposed: ProposalLog) -> str | None:
     """Why the last run of the search ended; None while it is unfinished."""
     unread = "the search counts as unfinished until it is run again"
     note = read_note(proposed.store, proposed.name, ENDED, _EndNote, unread)
     return note.stopped_by if note is not None and proposed.proposals() else None
 
 
-def _records(proposed: Proposed) -> list[ProposalRecord]:
+def _records(proposed: ProposalLog) -> list[ProposalRecord]:
     store, make, proposals = proposed.store, proposed.make, proposed.proposals()
-    aims, failures = aims_of(proposed.loaded), read_failures(store, proposed.name)
+    aims, failures = search_aims(proposed.loaded), read_failures(store, proposed.name)
     again = {proposal.of for proposal in proposals if proposal.origin == "survivor"}
     lowest = _complete_rungs(proposals)
     counted: set[str] = set()
     records = []
     for proposal in proposals:
         trials = make(proposal)
-        outcome = outcome_of(trials, store, aims, failures)
+        outcome = read_outcome(trials, store, aims, failures)
         records.append(
             ProposalRecord(
                 number=proposal.number,
@@ -183,7 +183,7 @@ def _complete_rungs(proposals: Sequence[Proposal]) -> dict[int, bool]:
     """Rungs that some recipe has left."""
     by_number = {proposal.number: proposal for proposal in proposals}
     alive = [by_number[p.of] for p in proposals if p.of in by_number]
-    return {one.rung: True for one in alive if one.rung is not None}
+    return {recipe.rung: True for recipe in alive if recipe.rung is not None}
 
 
 def _feasible(outcome: Outcome, aims: Aims) -> bool | None:

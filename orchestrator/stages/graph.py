@@ -12,7 +12,7 @@ from smoothsweep.core.attacks.registry import PARTS
 from smoothsweep.core.attacks.shared.base import Part
 from smoothsweep.core.checks import present
 from smoothsweep.core.judges.base import RECONSTRUCTIONS
-from smoothsweep.core.plugins import foreign
+from smoothsweep.core.plugins import plugin_version
 from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
 from smoothsweep.orchestrator.stages.images import (
     check_crop,
@@ -91,7 +91,7 @@ def judging_model_stage(model: Training | ImportedClassifier, data: Stage, proto
 def imported_stage(model: ImportedClassifier, data: Stage, protocol: str) -> Stage:
     """A brought-in classifier, tested on our data: its content and its card count, not where it lies."""
     reading = model.checked.reading
-    config = {**reading, **content_of(model.file, "imported"), **foreign("models", reading["architecture"])}
+    config = {**reading, **content_of(model.file, "imported"), **plugin_version("models", reading["architecture"])}
     config |= {"seed": 0, "protocol": protocol}
     return Stage(name="imported", config=config, hints={"path": model.imported}, inputs={"data": data})
 
@@ -160,7 +160,7 @@ def _attack_config(settings: InversionSweep) -> Shared:
             "image_size": settings.recipe.image_size,
             "protocol": settings.protocol,
             **_execution(settings),
-            **foreign("attacks", attack.kind),
+            **plugin_version("attacks", attack.kind),
         }
     )
 
@@ -197,7 +197,7 @@ def _part_config(settings: InversionSweep, part: Part) -> Shared:
     if PARTS[part.name].told_protocol:
         config["protocol"] = settings.protocol
     if part.name in settings.inverted_by.built.own_parts:
-        config |= foreign("attacks", settings.inverted_by.kind)
+        config |= plugin_version("attacks", settings.inverted_by.kind)
     return Shared({**config, **passes(settings, asks="target" in part.needs)})
 
 

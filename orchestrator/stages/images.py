@@ -10,7 +10,7 @@ from smoothsweep.core.cards.network_card import NetworkCard
 from smoothsweep.core.checks import present
 from smoothsweep.core.data.names import PUBLISHED_NAMES
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.plugins import foreign
+from smoothsweep.core.plugins import plugin_version
 from smoothsweep.core.priors.card import network_card
 from smoothsweep.core.priors.folder_settings import PriorFolder
 from smoothsweep.core.priors.kinds import brings_network
@@ -38,7 +38,7 @@ def data_stage(settings: InversionSweep, image_size: int, *, for_judges: bool = 
     data = settings.data
     if for_judges and data.samples_per_class is not None:
         data = data.model_copy(update={"samples_per_class": None})
-    made = _file_stage(data, "data.path", foreign("data", data.kind))
+    made = _file_stage(data, "data.path", plugin_version("data", data.kind))
     if not isinstance(data, PublishedData):
         return Stage(name="data", **made)
     kind = (for_judges and PUBLISHED_NAMES[data.kind].judged_as) or data.kind
@@ -55,7 +55,7 @@ def _of_prior(settings: InversionSweep) -> tuple[object, ...]:
 def prior_stage(settings: InversionSweep) -> Stage:
     """The generative prior: fitted on public images, shipped, or read from a folder."""
     prior: Any = settings.prior  # with the keys of its kind
-    config, files = normalised(prior, without={"path"}) | foreign("priors", prior.kind), prior.built.files
+    config, files = normalised(prior, without={"path"}) | plugin_version("priors", prior.kind), prior.built.files
     if files is None:
         refuse_same_people(settings)
         return Stage(name="prior", config=Shared(config), inputs={"public": public_stage(settings)})
@@ -65,7 +65,7 @@ def prior_stage(settings: InversionSweep) -> Stage:
     if is_absent(files.weights, files.key):
         return Stage(name="prior", config=Shared(config), hints={"path": prior.path})
     config["card"] = (card := prior_card(settings)).plain
-    config |= foreign("priors", brings_network(card.kind))
+    config |= plugin_version("priors", brings_network(card.kind))
     if "discriminator" in settings.inverted_by.built.needs:
         config["discriminator"] = content_of(files.discriminator, "attack.discriminator_weight")["content"]
     return Stage(name="prior", config=Shared(config), hints={"path": prior.path})

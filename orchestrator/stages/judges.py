@@ -14,21 +14,21 @@ from smoothsweep.core.judges.base import RECONSTRUCTIONS, Judge, Planned
 from smoothsweep.core.judges.membership import Membership, shadow_name
 from smoothsweep.core.judges.table import stage_of
 from smoothsweep.core.membership.halves import shadow_seed
-from smoothsweep.core.plugins import foreign
+from smoothsweep.core.plugins import plugin_version
 from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
 from smoothsweep.orchestrator.stages.graph import judging_model_stage, passes, target_config
 from smoothsweep.orchestrator.stages.images import check_prior_crop, data_stage, prior_stage, public_stage
+from smoothsweep.orchestrator.stages.judge_availability import available_judges, requested_judges, staged_file
 from smoothsweep.orchestrator.stages.memo import remembered
 from smoothsweep.orchestrator.stages.own_images import refuse_same_people
 from smoothsweep.orchestrator.stages.shared import NOTHING, Shared, canonical_json
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.stages.unheard import asked_judges, heard_judges, staged_file
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.schema import InversionSweep
 
 
 def judge_stages(settings: InversionSweep, target: Stage, reconstructions: Stage | None) -> dict[str, Stage]:
-    """Name -> the last stage of every judge that is asked for and can be heard, in the order of the table.
+    """Name -> the last stage of every judge that is requested and available, in the order of the table.
 
     Of the same reconstructions (None where nothing is inverted), and of the target itself.
     """
@@ -39,7 +39,7 @@ def judge_stages(settings: InversionSweep, target: Stage, reconstructions: Stage
     }
     made |= shadow_stages(settings)
     named: dict[str, Stage] = {}
-    for name, judge in heard_judges(settings).items():
+    for name, judge in available_judges(settings).items():
         planned, stage = _planned(settings, judge, name), stage_of(name)
         inputs = {role: _of_trial(source, made) for role, source in planned.inputs.items()}
         made[stage] = named[stage] = Stage(name=stage, config=planned.config, hints=planned.hints, inputs=inputs)
@@ -54,7 +54,7 @@ def shadow_stages(settings: InversionSweep) -> dict[str, Stage | None]:
     The parts of the images and the seeds of a model follow from its number and the judge's seed, so that recipes are
     compared on the same parts, and more models keep those that there are.
     """
-    name = next((name for name, one in settings.judges.built.items() if isinstance(one, Membership)), None)
+    name = next((name for name, judge in settings.judges.built.items() if isinstance(judge, Membership)), None)
     if name is None:
         return {}
     judge: Any = settings.judges.built[name]
@@ -64,17 +64,17 @@ def shadow_stages(settings: InversionSweep) -> dict[str, Stage | None]:
     config, hints, kin = target_config(recipe, settings.protocol)
     if recipe.stop_at_test_acc is not None:
         config = {**config, "stop_at_test_acc": recipe.stop_at_test_acc}
-    data, found = data_stage(settings, recipe.image_size), dict[str, Stage | None]()
+    data, stages = data_stage(settings, recipe.image_size), dict[str, Stage | None]()
     for number in range(judge.shadows):
         part = {"model": number, "share": judge.share, "seed": judge.seed}
         config_of_shadow = Shared({**config, "seed": shadow_seed(judge.seed, number), "part": part}, kin=kin)
-        found[shadow_name(number)] = Stage(name="shadow", config=config_of_shadow, hints=hints, inputs={"data": data})
-    return found
+        stages[shadow_name(number)] = Stage(name="shadow", config=config_of_shadow, hints=hints, inputs={"data": data})
+    return stages
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Later:
-    """A stage that is made with a trial: some of its inputs are the trial's."""
+class _PlannedStage:
+    """A stage whose inputs are partly the trial's, so that it is completed for each trial."""
 
     name: str
     config: Shared
@@ -84,8 +84,8 @@ class _Later:
 
 def _of_trial(source: Any, made: Mapping[str, Stage | None]) -> Stage:
     """The stage that an input of a plan stands for."""
-    if isinstance(source, _Later):
-        inputs = {role: _of_trial(one, made) for role, one in source.inputs.items()}
+    if isinstance(source, _PlannedStage):
+        inputs = {role: _of_trial(stage, made) for role, stage in source.inputs.items()}
         return Stage(name=source.name, config=source.config, hints=source.hints, inputs=inputs)
     if isinstance(source, Stage):
         return source
@@ -112,14 +112,14 @@ def _of_plan(settings: InversionSweep, judge: Judge, name: str) -> tuple[object,
 
 @remembered(_of_plan)
 def _planned(settings: InversionSweep, judge: Judge, name: str) -> Planned:
-    """What is one for all trials that have this judge."""
-    planned = judge.plan(_Bench(settings, name), name)
-    config = {**planned.config, **foreign("judges", name)}
+    """The part of the plan that all trials with this judge share."""
+    planned = judge.plan(_StageBuilder(settings, name), name)
+    config = {**planned.config, **plugin_version("judges", name)}
     return Planned(config=_shared(config), hints=_shared(planned.hints), inputs=planned.inputs)
 
 
-class _Bench:
-    """`core.judges.base.Bench` for one judge of a sweep."""
+class _StageBuilder:
+    """`core.judges.base.StageBuilder` for one judge of a sweep."""
 
     def __init__(self, settings: InversionSweep, name: str) -> None:
         self._settings, self._name = settings, name
@@ -146,9 +146,9 @@ class _Bench:
 
     def embeddings(
         self, inputs: Mapping[str, Any], config: Mapping[str, Any], hints: Mapping[str, Any] = NOTHING
-    ) -> Stage | _Later:
+    ) -> Stage | _PlannedStage:
         if any(isinstance(source, str) for source in inputs.values()):
-            return _Later(name="embeddings", config=_shared(config), hints=_shared(hints), inputs=inputs)
+            return _PlannedStage(name="embeddings", config=_shared(config), hints=_shared(hints), inputs=inputs)
         return _embeddings(_shared(config), _shared(hints), *inputs.items())
 
     def strangers(self, config: Mapping[str, Any], hints: Mapping[str, Any]) -> Stage:
@@ -171,29 +171,29 @@ class _Bench:
 
 @remembered(lambda config, hints, *inputs: (config, hints, *[part for item in inputs for part in item]))
 def _embeddings(config: Shared, hints: Shared, *inputs: tuple[str, Stage]) -> Stage:
-    """Features of real images that no trial decides are one for all trials."""
+    """Features of real images, computed once for all trials, since they do not depend on the trial."""
     return Stage(name="embeddings", config=config, hints=hints, inputs=dict(inputs))
 
 
 @remembered(lambda config, hints, public: (config, hints, public))
 def _strangers(config: Shared, hints: Shared, public: Stage) -> Stage:
-    """Features of public images are one for all trials, too."""
+    """Features of public images, computed once for all trials."""
     return Stage(name="strangers", config=config, hints=hints, inputs={"public": public})
 
 
 @remembered(lambda config, data, prior: (config, data, prior))
 def _projected(config: Shared, data: Stage, prior: Stage) -> Stage:
-    """What an observer who has the photographs makes of them in the prior: one for all trials."""
+    """Private photographs projected into the prior, computed once for all trials."""
     return Stage(name="projected", config=config, inputs={"data": data, "prior": prior})
 
 
 def _shared(values: Mapping[str, Any]) -> Shared:
-    """The one object that says so."""
-    return _said_so(canonical_json(values))
+    """The same object for equal values, so that trials share it."""
+    return _shared_from_json(canonical_json(values))
 
 
 @lru_cache(maxsize=4096)
-def _said_so(text: str) -> Shared:
+def _shared_from_json(text: str) -> Shared:
     return Shared(json.loads(text))
 
 
@@ -205,6 +205,6 @@ def reconstruction_sizes(settings: InversionSweep) -> list[int]:
 
 
 def wants_decoded(settings: InversionSweep) -> bool:
-    """Whether a judge of protocol `paper` starts from the images as they were decoded: of no judge's size."""
+    """Whether a judge of protocol `paper` needs the images as decoded, before they are resized for any judge."""
     attack = settings.inverted_by.built
-    return any(judge.wants_decoded(attack, settings.protocol) for judge in asked_judges(settings).values())
+    return any(judge.wants_decoded(attack, settings.protocol) for judge in requested_judges(settings).values())

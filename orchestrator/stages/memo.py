@@ -33,14 +33,14 @@ def remembered(parts: Callable[P, tuple[Any, ...]]) -> Callable[[Callable[P, R]]
         def once(*args: P.args, **kwargs: P.kwargs) -> R:
             of = parts(*args, **kwargs)
             key = tuple([part if type(part) in VALUES else id(part) for part in of])
-            found = cached.get(key)
-            if found is not None:
+            entry = cached.get(key)
+            if entry is not None:
                 cached.move_to_end(key)
-                return found[1]
-            cached[key] = found = (of, function(*args, **kwargs))
+                return entry[1]
+            cached[key] = entry = (of, function(*args, **kwargs))
             if len(cached) > KEPT:
                 cached.popitem(last=False)
-            return found[1]
+            return entry[1]
 
         return once
 

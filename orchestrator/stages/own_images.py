@@ -29,13 +29,18 @@ def refuse_same_people(settings: InversionSweep) -> None:
 
 @lru_cache(maxsize=64)
 def _compare(private: str, public: str, *, by_content: bool) -> None:
-    one, other = (Path(path).expanduser().resolve() for path in (private, public))
+    private_path, other = (Path(path).expanduser().resolve() for path in (private, public))
     contents = [content_of(path, key) for path, key in ((private, "data.path"), (public, "public.path")) if by_content]
-    if not (one.exists() and other.exists()):
+    if not (private_path.exists() and other.exists()):
         return  # a plan of what is not there yet
     is_same = by_content and contents[0] == contents[1]
-    if is_same or os.path.samefile(one, other) or one.is_relative_to(other) or other.is_relative_to(one):
-        raise InputError(f"public.path: expected images of other people than data.path, got {one} and {other}")
+    if (
+        is_same
+        or os.path.samefile(private_path, other)
+        or private_path.is_relative_to(other)
+        or other.is_relative_to(private_path)
+    ):
+        raise InputError(f"public.path: expected images of other people than data.path, got {private_path} and {other}")
 
 
 def refuse_listed_classes(settings: InversionSweep) -> None:

@@ -36,11 +36,11 @@ class Stage:
     @property
     def fingerprint(self) -> str:
         """SHA-256 (hex) of the canonical JSON of name, version, configuration and input fingerprints."""
-        found = self._fingerprint
-        if found is None:
-            found = hashlib.sha256(self._identity_text().encode()).hexdigest()
-            object.__setattr__(self, "_fingerprint", found)
-        return found
+        fingerprint = self._fingerprint
+        if fingerprint is None:
+            fingerprint = hashlib.sha256(self._identity_text().encode()).hexdigest()
+            object.__setattr__(self, "_fingerprint", fingerprint)
+        return fingerprint
 
     def _identity_text(self) -> str:
         """Canonical JSON of `identity`, of parts that are written once where stages share them."""

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from smoothsweep.core.judges.base import STAGING
-from smoothsweep.orchestrator.stages.unheard import Unheard, staged_file, unheard_judges
+from smoothsweep.orchestrator.stages.judge_availability import UnavailableJudge, staged_file, unavailable_judges
 from smoothsweep.sweeps.expand import Cell
 from smoothsweep.sweeps.imported import ImportedClassifier
-from smoothsweep.sweeps.loaded import LoadedSweep, inversion
+from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion
 from smoothsweep.sweeps.schema import InversionSweep
 from smoothsweep.sweeps.search import Search
 from smoothsweep.sweeps.toy import ToySweep
@@ -28,7 +28,7 @@ class Trial(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stop:
+class StartRefusal:
     """Weights without which `run` does not start.
 
     Attributes:
@@ -43,7 +43,7 @@ class Stop:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lacks:
+class MissingWeights:
     """What a sweep cannot have here.
 
     Attributes:
@@ -51,17 +51,19 @@ class Lacks:
         stops: Everything that `run` refuses to start without.
     """
 
-    unmeasured: tuple[Unheard, ...] = ()
-    stops: Sequence[Stop] = ()
+    unmeasured: tuple[UnavailableJudge, ...] = ()
+    stops: Sequence[StartRefusal] = ()
 
     @property
     def lines(self) -> list[str]:
         """What a run does not measure for want of weights, as one line; none where every judge is heard."""
-        lines = [f"{one.judge} ({len(one.columns)} columns): {one.reason}: {one.remedy}" for one in self.unmeasured]
+        lines = [
+            f"{judge.judge} ({len(judge.columns)} columns): {judge.reason}: {judge.remedy}" for judge in self.unmeasured
+        ]
         return [f"not measured: {'; '.join(lines)}"] if lines else []
 
 
-def started_from(settings: InversionSweep) -> list[str]:
+def pretrained_architectures(settings: InversionSweep) -> list[str]:
     """Architectures whose training starts from ImageNet weights; those that an attack trains too."""
     models = (settings.recipe, *settings.judges.classifiers.values(), *settings.judges.recipes)
     trained = [model for model in models if isinstance(model, Training) and not isinstance(model, ImportedClassifier)]
@@ -69,7 +71,7 @@ def started_from(settings: InversionSweep) -> list[str]:
     return [*(model.architecture for model in trained if model.pretrained), *by_attack]
 
 
-def missing_weights(settings: Iterable[InversionSweep]) -> list[Stop]:
+def missing_imagenet_weights(settings: Iterable[InversionSweep]) -> list[StartRefusal]:
     """ImageNet weights that a training of these settings would not find on this machine.
 
     None where RAY_ADDRESS names a cluster: the workers' machines have folders of their own.
@@ -77,24 +79,24 @@ def missing_weights(settings: Iterable[InversionSweep]) -> list[Stop]:
     if os.environ.get("RAY_ADDRESS"):
         return []
     return [
-        Stop(
+        StartRefusal(
             weights=name,
             needed_for=f"pretrained {name}",
             message=f"pretrained {name}: expected its ImageNet weights here, got none; {STAGE_THEM}",
         )
-        for name in dict.fromkeys(name for one in settings for name in started_from(one))
+        for name in dict.fromkeys(name for sweep in settings for name in pretrained_architectures(sweep))
         if staged_file(name) is None
     ]
 
 
-def unheard_objectives(sweep: InversionSweep, search: Search, source: str) -> list[Stop]:
+def unmeasured_objectives(sweep: InversionSweep, search: Search, source: str) -> list[StartRefusal]:
     """What a search aims at or is bound by, and whose judge cannot be heard: it would look at empty columns.
 
     source: of the sweep file.
     """
-    unheard = {column: judge for judge in unheard_judges(sweep) for column in judge.columns}
+    unheard = {column: judge for judge in unavailable_judges(sweep) for column in judge.columns}
     return [
-        Stop(
+        StartRefusal(
             weights=unheard[column].weights,
             needed_for=f"search: {column}",
             message=f"{source}: search: {column}: expected a judge that measures it: "
@@ -106,25 +108,27 @@ def unheard_objectives(sweep: InversionSweep, search: Search, source: str) -> li
     ]
 
 
-def lacks_of(loaded: LoadedSweep, trials: Iterable[Trial], *, elsewhere: bool = False) -> Lacks:
+def find_missing_weights(loaded: LoadedSweep, trials: Iterable[Trial], *, elsewhere: bool = False) -> MissingWeights:
     """What these trials lack, and of a search also recipes that hold every choice of its space.
 
     elsewhere: the work is done by a cluster that was named.
     """
     sweep = loaded.sweep
     if isinstance(sweep, ToySweep):
-        return Lacks()
+        return MissingWeights()
     cells = {id(trial.cell): trial.cell.settings for trial in trials}  # of all its seeds
-    met = [inversion(settings) for settings in (*cells.values(), *loaded.recipes.choices)]
-    stops = [] if elsewhere else missing_weights(met)
+    met = [as_inversion(settings) for settings in (*cells.values(), *loaded.recipes.choices)]
+    stops = [] if elsewhere else missing_imagenet_weights(met)
     if sweep.search:
-        stops += unheard_objectives(sweep, sweep.search, loaded.source)
-    return Lacks(unmeasured=tuple(dict.fromkeys(judge for one in met for judge in unheard_judges(one))), stops=stops)
+        stops += unmeasured_objectives(sweep, sweep.search, loaded.source)
+    return MissingWeights(
+        unmeasured=tuple(dict.fromkeys(judge for sweep in met for judge in unavailable_judges(sweep))), stops=stops
+    )
 
 
 def weights_summary(loaded: LoadedSweep, trials: Iterable[Trial]) -> dict[str, list[dict[str, Any]]]:
     """Missing weights as JSON: `unmeasured`, judges that measure nothing here; `stops`, what `run` cannot start for."""
-    lacks = lacks_of(loaded, trials)
+    lacks = find_missing_weights(loaded, trials)
     return {
         "unmeasured": [
             {

@@ -21,7 +21,7 @@ from smoothsweep.core.files import NotPlainError, plain_content, write_file
 from smoothsweep.orchestrator.stages.shared import canonical_json
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common import verifying
-from smoothsweep.orchestrator.store.common.artifacts import MANIFEST, complete, read_artifact, tell
+from smoothsweep.orchestrator.store.common.artifacts import MANIFEST, complete, read_artifact, report_damage
 from smoothsweep.orchestrator.store.common.sealing import Damage
 from smoothsweep.orchestrator.store.common.version import refuse_other_versions
 from smoothsweep.orchestrator.store.local import LocalStore
@@ -39,17 +39,17 @@ class LinkedStore(LocalStore):
     others: tuple[LocalStore, ...] = ()
 
     def has(self, stage: Stage) -> bool:
-        return super().has(stage) or self.other_with(stage) is not None
+        return super().has(stage) or self.find_other(stage) is not None
 
     def path(self, stage: Stage) -> Path:
-        if not super().has(stage) and (other := self.other_with(stage)) is not None:
+        if not super().has(stage) and (other := self.find_other(stage)) is not None:
             manifest = other.manifest(stage)
             self._verify(other, stage, manifest["files"])
             return other.place(stage)
         return super().path(stage)
 
     def file(self, stage: Stage, name: str) -> Path | None:
-        if not super().has(stage) and (other := self.other_with(stage)) is not None:
+        if not super().has(stage) and (other := self.find_other(stage)) is not None:
             files = other.manifest(stage)["files"]
             if name not in files:
                 return None
@@ -58,24 +58,24 @@ class LinkedStore(LocalStore):
         return super().file(stage, name)
 
     def manifest(self, stage: Stage) -> dict[str, Any]:
-        if not super().has(stage) and (other := self.other_with(stage)) is not None:
+        if not super().has(stage) and (other := self.find_other(stage)) is not None:
             return other.manifest(stage)
         return super().manifest(stage)
 
     def manifest_file(self, kind: str, fingerprint: str) -> Path:
         here_file = super().manifest_file(kind, fingerprint)
-        found = (other.manifest_file(kind, fingerprint) for other in self.others)
-        return here_file if here_file.exists() else next((path for path in found if path.exists()), here_file)
+        files = (other.manifest_file(kind, fingerprint) for other in self.others)
+        return here_file if here_file.exists() else next((path for path in files if path.exists()), here_file)
 
     def finished(self, name: str) -> set[str]:
         return super().finished(name).union(*(other.finished(name) for other in self.others))
 
     def newest_manifests(self, name: str, at_most: int) -> list[Path]:
         """Its own first: what stages cost is best told by one's own machine."""
-        found = super().newest_manifests(name, at_most)
+        manifests = super().newest_manifests(name, at_most)
         for other in self.others:
-            found += other.newest_manifests(name, at_most - len(found)) if len(found) < at_most else []
-        return found
+            manifests += other.newest_manifests(name, at_most - len(manifests)) if len(manifests) < at_most else []
+        return manifests
 
     def examined(self, kind: str, fingerprint: str) -> dict[str, Any]:
         """The manifest of its own artifact, as `doctor` asks; of another store's where it has none."""
@@ -86,7 +86,7 @@ class LinkedStore(LocalStore):
                 return other.examined(kind, fingerprint)
         return super().examined(kind, fingerprint)
 
-    def other_with(self, stage: Stage) -> LocalStore | None:
+    def find_other(self, stage: Stage) -> LocalStore | None:
         """The first other store that holds this stage, fit to be used; None if none does."""
         for other in self.others:
             place = other.place(stage)
@@ -95,7 +95,7 @@ class LinkedStore(LocalStore):
             try:
                 signature = _signature(place)
                 if _fit.get(place) != signature:
-                    self._hold_to(stage, read_artifact(place, unsealed=False), place)
+                    self._check_other(stage, read_artifact(place, unsealed=False), place)
                     _fit[place] = signature
             except FileNotFoundError:
                 continue
@@ -105,22 +105,24 @@ class LinkedStore(LocalStore):
             return other
         return None
 
-    def _hold_to(self, stage: Stage, manifest: dict[str, Any], place: Path) -> None:
+    def _check_other(self, stage: Stage, manifest: dict[str, Any], place: Path) -> None:
         """Raise Damage unless the artifact is what was asked for, and others cannot change it."""
         expected = complete(stage, {})
         if canonical_json(manifest["config"]) != canonical_json(json.loads(json.dumps(expected["config"]))):
             raise Damage("its manifest states another configuration")
         # A manifest also states the digest of each input's result, which is not known when a stage is planned.
-        inputs = {role: {key: one[key] for key in ("stage", "fingerprint")} for role, one in manifest["inputs"].items()}
+        inputs = {
+            role: {key: source[key] for key in ("stage", "fingerprint")} for role, source in manifest["inputs"].items()
+        }
         if inputs != expected["inputs"]:
             raise Damage("its manifest states other inputs")
         trusted = {0, os.getuid(), self._owner_of(place.parent.parent)}
         for path in (place, place.parent, *place.iterdir()):
-            found = path.lstat()
-            if found.st_uid not in trusted:
-                raise Damage(f"{path.name} belongs to user {found.st_uid}, who is not the store's owner")
-            if found.st_mode & OPEN_TO_ALL and not found.st_mode & stat.S_ISVTX:
-                raise Damage(f"every user may change {path.name} (mode {stat.S_IMODE(found.st_mode):o})")
+            status = path.lstat()
+            if status.st_uid not in trusted:
+                raise Damage(f"{path.name} belongs to user {status.st_uid}, who is not the store's owner")
+            if status.st_mode & OPEN_TO_ALL and not status.st_mode & stat.S_ISVTX:
+                raise Damage(f"every user may change {path.name} (mode {stat.S_IMODE(status.st_mode):o})")
 
     def _verify(self, other: LocalStore, stage: Stage, files: dict[str, str]) -> None:
         """Raise ArtifactDamaged where a file is not what its manifest says; the artifact is then not used again."""
@@ -132,7 +134,7 @@ class LinkedStore(LocalStore):
 
     def _refuse(self, other: LocalStore, stage: Stage, why: str) -> None:
         _refused.add(other.place(stage))
-        tell(f"{other.location}: {stage.label} is not used: {why}; it is made anew")
+        report_damage(f"{other.location}: {stage.label} is not used: {why}; it is made anew")
 
     @staticmethod
     def _owner_of(root: Path) -> int:
@@ -140,8 +142,8 @@ class LinkedStore(LocalStore):
 
 
 def _signature(place: Path) -> tuple[int, ...]:
-    found = (place / MANIFEST).stat()
-    return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+    status = (place / MANIFEST).stat()
+    return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
 
 
 def with_links(store: LocalStore) -> LocalStore:
@@ -160,7 +162,7 @@ def links_of(store: LocalStore) -> list[str]:
     path = store.root / LINKS_FILE
     try:
         named = json.loads(plain_content(path))["stores"]
-        if not isinstance(named, list) or not all(isinstance(one, str) for one in named):
+        if not isinstance(named, list) or not all(isinstance(path, str) for path in named):
             raise ValueError
     except (FileNotFoundError, NotADirectoryError):
         return []

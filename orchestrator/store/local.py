@@ -27,7 +27,7 @@ from typing import Any
 
 from smoothsweep.core.errors import ArtifactDamaged, InputError, StoreGone
 from smoothsweep.core.files import NotPlainError, move, plain_content, rename_folder, write_file
-from smoothsweep.core.writers import let_go
+from smoothsweep.core.writers import release_folder
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common import verifying
 from smoothsweep.orchestrator.store.common.artifacts import (
@@ -160,14 +160,14 @@ class LocalStore(Store):
         return manifest
 
     def newest_manifests(self, name: str, at_most: int) -> list[Path]:
-        found = []
+        manifests = []
         for entry in self._folders(name):
             path = os.path.join(entry.path, MANIFEST)
             try:
-                found.append((os.stat(path).st_mtime, path))
+                manifests.append((os.stat(path).st_mtime, path))
             except OSError:
                 continue  # not finished
-        return [Path(path) for _, path in heapq.nlargest(at_most, found)]
+        return [Path(path) for _, path in heapq.nlargest(at_most, manifests)]
 
     def prepare(self, stages: Iterable[Stage]) -> None:
         """Nothing to do: they are read where they are."""
@@ -180,7 +180,7 @@ class LocalStore(Store):
         """Seal the draft: checksums, manifest, flush, rename. If another writer was first, theirs stays."""
         self.check_there()
         manifest = sealed(with_checksums(draft, complete(stage, manifest)))
-        let_go(draft)
+        release_folder(draft)
         write_file(draft / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True))
         final = self.place(stage)
         try:

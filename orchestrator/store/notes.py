@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from smoothsweep.orchestrator.store.common.artifacts import aside_name, tell
+from smoothsweep.orchestrator.store.common.artifacts import aside_name, report_damage
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.common.sealing import SEAL
 
@@ -62,7 +62,7 @@ def _set_aside(store: Store, name: str, file: str, consequence: str) -> None:
     place = aside_name(file)
     with suppress(OSError):  # a user who may not write here still goes on without it
         store.move_note(name, file, place)
-    tell(f"{name}: {file} is damaged, and set aside as {place}; {consequence}")
+    report_damage(f"{name}: {file} is damaged, and set aside as {place}; {consequence}")
 
 
 def _digest(lines: Iterable[bytes]) -> str:

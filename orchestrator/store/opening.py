@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.text import brief
+from smoothsweep.core.text import shortened
 from smoothsweep.core.uris import shown_uri
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.common.version import VERSION_FILE, refuse_other_versions
@@ -68,4 +68,4 @@ def _other_than_a_store(root: Path) -> str | None:
         return None
     if not held or any(name in MARKS or name in TASKS for name in held):
         return None
-    return f"a folder of other things ({brief(held[0])}{', ...' if len(held) > 1 else ''})"
+    return f"a folder of other things ({shortened(held[0])}{', ...' if len(held) > 1 else ''})"

@@ -6,22 +6,22 @@ written with the time its stage finished: written a second time (after a kill, s
 MLflow drops. Only this folder imports mlflow.
 """
 
-from smoothsweep.orchestrator.tracking.pages.landing import Arrival, arrivals
+from smoothsweep.orchestrator.tracking.pages.landing import SweepPages, list_sweep_pages
 from smoothsweep.orchestrator.tracking.runs.verdicts import Verdicts, verdicts_of
-from smoothsweep.orchestrator.tracking.server.connection import local_uri, refusals, told, tracking_errors
+from smoothsweep.orchestrator.tracking.server.connection import error_line, local_uri, refusals, tracking_errors
 from smoothsweep.orchestrator.tracking.server.moving import follow
 from smoothsweep.orchestrator.tracking.tracker import Closing, Tracker
 
 __all__ = [
-    "Arrival",
     "Closing",
+    "SweepPages",
     "Tracker",
     "Verdicts",
-    "arrivals",
+    "error_line",
     "follow",
+    "list_sweep_pages",
     "local_uri",
     "refusals",
-    "told",
     "tracking_errors",
     "verdicts_of",
 ]

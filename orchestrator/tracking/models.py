@@ -39,17 +39,17 @@ class Candidate:
         return self.recipe.trial.id
 
 
-def candidates(found: Answer, which: str) -> list[Candidate]:
+def candidates(sweep_answer: Answer, which: str) -> list[Candidate]:
     """The recipes to register, least leak first. which: `frontier` (not beaten in both; AT_MOST), `all`, `none`.
 
     Of every recipe the first seed's target; a target brought in is not registered: it is the user's already.
     """
-    chosen = {"all": list(found.worst), "frontier": list(found.front)[-AT_MOST:][::-1], "none": []}[which]
-    best = found.recommended
+    chosen = {"all": list(sweep_answer.worst), "frontier": list(sweep_answer.front)[-AT_MOST:][::-1], "none": []}[which]
+    best = sweep_answer.recommended
     if which == "frontier" and best is not None and best not in chosen:
         chosen = [best, *chosen][:AT_MOST]
     trained = [r for r in chosen if any(stage.name == "target" for stage in r.trial.stages)]
-    return [Candidate(recipe=recipe, tags=_tags(recipe, found.recipes)) for recipe in trained]
+    return [Candidate(recipe=recipe, tags=_tags(recipe, sweep_answer.recipes)) for recipe in trained]
 
 
 def register(

@@ -24,7 +24,7 @@ from smoothsweep.orchestrator.tracking.pages.views import route
 from smoothsweep.orchestrator.tracking.runs.names import run_name, trial_params
 from smoothsweep.orchestrator.tracking.runs.points import already_gone, finished_at, trial_points, work_ms, write
 from smoothsweep.orchestrator.tracking.runs.recipes import RecipeMeans, phase_of, recipe_id, recipe_means
-from smoothsweep.orchestrator.tracking.runs.runs import CONTENT, Found, Runs
+from smoothsweep.orchestrator.tracking.runs.runs import CONTENT, Runs, StoredRun
 from smoothsweep.orchestrator.tracking.runs.searching import PHASE, PROPOSAL, proposal_tags, strategy_tags
 from smoothsweep.orchestrator.tracking.runs.verdicts import ORDER, PLACES, RunVerdict, Verdicts, write_verdict
 from smoothsweep.orchestrator.tracking.server import connection
@@ -85,90 +85,90 @@ class Tracker:
 
     def sweep_run(self, name: str, tags: dict[str, str]) -> str:
         """The parent run of this sweep: found by its tag, else created. Returns its id."""
-        found = self._runs.get("sweep", name)
+        run = self._runs.get("sweep", name)
         tags = {"mlflow.source.name": "smoothsweep", **strategy_tags(self._loaded), **provenance_tags(), **tags}
-        if found is None:
-            found = self._runs.create("sweep", name, name, tags)
-        elif found.status != "RUNNING":
-            self._client.update_run(found.run_id, status="RUNNING")
-        write(self._client, found.run_id, params={}, tags=tags, points=[])
+        if run is None:
+            run = self._runs.create("sweep", name, name, tags)
+        elif run.status != "RUNNING":
+            self._client.update_run(run.run_id, status="RUNNING")
+        write(self._client, run.run_id, params={}, tags=tags, points=[])
         if self._loaded is not None:
             with scratch() as folder:
                 write_provenance(self._loaded, folder)
-                self._client.log_artifacts(found.run_id, str(folder))
-        return found.run_id
+                self._client.log_artifacts(run.run_id, str(folder))
+        return run.run_id
 
     def record(self, trial: Trial, parent: str, failure: str | None = None) -> None:
         """Write everything known of the trial into its run. Calling it again changes nothing."""
         self.store.check_there()  # MLflow would make its folders anew
         bring_back(self._client, self._runs, "trial", trial.id)
-        found = self._runs.get("trial", trial.id)
-        if found is not None and found.status == "FINISHED":
+        run = self._runs.get("trial", trial.id)
+        if run is not None and run.status == "FINISHED":
             return
         row = trial_row(trial, self.store, failure)
         try:
-            self._write_trial(trial, row, parent, found)
+            self._write_trial(trial, row, parent, run)
         except connection.tracking_errors() as error:
-            if found is None or "Changing param values is not allowed" not in str(error):
+            if run is None or "Changing param values is not allowed" not in str(error):
                 raise
             self._runs.drop("trial", trial.id)  # half-written by a version that called things otherwise
             self._write_trial(trial, row, parent, None)
 
-    def _write_trial(self, trial: Trial, row: dict[str, Any], parent: str, found: Found | None) -> None:
+    def _write_trial(self, trial: Trial, row: dict[str, Any], parent: str, run: StoredRun | None) -> None:
         worked, at = work_ms(trial, self.store), finished_at(trial, self.store)
         started = at - worked if at else None
         parentage = {"mlflow.parentRunId": parent}
-        found = found or self._runs.create("trial", trial.id, run_name(trial, self._loaded), parentage, started)
+        run = run or self._runs.create("trial", trial.id, run_name(trial, self._loaded), parentage, started)
         tags = {**trial_tags(trial, row, self.store), **strategy_tags(self._loaded)}
         points = list(trial_points(trial, row, self.store))
-        write(self._client, found.run_id, params=trial_params(trial, row), tags=tags, points=points)
+        write(self._client, run.run_id, params=trial_params(trial, row), tags=tags, points=points)
         inputs = dataset_inputs(trial, self.store)
         if inputs:
-            self._client.log_inputs(found.run_id, datasets=inputs)
+            self._client.log_inputs(run.run_id, datasets=inputs)
         with scratch() as folder:
             write_trial_files(trial, row, self.store, folder)
-            self._client.log_artifacts(found.run_id, str(folder))
-        if found.status in ("FAILED", "KILLED") and not row["failure"]:
+            self._client.log_artifacts(run.run_id, str(folder))
+        if run.status in ("FAILED", "KILLED") and not row["failure"]:
             with already_gone():  # a driver that was killed left none, or another has removed it
-                self._client.delete_tag(found.run_id, "smoothsweep.failure")
+                self._client.delete_tag(run.run_id, "smoothsweep.failure")
         status = trial_status(row)
-        self._client.set_terminated(found.run_id, status, end_time=found.started + worked if at else None)
-        self._runs.note("trial", trial.id, replace(found, status=status))
+        self._client.set_terminated(run.run_id, status, end_time=run.started + worked if at else None)
+        self._runs.note("trial", trial.id, replace(run, status=status))
 
     def record_recipe(self, trials: Sequence[Trial], parent: str) -> RecipeMeans:
         """Write the means of one recipe over its finished trials (at least one), unless its run has just these."""
         bring_back(self._client, self._runs, "recipe", recipe_id(trials[0]))
         means = recipe_means(trials, self.store, self._loaded)
-        fingerprint, found = recipe_id(trials[0]), self._runs.get("recipe", recipe_id(trials[0]))
-        if found is not None and found.status == "FINISHED" and found.content == means.content:
+        fingerprint, run = recipe_id(trials[0]), self._runs.get("recipe", recipe_id(trials[0]))
+        if run is not None and run.status == "FINISHED" and run.content == means.content:
             return means
-        if found is not None and not self._may_grow(found, means):
+        if run is not None and not self._may_grow(run, means):
             self._runs.drop("recipe", fingerprint)
-            found = None
+            run = None
         tags = {"smoothsweep.phase": phase_of(trials[0]), NOTE: means.note, "mlflow.loggedArtifacts": TABLE_OF_SEEDS}
-        if found is None:
+        if run is None:
             tags["mlflow.parentRunId"] = parent
-            found = self._runs.create("recipe", fingerprint, f"{means.label} · mean", tags, means.at - means.worked)
-        self._write_recipe(found, means, tags)
+            run = self._runs.create("recipe", fingerprint, f"{means.label} · mean", tags, means.at - means.worked)
+        self._write_recipe(run, means, tags)
         return means
 
-    def _may_grow(self, found: Found, means: RecipeMeans) -> bool:
+    def _may_grow(self, run: StoredRun, means: RecipeMeans) -> bool:
         """Whether new means may join the old ones: their step is the number of seeds, and no step holds two points."""
-        if found.content == means.content:
+        if run.content == means.content:
             return True  # half-written: the identical rows again
-        history = self._client.get_metric_history(found.run_id, "n_seeds")
+        history = self._client.get_metric_history(run.run_id, "n_seeds")
         return all(point.step < len(means.seeds) for point in history)
 
-    def _write_recipe(self, found: Found, means: RecipeMeans, tags: dict[str, str]) -> None:
+    def _write_recipe(self, run: StoredRun, means: RecipeMeans, tags: dict[str, str]) -> None:
         from mlflow.entities import Metric
 
         points = [Metric(name, value, means.at, len(means.seeds)) for name, value in means.metrics.items()]
         tags = {**tags, "smoothsweep.seeds": ", ".join(map(str, means.seeds)), CONTENT: means.content}
-        write(self._client, found.run_id, params=means.params, tags=tags, points=points)
+        write(self._client, run.run_id, params=means.params, tags=tags, points=points)
         table = table_json(list(means.rows[0]), [list(row.values()) for row in means.rows])
-        self._client.log_text(found.run_id, table, "seeds.json")
-        self._client.set_terminated(found.run_id, "FINISHED", end_time=found.started + means.worked)
-        self._runs.note("recipe", recipe_id(means.trial), replace(found, status="FINISHED", content=means.content))
+        self._client.log_text(run.run_id, table, "seeds.json")
+        self._client.set_terminated(run.run_id, "FINISHED", end_time=run.started + means.worked)
+        self._runs.note("recipe", recipe_id(means.trial), replace(run, status="FINISHED", content=means.content))
 
     def close_sweep(
         self, parent: str, closing: Closing, *, models: str = "none", progress: Callable[[], None] = lambda: None
@@ -181,7 +181,7 @@ class Tracker:
         self._runs.read()  # another driver may have written the same trials
         self._tag_proposals(closing.trials, progress)
         recipes = self._record_recipes(closing.trials, parent, progress)
-        present = {"trial": {one.id for one in closing.trials}, "recipe": {recipe_id(one) for one in closing.trials}}
+        present = {"trial": {t.id for t in closing.trials}, "recipe": {recipe_id(t) for t in closing.trials}}
         if retired := retire(self._client, self._runs, present):
             gone = "runs of trials that the sweep no longer has, by other settings, code or data, are no longer shown"
             self._remarks.append(f"MLflow: {retired} {gone}")
@@ -190,17 +190,17 @@ class Tracker:
             self._client.log_artifact(parent, str(path), "figures" if path.parent.name == "figures" else None)
             progress()
         goals = (self._loaded.sweep.accuracy_needed, self._loaded.sweep.leak_searched) if self._loaded else ()
-        found = answer([r for r in recipes if phase_of(r.trial) == "sweep"], *goals, planned=closing.trials)
+        outcome = answer([r for r in recipes if phase_of(r.trial) == "sweep"], *goals, planned=closing.trials)
         intro = note(self._loaded.intro) if self._loaded else ""
-        text = "\n\n".join(part for part in (answer_text(found, closing.verdicts), intro) if part)
-        tags = {NOTE: text[:4900], "smoothsweep.recommended": found.recommended.label if found.recommended else ""}
+        text = "\n\n".join(part for part in (answer_text(outcome, closing.verdicts), intro) if part)
+        tags = {NOTE: text[:4900], "smoothsweep.recommended": outcome.recommended.label if outcome.recommended else ""}
         write(self._client, parent, params={}, tags=tags, points=[])
-        self._write_sweep_verdict(closing, found)
-        self._describe_experiment(text, found)
+        self._write_sweep_verdict(closing, outcome)
+        self._describe_experiment(text, outcome)
         if closing.trials and (inputs := dataset_inputs(closing.trials[0], self.store)):
             self._client.log_inputs(parent, datasets=inputs)
         progress()
-        remarks = [*self._remarks, *self._register(found, models, progress)]
+        remarks = [*self._remarks, *self._register(outcome, models, progress)]
         started = self._client.get_run(parent).info.start_time
         ended = started + int(1000 * closing.wall_s) if closing.wall_s else None  # pauses between runs are no work
         self._client.set_terminated(parent, "FAILED" if closing.failed else "FINISHED", end_time=ended)
@@ -222,13 +222,13 @@ class Tracker:
             self._write_verdict("recipe", recipe_id(trial), verdict, finished_at(trial, self.store))
             progress()
 
-    def _write_sweep_verdict(self, closing: Closing, found: Answer) -> None:
+    def _write_sweep_verdict(self, closing: Closing, outcome: Answer) -> None:
         """Write on the sweep's own run the numbers of the recipe that the answer names, and every recipe's word."""
         at = max((finished_at(trial, self.store) for trial in closing.trials), default=0)
         of_sweep = RunVerdict(tags=closing.verdicts.whole)
-        if found.least is not None and found.leak is not None:
-            metrics = {key: found.least.metrics[key] for key in ("test_acc", found.leak) if key in found.least.metrics}
-            verdict = closing.verdicts.of_trials.get(found.least.trial.id, RunVerdict())
+        if outcome.least is not None and outcome.leak is not None:
+            metrics = {key: v for key, v in outcome.least.metrics.items() if key in ("test_acc", outcome.leak)}
+            verdict = closing.verdicts.of_trials.get(outcome.least.trial.id, RunVerdict())
             numbers = {key: value for key, value in verdict.numbers.items() if key != ORDER}
             numbers = {} if closing.failed else {**metrics, **numbers}
             of_sweep = RunVerdict(tags={**verdict.tags, **of_sweep.tags}, numbers=numbers)
@@ -236,21 +236,21 @@ class Tracker:
 
     def _write_verdict(self, kind: str, fingerprint: str, verdict: RunVerdict, at: int) -> None:
         """Write the verdict to a run that does not hold it yet."""
-        found = self._runs.get(kind, fingerprint)
-        if found is not None and found.told != verdict.fingerprint:
-            write_verdict(self._client, found.run_id, verdict, before=found.told, at=at)
-            self._runs.note(kind, fingerprint, replace(found, told=verdict.fingerprint))
+        run = self._runs.get(kind, fingerprint)
+        if run is not None and run.verdict != verdict.fingerprint:
+            write_verdict(self._client, run.run_id, verdict, before=run.verdict, at=at)
+            self._runs.note(kind, fingerprint, replace(run, verdict=verdict.fingerprint))
 
     def _tag_proposals(self, trials: Iterable[Trial], progress: Callable[[], None]) -> None:
         """Which proposal of the search each trial belongs to, where its run does not say it yet."""
         by_id = {trial.id: trial for trial in trials}
         for trial_id, tags in proposal_tags(self._loaded, self.store).items():
-            found = self._runs.get("trial", trial_id)
-            if found is not None and found.content != tags[PROPOSAL]:
+            run = self._runs.get("trial", trial_id)
+            if run is not None and run.content != tags[PROPOSAL]:
                 if PHASE in tags and trial_id in by_id:
-                    self._client.update_run(found.run_id, name=run_name(by_id[trial_id], self._loaded))
-                write(self._client, found.run_id, params={}, tags=tags, points=[])
-                self._runs.note("trial", trial_id, replace(found, content=tags[PROPOSAL]))
+                    self._client.update_run(run.run_id, name=run_name(by_id[trial_id], self._loaded))
+                write(self._client, run.run_id, params={}, tags=tags, points=[])
+                self._runs.note("trial", trial_id, replace(run, content=tags[PROPOSAL]))
                 progress()
 
     def _record_recipes(self, trials: Iterable[Trial], parent: str, progress: Callable[[], None]) -> list[RecipeMeans]:
@@ -265,36 +265,36 @@ class Tracker:
             progress()
         return means
 
-    def _register(self, found: Answer, which: str, progress: Callable[[], None]) -> list[str]:
+    def _register(self, outcome: Answer, which: str, progress: Callable[[], None]) -> list[str]:
         def run_of(trial_id: str) -> str:
             return present(self._runs.get("trial", trial_id), "run").run_id
 
-        wanted = [c for c in candidates(found, which) if self._runs.get("trial", c.trial_id)]
+        wanted = [c for c in candidates(outcome, which) if self._runs.get("trial", c.trial_id)]
         if not wanted:
             return []
-        best, store = found.recommended, self.store
+        best, store = outcome.recommended, self.store
         return register(
             self._client, self.experiment, wanted, recommended=best, run_of=run_of, store=store, progress=progress
         )
 
     def _open_experiment(self) -> str:
         name = self.experiment
-        found = self._client.get_experiment_by_name(name)
-        if found is not None:
-            if found.lifecycle_stage != "active":
-                self._client.restore_experiment(found.experiment_id)
-            return found.experiment_id
+        experiment = self._client.get_experiment_by_name(name)
+        if experiment is not None:
+            if experiment.lifecycle_stage != "active":
+                self._client.restore_experiment(experiment.experiment_id)
+            return experiment.experiment_id
         folder = artifact_folder(self.store.root, name)
         location = folder.as_uri() if self.uri.startswith("sqlite:") else None
         return self._client.create_experiment(name, artifact_location=location, tags={**MODEL_TRAINING, **PRIMARY})
 
-    def _describe_experiment(self, text: str, found: Answer) -> None:
+    def _describe_experiment(self, text: str, outcome: Answer) -> None:
         self._client.set_experiment_tag(self._experiment_id, NOTE, f"{text[:4400]}\n\n{HOW_TO_COMPARE}")
-        if found.leak is not None:
-            greater = str(BY_KEY[found.leak].better == "high").lower()
-            for key, value in {"name": found.leak, "greaterIsBetter": greater}.items():
+        if outcome.leak is not None:
+            greater = str(BY_KEY[outcome.leak].better == "high").lower()
+            for key, value in {"name": outcome.leak, "greaterIsBetter": greater}.items():
                 self._client.set_experiment_tag(self._experiment_id, f"{PRIMARY_METRIC}.{key}", value)
-        show(self._client, self._client.get_experiment(self._experiment_id), found.leak)
+        show(self._client, self._client.get_experiment(self._experiment_id), outcome.leak)
 
 
 TABLE_OF_SEEDS = '[{"path": "seeds.json", "type": "table"}]'

@@ -10,7 +10,17 @@ from rich.console import Console
 from tiny import write_tiny
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.text import MAX_LINE, brief, counted, minuses, note, printable, printable_text, shown, upright
+from smoothsweep.core.text import (
+    MAX_LINE,
+    counted,
+    escape_controls,
+    minuses,
+    note,
+    printable,
+    printable_text,
+    quoted,
+    shortened,
+)
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.page.render import environment, fill
 from smoothsweep.orchestrator.planning.state import SweepState
@@ -39,7 +49,7 @@ def test_only_a_minus_in_front_of_a_number_is_one(text, typeset):
 
 @given(st.text(alphabet=st.characters(), max_size=200) | st.just(HOSTILE))
 def test_nothing_that_moves_the_cursor_is_left(text):
-    for line in (printable(text), brief(text), shown(text), str(axis_value({"k": text}))):
+    for line in (printable(text), shortened(text), quoted(text), str(axis_value({"k": text}))):
         assert is_quiet(line) and len(line) <= 12 * MAX_LINE
     assert is_quiet(printable_text(text).replace("\n", "")) and is_quiet(note(text).replace("\n", ""))
     assert printable(printable(text)) == printable(text)
@@ -47,7 +57,7 @@ def test_nothing_that_moves_the_cursor_is_left(text):
 
 @given(st.text(alphabet=st.characters(categories=["L", "N", "P", "S"]), max_size=100))
 def test_what_is_harmless_stays_as_it_is(text):
-    assert printable(text) == text and upright(text) == text
+    assert printable(text) == text and escape_controls(text) == text
 
 
 def test_exactly_control_characters_and_marks_of_direction_are_escaped_on_a_page():
@@ -55,13 +65,13 @@ def test_exactly_control_characters_and_marks_of_direction_are_escaped_on_a_page
     moving = {c for c in every if unicodedata.category(c) in ("Cc", "Zl", "Zp")} - {"\n", "\t"}
     moving |= {c for c in every if unicodedata.bidirectional(c) in DIRECTING} | {"\u061c", "\u200e", "\u200f"}
     shown_so = {c: c.encode("unicode_escape").decode() for c in moving}
-    assert upright("".join(every)) == "".join(shown_so.get(c, c) for c in every)
+    assert escape_controls("".join(every)) == "".join(shown_so.get(c, c) for c in every)
 
 
 def test_long_text_is_cut():
     line = printable("x" * 10**6 + "end")
     assert len(line) < MAX_LINE and line.endswith("end") and " ... " in line
-    assert len(shown(["value"] * 10**5)) < 200
+    assert len(quoted(["value"] * 10**5)) < 200
     assert str(InputError("x" * 10**6 + "\n")).endswith("\\n") and len(str(InputError("x" * 10**6))) < MAX_LINE
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from smoothsweep.core import writers
 from smoothsweep.core.files import half_written, replacing, temporary_name
-from smoothsweep.core.writers import here, hold, is_gone, writer_name
+from smoothsweep.core.writers import hold_folder, is_gone, machine_id, writer_name
 
 LONG_AGO = time.time() - 2 * writers.LEASE_S
 
@@ -26,7 +26,7 @@ def dead_process():
 
 def other_place():
     """A container that shares our host name."""
-    host, _, digest = here().rpartition("-")
+    host, _, digest = machine_id().rpartition("-")
     return f"{host}-{'0' * len(digest)}"
 
 
@@ -35,7 +35,7 @@ def other_place():
 @pytest.mark.parametrize("lives", [True, False])
 @pytest.mark.parametrize("place", ["here", "a container of our host name", "another host"])
 def test_who_is_gone(tmp_path, place, lives, lapsed, locked):
-    where = {"here": here(), "another host": "other.host-01234567"}.get(place) or other_place()
+    where = {"here": machine_id(), "another host": "other.host-01234567"}.get(place) or other_place()
     writer = f"{where}.{os.getpid() if lives else dead_process()}.0123abcd"
     folder = tmp_path / f".{'a' * 64}.{writer}"
     folder.mkdir()
@@ -70,7 +70,9 @@ def test_names_of_others_are_no_writers(name):
 def test_a_writers_name_is_its_own_and_says_where():
     mine = writer_name()
     where, pid, random = mine.rsplit(".", 2)
-    assert (where, int(pid), len(random)) == (here(), os.getpid(), 8) and writer_name() != mine and not is_gone(mine)
+    assert (
+        (where, int(pid), len(random)) == (machine_id(), os.getpid(), 8) and writer_name() != mine and not is_gone(mine)
+    )
 
 
 def test_a_folder_at_work_is_touched_and_locked_until_it_is_renamed(tmp_path, monkeypatch):
@@ -78,7 +80,7 @@ def test_a_folder_at_work_is_touched_and_locked_until_it_is_renamed(tmp_path, mo
     monkeypatch.setattr(writers, "_beating", [])
     draft = tmp_path / "draft"
     draft.mkdir()
-    hold(draft)
+    hold_folder(draft)
     os.utime(draft, (LONG_AGO, LONG_AGO))
     late = time.monotonic() + 60
     while writers.has_lapsed(draft) and time.monotonic() < late:
@@ -88,9 +90,9 @@ def test_a_folder_at_work_is_touched_and_locked_until_it_is_renamed(tmp_path, mo
     assert writers._is_locked(tmp_path / "final")
     other = tmp_path / "another"
     other.mkdir()
-    hold(other)
+    hold_folder(other)
     assert draft not in writers._held and not writers._is_locked(tmp_path / "final")
-    writers.let_go(other)
+    writers.release_folder(other)
     assert not writers._is_locked(other) and other not in writers._held
 
 

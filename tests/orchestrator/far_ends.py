@@ -14,10 +14,10 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.cluster import connection as cluster
 from smoothsweep.orchestrator.commands.reporting.sweep_report import _paper
 from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
-from smoothsweep.orchestrator.planning.proposals import Proposed
+from smoothsweep.orchestrator.planning.proposals import ProposalLog
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.running.workplace import Workplace
+from smoothsweep.orchestrator.running.cluster_session import ClusterSession
 from smoothsweep.orchestrator.scheduling import scheduler
 from smoothsweep.orchestrator.scheduling.scheduler import StageScheduler
 from smoothsweep.orchestrator.search.agenda import Agenda
@@ -53,10 +53,10 @@ def far_ends(raw: dict[str, Any], folder: Path) -> dict[str, Any] | str:
         if getattr(sweep, "reaudit", None):
             for trial in trials_of(loaded, store):
                 finish(store, trial)
-            Proposed(loaded, store).write_reaudit(frontier_recipes(loaded, trials_of(loaded, store), store))
+            ProposalLog(loaded, store).write_reaudit(frontier_recipes(loaded, trials_of(loaded, store), store))
         trials = trials_of(loaded, store)
         found = {"folder": store.sweep_folder(sweep.name).name, "trials": [_trial(trial) for trial in trials]}
-        forecast = forecast_of(Proposed(loaded, LocalStore(root=folder / "empty")))
+        forecast = forecast_of(ProposalLog(loaded, LocalStore(root=folder / "empty")))
         found["plan"] = plan_summary(make_plan(trials, store, forecast), store)
         found["opened"] = opened
         found["ray"] = _asked_of_ray(sweep, store)
@@ -71,7 +71,7 @@ def far_ends(raw: dict[str, Any], folder: Path) -> dict[str, Any] | str:
 
 def _opened_at_once(loaded: LoadedSweep, store: Store) -> int:
     """How many trials a search opens before one must end."""
-    agenda = Agenda(Proposed(loaded, store))
+    agenda = Agenda(ProposalLog(loaded, store))
     agenda.begin()
     return sum(1 for _ in iter(lambda: isinstance(agenda.next(), Trial), False))
 
@@ -137,5 +137,5 @@ def _slots(sweep: Any, store: Store) -> int | None:
         raise InterruptedError
 
     with patch.object(cluster, "connect", connect), suppress(InterruptedError):
-        Workplace(None, sweep.resources, store)._connect()
+        ClusterSession(None, sweep.resources, store)._connect()
     return seen[0]

@@ -22,7 +22,7 @@ from smoothsweep.orchestrator.reading.audit.notes import AuditNotes
 from smoothsweep.orchestrator.reading.audit.result import read_audit
 from smoothsweep.orchestrator.reading.findings.findings import find
 from smoothsweep.orchestrator.reading.findings.tables import text_table
-from smoothsweep.orchestrator.reading.leak.hiding import hidings, verdict_frame, verdict_text
+from smoothsweep.orchestrator.reading.leak.hiding import hiding_verdicts, verdict_frame, verdict_text
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
@@ -103,7 +103,7 @@ def summary(data):
 def expected(summary):
     """recipe -> (reduction as text with its interval, word): the number from the drawn rates, the interval from the
     file of verdicts, and every other output has to say the same."""
-    frame = verdict_frame(summary, hidings(summary)).set_index("recipe")
+    frame = verdict_frame(summary, hiding_verdicts(summary)).set_index("recipe")
     found = {}
     for recipe, word in WORDS.items():
         row = frame.loc[recipe]
@@ -127,7 +127,7 @@ def row_of(markup, recipe):
 
 
 def test_the_terminal_says_it(summary, expected):
-    lines = verdict_text(summary, hidings(summary)).splitlines()
+    lines = verdict_text(summary, hiding_verdicts(summary)).splitlines()
     for recipe, (size, word) in expected.items():
         (line,) = (line for line in lines if line.startswith(f"{recipe} "))
         assert size in line and re.search(rf"  {word}(  |$)", line)
@@ -154,8 +154,8 @@ def test_the_matrix_of_pairs_says_it_too(data, summary, expected):
 
 
 def test_mlflow_says_it(summary, expected):
-    verdicts = verdicts_of(summary, hidings(summary))
-    frame = verdict_frame(summary, hidings(summary)).set_index("recipe")
+    verdicts = verdicts_of(summary, hiding_verdicts(summary))
+    frame = verdict_frame(summary, hiding_verdicts(summary)).set_index("recipe")
     for recipe, (size, word) in expected.items():
         for attack in ATTACKS:  # one word on all runs of a recipe, whatever the attack
             told = verdicts.of_trials[f"{recipe}-{attack}-{SEEDS[0]}"]
@@ -173,7 +173,7 @@ def test_mlflow_says_it(summary, expected):
 
 def test_mlflow_marks_and_orders_as_the_page_does(data, summary):
     """A place for every run: recipes by their strongest attack's leak, that attack before the masked ones."""
-    verdicts = verdicts_of(summary, hidings(summary), find(data, summary).answer[0])
+    verdicts = verdicts_of(summary, hiding_verdicts(summary), find(data, summary).answer[0])
     leak = {(recipe, attack): CELLS[recipe][attack].mean() for recipe in RATES for attack in ATTACKS}
     strongest = {recipe: max(leak[recipe, attack] for attack in ATTACKS) for recipe in RATES}
     wanted = sorted(leak, key=lambda cell: (strongest[cell[0]], -leak[cell]))
@@ -288,7 +288,7 @@ def test_python_says_it(summary, expected):
         )
 
     table = smoothsweep.compare({recipe: audit(CELLS[recipe]) for recipe in (PLAIN, *WORDS)}).set_index("model")
-    frame = verdict_frame(summary, hidings(summary)).set_index("recipe")
+    frame = verdict_frame(summary, hiding_verdicts(summary)).set_index("recipe")
     for recipe, (_, word) in expected.items():
         for end in ("", "_low", "_high"):
             assert table.loc[recipe, f"reduction{end}"] == pytest.approx(frame.loc[recipe, f"reduction{end}"], abs=1e-9)

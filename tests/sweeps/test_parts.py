@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tiny import tiny_sweep
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.sweeps.expand import CellMaker, said
+from smoothsweep.sweeps.expand import CellMaker, values_text
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.loaded import check
 
@@ -58,7 +58,7 @@ def alone(sweep, values):
             if not isinstance(node, dict):
                 raise InputError(f"grid: {key}: expected {'.'.join(reached)} to hold keys, got {node}")
         node[last] = copy.deepcopy(value)
-    return check(raw, f"{sweep.source} with {said(values)}")
+    return check(raw, f"{sweep.source} with {values_text(values)}")
 
 
 def outcome(make, values):

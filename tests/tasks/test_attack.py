@@ -17,7 +17,7 @@ from smoothsweep.core.attacks.shared.together import same_bits
 from smoothsweep.core.seeds import generator
 from smoothsweep.tasks.attack import invert_classes
 from smoothsweep.tasks.attacking import OpenTarget
-from smoothsweep.tasks.context import MachineLeaves, TaskContext, leaving_when
+from smoothsweep.tasks.context import MachineLeaving, TaskContext, ask_machine_leaving
 from smoothsweep.tasks.training import load_classifier
 
 CLASSES, POOL, CANDIDATES, SELECTED, REPEATS = 3, 16, 5, 3, 4
@@ -152,7 +152,7 @@ def test_an_attack_on_a_machine_that_leaves_keeps_its_classes_and_does_the_rest_
     monkeypatch.setattr(PlugAndPlay, "side_by_side", lambda attack, device: 1)
     config, inputs = clean.config("attack"), clean.inputs("attack")
     asked = iter([False, True])
-    with leaving_when(lambda: next(asked)), pytest.raises(MachineLeaves):
+    with ask_machine_leaving(lambda: next(asked)), pytest.raises(MachineLeaving):
         invert_classes(config, inputs, [0, 1, 2], TaskContext(work=tmp_path))
     (first,) = (tmp_path / "classes").iterdir()
     made = first.stat().st_mtime_ns

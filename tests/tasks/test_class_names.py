@@ -99,7 +99,7 @@ def test_every_input_with_classes_is_compared(tmp_path, monkeypatch):
         "evaluator": tiny_sweep()["judges"]["evaluator"],
     }
     judges |= {
-        name: dict(judge.example) for name, judge in measured().items() if not judge.asked and name not in judges
+        name: dict(judge.example) for name, judge in measured().items() if not judge.requested_by and name not in judges
     }
     stages += every_stage(tmp_path, judges=judges)
     for kind in (kind for kind, attack in ATTACKS.items() if not attack.control):

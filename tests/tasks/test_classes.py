@@ -9,10 +9,10 @@ from smoothsweep.tasks.classes import (
     batches,
     class_file,
     class_name,
-    classes_to_do,
+    classes_of_stage,
+    classes_without_file,
     groups,
-    remaining,
-    remaining_beside,
+    unfinished_classes,
 )
 
 
@@ -44,7 +44,7 @@ def test_finished_classes_are_not_done_again(tmp_path):
     path.parent.mkdir(parents=True)
     path.touch()
     (path.parent / ".000004.safetensors.17").touch()  # half written by a worker that was killed
-    assert remaining([2, 3, 4], tmp_path) == [2, 4]
+    assert unfinished_classes([2, 3, 4], tmp_path) == [2, 4]
 
 
 @pytest.mark.parametrize(
@@ -57,12 +57,12 @@ def test_finished_classes_are_not_done_again(tmp_path):
     ],
 )
 def test_the_classes_of_a_stage_are_those_that_it_lists(listed, expected):
-    assert classes_to_do({"classes": listed}, 4) == expected
+    assert classes_of_stage({"classes": listed}, 4) == expected
 
 
 def test_a_class_that_the_data_do_not_have_is_refused():
     with pytest.raises(InputError, match=r"^classes: expected labels below 4, got 4$"):
-        classes_to_do({"classes": [0, 4]}, 4)
+        classes_of_stage({"classes": [0, 4]}, 4)
 
 
 @pytest.mark.parametrize(
@@ -86,6 +86,6 @@ def test_groups_are_as_large_as_they_are_said_to_be(count, together, devices, pe
 
 def test_a_finished_class_is_known_by_its_name(tmp_path):
     assert class_name(7) == "classes/000007.safetensors" and class_file(tmp_path, 7) == tmp_path / class_name(7)
-    assert remaining_beside([5, 6, 7], {"000006.safetensors", "7"}) == [5, 7]
-    assert remaining([1, 2], tmp_path) == [1, 2]
+    assert classes_without_file([5, 6, 7], {"000006.safetensors", "7"}) == [5, 7]
+    assert unfinished_classes([1, 2], tmp_path) == [1, 2]
     assert batches([3, 1, 2]) == [[3], [1], [2]]

@@ -10,7 +10,7 @@ from smoothsweep.core.analysis.gradient_stability import RANGES, follow_gradient
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.priors.registry import load_prior
-from smoothsweep.tasks.context import MachineLeaves, TaskContext, leaving_when
+from smoothsweep.tasks.context import MachineLeaving, TaskContext, ask_machine_leaving
 from smoothsweep.tasks.gradients import collect_gradients, follow_classes
 from smoothsweep.tasks.training import load_classifier
 
@@ -88,7 +88,7 @@ def test_classes_that_are_done_stay_and_a_machine_that_leaves_is_left(made, tmp_
     context.work.mkdir()
     follow_classes(config, inputs, [0], context)
     before = {path: path.stat().st_mtime_ns for path in context.work.rglob("*") if path.is_file()}
-    with leaving_when(lambda: True), pytest.raises(MachineLeaves):
+    with ask_machine_leaving(lambda: True), pytest.raises(MachineLeaving):
         follow_classes(config, inputs, [0, 2], context)
     assert before and before == {path: path.stat().st_mtime_ns for path in before}
     (tmp_path / "out").mkdir()

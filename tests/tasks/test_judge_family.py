@@ -17,12 +17,12 @@ from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.judges.table import JUDGES, measured, stage_of
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
-from smoothsweep.orchestrator.stages.unheard import unavailable_judges
+from smoothsweep.orchestrator.stages.judge_availability import unavailable_reasons
 from smoothsweep.sweeps.loaded import check
 from smoothsweep.tasks.registry import TASKS
 from tests.pipeline import SETTINGS, stages_of_a_trial
 
-NAMED = [name for name, judge in JUDGES.items() if not judge.asked]  # the others have no settings
+NAMED = [name for name, judge in JUDGES.items() if not judge.requested_by]  # the others have no settings
 READS = {"loot", "data", "target", "prior"}
 
 
@@ -82,7 +82,7 @@ def test_it_measures_what_it_declares_the_same_every_time(name, pipeline, tmp_pa
     settings = examples(name)
     stages = stages_of_a_trial("clean", judges=settings)
     if stage_of(name) not in stages.judges:
-        pytest.skip(unavailable_judges(check(tiny_sweep(judges=settings, **SETTINGS), name))[stage_of(name)])
+        pytest.skip(unavailable_reasons(check(tiny_sweep(judges=settings, **SETTINGS), name))[stage_of(name)])
     stage = stages.judges[stage_of(name)]
     execute_with_inputs(pipeline.store, stage)
     folder = pipeline.store.path(stage)

@@ -6,7 +6,7 @@ import torch
 from benchmarks.sleeping import sleep_classes
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.sweeps.training import Recipe
-from smoothsweep.tasks.context import MachineLeaves, TaskContext, leaving_when
+from smoothsweep.tasks.context import MachineLeaving, TaskContext, ask_machine_leaving
 from smoothsweep.tasks.training import CHECKPOINT, Training, train, train_alone
 from smoothsweep.tasks.unfinished import load_checkpoint
 
@@ -33,7 +33,7 @@ def test_a_training_leaves_a_checkpoint_before_its_turn_and_ends_elsewhere_with_
     calm.mkdir()
     rough.mkdir()
     expected, _ = train_alone(Training.of(settings), faces, None, TaskContext(work=calm))
-    with leaving_when(after(1)), pytest.raises(MachineLeaves):
+    with ask_machine_leaving(after(1)), pytest.raises(MachineLeaving):
         train_alone(Training.of(settings), faces, None, TaskContext(work=rough))
     assert len(load_checkpoint(rough / CHECKPOINT)["records"]) == 2
     moved, records = train_alone(Training.of(settings), faces, None, TaskContext(work=rough))
@@ -43,7 +43,7 @@ def test_a_training_leaves_a_checkpoint_before_its_turn_and_ends_elsewhere_with_
 
 
 def test_the_last_epoch_is_finished_rather_than_kept(faces, tmp_path):
-    with leaving_when(after(3)):
+    with ask_machine_leaving(after(3)):
         _, records = train_alone(Training.of(training(checkpoint_every=100)), faces, None, TaskContext(work=tmp_path))
     assert len(records) == 4 and not (tmp_path / CHECKPOINT).exists()
 
@@ -69,7 +69,7 @@ def test_a_group_keeps_every_epoch_from_the_notice_on_and_asks_once_an_epoch(fac
 
 def test_classes_are_left_between_two(tmp_path):
     settings, context = {"classes": 3, "seconds": 0.0}, TaskContext(work=tmp_path)
-    with leaving_when(after(2)), pytest.raises(MachineLeaves):
+    with ask_machine_leaving(after(2)), pytest.raises(MachineLeaving):
         sleep_classes(settings, {}, [0, 1, 2], context)
     done = sorted((tmp_path / "classes").iterdir())
     assert len(done) == 2
@@ -81,6 +81,6 @@ def test_classes_are_left_between_two(tmp_path):
 
 def test_outside_a_cluster_no_machine_leaves(tmp_path):
     assert not TaskContext(work=tmp_path).machine_leaves()
-    with leaving_when(lambda: True):
+    with ask_machine_leaving(lambda: True):
         assert TaskContext(work=tmp_path).machine_leaves()
     assert not TaskContext(work=tmp_path).machine_leaves()

@@ -8,7 +8,7 @@ from drills.sweep_runs import STAGES
 from drills.test_part_kills import KILLED
 
 from smoothsweep.core.attacks.registry import PARTS
-from smoothsweep.tasks.context import MachineLeaves, TaskContext, leaving_when, read_progress
+from smoothsweep.tasks.context import MachineLeaving, TaskContext, ask_machine_leaving, read_progress
 from smoothsweep.tasks.parts import CHECKPOINT, WorkFolder
 
 
@@ -40,7 +40,7 @@ def test_a_state_that_was_not_read_is_not_counted(tmp_path):
 
 def test_a_part_leaves_with_its_machine_once_its_state_is_kept(tmp_path):
     work = folder(tmp_path, 0)
-    with leaving_when(lambda: True), pytest.raises(MachineLeaves):
+    with ask_machine_leaving(lambda: True), pytest.raises(MachineLeaving):
         work.keep_state({"step": 1})
     assert (tmp_path / CHECKPOINT).is_file() and folder(tmp_path, 0).last_state() == {"step": 1}
 

@@ -4,14 +4,14 @@ import re
 
 import pytest
 
-from smoothsweep.core.attacks.registry import PARTS, shown_part
+from smoothsweep.core.attacks.registry import PARTS, part_title
 from smoothsweep.core.judges.table import JUDGES, stage_of
 from smoothsweep.tasks.registry import TASKS
-from smoothsweep.tasks.stage_names import shown_stage, stage_label
+from smoothsweep.tasks.stage_names import stage_label, stage_title
 
 
 def test_every_stage_has_a_name_of_words_that_no_other_has():
-    shown = {name: shown_stage(name) for name in TASKS}
+    shown = {name: stage_title(name) for name in TASKS}
     assert len(shown) > 30 and len(set(shown.values())) == len(shown)
     judges = {stage_of(name): f"judge {name}" for name in JUDGES}
     assert {name: words for name, words in shown.items() if name in judges} == judges
@@ -32,15 +32,15 @@ def test_every_stage_has_a_name_of_words_that_no_other_has():
     ],
 )
 def test_the_name_is_the_fields_term(name, words):
-    assert shown_stage(name) == words
+    assert stage_title(name) == words
 
 
 def test_a_part_is_called_alike_in_a_sweep_and_in_memory():
-    assert PARTS and all(shown_part(name) == shown_stage(name) for name in PARTS)
+    assert PARTS and all(part_title(name) == stage_title(name) for name in PARTS)
 
 
 def test_the_stores_name_of_reconstructions_is_never_shown():
-    assert "loot" not in " ".join(map(shown_stage, TASKS))
+    assert "loot" not in " ".join(map(stage_title, TASKS))
 
 
 def test_a_label_has_the_name_and_eight_digits():

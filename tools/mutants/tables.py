@@ -234,7 +234,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/orchestrator/stages/test_identity.py",
         FAR,
     ),
-    "orchestrator/stages/unheard.py": ("tests/orchestrator/stages/test_judges.py", FAR),
+    "orchestrator/stages/judge_availability.py": ("tests/orchestrator/stages/test_judges.py", FAR),
     "orchestrator/planning/trial.py": ("tests/orchestrator/planning/test_plan.py", FAR),
     "orchestrator/planning/plan.py": ("tests/orchestrator/planning/test_plan.py",),
     "orchestrator/planning/history.py": (

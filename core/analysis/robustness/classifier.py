@@ -10,7 +10,7 @@ from torch import Tensor, nn
 BATCH = 64  # part of the numbers: random starts are drawn batch by batch
 
 
-class OnPictures(nn.Module):
+class UnitRangeClassifier(nn.Module):
     """Pictures [N, 3, S, S] in [0, 1] -> logits [N, C] of a classifier that takes them in [-1, 1].
 
     The change of scale is inside, so that a step of 2/255 is one of the picture's and clipping to [0, 1] is right.
@@ -35,6 +35,6 @@ def image_gradients(
 ) -> Tensor:
     """The gradient of `loss(logits)` summed over these pictures, with respect to them: [N, 3, S, S] on the CPU."""
     with torch.enable_grad():
-        given = pictures.to(device).detach().requires_grad_(True)
-        (gradient,) = torch.autograd.grad(loss(model(given)).sum(), given)
+        inputs = pictures.to(device).detach().requires_grad_(True)
+        (gradient,) = torch.autograd.grad(loss(model(inputs)).sum(), inputs)
     return gradient.cpu()

@@ -27,11 +27,11 @@ def zero_gradients(model: nn.Module, pictures: Tensor, labels: Tensor, device: s
 
     Images by themselves: no mean over a batch makes a small gradient smaller.
     """
-    found = []
+    is_zero = []
     for images, batch_labels in zip(pictures.split(BATCH), labels.split(BATCH), strict=True):
         batch_labels = batch_labels.to(device)
         gradient = image_gradients(
             model, images, lambda z, y=batch_labels: F.cross_entropy(z, y, reduction="none"), device
         )
-        found += gradient.flatten(1).eq(0).all(1).tolist()
-    return labels.new_tensor(found).bool()
+        is_zero += gradient.flatten(1).eq(0).all(1).tolist()
+    return labels.new_tensor(is_zero).bool()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from smoothsweep.core.analysis.robustness.classifier import OnPictures, predictions
+from smoothsweep.core.analysis.robustness.classifier import UnitRangeClassifier, predictions
 from smoothsweep.core.analysis.robustness.margin import zero_gradients
 from smoothsweep.core.analysis.robustness.one_pixel import one_pixel
 from smoothsweep.core.analysis.robustness.perturbing import perturbed
@@ -46,12 +46,12 @@ class RobustnessReport:
     def metrics(self) -> dict[str, float | None]:
         """Column -> value: every attack's success over all pictures (the paper's convention) and, as `*_correct`, over
         those that were answered correctly before (None if none was)."""
-        correct, found = self.clean == self.labels, {}
+        correct, metrics = self.clean == self.labels, {}
         for name, answer in self.answers.items():
             succeeded = answer == self.targets if name.endswith("_targeted") else answer != self.labels
-            found[name] = _share(succeeded)
-            found[f"{name}_correct"] = _share(succeeded[correct])
-        return {**found, "zero_gradients": _share(self.zero_gradient), "robust_acc": _share(self.robust)}
+            metrics[name] = _share(succeeded)
+            metrics[f"{name}_correct"] = _share(succeeded[correct])
+        return {**metrics, "zero_gradients": _share(self.zero_gradient), "robust_acc": _share(self.robust)}
 
 
 def measure_robustness(
@@ -71,7 +71,7 @@ def measure_robustness(
     """
     settings.check_classes(classes)
     settings.check_images(len(pictures))
-    model = OnPictures(classifier)
+    model = UnitRangeClassifier(classifier)
     targets = other_classes(labels, classes, settings.seed)
     plan = [(name, targeted) for targeted in (False, True) for name in BOTH_WAYS] + [(n, False) for n in UNMASKING]
     answers = {}

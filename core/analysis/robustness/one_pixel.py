@@ -54,7 +54,7 @@ def one_pixel(
         if (best == label) == targeted:
             raise StopIteration
 
-    found: Any = differential_evolution(
+    optimum: Any = differential_evolution(
         probability,
         [(0, height), (0, width), (0, 1), (0, 1), (0, 1)],
         strategy="best1bin",
@@ -71,7 +71,7 @@ def one_pixel(
         callback=enough,
         rng=np.random.default_rng(seed),
     )
-    return _painted(picture, found.x[:, None])[0], count
+    return _painted(picture, optimum.x[:, None])[0], count
 
 
 def _painted(picture: Tensor, genes: np.ndarray) -> Tensor:

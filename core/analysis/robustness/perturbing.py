@@ -40,8 +40,8 @@ def perturbed(
     make, loss = GRADIENT_ATTACKS[name]
     with _numpy_seeded(seed):
         attack = make(_estimator(model, pictures, classes, loss()), settings, targeted)
-        found = attack.generate(x=pictures.numpy().astype(np.float32), y=labels.numpy())
-    return torch.from_numpy(found)
+        changed = attack.generate(x=pictures.numpy().astype(np.float32), y=labels.numpy())
+    return torch.from_numpy(changed)
 
 
 def _estimator(model: nn.Module, pictures: Tensor, classes: int, loss: Any) -> Any:

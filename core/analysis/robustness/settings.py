@@ -1,4 +1,4 @@
-"""How a classifier's robustness is measured. Apart from the doing, so that planning loads no torch."""
+"""Settings of robustness measurements, in a file of their own so that planning loads no torch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SmallStep = Annotated[float, Gt(0), Le(1)]
 
 @dataclass(frozen=True, kw_only=True)
 class RobustnessSettings:
-    """The attacks' parameters; the defaults are the paper's (Appendix C.8), `strong_*` apart, which are AutoAttack's.
+    """Parameters of the attacks. The defaults are the paper's (Appendix C.8); those of `strong_*` are AutoAttack's.
 
     Attributes:
         eps: Largest change of a pixel's channel, of pictures in [0, 1] (8/255).
@@ -43,12 +43,12 @@ class RobustnessSettings:
     seed: Seed = 0
 
     def check_classes(self, classes: int) -> None:
-        """Raise InputError for fewer classes than the attacks tell apart."""
+        """Raise InputError for fewer classes than the attacks need."""
         if classes < LEAST_CLASSES:
             raise InputError(f"robustness: expected pictures of at least {LEAST_CLASSES} classes, got {classes}")
 
     def check_images(self, count: int) -> None:
-        """Raise InputError where there are fewer test images than are to be measured, or none."""
+        """Raise InputError where there is no test image, or fewer than `images`."""
         if not count:
             raise InputError("robustness: expected pictures, got none")
         if self.images is not None and self.images > count:

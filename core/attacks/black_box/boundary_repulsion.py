@@ -164,8 +164,8 @@ def _pass(
     z, radii, batch_labels = walks.z[rows], walks.radii[rows], labels[rows]
     steps = (radii / 3).clamp_max(MOST_STEP)
     points, directions = on_sphere(z, normals, radii)
-    found = labels_of(points.flatten(0, 1)).view(len(rows), -1)
-    decisions = torch.where(found == batch_labels[:, None], 1, -1)
+    answered = labels_of(points.flatten(0, 1)).view(len(rows), -1)
+    decisions = torch.where(answered == batch_labels[:, None], 1, -1)
     grown = enough_inside(decisions, settings.inside)
     radii = torch.where(grown, radii * settings.expansion, radii)
     weights = (decisions - 1) / 2 if settings.repulsion_only else decisions.to(z)

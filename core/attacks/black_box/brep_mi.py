@@ -165,8 +165,8 @@ class BREPMI(GeneratorSettings, Attack):
 
         decoder = generator_of(inputs, self.generator)
         images = LatentImages(decoder, self, view.execution, image_size=view.image_size)
-        batches, found = (inputs.parts["starts"][name][target_class, : self.selected] for name in ("batches", "z"))
-        starts = found[batches > 0]
+        batches, ranks = (inputs.parts["starts"][name][target_class, : self.selected] for name in ("batches", "z"))
+        starts = ranks[batches > 0]
         sources = [generator(seed, target_class, "walk", slot) for slot in range(len(starts))]
         walks = walk(
             lambda z: view.labels(images(z)),

@@ -12,13 +12,13 @@ from torch import Tensor
 from smoothsweep.core.attacks.black_box.boundary_repulsion import LabelsOf
 from smoothsweep.core.attacks.black_box.latent_images import LatentImages, generator_of
 from smoothsweep.core.attacks.black_box.latent_settings import LatentSettings
-from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart, Workshop
+from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart, PartContext
 from smoothsweep.core.attacks.shared.view import LabelView
 from smoothsweep.core.seeds import generator
 
 
 @dataclass(kw_only=True)
-class Starts:
+class StartLatents:
     """The first latents found of each label.
 
     Attributes:
@@ -48,8 +48,8 @@ def first_latents(
     size: int,
     clamp: float,
     max_batches: int,
-    on_batch: Callable[[Starts], None] = lambda found: None,
-) -> Starts:
+    on_batch: Callable[[StartLatents], None] = lambda starts: None,
+) -> StartLatents:
     """Draw batches until there are `per_label` latents of every label, or `max_batches` were drawn.
 
     draw: batch (from 0) -> Gaussian latents [B, size], clamped here to [-clamp, clamp]. Of a batch the first of each
@@ -58,21 +58,23 @@ def first_latents(
     would have taken: those found first.
     """
     zeros, accepted = torch.zeros(num_classes, per_label, dtype=torch.int64), 0
-    found = Starts(z=torch.zeros(num_classes, per_label, size), batches=zeros, order=zeros - 1)
-    while found.drawn < max_batches and found.missing.any():
-        z = draw(found.drawn).clamp(-clamp, clamp)
-        found.drawn += 1
-        missing = found.missing.tolist()
+    starts = StartLatents(z=torch.zeros(num_classes, per_label, size), batches=zeros, order=zeros - 1)
+    while starts.drawn < max_batches and starts.missing.any():
+        z = draw(starts.drawn).clamp(-clamp, clamp)
+        starts.drawn += 1
+        missing = starts.missing.tolist()
         for latent, label in zip(z, labels_of(z).tolist(), strict=True):
             if label >= 0 and missing[label]:  # below 0: the target accepts it as nobody
                 place = label, per_label - missing[label]
-                found.z[place], found.batches[place], found.order[place] = latent, found.drawn, accepted
+                starts.z[place], starts.batches[place], starts.order[place] = latent, starts.drawn, accepted
                 missing[label], accepted = missing[label] - 1, accepted + 1
-        on_batch(found)
-    return found
+        on_batch(starts)
+    return starts
 
 
-def make_starts(settings: Mapping[str, Any], inputs: AttackInputs, view: LabelView, workshop: Workshop) -> MadePart:
+def make_starts(
+    settings: Mapping[str, Any], inputs: AttackInputs, view: LabelView, part_context: PartContext
+) -> MadePart:
     """The part `starts`: z, batches and order of `first_latents`; as facts the batches drawn and the labels never hit.
 
     settings: those of `core.attacks.black_box.brep_mi.StartSearch`, with clamp, per_label, generator and the fields of
@@ -85,11 +87,11 @@ def make_starts(settings: Mapping[str, Any], inputs: AttackInputs, view: LabelVi
     def draw(batch: int) -> Tensor:
         return torch.randn(settings["batch"], images.z_dim, generator=generator(settings["seed"], "starts", batch))
 
-    def report(found: Starts) -> None:
-        hit = int((found.batches[:, 0] > 0).sum())
-        workshop.progress(hit / view.num_classes, f"{hit}/{view.num_classes} labels hit in {found.drawn} batches")
+    def report(starts: StartLatents) -> None:
+        hit = int((starts.batches[:, 0] > 0).sum())
+        part_context.progress(hit / view.num_classes, f"{hit}/{view.num_classes} labels hit in {starts.drawn} batches")
 
-    found = first_latents(
+    starts = first_latents(
         lambda z: view.labels(images(z)),
         draw,
         num_classes=view.num_classes,
@@ -99,8 +101,8 @@ def make_starts(settings: Mapping[str, Any], inputs: AttackInputs, view: LabelVi
         max_batches=settings["max_batches"],
         on_batch=report,
     )
-    never = int((found.batches[:, 0] == 0).sum())
+    never = int((starts.batches[:, 0] == 0).sum())
     return MadePart(
-        tensors={"z": found.z, "batches": found.batches, "order": found.order},
-        facts={"batches": float(found.drawn), "labels_never_hit": float(never)},
+        tensors={"z": starts.z, "batches": starts.batches, "order": starts.order},
+        facts={"batches": float(starts.drawn), "labels_never_hit": float(never)},
     )

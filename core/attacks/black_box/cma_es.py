@@ -63,9 +63,9 @@ class CMAES(Evolution, FromPool):
 
     def check_prior(self, card: Callable[[], NetworkCard]) -> None:
         """Raises InputError for latents of fewer directions than it searches."""
-        if (found := card().config.w_dim) < LEAST_DIRECTIONS:
+        if (dimensions := card().config.w_dim) < LEAST_DIRECTIONS:
             expected = f"expected latents of at least {LEAST_DIRECTIONS} directions for cma_es"
-            raise InputError(f"prior: {expected}, got {found}")
+            raise InputError(f"prior: {expected}, got {dimensions}")
 
     @property
     def generations(self) -> int:

@@ -23,7 +23,7 @@ Ask = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class SearchResult:
     """What one search came to.
 
     Attributes:
@@ -44,7 +44,7 @@ class Run:
 
 def evolve(
     ask: Ask, label: int, *, dimensions: int, population: int, sigma: float, generations: int, numpy_seed: int
-) -> Run:
+) -> SearchResult:
     """Search from no move at all for at most so many generations of `population` queries, one query more for the start.
 
     Stops by itself where nothing tells one image of a generation from another. A probability that is no number counts
@@ -78,7 +78,7 @@ def evolve(
         strategy.tell(moves, (-log_margin(answers.nan_to_num(nan=0.0), label)).tolist())
         done += 1
         curve.append(margin)
-    return Run(
+    return SearchResult(
         move=best, margin=margin, confidence=confidence, generations=done, converged=done < generations, curve=curve
     )
 

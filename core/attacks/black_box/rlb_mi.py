@@ -24,7 +24,7 @@ from smoothsweep.core.bounds import Beta, Count, Fraction, Latents, Positive
 from smoothsweep.core.checks import require
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.black_box.rlb_search import Found
+    from smoothsweep.core.attacks.black_box.rlb_search import SearchResult
     from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
     from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.attacks.shared.view import ScoreView
@@ -143,7 +143,7 @@ class RLBMI(GeneratorSettings, Attack):
 
         from smoothsweep.core.attacks.black_box.latent_images import LatentImages, generator_of
         from smoothsweep.core.attacks.black_box.rlb_learner import class_learner, paper_learner
-        from smoothsweep.core.attacks.black_box.rlb_search import CAPACITY, Episodes, Manner, Search
+        from smoothsweep.core.attacks.black_box.rlb_search import CAPACITY, Episodes, Search, SearchVariant
         from smoothsweep.core.attacks.black_box.soft_actor_critic import Replay
         from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
 
@@ -162,26 +162,26 @@ class RLBMI(GeneratorSettings, Attack):
             minibatch=self.minibatch,
             at_once=self.at_once,
         )
-        manner = Manner(floored=logarithm == "floored", ask_twice=paper, by_margin=not paper)
+        manner = SearchVariant(floored=logarithm == "floored", ask_twice=paper, by_margin=not paper)
         replay = Replay(min(CAPACITY, self.episodes * self.steps), images.z_dim, device)
-        found = Search(
+        result = Search(
             lambda z: view.scores(images(z)), learner, target_class, episodes, manner, draws, replay, keep=self.selected
         ).run()
         return Reconstructions(
-            w=images.w_of(found.z).cpu(),
-            scores=found.confidences,
-            facts=_facts(found),
-            curves={name: torch.tensor(values) for name, values in found.curves.items()},
+            w=images.w_of(result.z).cpu(),
+            scores=result.confidences,
+            facts=_facts(result),
+            curves={name: torch.tensor(values) for name, values in result.curves.items()},
         )
 
 
-def _facts(found: Found) -> dict[str, float]:
+def _facts(result: SearchResult) -> dict[str, float]:
     """Not a number where there is none: nothing was finite, or the policy lived."""
     return {
-        "best_reward": found.best_reward if isfinite(found.best_reward) else nan,
-        "log_margin": float(found.margins[0]),
-        "learning_steps": float(found.learnt),
-        "underflows": float(found.underflows),
-        "died": float(found.died_at is not None),
-        "died_at": nan if found.died_at is None else float(found.died_at),
+        "best_reward": result.best_reward if isfinite(result.best_reward) else nan,
+        "log_margin": float(result.margins[0]),
+        "learning_steps": float(result.learnt),
+        "underflows": float(result.underflows),
+        "died": float(result.died_at is not None),
+        "died_at": nan if result.died_at is None else float(result.died_at),
     }

@@ -15,7 +15,7 @@ Of the official traps these decide numbers (the learner's stand in core/attacks/
 * The best image is the one of highest confidence, which saturates at 1.0: of equals the last is kept.
 * The result is sought among the extra roll-outs alone; the images that were learnt from are never considered.
 
-The first three are settings of `Manner`.
+The first three are settings of `SearchVariant`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Episodes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Manner:
+class SearchVariant:
     """Where the official code and a careful one part.
 
     Attributes:
@@ -90,7 +90,7 @@ class Draws:
 
 
 @dataclass(kw_only=True)
-class Found:
+class SearchResult:
     """What a search came to, best first.
 
     Attributes:
@@ -141,7 +141,7 @@ class Search:
         learner: SoftActorCritic,
         label: int,
         config: Episodes,
-        manner: Manner,
+        manner: SearchVariant,
         draws: Draws,
         replay: Replay,
         *,
@@ -151,26 +151,26 @@ class Search:
         self._ask, self._learner, self._label, self._draws = ask, learner, label, draws
         self._config, self._manner, self._replay, self._keep = config, manner, replay, keep
         size = learner.actor.mu.out_features
-        self._found = Found(z=torch.empty(0, size), margins=torch.empty(0), confidences=torch.empty(0))
+        self._found = SearchResult(z=torch.empty(0, size), margins=torch.empty(0), confidences=torch.empty(0))
         self._waiting: list[Tensor] = []
         self._asked = 0
 
-    def run(self) -> Found:
+    def run(self) -> SearchResult:
         """Play all episodes, or as many as there are until the policy is no number any more."""
-        total, found = self._config.episodes, self._found
+        total, result = self._config.episodes, self._found
         marks = {math.ceil(total * (point + 1) / CURVE_POINTS) for point in range(CURVE_POINTS)}
         for first in range(0, total, self._config.at_once):
             last = min(first + self._config.at_once, total)
             if not (self._play(last - first) and self._roll_out(last - first)):
-                found.died_at = last
+                result.died_at = last
                 break
             points = sum(first < mark <= last for mark in marks)
             if points or sum(map(len, self._waiting)) >= CANDIDATE_ROWS:
                 self._look()
             self._note(points)
         self._look()
-        self._note(len(marks) - len(found.curves["queries"]))
-        return found
+        self._note(len(marks) - len(result.curves["queries"]))
+        return result
 
     def _play(self, count: int) -> bool:
         """`count` episodes; whether the policy still gives numbers."""
@@ -224,17 +224,17 @@ class Search:
         """Ask about the roll-outs that wait, and keep the best of all."""
         if not self._waiting:
             return
-        z, found = torch.cat(self._waiting), self._found
+        z, result = torch.cat(self._waiting), self._found
         self._waiting = []
         answers = self._answers(z)
         newer = {"z": z.cpu(), "margins": log_margin(answers, self._label), "confidences": answers[:, self._label]}
         if self._manner.by_margin:
-            both = {name: torch.cat([getattr(found, name), value]) for name, value in newer.items()}
+            both = {name: torch.cat([getattr(result, name), value]) for name, value in newer.items()}
         else:  # the last of equals comes first
-            both = {name: torch.cat([value.flip(0), getattr(found, name)]) for name, value in newer.items()}
+            both = {name: torch.cat([value.flip(0), getattr(result, name)]) for name, value in newer.items()}
         order = best_first(both["margins" if self._manner.by_margin else "confidences"])[: self._keep]
         for name, value in both.items():
-            setattr(found, name, value[order])
+            setattr(result, name, value[order])
 
     def _answers(self, z: Tensor) -> Tensor:
         self._asked += len(z)
@@ -247,8 +247,8 @@ class Search:
 
 
 def _log(probabilities: Tensor, floored: bool) -> Tensor:
-    found = probabilities.log().double()
-    return found.clamp_min(FLOOR) if floored else found
+    logarithms = probabilities.log().double()
+    return logarithms.clamp_min(FLOOR) if floored else logarithms
 
 
 def _strongest_other(probabilities: Tensor, label: int) -> Tensor:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from smoothsweep.core.attacks.distillation.config import Distillation, StudentConfig
-from smoothsweep.core.attacks.distillation.training import Distilled
+from smoothsweep.core.attacks.distillation.training import DistillationState
 from smoothsweep.core.errors import TrainingDiverged
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.seeds import derive_seed, generator
@@ -39,13 +39,13 @@ def distillation_loss(logits: Tensor, teacher: Tensor, temperature: float = 1.0)
 
     logits, teacher: [B, C]; the teacher's logits, or the logarithms of its scores, which differ by a constant.
     """
-    wanted, found = (teacher / temperature).log_softmax(1), (logits / temperature).log_softmax(1)
-    terms = torch.where(wanted.isneginf(), 0.0, wanted.exp() * (wanted - found))
+    wanted, student_log_probabilities = (teacher / temperature).log_softmax(1), (logits / temperature).log_softmax(1)
+    terms = torch.where(wanted.isneginf(), 0.0, wanted.exp() * (wanted - student_log_probabilities))
     return terms.sum(1).mean() / temperature**2
 
 
 @dataclass(kw_only=True)
-class StudentState(Distilled[Distillation]):
+class StudentState(DistillationState[Distillation]):
     """A distillation under way."""
 
     KIND: ClassVar[str] = "student checkpoint"
@@ -80,11 +80,11 @@ def distil(
         with torch.random.fork_rng(devices=devices):
             torch.manual_seed(derive_seed(settings.seed, "distil", state.step, *rank_key))
             loss = distillation_loss(state.network(images), teacher(images), settings.temperature)
-        found = team.mean(loss.detach())
-        if not found.isfinite():
-            raise TrainingDiverged(f"distillation diverged at step {state.step}: loss {found.item():.3g}")
+        mean_loss = team.mean(loss.detach())
+        if not mean_loss.isfinite():
+            raise TrainingDiverged(f"distillation diverged at step {state.step}: loss {mean_loss.item():.3g}")
         descend(state.sgd, loss, team)
-        state.losses.append(found.item())
+        state.losses.append(mean_loss.item())
         on_step(state)
 
 

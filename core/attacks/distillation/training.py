@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from smoothsweep.core.attacks.distillation.config import DistilledBySGD
-from smoothsweep.core.attacks.shared.attack_inputs import Workshop
+from smoothsweep.core.attacks.shared.attack_inputs import PartContext
 from smoothsweep.core.training.kept_state import KeptState
 
 Settings = TypeVar("Settings", bound=DistilledBySGD)
@@ -21,7 +21,7 @@ CHECKPOINTS = 20
 
 
 @dataclass(kw_only=True)
-class Distilled(KeptState, Generic[Settings]):
+class DistillationState(KeptState, Generic[Settings]):
     """A training under way.
 
     Attributes:
@@ -55,31 +55,33 @@ class Distilled(KeptState, Generic[Settings]):
         """How it is trained."""
 
 
-State = TypeVar("State", bound=Distilled)
+State = TypeVar("State", bound=DistillationState)
 
 
-def distilled_in_turn(
+def distil_in_turn(
     fresh: Callable[[int], State],
     teach: Callable[[State, Callable[[State], None]], None],
-    workshop: Workshop,
+    part_context: PartContext,
     *,
     count: int,
     steps: int,
     called: str,
 ) -> list[State]:
-    """`count` trainings of `steps` steps, gone on from the state that the workshop kept last.
+    """`count` trainings of `steps` steps, gone on from the state that the part context kept last.
 
     Args:
         fresh: Number -> a training that begins.
         teach: Takes the steps that are left, and calls what it is given after each.
         called: What is distilled, in a line about the progress.
     """
-    kept, done = workshop.last_state() or {"done": [], "under_way": None}, []
+    kept, done = part_context.last_state() or {"done": [], "under_way": None}, []
 
     def keep(state: State) -> None:
-        workshop.progress((len(done) + state.step / steps) / count, f"{called} {len(done)}, step {state.step}/{steps}")
+        part_context.progress(
+            (len(done) + state.step / steps) / count, f"{called} {len(done)}, step {state.step}/{steps}"
+        )
         if state.step % max(1, steps // CHECKPOINTS) == 0 and state.step < steps:
-            workshop.keep_state({"done": [past.checkpoint() for past in done], "under_way": state.checkpoint()})
+            part_context.keep_state({"done": [past.checkpoint() for past in done], "under_way": state.checkpoint()})
 
     for number in range(count):
         state = fresh(number)

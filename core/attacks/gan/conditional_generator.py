@@ -70,8 +70,8 @@ class ConditionalGenerator(nn.Module):
 
     def synthesize(self, w: Tensor) -> Tensor:
         """w [N, 1, z_dim + 1] -> images [N, 3, R, R], nominally in [-1, 1] whatever tanh stands for."""
-        found = self(w[:, 0, :-1], w[:, 0, -1].detach().round().long())
-        return found if self.config.output == "signed" else 2 * found - 1
+        images = self(w[:, 0, :-1], w[:, 0, -1].detach().round().long())
+        return images if self.config.output == "signed" else 2 * images - 1
 
 
 def with_class(z: Tensor, target_class: int) -> Tensor:

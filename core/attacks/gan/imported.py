@@ -35,9 +35,12 @@ def check_imported_classes(folder: str, part: str, classes: int) -> None:
     A network without classes (a plain generator, a critic) suits every target.
     """
     for name, card in imported_cards(Path(folder).expanduser(), part).items():
-        found = card.config.classes
+        classes_of_gan = card.config.classes
         require(
-            found in (0, classes), f"attack.gan.imported: {folder}: {name}", f"the target's {classes} classes", found
+            classes_of_gan in (0, classes),
+            f"attack.gan.imported: {folder}: {name}",
+            f"the target's {classes} classes",
+            classes_of_gan,
         )
 
 

@@ -71,8 +71,8 @@ def kind_of(network: nn.Module) -> str:
 def load_network(directory: Path, name: str) -> Any:
     """What `save_network` left: in eval mode, on the CPU, without parameter gradients. Raises InputError."""
     weights, card = _files(directory, name)
-    found = read_network_card(card, {k: row.config for k, row in PART_NETWORKS.items()}, "the card of a network")
-    return read_weights(PART_NETWORKS[found.kind].network(), found.config, weights)
+    stored_card = read_network_card(card, {k: row.config for k, row in PART_NETWORKS.items()}, "the card of a network")
+    return read_weights(PART_NETWORKS[stored_card.kind].network(), stored_card.config, weights)
 
 
 def network_names(directory: Path) -> list[str]:

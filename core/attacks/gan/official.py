@@ -94,14 +94,14 @@ def _conditional_generator(state: Mapping[str, Tensor], where: str) -> nn.Module
 def _ours(key: str) -> str:
     """Our name of a tensor of the conditional generator; of one that it does not have, whatever comes out."""
     names = [_RENAMED.get(part, part) for part in key.split(".")]
-    if found := re.fullmatch(r"block(\d+)", names[0]):
-        names[0] = f"blocks.{int(found[1]) - _FIRST_BLOCK}"
+    if match := re.fullmatch(r"block(\d+)", names[0]):
+        names[0] = f"blocks.{int(match[1]) - _FIRST_BLOCK}"
     return ".".join(names)
 
 
-def _config(kind: type, where: str, *, doublings: int, **found: int | str) -> PlainGanConfig | ConditionalConfig:
+def _config(kind: type, where: str, *, doublings: int, **value: int | str) -> PlainGanConfig | ConditionalConfig:
     try:
-        return kind(resolution=4 * 2 ** min(doublings, 30), **found)
+        return kind(resolution=4 * 2 ** min(doublings, 30), **value)
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from smoothsweep.core.attacks.gan.losses import GanObjective
-    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart, Workshop
+    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart, PartContext
     from smoothsweep.core.attacks.shared.view import GradientView, View
 
 CHECKPOINTS = 20  # per training
@@ -35,7 +35,9 @@ def specific_gan(training: GanTraining) -> Part:
     return Part(name=SPECIFIC, needs=("public", "target"), settings=training.settings)
 
 
-def make_general_gan(settings: Mapping[str, Any], inputs: AttackInputs, view: View, workshop: Workshop) -> MadePart:
+def make_general_gan(
+    settings: Mapping[str, Any], inputs: AttackInputs, view: View, part_context: PartContext
+) -> MadePart:
     """The networks "generator" and "discriminator" (a critic); losses [steps, 2] as of
     `core.attacks.gan.training.new_pair`."""
     from smoothsweep.core.attacks.gan.losses import Wasserstein
@@ -45,7 +47,7 @@ def make_general_gan(settings: Mapping[str, Any], inputs: AttackInputs, view: Vi
         settings,
         inputs,
         view,
-        workshop,
+        part_context,
         judge=Critic,
         classes=0,
         streams=1,
@@ -54,7 +56,7 @@ def make_general_gan(settings: Mapping[str, Any], inputs: AttackInputs, view: Vi
 
 
 def make_specific_gan(
-    settings: Mapping[str, Any], inputs: AttackInputs, view: GradientView, workshop: Workshop
+    settings: Mapping[str, Any], inputs: AttackInputs, view: GradientView, part_context: PartContext
 ) -> MadePart:
     """As `make_general_gan`, with a discriminator of the target's classes.
 
@@ -76,7 +78,7 @@ def make_specific_gan(
         settings,
         inputs,
         view,
-        workshop,
+        part_context,
         judge=MinibatchDiscriminator,
         classes=view.num_classes,
         streams=3,
@@ -90,7 +92,7 @@ def _trained(
     settings: Mapping[str, Any],
     inputs: AttackInputs,
     view: View,
-    workshop: Workshop,
+    part_context: PartContext,
     *,
     judge: Callable[[PlainGanConfig], nn.Module],
     classes: int,
@@ -113,8 +115,8 @@ def _trained(
         device=view.execution.device,
     )
     steps = recipe.steps(len(present(inputs.public, "public")))
-    state = new_pair(config, recipe, judge, view.execution.device, workshop.team)
-    if (kept := workshop.last_state()) is not None:
+    state = new_pair(config, recipe, judge, view.execution.device, part_context.team)
+    if (kept := part_context.last_state()) is not None:
         state.restore(kept)
     with view.execution.arithmetic():
         train_pair(
@@ -122,17 +124,17 @@ def _trained(
             draws,
             objective(state.discriminator),
             steps=steps,
-            team=workshop.team,
+            team=part_context.team,
             checkpoint_every=max(1, steps // CHECKPOINTS),
-            on_checkpoint=workshop.keep_state,
-            on_step=lambda step: workshop.progress(step / steps, f"step {step}/{steps}"),
+            on_checkpoint=part_context.keep_state,
+            on_step=lambda step: part_context.progress(step / steps, f"step {step}/{steps}"),
         )
     losses = torch.tensor(state.losses, dtype=torch.float32)
     pair = {"generator": state.generator, "discriminator": state.discriminator}
     return MadePart(
         tensors={"losses": losses},
         networks={name: network.eval().requires_grad_(False) for name, network in pair.items()},
-        facts={"discriminator_loss": _towards_the_end(losses[:, 0]), "generator_loss": _towards_the_end(losses[:, 1])},
+        facts={"discriminator_loss": _final_loss(losses[:, 0]), "generator_loss": _final_loss(losses[:, 1])},
     )
 
 
@@ -140,7 +142,7 @@ def _recipe(settings: Mapping[str, Any]) -> GanTraining:
     return build(GanTraining, settings, what="gan", prefix="attack.gan.")
 
 
-def _towards_the_end(losses: Tensor) -> float | None:
+def _final_loss(losses: Tensor) -> float | None:
     """Mean over the last twentieth of the steps that have one; None where none has."""
     taken = losses[losses.isfinite()]
     return taken[-max(1, len(taken) // CHECKPOINTS) :].mean().item() if len(taken) else None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnGan(Attack):
+class TrainedGanAttack(Attack):
     """A search in the latents of the attack's own generator, which is its `decoder`, by the target's gradients."""
 
     access: ClassVar[Access] = "gradients"

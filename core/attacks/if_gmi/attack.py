@@ -27,7 +27,7 @@ from smoothsweep.core.bounds import Beta, Count, Positive
 from smoothsweep.core.checks import present, require
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.if_gmi.search import Staged
+    from smoothsweep.core.attacks.if_gmi.search import StagedSearch
     from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
     from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.attacks.shared.view import GradientView
@@ -140,25 +140,25 @@ class IFGMI(SelectConfig, FromPool):
             target_class,
             CandidateConfig(candidates=self.candidates),
         )
-        found = self._staged(view, inputs).invert(w0, target_class, seed=seed)
-        curve, best = found.loss.nanmean(1), found.best
+        inversion = self._staged(view, inputs).invert(w0, target_class, seed=seed)
+        curve, best = inversion.loss.nanmean(1), inversion.best
         return Reconstructions(
             w=best.w,
             images=best.images,
             scores=best.scores,
             rows={"pool_index": index[best.order], "margin": best.margins},
-            curves={"loss": curve, "stage_margin": found.worth},
+            curves={"loss": curve, "stage_margin": inversion.worth},
             facts={
-                "chosen_stage": float(found.chosen),
+                "chosen_stage": float(inversion.chosen),
                 "loss_first": float(curve[0]),
                 "loss_last": float(curve[-1]),
-                "gradient_cosine": float(found.image_cosine.nanmean()),
-                "num_frozen": float(found.frozen.sum()),
+                "gradient_cosine": float(inversion.image_cosine.nanmean()),
+                "num_frozen": float(inversion.frozen.sum()),
             },
         )
 
-    def _staged(self, view: GradientView, inputs: AttackInputs) -> Staged:
-        from smoothsweep.core.attacks.if_gmi.search import Staged, StagePlan
+    def _staged(self, view: GradientView, inputs: AttackInputs) -> StagedSearch:
+        from smoothsweep.core.attacks.if_gmi.search import StagedSearch, StagePlan
         from smoothsweep.core.attacks.ppa.pool import preprocess_of
         from smoothsweep.core.priors.registry import card_of
 
@@ -169,7 +169,7 @@ class IFGMI(SelectConfig, FromPool):
             StagePlan(descent=descent, radius=radius)
             for descent, radius in zip(self._descents(), self.radii or RADII, strict=False)
         ]
-        return Staged(
+        return StagedSearch(
             prior=prior,
             target=view.logits,
             plans=plans,

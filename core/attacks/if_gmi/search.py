@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from smoothsweep.core.attacks.if_gmi.l1_ball import l1_balls
-from smoothsweep.core.attacks.if_gmi.states import Stage, stage_of
+from smoothsweep.core.attacks.if_gmi.states import Stage, make_stage
 from smoothsweep.core.attacks.optimisation.crops import Preprocess
 from smoothsweep.core.attacks.optimisation.losses import Protocol, attack_loss
 from smoothsweep.core.attacks.optimisation.objective import LatentObjective, Target
@@ -34,12 +34,12 @@ from smoothsweep.core.priors.stylegan2 import StyleGAN2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reached:
+class StageResult:
     """What a stage has come to.
 
     Attributes:
         states: [K, ...] after its last step, with which the next begins.
-        shown: The iterates whose images count.
+        selectable: The iterates whose images count.
         loss: [steps, K] before each update.
         image_cosine: [steps - 1, K].
         frozen: bool [K].
@@ -47,14 +47,14 @@ class Reached:
 
     stage: Stage
     states: Tensor
-    shown: Tensor
+    selectable: Tensor
     loss: Tensor
     image_cosine: Tensor
     frozen: Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
-class Graded:
+class StageSelection:
     """The best k of a stage, best first: w [k, 1, w_dim], images float16 [k, 3, S, S], unclipped, the mean softmax and
     the mean margin [k] under the views, order int64 [k] into the candidates.
     """
@@ -66,7 +66,7 @@ class Graded:
     order: Tensor
 
     @property
-    def worth(self) -> float:
+    def mean_margin(self) -> float:
         """The score by which stages are compared: the mean margin of the selected images; NaN counts as the lowest."""
         mean = float(self.margins.mean())
         return -math.inf if math.isnan(mean) else mean
@@ -78,7 +78,7 @@ class Inversion:
     [steps - stages, K], frozen bool [K]. All on the CPU.
     """
 
-    best: Graded
+    best: StageSelection
     chosen: int
     worth: Tensor
     loss: Tensor
@@ -87,7 +87,7 @@ class Inversion:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Staged:
+class StagedSearch:
     """IF-GMI against one target.
 
     Attributes:
@@ -113,12 +113,12 @@ class Staged:
         reached, best, chosen, worth, course = None, None, 0, [], []
         with frozen(self.prior, self.target), self.run.arithmetic():
             for block in range(len(self.plans)):
-                states = w0[:, 0].to(self.run.device) if reached is None else self.begun(reached)
-                reached = self.reach(block, states, target_class, seed=seed)
-                graded = self.graded(reached, target_class, seed=seed)
-                if best is None or graded.worth > best.worth:
+                states = w0[:, 0].to(self.run.device) if reached is None else self.next_states(reached)
+                reached = self.run_stage(block, states, target_class, seed=seed)
+                graded = self.select_best(reached, target_class, seed=seed)
+                if best is None or graded.mean_margin > best.mean_margin:
                     best, chosen = graded, block
-                worth.append(graded.worth)
+                worth.append(graded.mean_margin)
                 course.append((reached.loss.cpu(), reached.image_cosine.cpu(), reached.frozen.cpu()))
         loss, cosine, stopped = zip(*course, strict=True)
         return Inversion(
@@ -130,7 +130,7 @@ class Staged:
             frozen=torch.stack(stopped).any(0),
         )
 
-    def reach(self, block: int, states: Tensor, target_class: int, *, seed: int) -> Reached:
+    def run_stage(self, block: int, states: Tensor, target_class: int, *, seed: int) -> StageResult:
         """The descent of the stage that begins at `block`, from states [K, ...]; networks must be frozen."""
         plan, batch, (stage, synthesize) = self.plans[block], self._batch(states), self._stage(block)
         descents = descend_batches(
@@ -141,26 +141,28 @@ class Staged:
             together=1 if block else max(1, batch.rows // plan.descent.batch_size),
             protocol=self.protocol,
             key=(seed, target_class, "optimise", *(("stage", block) if block else ())),
-            within=partial(l1_balls, spans=stage.moved, radius=plan.radius),
+            within=partial(l1_balls, spans=stage.optimised_columns, radius=plan.radius),
         )
         after = torch.cat([descent.w for descent in descents])
-        return Reached(
+        return StageResult(
             stage=stage,
             states=after,
             # The official code stores the images of its last step's forward pass, and the state behind that step.
-            shown=torch.cat([descent.asked for descent in descents]) if self.protocol == "paper" else after,
+            selectable=torch.cat([descent.last_evaluated for descent in descents])
+            if self.protocol == "paper"
+            else after,
             loss=torch.cat([descent.loss for descent in descents], 1),
             image_cosine=torch.cat([descent.image_cosine for descent in descents], 1),
             frozen=torch.cat([descent.frozen for descent in descents]),
         )
 
-    def begun(self, reached: Reached) -> Tensor:
+    def next_states(self, reached: StageResult) -> Tensor:
         """The states with which the stage after this one begins."""
-        return self._by_rows(reached.stage.following, reached.states)
+        return self._by_rows(reached.stage.next_states, reached.states)
 
-    def graded(self, reached: Reached, target_class: int, *, seed: int) -> Graded:
+    def select_best(self, reached: StageResult, target_class: int, *, seed: int) -> StageSelection:
         """A stage by the target's own word: its images under the random views of Plug & Play's selection."""
-        images, crop = self._by_rows(reached.stage.images, reached.shown), self.transform.crop
+        images, crop = self._by_rows(reached.stage.images, reached.selectable), self.transform.crop
         images = images if crop is None else centre_crop(images, crop)
         with torch.no_grad():
             grades = graded_views(
@@ -176,8 +178,8 @@ class Staged:
         scores, margins = grades.unbind(1)
         order = best_first(margins)[: self.select.selected]
         rows = order.to(images.device)
-        return Graded(
-            w=reached.shown[rows, None, : self.prior.w_dim].cpu(),
+        return StageSelection(
+            w=reached.selectable[rows, None, : self.prior.w_dim].cpu(),
             images=images[rows].half().cpu(),
             scores=scores[order],
             margins=margins[order],
@@ -185,7 +187,7 @@ class Staged:
         )
 
     def _stage(self, block: int) -> tuple[Stage, Callable[[Tensor], Tensor]]:
-        return stage_of(self.run, self.prior, self.transform.crop, block=block, rgb=self.rgb)
+        return make_stage(self.run, self.prior, self.transform.crop, block=block, rgb=self.rgb)
 
     def _objective(
         self, synthesize: Callable[[Tensor], Tensor], batch: DeviceBatch, target_class: int, loss: str, **group: Any

@@ -27,7 +27,7 @@ class Stage:
     rgb: bool
 
     @property
-    def moved(self) -> tuple[slice, ...]:
+    def optimised_columns(self) -> tuple[slice, ...]:
         """The columns of w, and those of the features. The RGB sum is no variable."""
         w = slice(0, self.prior.w_dim)
         if self.block == 0:
@@ -37,19 +37,19 @@ class Stage:
 
     def images(self, states: Tensor) -> Tensor:
         """states [N, ...] -> images float32 [N, 3, S, S], unclipped; differentiable in what is moved."""
-        ws, features, rgb = self._apart(states)
+        ws, features, rgb = self._split_states(states)
         return self.synthesis.through(ws, features, rgb, first=self.block)[1]
 
-    def following(self, states: Tensor) -> Tensor:
+    def next_states(self, states: Tensor) -> Tensor:
         """The states of the next stage: the same w, and what leaves this one's block."""
-        ws, features, rgb = self._apart(states)
+        ws, features, rgb = self._split_states(states)
         features, rgb = self.synthesis.through(ws, features, rgb, first=self.block, last=self.block + 1)
         parts = [ws[:, 0], features.flatten(1).to(states.dtype), *([rgb.flatten(1)] if self.rgb else [])]
         return torch.cat(parts, 1)
 
-    def _apart(self, states: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    def _split_states(self, states: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """w [N, num_ws, w_dim], features [N, C, r, r] and the RGB sum [N, 3, r, r], None where there is none."""
-        w, *spans = self.moved
+        w, *spans = self.optimised_columns
         ws = spread_over_places(states[:, None, w], num_ws=self.prior.num_ws, w_dim=self.prior.w_dim)
         if not spans:
             return ws, None, None
@@ -59,11 +59,13 @@ class Stage:
         return ws, features.contiguous(memory_format=torch.channels_last), rgb
 
 
-def stage_of(run: Execution, prior: StyleGAN2, crop: int | None, *, block: int, rgb: bool) -> tuple[Stage, Synthesize]:
+def make_stage(
+    run: Execution, prior: StyleGAN2, crop: int | None, *, block: int, rgb: bool
+) -> tuple[Stage, Synthesize]:
     """The stage that begins at `block`, and its images in the form to use; the same one whenever it is asked for.
 
     crop: of the central crop alone, as of `Execution.synthesizer`.
     """
     stage = Stage(prior=prior, synthesis=run.frozen_synthesis(prior, crop), block=block, rgb=rgb)
     key = ("stage", id(prior), crop, block, rgb)
-    return stage, run.once(key, prior, lambda: stage.images)
+    return stage, run.prepare_once(key, prior, lambda: stage.images)

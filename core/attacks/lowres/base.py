@@ -7,7 +7,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, ClassVar
 
 from smoothsweep.core.attacks.gan.config import SIDES, GanTraining
-from smoothsweep.core.attacks.gan.trained import OwnGan
+from smoothsweep.core.attacks.gan.trained import TrainedGanAttack
 from smoothsweep.core.bounds import Count, NotNegative, Positive
 from smoothsweep.core.checks import require
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LowResolution(OwnGan):
+class LowResolution(TrainedGanAttack):
     """A GAN of the attack's own, and a search that minimises the sum of a prior and an identity loss.
 
     Attributes:

@@ -68,11 +68,11 @@ class GMI(LowResolution):
         """The classes side by side where that changes none of their numbers, else one after the other."""
         import torch
 
-        from smoothsweep.core.attacks.lowres.search import found_of
-        from smoothsweep.core.attacks.lowres.side_by_side import descents_of
+        from smoothsweep.core.attacks.lowres.search import make_reconstructions
+        from smoothsweep.core.attacks.lowres.side_by_side import descend_classes
 
         networks, best_first = inputs.networks[GENERAL], inputs.protocol == "clean"
-        descents = descents_of(
+        descents = descend_classes(
             self._search(view, inputs, seed),
             classes,
             rows=self.selected,
@@ -82,8 +82,10 @@ class GMI(LowResolution):
         )
         rows = torch.arange(self.selected)
         return [
-            found_of(view, networks["generator"], one.w, target_class, one, rows, best_first=best_first)
-            for target_class, one in zip(classes, descents, strict=True)
+            make_reconstructions(
+                view, networks["generator"], descent.w, target_class, descent, rows, best_first=best_first
+            )
+            for target_class, descent in zip(classes, descents, strict=True)
         ]
 
     def _search(self, view: GradientView, inputs: AttackInputs, seed: int) -> Search:

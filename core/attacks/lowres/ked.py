@@ -70,7 +70,7 @@ class KED(LowResolution):
         """The classes side by side, one latent of each in every step."""
         import torch
 
-        from smoothsweep.core.attacks.lowres.search import distribution, found_of, sampled
+        from smoothsweep.core.attacks.lowres.search import distribution, make_reconstructions, sampled
 
         z_dim = inputs.networks[SPECIFIC]["generator"].config.z_dim
         start = torch.zeros(len(classes), 2, z_dim, device=view.execution.device)
@@ -79,26 +79,28 @@ class KED(LowResolution):
         with view.execution.arithmetic():
             descent = distribution(start, objective, steps=self.steps, lr=self.lr)
         generator, best_first = inputs.networks[SPECIFIC]["generator"], inputs.protocol == "clean"
-        found = []
+        reconstructions = []
         for row, target_class in enumerate(classes):
             noise = torch.stack([self._noise(z_dim, seed, target_class, "draw", k) for k in range(self.selected)])
             z = sampled(descent.w[row].expand(self.selected, -1, -1), noise.to(descent.w.device), self.clamp)
             rows = torch.tensor([row])
-            found.append(found_of(view, generator, z, target_class, descent, rows, best_first=best_first))
-        return found
+            reconstructions.append(
+                make_reconstructions(view, generator, z, target_class, descent, rows, best_first=best_first)
+            )
+        return reconstructions
 
     def _objective(self, view: GradientView, inputs: AttackInputs, classes: Sequence[int], seed: int) -> Objective:
         import torch
 
-        from smoothsweep.core.attacks.lowres.search import Objective, realness_of, sampled
+        from smoothsweep.core.attacks.lowres.search import Objective, sampled, shared_realness
 
         execution, networks = view.execution, inputs.networks[SPECIFIC]
-        judge = realness_of(networks["discriminator"], None if inputs.protocol == "paper" else 1)
+        judge = shared_realness(networks["discriminator"], None if inputs.protocol == "paper" else 1)
 
         z_dim = networks["generator"].config.z_dim
 
         def latent(leaf: Tensor, step: int) -> Tensor:
-            noise = torch.stack([self._noise(z_dim, seed, one, "step", step) for one in classes])
+            noise = torch.stack([self._noise(z_dim, seed, target_class, "step", step) for target_class in classes])
             return sampled(leaf, noise.to(leaf.device), self.clamp)
 
         return Objective(

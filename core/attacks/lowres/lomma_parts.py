@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from smoothsweep.core.attacks.distillation.students import StudentState
-    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart, Workshop
+    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart, PartContext
     from smoothsweep.core.attacks.shared.view import GradientView, ScoreView
     from smoothsweep.core.training.team import Team
 
@@ -33,12 +33,14 @@ def public_features() -> Part:
     return Part(name=FEATURES, needs=("public", "target"))
 
 
-def make_students(settings: Mapping[str, Any], inputs: AttackInputs, view: ScoreView, workshop: Workshop) -> MadePart:
+def make_students(
+    settings: Mapping[str, Any], inputs: AttackInputs, view: ScoreView, part_context: PartContext
+) -> MadePart:
     """Networks "student0", "student1", ...; tensor losses [students, steps]. One is made after the other."""
     import torch
 
     from smoothsweep.core.attacks.distillation.students import PublicBatches, distil
-    from smoothsweep.core.attacks.distillation.training import distilled_in_turn, last_loss
+    from smoothsweep.core.attacks.distillation.training import distil_in_turn, last_loss
     from smoothsweep.core.attacks.shared.attack_inputs import MadePart
     from smoothsweep.core.data.transforms import resize_uint8
 
@@ -59,14 +61,14 @@ def make_students(settings: Mapping[str, Any], inputs: AttackInputs, view: Score
                 recipe,
                 steps=steps,
                 per_epoch=batches.per_epoch,
-                team=workshop.team,
+                team=part_context.team,
                 on_step=keep,
             )
 
-    done = distilled_in_turn(
-        lambda number: _new_student(recipe, number, view, workshop.team),
+    done = distil_in_turn(
+        lambda number: _new_student(recipe, number, view, part_context.team),
         teach,
-        workshop,
+        part_context,
         count=len(recipe.architectures),
         steps=steps,
         called="student",
@@ -90,7 +92,7 @@ def _new_student(recipe: Distillation, number: int, view: ScoreView, team: Team)
 
 
 def make_public_features(
-    settings: Mapping[str, Any], inputs: AttackInputs, view: GradientView, workshop: Workshop
+    settings: Mapping[str, Any], inputs: AttackInputs, view: GradientView, part_context: PartContext
 ) -> MadePart:
     """mean, std [D] over at most 5,050 public images (std unbiased; the published code uses the mean alone)."""
     import torch
@@ -100,11 +102,11 @@ def make_public_features(
     from smoothsweep.core.seeds import generator
 
     chosen = torch.randperm(len(present(inputs.public, "public")), generator=generator("public features"))[:MOST_IMAGES]
-    images, found = resize_uint8(present(inputs.public, "public")[chosen], view.image_size), []
+    images, features = resize_uint8(present(inputs.public, "public")[chosen], view.image_size), []
     with torch.no_grad(), view.execution.arithmetic():
         for batch in images.split(ROWS):
-            found.append(view.features(batch.to(view.execution.device).float() / 127.5 - 1)[0].float().cpu())
-    mean, std = moments(torch.cat(found))
+            features.append(view.features(batch.to(view.execution.device).float() / 127.5 - 1)[0].float().cpu())
+    mean, std = moments(torch.cat(features))
     return MadePart(tensors={"mean": mean, "std": std}, facts={"public_images": float(len(images))})
 
 

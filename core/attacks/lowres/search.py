@@ -75,7 +75,7 @@ def sampled(leaf: Tensor, noise: Tensor, clamp: float | None) -> Tensor:
     return z if clamp is None else z.clamp(-clamp, clamp)
 
 
-class RealnessOf(nn.Module):
+class RealnessNetwork(nn.Module):
     """A discriminator with many outputs as one number. groups: images that are looked at together; None: all."""
 
     def __init__(self, discriminator: nn.Module, groups: int | None) -> None:
@@ -87,12 +87,12 @@ class RealnessOf(nn.Module):
 
 
 @lru_cache(maxsize=2)
-def realness_of(discriminator: nn.Module, groups: int | None) -> RealnessOf:
+def shared_realness(discriminator: nn.Module, groups: int | None) -> RealnessNetwork:
     """Return one object per discriminator, so that an `Execution` prepares it once for all classes."""
-    return RealnessOf(discriminator, groups)
+    return RealnessNetwork(discriminator, groups)
 
 
-def found_of(
+def make_reconstructions(
     view: GradientView,
     decoder: Decoder,
     z: Tensor,
@@ -115,11 +115,11 @@ def found_of(
         scores=scores[order],
         rows={"draw": order},
         curves={"loss": descent.loss[:, rows].nanmean(1).cpu()},
-        facts=facts_of(descent, rows),
+        facts=descent_facts(descent, rows),
     )
 
 
-def facts_of(descent: Descent, rows: Tensor) -> Mapping[str, float]:
+def descent_facts(descent: Descent, rows: Tensor) -> Mapping[str, float]:
     """Facts of some rows of a descent, under the names that Plug & Play reports them by."""
     loss = descent.loss[:, rows].nanmean(1)
     return {

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from smoothsweep.core.attacks.optimisation.descent import Descent
-from smoothsweep.core.attacks.shared.together import as_usual, rows_of, same_parts, some_of
+from smoothsweep.core.attacks.shared.together import descent_rows, is_default_execution, same_tensors, sample_positions
 from smoothsweep.core.attacks.shared.view import GradientView
 
 Search = Callable[[Sequence[int], int], Descent]
@@ -19,7 +19,7 @@ Search = Callable[[Sequence[int], int], Descent]
 _TRIED = 2  # steps: the second one has the optimiser's memory of the first
 
 
-def descents_of(
+def descend_classes(
     search: Search, classes: Sequence[int], *, rows: int, steps: int, view: GradientView, networks: tuple[object, ...]
 ) -> list[Descent]:
     """The descent of each class, of `rows` rows each: all in one where that changes no bit of any.
@@ -34,14 +34,18 @@ def descents_of(
         with view.uncounted():
             whole = search(classes, tried)
             return all(
-                same_parts(search([classes[number]], tried), rows_of(whole, _span(number, rows)))
-                for number in some_of(len(classes))
+                same_tensors(search([classes[number]], tried), descent_rows(whole, _span(number, rows)))
+                for number in sample_positions(len(classes))
             )
 
-    if len(classes) > 1 and as_usual(run) and run.holds(("searches", len(classes), rows), networks, agree):
+    if (
+        len(classes) > 1
+        and is_default_execution(run)
+        and run.check_once(("searches", len(classes), rows), networks, agree)
+    ):
         whole = search(classes, steps)
-        return [rows_of(whole, _span(number, rows)) for number in range(len(classes))]
-    return [search([one], steps) for one in classes]
+        return [descent_rows(whole, _span(number, rows)) for number in range(len(classes))]
+    return [search([target_class], steps) for target_class in classes]
 
 
 def _span(number: int, rows: int) -> slice:

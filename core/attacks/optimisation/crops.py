@@ -111,14 +111,14 @@ class RowViews:
         """The crops of `rows`, which show `images` [N, 3, H, W]; every batch's are drawn once per step."""
         if self._drawn is None or self._drawn[0] != step:
             self._drawn = step, [views.at(step, images) for _, views in self.parts]
-        found = []
+        parts = []
         for (span, _), crops in zip(self.parts, self._drawn[1], strict=True):
             first, last = max(rows.start, span.start), min(rows.stop, span.stop)
             if first < last:
-                found.append((crops.of(slice(first, last)), last - first))
-        if len(found) == 1:
-            return found[0][0]
-        return joined_crops([crops.repeated(count) for crops, count in found])
+                parts.append((crops.of(slice(first, last)), last - first))
+        if len(parts) == 1:
+            return parts[0][0]
+        return joined_crops([crops.repeated(count) for crops, count in parts])
 
 
 def _draw(rule: CropRule, count: int, height: int, width: int, source: torch.Generator, *, whole_pixels: bool) -> Crops:
@@ -134,13 +134,13 @@ def _draw(rule: CropRule, count: int, height: int, width: int, source: torch.Gen
     fits = ((box <= limit * (1 + 1e-9)) & (box >= 1)).all(0)
     first = fits.to(torch.uint8).argmax(1, keepdim=True)  # 0 if none fits
     chosen = box.gather(2, first.expand(2, count, 1)).squeeze(2)
-    found = fits.any(1)
+    has_fit = fits.any(1)
     fallback = torch.tensor(_centre_box(rule, height, width), dtype=torch.float64)
-    size = torch.where(found, chosen, fallback[:, None]).minimum(limit[:, :, 0]).clamp_min(1)
+    size = torch.where(has_fit, chosen, fallback[:, None]).minimum(limit[:, :, 0]).clamp_min(1)
     room = limit[:, :, 0] - size
     place = torch.rand(2, count, generator=source, dtype=torch.float64)
     corner = (place * (room + 1)).floor().minimum(room) if whole_pixels else place * room
-    corner = torch.where(found, corner, (room / 2).floor() if whole_pixels else room / 2)
+    corner = torch.where(has_fit, corner, (room / 2).floor() if whole_pixels else room / 2)
     return Crops(top=corner[0], left=corner[1], height=size[0], width=size[1], mirror=mirror)
 
 

@@ -30,7 +30,7 @@ class Descent:
 
     Attributes:
         w: Last iterate, like the start.
-        asked: The one before it, of which loss and gradient were last taken.
+        last_evaluated: The one before it, of which loss and gradient were last taken.
         loss: [steps, B], before each update, NaN once a row is frozen.
         image_cosine, latent_cosine: [steps - 1, B], between the gradients of neighbouring steps, NaN where one of them
             is zero or was not taken.
@@ -38,7 +38,7 @@ class Descent:
     """
 
     w: Tensor
-    asked: Tensor
+    last_evaluated: Tensor
     loss: Tensor
     image_cosine: Tensor
     latent_cosine: Tensor
@@ -88,25 +88,25 @@ def walk(
     losses, images, latents = [], [], []
     unit_image = unit_latent = None
     for step in range(steps):
-        found = gradient_at(w, step)
-        alive = alive & found.loss.isfinite() & found.latent.flatten(1).isfinite().all(1)
-        losses.append(found.loss.masked_fill(~alive, torch.nan))
+        gradient = gradient_at(w, step)
+        alive = alive & gradient.loss.isfinite() & gradient.latent.flatten(1).isfinite().all(1)
+        losses.append(gradient.loss.masked_fill(~alive, torch.nan))
         previous_image, previous_latent = unit_image, unit_latent
-        unit_image, unit_latent = (_unit_rows(g, alive) for g in (found.image, found.latent))
+        unit_image, unit_latent = (_unit_rows(g, alive) for g in (gradient.image, gradient.latent))
         if previous_image is not None and previous_latent is not None:
             images.append((unit_image * previous_image).sum(1))
             latents.append((unit_latent * previous_latent).sum(1))
         if on_step is not None:
             on_step(step, losses[-1])
         good = torch.where(_like(alive, w), w.detach(), good)
-        _update(mover, w, found.latent.masked_fill(~_like(alive, w), 0.0), lr_at(step))
+        _update(mover, w, gradient.latent.masked_fill(~_like(alive, w), 0.0), lr_at(step))
         with torch.no_grad():  # momentum and weight decay move a row even without a gradient
             moved = w if project is None else project(w)
             w.copy_(torch.where(_like(alive, w), moved, good))
     empty = good.new_empty(0, len(good))
     return Descent(
         w=w.detach(),
-        asked=good,
+        last_evaluated=good,
         loss=torch.stack(losses),
         image_cosine=torch.stack(images) if images else empty,
         latent_cosine=torch.stack(latents) if latents else empty,

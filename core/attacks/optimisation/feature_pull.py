@@ -25,7 +25,7 @@ class FeaturePull:
     features: Callable[[Tensor], FeaturesAndLogits]
     mean: Tensor
 
-    def beside(
+    def add_to_loss(
         self, loss: Callable[[Tensor, Tensor], Tensor], weight: float
     ) -> Callable[[FeaturesAndLogits, Tensor], Tensor]:
         """(features and logits, targets) -> [N]: the loss, and `weight` times the pull."""

@@ -128,9 +128,9 @@ class LatentObjective:
         leaf, total, losses = seen.detach(), torch.zeros_like(seen), shown.new_zeros(len(shown))
         for view in range(neighbours.views):
             leaf.requires_grad_(True)
-            found = self._losses(neighbours.of(leaf, view, step, span), None, rows)
-            total = total + torch.autograd.grad(found.sum(), leaf)[0]
-            losses = losses + found.detach()
+            view_losses = self._losses(neighbours.of(leaf, view, step, span), None, rows)
+            total = total + torch.autograd.grad(view_losses.sum(), leaf)[0]
+            losses = losses + view_losses.detach()
         total = total / neighbours.views
         at_image = total if crops is None else torch.autograd.grad(seen, shown, grad_outputs=total)[0]
         return losses / neighbours.views, at_image

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from smoothsweep.core.attacks.gan.conditional_config import SIDES
-from smoothsweep.core.attacks.gan.trained import OwnGan
+from smoothsweep.core.attacks.gan.trained import TrainedGanAttack
 from smoothsweep.core.attacks.plg.config import ConditionalTraining
 from smoothsweep.core.attacks.ppa.config import Loss
 from smoothsweep.core.attacks.shared.base import Part
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PLGMI(OwnGan):
+class PLGMI(TrainedGanAttack):
     """Latents of a generator that was trained to please the target, moved by Adam towards the class.
 
     Attributes:

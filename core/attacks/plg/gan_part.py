@@ -18,7 +18,7 @@ from smoothsweep.core.data.transforms import resize_uint8
 from smoothsweep.core.errors import InputError
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, Workshop
+    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, PartContext
     from smoothsweep.core.attacks.shared.view import GradientView
 
 CHECKPOINTS = 20  # per training
@@ -28,7 +28,9 @@ other: it learns to leave half of tanh's range unused, and what it emits below 0
 Protocol `paper` keeps that; under `clean` the reals lie in [-1, 1]."""
 
 
-def make_gan(settings: Mapping[str, Any], inputs: AttackInputs, view: GradientView, workshop: Workshop) -> MadePart:
+def make_gan(
+    settings: Mapping[str, Any], inputs: AttackInputs, view: GradientView, part_context: PartContext
+) -> MadePart:
     """The network "generator", and losses float32 [steps, 3]: hinge of the generator, inversion, hinge of the critic.
 
     Raises InputError for pseudo-labels of another number of classes than the target's, and for a target whose
@@ -47,8 +49,8 @@ def make_gan(settings: Mapping[str, Any], inputs: AttackInputs, view: GradientVi
         width=recipe.width,
         output=OUTPUT[present(inputs.protocol, "protocol")],
     )
-    state = new_state(config, recipe, present(inputs.protocol, "protocol"), view.execution.device, workshop.team)
-    if (kept := workshop.last_state()) is not None:
+    state = new_state(config, recipe, present(inputs.protocol, "protocol"), view.execution.device, part_context.team)
+    if (kept := part_context.last_state()) is not None:
         state.restore(kept)
     draws = Draws(
         resize_uint8(present(inputs.public, "public"), view.image_size),
@@ -62,10 +64,10 @@ def make_gan(settings: Mapping[str, Any], inputs: AttackInputs, view: GradientVi
             state,
             draws,
             view.logits,
-            team=workshop.team,
+            team=part_context.team,
             checkpoint_every=max(1, recipe.steps // CHECKPOINTS),
-            on_checkpoint=lambda step, checkpoint: workshop.keep_state(checkpoint),
-            on_step=lambda step, losses: workshop.progress(step / recipe.steps, f"step {step}/{recipe.steps}"),
+            on_checkpoint=lambda step, checkpoint: part_context.keep_state(checkpoint),
+            on_step=lambda step, losses: part_context.progress(step / recipe.steps, f"step {step}/{recipe.steps}"),
         )
     return _made(state)
 

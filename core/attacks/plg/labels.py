@@ -16,13 +16,15 @@ from smoothsweep.core.data.transforms import resize_uint8, to_unit
 from smoothsweep.core.errors import InputError
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, Workshop
+    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, PartContext
     from smoothsweep.core.attacks.shared.view import ScoreView
 
 _ASKED_AT_ONCE = 512  # public images turned into floats together
 
 
-def make_labels(settings: Mapping[str, Any], inputs: AttackInputs, view: ScoreView, workshop: Workshop) -> MadePart:
+def make_labels(
+    settings: Mapping[str, Any], inputs: AttackInputs, view: ScoreView, part_context: PartContext
+) -> MadePart:
     """index int64 [C, n] of the public images labelled with each class, the least sure first, and confidence [C, n].
 
     An image that is among the best n of several classes is labelled with each of them. Raises InputError for fewer

@@ -103,8 +103,8 @@ def train(
             ]
             row = team.mean(torch.stack([*losses, torch.stack(critic).mean()])).tolist()
             if not all(math.isfinite(value) for value in row):
-                found = "generator {:.3g}, inversion {:.3g}, discriminator {:.3g}".format(*row)
-                raise TrainingDiverged(f"conditional GAN training diverged at step {state.step}: {found}")
+                losses_text = "generator {:.3g}, inversion {:.3g}, discriminator {:.3g}".format(*row)
+                raise TrainingDiverged(f"conditional GAN training diverged at step {state.step}: {losses_text}")
             state.losses.append(row)
             state.step += 1
             on_step(state.step, row)
@@ -119,7 +119,7 @@ def _update_generator(state: ConditionalPair, fakes: Fakes, logits: Logits, team
     made = state.generator(fakes.z.to(state.device), labels)
     hinge = generator_hinge(state.discriminator(made, labels))
     loss_of = partial(attack_loss(state.recipe.loss), protocol=state.protocol)
-    inversion = loss_of(logits(shown(made, fakes.distortion, state.config.output)), labels).mean()
+    inversion = loss_of(logits(target_images(made, fakes.distortion, state.config.output)), labels).mean()
     descend(state.generator_adam, hinge + state.recipe.inversion_weight * inversion, team)
     state.discriminator.requires_grad_(True)
     return hinge.detach(), inversion.detach()
@@ -147,7 +147,7 @@ def critic_hinge(of_fakes: Tensor, of_reals: Tensor) -> Tensor:
     return F.relu(1 - of_reals).mean() + F.relu(1 + of_fakes).mean()
 
 
-def shown(made: Tensor, distortion: Distortion | None, output: str) -> Tensor:
+def target_images(made: Tensor, distortion: Distortion | None, output: str) -> Tensor:
     """What the target is shown of generated images: distorted in [0, 1], then in [-1, 1], as every target here has it.
 
     Where tanh stands for [0, 1] ("unit"), what is below 0 stays below until a change of colours clamps it.

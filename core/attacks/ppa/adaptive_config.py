@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Le
 
 from smoothsweep.core.attacks.optimisation.crop_rule import CropRule
-from smoothsweep.core.bounds import MOST, Count, Fraction, Inside, Positive
+from smoothsweep.core.bounds import MOST, Count, Fraction, OpenFraction, Positive
 from smoothsweep.core.checks import require, require_range
 
 MOST_DEGREES = 15.0
@@ -72,7 +72,7 @@ class TemperatureScaling:
     mean_confidence: the temperature is the one at which the target's mean top-1 softmax on the pool's images is this.
     """
 
-    mean_confidence: Inside = 0.5
+    mean_confidence: OpenFraction = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)

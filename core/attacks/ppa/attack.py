@@ -135,13 +135,13 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
     @property
     def variant(self) -> str:
         """Its loss with what is beside it, what adapts it to the target, and the stages that are not the usual ones."""
-        return " ".join([*self._stated, *(f"{stage} {kind}" for stage, kind in self._unusual.items())])
+        return " ".join([*self._stated, *(f"{stage} {kind}" for stage, kind in self._changed_stages.items())])
 
     @property
     def words(self) -> str:
         """`Plug & Play, logit, 8 transforms averaged, select by augmented margin`."""
         stated = ["Poincaré" if word == "poincare" else word for word in self._stated]
-        others = (f"{stage} by {kind}" for stage, kind in self._unusual.items())
+        others = (f"{stage} by {kind}" for stage, kind in self._changed_stages.items())
         return ", ".join([self.title, *stated, *others]).replace("_", " ")
 
     @property
@@ -152,7 +152,7 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
         return [self.loss, *weighed, *self.adapted, *again]
 
     @property
-    def _unusual(self) -> dict[str, str]:
+    def _changed_stages(self) -> dict[str, str]:
         """Stage -> its kind, of those that are not the usual ones."""
         chosen = {stage: getattr(self, stage).kind for stage in self.stages}
         return {stage: kind for stage, kind in chosen.items() if kind != next(iter(self.stages[stage]))}
@@ -212,7 +212,7 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
 
         selector = inputs.targets.get("selection_target")
         stages = {stage: table[getattr(self, stage).kind].function() for stage, table in self.stages.items()}
-        found = invert_class(
+        reconstruction = invert_class(
             present(inputs.prior, "prior"),
             view.logits,
             inputs.parts["candidates"]["confidences"],
@@ -229,7 +229,7 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
             stages=Stages(**stages),
             execution=view.execution,
         )
-        return as_reconstructions(found)
+        return as_reconstructions(reconstruction)
 
     def invert_batch(
         self, view: GradientView, inputs: AttackInputs, classes: Sequence[int], *, seed: int
@@ -237,13 +237,13 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
         """The classes side by side where that changes none of their numbers, else one after the other."""
         from smoothsweep.core.attacks.ppa.results import as_reconstructions
         from smoothsweep.core.attacks.ppa.side_by_side import Together, invert_together
-        from smoothsweep.core.attacks.shared.together import as_usual
+        from smoothsweep.core.attacks.shared.together import is_default_execution
 
         together = len(classes) > 1 and self.side_by_side(view.execution.device.type) > 1
-        if not together or not as_usual(view.execution) or "selection_target" in inputs.targets:
+        if not together or not is_default_execution(view.execution) or "selection_target" in inputs.targets:
             return super().invert_batch(view, inputs, classes, seed=seed)
         kinds = {stage: table[getattr(self, stage).kind] for stage, table in self.stages.items()}
-        found = invert_together(
+        reconstructions = invert_together(
             present(inputs.prior, "prior"),
             view,
             inputs.parts["candidates"]["confidences"],
@@ -259,7 +259,7 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
                 select=kinds["select"].function_together(),
             ),
         )
-        return [as_reconstructions(one) for one in found]
+        return [as_reconstructions(reconstruction) for reconstruction in reconstructions]
 
     def _temperature(self, inputs: AttackInputs) -> float | None:
         return float(inputs.parts[TEMPERATURE][TEMPERATURE]) if self.temperature else None

@@ -27,12 +27,12 @@ def groups_of(spans: list[slice], together: int) -> list[list[slice]]:
 
 
 def views_of(
-    rule: CropRule, count: int, key: tuple[int | str, ...], protocol: Protocol, given: DrawCrops | None
+    rule: CropRule, count: int, key: tuple[int | str, ...], protocol: Protocol, draw_crops_given: DrawCrops | None
 ) -> Views | None:
     """The crops of `count` candidates by the protocol's way to draw them, or `given`; None if there are none."""
-    if given is None and rule.is_identity:
+    if draw_crops_given is None and rule.is_identity:
         return None
-    return Views(rule=rule, count=count, key=key, draw=given or DRAW_CROPS[protocol])
+    return Views(rule=rule, count=count, key=key, draw=draw_crops_given or DRAW_CROPS[protocol])
 
 
 def group_views(
@@ -42,12 +42,12 @@ def group_views(
     count: int,
     key: tuple[int | str, ...],
     protocol: Protocol,
-    given: DrawCrops | None,
+    draw_crops_given: DrawCrops | None,
 ) -> RowViews | None:
     """Under "paper" every batch of the group has its own crops, named by its number; else all draw from `key`."""
-    if given is None and rule.is_identity:
+    if draw_crops_given is None and rule.is_identity:
         return None
-    draw = given or DRAW_CROPS[protocol]
+    draw = draw_crops_given or DRAW_CROPS[protocol]
     if protocol != "paper":
         whole = slice(group[0].start, group[-1].stop)
         return RowViews([(whole, Views(rule=rule, count=count, key=key, draw=draw))])

@@ -12,59 +12,68 @@ from torch import Tensor
 from smoothsweep.core.attacks.optimisation.crops import Crops, RowViews, joined_crops
 from smoothsweep.core.attacks.optimisation.descent import Descent, StepGradient, walk
 from smoothsweep.core.attacks.optimisation.objective import LatentObjective
-from smoothsweep.core.attacks.ppa.asked import Asked
 from smoothsweep.core.attacks.ppa.batching import batch_spans, group_views, row_scale
 from smoothsweep.core.attacks.ppa.config import OptimiseConfig
 from smoothsweep.core.attacks.ppa.inversion import by_adam, gradient_batch, loss_of, optimise
 from smoothsweep.core.attacks.ppa.results import OptimiseResult, joined
 from smoothsweep.core.attacks.ppa.selection import crop_of
+from smoothsweep.core.attacks.ppa.shared_inputs import SharedInputs
 from smoothsweep.core.attacks.ppa.stage_kinds import ROWS
-from smoothsweep.core.attacks.shared.together import rows_of, same_parts, some_of
+from smoothsweep.core.attacks.shared.together import descent_rows, same_tensors, sample_positions
 from smoothsweep.core.devices import DeviceBatch
 
 
 def optimise_together(
-    asked: Asked, starts: Sequence[Tensor], classes: Sequence[int], config: OptimiseConfig, *, temperature: float | None
+    shared: SharedInputs,
+    starts: Sequence[Tensor],
+    classes: Sequence[int],
+    config: OptimiseConfig,
+    *,
+    temperature: float | None,
 ) -> list[OptimiseResult]:
     """Stage 2 by Adam: every class from its own starts [K, 1 or num_ws, w_dim], as `optimise` moves them."""
-    descent = _Descents(asked, config, temperature, starts[0])
-    found: list[OptimiseResult] = []
+    descent = _Descents(shared, config, temperature, starts[0])
+    results: list[OptimiseResult] = []
     for first in range(0, len(classes), descent.together):
         span = slice(first, first + descent.together)
-        found += descent.of(starts[span], classes[span])
-    return found
+        results += descent.of(starts[span], classes[span])
+    return results
 
 
 class _Descents:
     """Stage 2 of classes with as many starts each. together: classes whose rows suit the device."""
 
-    def __init__(self, asked: Asked, config: OptimiseConfig, temperature: float | None, example: Tensor) -> None:
-        self.asked, self.config, self.temperature, self.count = asked, config, temperature, len(example)
-        run = asked.run
-        with asked.lending(), run.arithmetic():
+    def __init__(
+        self, shared: SharedInputs, config: OptimiseConfig, temperature: float | None, example: Tensor
+    ) -> None:
+        self.asked, self.config, self.temperature, self.count = shared, config, temperature, len(example)
+        run = shared.run
+        with shared.frozen_networks(), run.arithmetic():
             self.networks: dict[str, Any] = {
-                "synthesize": run.synthesizer(asked.prior, crop_of(asked.transform)),
-                "target": run.target(asked.view.logits),
-                "transform": asked.transform,
+                "synthesize": run.synthesizer(shared.prior, crop_of(shared.transform)),
+                "target": run.target(shared.view.logits),
+                "transform": shared.transform,
             }
             self.rows = self._rows(example.expand(-(-ROWS // self.count), *example.shape).flatten(0, 1))
         self.together = max(1, self.rows.rows // self.count)
 
     def of(self, starts: Sequence[Tensor], classes: Sequence[int]) -> list[OptimiseResult]:
         """The classes at once, or one after the other where their bits would not be the same."""
-        asked, networks = self.asked, (self.networks["synthesize"], self.networks["target"])
-        what = ("descents", len(classes), self.count, self.config.loss, asked.protocol)
-        with asked.lending(), asked.run.arithmetic():
-            if len(classes) > 1 and asked.agree(what, networks, partial(self._agree, torch.cat([*starts]), classes)):
+        shared, networks = self.asked, (self.networks["synthesize"], self.networks["target"])
+        what = ("descents", len(classes), self.count, self.config.loss, shared.protocol)
+        with shared.frozen_networks(), shared.run.arithmetic():
+            if len(classes) > 1 and shared.check_once(
+                what, networks, partial(self._agree, torch.cat([*starts]), classes)
+            ):
                 return self._split(self._walk(torch.cat([*starts]), self._joint(classes), self.config.steps))
         return [
             optimise(
-                asked.prior,
-                asked.view.logits,
+                shared.prior,
+                shared.view.logits,
                 w0,
                 target_class,
                 self.config,
-                **asked.alone,
+                **shared.single_class_arguments,
                 temperature=self.temperature,
             )
             for w0, target_class in zip(starts, classes, strict=True)
@@ -87,13 +96,13 @@ class _Descents:
         views = [of_class for c in classes if (of_class := self._views(spans, c)) is not None]
         return self._objective(
             target_class=torch.tensor(classes).repeat_interleave(self.count),
-            views=_OfClasses(views, self.count) if views else None,
+            views=_CropsOfClasses(views, self.count) if views else None,
             first=0,
             scale=row_scale(spans, self.asked.protocol).repeat(len(classes)),
             batch=self.rows,
         )
 
-    def _by_itself(self, target_class: int, span: slice, w: Tensor) -> LatentObjective:
+    def _single_objective(self, target_class: int, span: slice, w: Tensor) -> LatentObjective:
         """Objective of one batch of a class, as `optimise` computes it."""
         return self._objective(
             target_class=target_class,
@@ -107,14 +116,14 @@ class _Descents:
         """Whether the first step of the first, the middle and the last class has the same bits by itself."""
         whole = self._joint(classes)(w, 0)
         moved = self._walk(w, lambda *_: whole, 2)  # without a network: Adam, norms, cosines
-        for number in some_of(len(classes)):
+        for number in sample_positions(len(classes)):
             first = number * self.count
             for span in batch_spans(self.count, self.config.batch_size):
                 rows = slice(first + span.start, first + span.stop)
-                one = self._by_itself(classes[number], span, w[first : first + self.count])(w[rows], 0)
-                if not same_parts(one, _rows_of_step(whole, rows)):
+                alone = self._single_objective(classes[number], span, w[first : first + self.count])(w[rows], 0)
+                if not same_tensors(alone, _rows_of_step(whole, rows)):
                     return False
-                if not same_parts(self._walk(w[rows], lambda *_, one=one: one, 2), rows_of(moved, rows)):
+                if not same_tensors(self._walk(w[rows], lambda *_, loss=alone: loss, 2), descent_rows(moved, rows)):
                     return False
         return True
 
@@ -124,10 +133,10 @@ class _Descents:
 
     def _split(self, descent: Descent) -> list[OptimiseResult]:
         starts = range(0, len(descent.w), self.count)
-        return [joined([rows_of(descent, slice(start, start + self.count))]) for start in starts]
+        return [joined([descent_rows(descent, slice(start, start + self.count))]) for start in starts]
 
 
-class _OfClasses(RowViews):
+class _CropsOfClasses(RowViews):
     """The crops of classes whose rows lie one class after the other, `count` of each."""
 
     def __init__(self, classes: Sequence[RowViews], count: int) -> None:

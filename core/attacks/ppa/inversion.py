@@ -122,7 +122,7 @@ def _objective(
     config: OptimiseConfig,
     loss: Callable[[Tensor, Tensor], Tensor],
     pull: FeaturePull | None,
-    **given: Any,
+    **options: Any,
 ) -> Callable[..., LatentObjective]:
     """What a group of latents is moved by; the target is asked through `pull` where the configuration weighs features.
 
@@ -130,11 +130,11 @@ def _objective(
     """
     networks_and_loss = {**networks, "loss": loss}
     if config.feature_weight and pull is not None:
-        networks_and_loss |= {"target": pull.features, "loss": pull.beside(loss, config.feature_weight)}
+        networks_and_loss |= {"target": pull.features, "loss": pull.add_to_loss(loss, config.feature_weight)}
     return partial(
         LatentObjective,
         **networks_and_loss,
-        **given,
+        **options,
         clip=config.clip,
         discriminator_weight=config.discriminator_weight,
     )
@@ -244,7 +244,7 @@ def invert_class(
     transform = preprocess_of(config.pool)
     common = {"seed": seed, "protocol": protocol, "transform": transform, "device": device, "execution": run}
     starts = starts_of(stages, confidences, w_pool, target_class, config.candidates, seed=seed)
-    found = stages.optimise(
+    optimised = stages.optimise(
         prior,
         target,
         starts[0],
@@ -257,8 +257,8 @@ def invert_class(
         **({} if temperature is None else {"temperature": temperature}),
     )
     judge, kept = target if selector is None else selector, {} if keep is None else {"keep": keep}
-    best = stages.select(prior, judge, found.w, target_class, config.select, **common, **kept)
-    return reconstructed(target_class, starts, found, best)
+    best = stages.select(prior, judge, optimised.w, target_class, config.select, **common, **kept)
+    return reconstructed(target_class, starts, optimised, best)
 
 
 def starts_of(

@@ -93,7 +93,7 @@ def ask_pool(view: ScoreView, images: Tensor) -> Tensor:
 def sample_at_random(
     confidences: Tensor, w_pool: Tensor, target_class: int, config: CandidateConfig, *, seed: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """As `sample_candidates`, of K latents drawn from the pool without replacement, whatever the target says."""
+    """Like `sample_candidates`, but draw K latents from the pool at random, without asking the target."""
     _check_request(confidences, w_pool, target_class, config)
     order = torch.randperm(len(w_pool), generator=generator(seed, target_class, "sample"))
     return _of_pool(confidences, w_pool, target_class, order[: config.candidates], config)

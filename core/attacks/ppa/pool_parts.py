@@ -12,7 +12,7 @@ from smoothsweep.core.attacks.shared.base import Attack, Part
 from smoothsweep.core.checks import present, require
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart, Workshop
+    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart, PartContext
     from smoothsweep.core.attacks.shared.view import GradientView, ScoreView, View
 
 FEATURES = "pool_features"
@@ -64,7 +64,7 @@ def pool_features() -> Part:
     return Part(name=FEATURES, needs=("target", "pool"))
 
 
-def make_pool(settings: Mapping[str, Any], inputs: AttackInputs, view: View, workshop: Workshop) -> MadePart:
+def make_pool(settings: Mapping[str, Any], inputs: AttackInputs, view: View, part_context: PartContext) -> MadePart:
     """w [S, num_ws, w_dim], and images [S, 3, image_size, image_size] as a target will be shown them."""
     from smoothsweep.core.attacks.ppa.pool import decode_pool
     from smoothsweep.core.attacks.shared.attack_inputs import MadePart
@@ -79,7 +79,9 @@ def make_pool(settings: Mapping[str, Any], inputs: AttackInputs, view: View, wor
     return MadePart(tensors={"w": w, "images": images}, facts={"pool_size": len(w)})
 
 
-def make_candidates(settings: Mapping[str, Any], inputs: AttackInputs, view: ScoreView, workshop: Workshop) -> MadePart:
+def make_candidates(
+    settings: Mapping[str, Any], inputs: AttackInputs, view: ScoreView, part_context: PartContext
+) -> MadePart:
     """confidences [S, C]: the target's softmax on every pool image, averaged over the image and its mirror."""
     from smoothsweep.core.attacks.ppa.pool import ask_pool
     from smoothsweep.core.attacks.shared.attack_inputs import MadePart
@@ -88,7 +90,7 @@ def make_candidates(settings: Mapping[str, Any], inputs: AttackInputs, view: Sco
 
 
 def make_pool_features(
-    settings: Mapping[str, Any], inputs: AttackInputs, view: GradientView, workshop: Workshop
+    settings: Mapping[str, Any], inputs: AttackInputs, view: GradientView, part_context: PartContext
 ) -> MadePart:
     """mean [D] over the pool's images: what the attacker has of the public images that the prior was trained on."""
     import torch
@@ -98,5 +100,5 @@ def make_pool_features(
     images = inputs.parts["pool"]["images"]
     with torch.no_grad(), view.execution.arithmetic():
         batches = images.split(DECODE_BATCH)
-        found = [view.features(batch.to(view.execution.device))[0].float().cpu() for batch in batches]
-    return MadePart(tensors={"mean": torch.cat(found).mean(0)}, facts={"pool_images": float(len(images))})
+        features = [view.features(batch.to(view.execution.device))[0].float().cpu() for batch in batches]
+    return MadePart(tensors={"mean": torch.cat(features).mean(0)}, facts={"pool_images": float(len(images))})

@@ -115,7 +115,7 @@ class ClassReconstruction:
         return self.candidates.num_frozen
 
 
-def reconstructed(target_class: int, starts: Starts, found: OptimiseResult, best: Selection) -> ClassReconstruction:
+def reconstructed(target_class: int, starts: Starts, optimised: OptimiseResult, best: Selection) -> ClassReconstruction:
     """What the three stages left of a class."""
     _, index, confidence = starts
     return ClassReconstruction(
@@ -123,7 +123,7 @@ def reconstructed(target_class: int, starts: Starts, found: OptimiseResult, best
         w=best.w,
         scores=best.scores,
         pool_index=index[best.order],
-        candidates=found,
+        candidates=optimised,
         candidate_index=index,
         candidate_confidence=confidence,
         order=best.order,
@@ -132,18 +132,18 @@ def reconstructed(target_class: int, starts: Starts, found: OptimiseResult, best
     )
 
 
-def as_reconstructions(found: ClassReconstruction) -> Reconstructions:
+def as_reconstructions(reconstruction: ClassReconstruction) -> Reconstructions:
     """What Plug & Play leaves of a class, as every attack does."""
-    curve = found.loss_curve
+    curve = reconstruction.loss_curve
     return Reconstructions(
-        w=found.w,
-        scores=found.scores,
-        rows={"pool_index": found.pool_index, **found.rows},
+        w=reconstruction.w,
+        scores=reconstruction.scores,
+        rows={"pool_index": reconstruction.pool_index, **reconstruction.rows},
         curves={"loss": curve},
         facts={
             "loss_first": float(curve[0]),
             "loss_last": float(curve[-1]),
-            "gradient_cosine": found.gradient_cosine,
-            "num_frozen": float(found.num_frozen),
+            "gradient_cosine": reconstruction.gradient_cosine,
+            "num_frozen": float(reconstruction.num_frozen),
         },
     )

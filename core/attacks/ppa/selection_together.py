@@ -10,7 +10,6 @@ from torch import Tensor
 
 from smoothsweep.core.attacks.optimisation.crops import Crops, joined_crops
 from smoothsweep.core.attacks.optimisation.objective import target_logits
-from smoothsweep.core.attacks.ppa.asked import Asked
 from smoothsweep.core.attacks.ppa.batching import views_of
 from smoothsweep.core.attacks.ppa.config import SelectConfig
 from smoothsweep.core.attacks.ppa.results import Selection
@@ -25,25 +24,26 @@ from smoothsweep.core.attacks.ppa.selection import (
     select,
     select_by_margin,
 )
-from smoothsweep.core.attacks.shared.together import same_bits, some_of
+from smoothsweep.core.attacks.ppa.shared_inputs import SharedInputs
+from smoothsweep.core.attacks.shared.together import same_bits, sample_positions
 
 
 def select_together(
-    asked: Asked, latents: Sequence[Tensor], classes: Sequence[int], config: SelectConfig
+    shared: SharedInputs, latents: Sequence[Tensor], classes: Sequence[int], config: SelectConfig
 ) -> list[Selection]:
     """Select latents as `select` does, from every class's latents [K, 1 or num_ws, w_dim]."""
-    return _selected(asked, latents, classes, config, confidence, ranked_by_confidence, select)
+    return _selected(shared, latents, classes, config, confidence, ranked_by_confidence, select)
 
 
 def select_by_margin_together(
-    asked: Asked, latents: Sequence[Tensor], classes: Sequence[int], config: SelectConfig
+    shared: SharedInputs, latents: Sequence[Tensor], classes: Sequence[int], config: SelectConfig
 ) -> list[Selection]:
     """Select latents as `select_by_margin` does, from every class's latents [K, 1 or num_ws, w_dim]."""
-    return _selected(asked, latents, classes, config, confidence_and_margin, ranked_by_margin, select_by_margin)
+    return _selected(shared, latents, classes, config, confidence_and_margin, ranked_by_margin, select_by_margin)
 
 
 def _selected(
-    asked: Asked,
+    shared: SharedInputs,
     latents: Sequence[Tensor],
     classes: Sequence[int],
     config: SelectConfig,
@@ -51,16 +51,16 @@ def _selected(
     ranked: Callable[[Tensor, Tensor, SelectConfig], Selection],
     alone: Callable[..., Selection],
 ) -> list[Selection]:
-    run, count = asked.run, len(latents[0])
-    with torch.no_grad(), asked.lending(), run.arithmetic():
-        judge = run.target(asked.view.logits)
-        images = [decoded(run, asked.prior, w.to(run.device), asked.transform, {}, DECODE_ROWS)[0] for w in latents]
-        views = _AllViews(asked, images, classes, config)
-        what = ("selection", len(classes), count, config.selection_view_size, asked.protocol)
-        if len(classes) > 1 and asked.agree(what, (judge,), partial(_agree, views, judge)):
+    run, count = shared.run, len(latents[0])
+    with torch.no_grad(), shared.frozen_networks(), run.arithmetic():
+        judge = run.target(shared.view.logits)
+        images = [decoded(run, shared.prior, w.to(run.device), shared.transform, {}, DECODE_ROWS)[0] for w in latents]
+        views = _AllViews(shared, images, classes, config)
+        what = ("selection", len(classes), count, config.selection_view_size, shared.protocol)
+        if len(classes) > 1 and shared.check_once(what, (judge,), partial(_agree, views, judge)):
             return [ranked(w, g, config) for w, g in zip(latents, _graded(views, judge, grade), strict=True)]
     return [
-        alone(asked.prior, asked.view.logits, w, target_class, config, **asked.alone)
+        alone(shared.prior, shared.view.logits, w, target_class, config, **shared.single_class_arguments)
         for w, target_class in zip(latents, classes, strict=True)
     ]
 
@@ -68,11 +68,13 @@ def _selected(
 class _AllViews:
     """The views of all classes' images. count: images of each class."""
 
-    def __init__(self, asked: Asked, images: Sequence[Tensor], classes: Sequence[int], config: SelectConfig) -> None:
+    def __init__(
+        self, shared: SharedInputs, images: Sequence[Tensor], classes: Sequence[int], config: SelectConfig
+    ) -> None:
         self.images, self.classes, self.config, self.count = images, classes, config, len(images[0])
-        keys = [(asked.seed, target_class, "select") for target_class in classes]
+        keys = [(shared.seed, target_class, "select") for target_class in classes]
         rule = config.selection_crop_rule
-        self.views = [views_of(rule, self.count, key, asked.protocol, None) for key in keys]
+        self.views = [views_of(rule, self.count, key, shared.protocol, None) for key in keys]
         self.whole = torch.cat([*images])
 
     def crops(self, repeat: int) -> list[Crops | None]:
@@ -93,7 +95,7 @@ def _agree(views: _AllViews, judge: Callable[[Tensor], Tensor]) -> bool:
     whole = views.logits(judge, crops).split(views.count)
     return all(
         same_bits(target_logits(judge, views.images[n], crops[n], size=size).float(), whole[n])
-        for n in some_of(len(crops))
+        for n in sample_positions(len(crops))
     )
 
 

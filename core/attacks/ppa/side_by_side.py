@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from smoothsweep.core.attacks.optimisation.losses import Protocol
-from smoothsweep.core.attacks.ppa.asked import Asked
 from smoothsweep.core.attacks.ppa.config import PPAConfig
 from smoothsweep.core.attacks.ppa.inversion import Stages, starts_of
 from smoothsweep.core.attacks.ppa.pool import preprocess_of
 from smoothsweep.core.attacks.ppa.results import ClassReconstruction, OptimiseResult, Selection, Starts, reconstructed
+from smoothsweep.core.attacks.ppa.shared_inputs import SharedInputs
 from smoothsweep.core.attacks.shared.view import GradientView
 from smoothsweep.core.priors.base import Prior
 
@@ -50,9 +50,11 @@ def invert_together(
 
     The view counts what `invert_class` would show it. Raises InputError.
     """
-    asked = Asked(prior=prior, view=view, seed=seed, protocol=protocol, transform=preprocess_of(config.pool))
+    shared = SharedInputs(prior=prior, view=view, seed=seed, protocol=protocol, transform=preprocess_of(config.pool))
     sampling = Stages(sample=stages.sample)
     starts = [starts_of(sampling, confidences, w_pool, c, config.candidates, seed=seed) for c in classes]
-    found = stages.optimise(asked, [start[0] for start in starts], classes, config.optimise, temperature=temperature)
-    best = stages.select(asked, [one.w for one in found], classes, config.select)
-    return [reconstructed(*of_class) for of_class in zip(classes, starts, found, best, strict=True)]
+    optimised = stages.optimise(
+        shared, [start[0] for start in starts], classes, config.optimise, temperature=temperature
+    )
+    best = stages.select(shared, [result.w for result in optimised], classes, config.select)
+    return [reconstructed(*of_class) for of_class in zip(classes, starts, optimised, best, strict=True)]

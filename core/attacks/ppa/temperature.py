@@ -17,7 +17,7 @@ from smoothsweep.core.checks import require
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart, Workshop
+    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart, PartContext
     from smoothsweep.core.attacks.shared.view import GradientView
 
 TEMPERATURE = "temperature"
@@ -31,7 +31,7 @@ def temperature_part(tempering: TemperatureScaling) -> Part:
 
 
 def make_temperature(
-    settings: Mapping[str, Any], inputs: AttackInputs, view: GradientView, workshop: Workshop
+    settings: Mapping[str, Any], inputs: AttackInputs, view: GradientView, part_context: PartContext
 ) -> MadePart:
     """temperature float64 [1]; every image of the pool is a query. Facts: it, and the mean confidence without it."""
     import torch
@@ -48,10 +48,10 @@ def make_temperature(
 
         batch = run.forward_batch("classification", view.logits, most=FORWARD_ROWS)
         logits = torch.cat(batch.run(answer, len(images)))
-    found = fitted_temperature(logits, settings["mean_confidence"])
+    temperature = fitted_temperature(logits, settings["mean_confidence"])
     return MadePart(
-        tensors={TEMPERATURE: torch.tensor([found], dtype=torch.float64)},
-        facts={TEMPERATURE: found, "pool_confidence": mean_confidence(logits, 1.0)},
+        tensors={TEMPERATURE: torch.tensor([temperature], dtype=torch.float64)},
+        facts={TEMPERATURE: temperature, "pool_confidence": mean_confidence(logits, 1.0)},
     )
 
 

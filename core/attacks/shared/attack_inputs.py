@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Tensors = Mapping[str, Tensor]
 
 
-class Workshop(Protocol):
+class PartContext(Protocol):
     """Where a part that takes long keeps its state, so that the next attempt after a crash goes on from there."""
 
     def last_state(self) -> dict[str, Any] | None:
@@ -34,6 +34,9 @@ class Workshop(Protocol):
 
     def progress(self, fraction: float, text: str) -> None:
         """How far it is, in [0, 1], and a few words."""
+
+
+Workshop = PartContext  # its earlier name, for plugins
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,7 +29,7 @@ def not_counted_in(shown: list[int]) -> Generator[None]:
         shown[0] = before
 
 
-class Prepared:
+class PreparedTarget:
     """A target that an `Execution` has made ready and that a view has wrapped: it is used as it is.
 
     shown: where the wrapping counts the images that it has been shown, None where it does not.
@@ -60,7 +60,7 @@ class Execution:
         config.check_device(self.device)
         self._ready: dict[tuple[object, ...], Callable[[Tensor], Tensor]] = {}
         self._syntheses: dict[tuple[object, ...], nn.Module | None] = {}
-        self._ensembles: dict[tuple[object, ...], Prepared] = {}
+        self._ensembles: dict[tuple[object, ...], PreparedTarget] = {}
         self._sources: list[object] = []  # keeps the ids in the keys from being used again
         self._batches: dict[tuple[object, ...], DeviceBatch] = {}
         self._found: dict[tuple[object, ...], bool] = {}
@@ -74,7 +74,7 @@ class Execution:
 
         A prior that cannot gives whole images: crop them again, which does nothing to the others.
         """
-        return self.once(("prior", id(prior), crop), prior, lambda: self._prepare_prior(prior, crop))
+        return self.prepare_once(("prior", id(prior), crop), prior, lambda: self._prepare_prior(prior, crop))
 
     def frozen_synthesis(self, prior: PriorNetwork, crop: int | None = None) -> Any:
         """`PriorNetwork.frozen_synthesis` in the precision to use, made once for a crop, or None."""
@@ -87,16 +87,18 @@ class Execution:
 
     def target(self, target: Target) -> Target:
         """The target in the form to use: images [N, 3, S, S] -> float32 logits [N, C]."""
-        if isinstance(target, Prepared):
+        if isinstance(target, PreparedTarget):
             return target
-        return self.once(("target", id(target)), target, lambda: self._prepare_target(target))
+        return self.prepare_once(("target", id(target)), target, lambda: self._prepare_target(target))
 
-    def ensemble(self, targets: Sequence[nn.Module]) -> Prepared:
+    def ensemble(self, targets: Sequence[nn.Module]) -> PreparedTarget:
         """The targets as one, whose logits are the mean of theirs; the same one for the same networks."""
         key = ("ensemble", *map(id, targets))
         if key not in self._ensembles:
             answers = [self.target(target) for target in targets]
-            self._ensembles[key] = Prepared(lambda images: torch.stack([answer(images) for answer in answers]).mean(0))
+            self._ensembles[key] = PreparedTarget(
+                lambda images: torch.stack([answer(images) for answer in answers]).mean(0)
+            )
         return self._ensembles[key]
 
     def gradient_batch(
@@ -110,7 +112,7 @@ class Execution:
         if key not in self._batches:
             with ExitStack() as counts:
                 for network in networks:
-                    if isinstance(network, Prepared):
+                    if isinstance(network, PreparedTarget):
                         counts.enter_context(network.uncounted())
                 rows = self.config.rows_per_batch or suitable_rows(probe, self.device, most=most)
             self._batches[key] = DeviceBatch(rows, what=name)
@@ -126,7 +128,7 @@ class Execution:
             self._batches[key] = DeviceBatch(self.config.rows_per_batch or most, what=name)
         return self._batches[key]
 
-    def holds(self, what: tuple[object, ...], networks: tuple[object, ...], compare: Callable[[], bool]) -> bool:
+    def check_once(self, what: tuple[object, ...], networks: tuple[object, ...], compare: Callable[[], bool]) -> bool:
         """What `compare` finds of these prepared networks; it is asked once for each `what`."""
         key = (*what, *map(id, networks))
         if key not in self._found:
@@ -135,14 +137,14 @@ class Execution:
         return self._found[key]
 
     @property
-    def rows_halved(self) -> int:
+    def batch_halvings(self) -> int:
         """How often a batch was halved because the device had no memory left, in all that was run with this.
 
         More than 0 says that the numbers were cut, and so rounded, otherwise than a free device would have.
         """
         return sum(batch.halved for batch in self._batches.values())
 
-    def once(
+    def prepare_once(
         self, key: tuple[object, ...], source: object, prepare: Callable[[], Callable[[Tensor], Tensor]]
     ) -> Callable[[Tensor], Tensor]:
         """What `prepare` makes of `source`, in the form to use; made once for each key, which has the source's id."""
@@ -164,8 +166,8 @@ class Execution:
     def _cast(self, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         low = self.config.precision == "bf16"
         with torch.autocast(self.device.type, dtype=torch.bfloat16) if low else nullcontext():
-            found = function(x)
-        return found.float() if low else found
+            output = function(x)
+        return output.float() if low else output
 
     def _accelerated(self, function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
         if self.config.compile:

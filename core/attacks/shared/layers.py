@@ -1,4 +1,4 @@
-"""What an attacker who holds a target's weights can look at beside its logits."""
+"""What an attacker with the target's weights can read besides its logits: features, and answers in training mode."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import LogitsWithAuxiliary
 
 
-class Inside:
+class TargetLayers:
     """The layers of a frozen target on the execution's device. Every image counts in `shown`."""
 
     def __init__(self, target: Any, shown: list[int], execution: Execution) -> None:
@@ -38,8 +38,8 @@ class Inside:
         logits = output.logits if isinstance(output, LogitsWithAuxiliary) else output
         return logits.float().softmax(1)
 
-    def _require(self, found: bool) -> None:
-        if not found:
+    def _require(self, is_there: bool) -> None:
+        if not is_there:
             raise InputError(
                 "target: expected a network with features under its last layer, got one that shows its answers alone"
             )
@@ -60,7 +60,7 @@ class Inside:
 
 
 class _Body(nn.Module):
-    """The layers under the last one."""
+    """The network without its last layer."""
 
     def __init__(self, target: nn.Module) -> None:
         super().__init__()

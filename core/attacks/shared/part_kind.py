@@ -16,19 +16,19 @@ class PartKind:
 
     Attributes:
         version: Raised when the same settings would give other numbers.
-        make: "module:function" of (settings, inputs, view, workshop) -> MadePart.
+        make: "module:function" of (settings, inputs, view, part_context) -> MadePart.
         access: What it sees of the target.
         trains: Whether it trains a network, and so may take a training's share of a device.
         told_protocol: Whether it depends on the protocol itself. Else `inputs.protocol` is None, and one artifact
             serves both protocols.
         distilled: Whether it learns answers of a target, and so has the target's classes without seeing the target.
         layers: Whether it reads layers of the target below the last one.
-        shown: Its label for people, where that is not the name with spaces.
+        title: Its label for people, where that is not the name with spaces.
     """
 
     version: int
     make: str
-    shown: str = ""
+    title: str = ""
     access: Access = "none"
     trains: bool = False
     told_protocol: bool = True

@@ -1,7 +1,7 @@
-"""Classes side by side in one pass: when they may be, and whether each keeps the bits that it has by itself.
+"""Whether classes may be computed together in one pass without changing a bit of any class's result.
 
-Whether networks give a row the same bits in a larger pass is a matter of the machine's kernels. So it is tried on the
-networks, for the first, the middle and the last class of a pass.
+It depends on the machine's kernels whether a network gives a row the same bits in a larger pass. So this is tested with
+the networks themselves, on the first, the middle and the last class of a pass.
 """
 
 from __future__ import annotations
@@ -13,34 +13,34 @@ from smoothsweep.core.attacks.optimisation.descent import Descent, StepGradient
 from smoothsweep.core.attacks.shared.execution import Execution
 
 
-def as_usual(run: Execution) -> bool:
-    """Whether networks run as they do without a word of the user: what is computed at once is then ours to choose."""
+def is_default_execution(run: Execution) -> bool:
+    """Whether the user left the execution at its defaults, so that the batching is ours to choose."""
     config = run.config
     return config.precision == "fp32" and not config.compile and config.rows_per_batch is None
 
 
-def some_of(classes: int) -> list[int]:
-    """The first, the middle and the last of so many: kernels treat the ends of a pass otherwise than the rest."""
+def sample_positions(classes: int) -> list[int]:
+    """Indices of the first, the middle and the last class: kernels may treat the ends of a pass differently."""
     return sorted({0, classes // 2, classes - 1})
 
 
-def same_bits(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors are the same to the bit, what is not a number included."""
-    if one.shape != other.shape or one.dtype != other.dtype:
+def same_bits(first: Tensor, other: Tensor) -> bool:
+    """Whether two tensors are equal bit by bit, NaN included."""
+    if first.shape != other.shape or first.dtype != other.dtype:
         return False
-    return torch.equal(*(tensor.contiguous().reshape(-1).view(torch.uint8) for tensor in (one, other)))
+    return torch.equal(*(tensor.contiguous().reshape(-1).view(torch.uint8) for tensor in (first, other)))
 
 
-def same_parts(one: Descent | StepGradient, other: Descent | StepGradient) -> bool:
-    """Whether all tensors of both are the same to the bit."""
-    return all(same_bits(part, getattr(other, name)) for name, part in vars(one).items())
+def same_tensors(first: Descent | StepGradient, other: Descent | StepGradient) -> bool:
+    """Whether all tensors of both are equal bit by bit."""
+    return all(same_bits(part, getattr(other, name)) for name, part in vars(first).items())
 
 
-def rows_of(descent: Descent, rows: slice) -> Descent:
-    """Some rows of a descent, as a descent."""
+def descent_rows(descent: Descent, rows: slice) -> Descent:
+    """The descent of these rows alone."""
     return Descent(
         w=descent.w[rows],
-        asked=descent.asked[rows],
+        last_evaluated=descent.last_evaluated[rows],
         loss=descent.loss[:, rows],
         image_cosine=descent.image_cosine[:, rows],
         latent_cosine=descent.latent_cosine[:, rows],

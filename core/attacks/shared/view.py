@@ -16,13 +16,13 @@ from torch import Tensor, nn
 
 from smoothsweep.core.attacks.optimisation.objective import target_logits
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS, Access
-from smoothsweep.core.attacks.shared.execution import Execution, Prepared, not_counted_in
-from smoothsweep.core.attacks.shared.layers import Inside
+from smoothsweep.core.attacks.shared.execution import Execution, PreparedTarget, not_counted_in
+from smoothsweep.core.attacks.shared.layers import TargetLayers
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import Classifier
 
 Answer = Callable[[Tensor], Tensor]
-NOBODY = -1  # the label of an image that a recogniser does not accept as anybody
+NO_PERSON = -1  # the label of an image that a recogniser does not accept as anybody
 FORWARD_ROWS = 256  # images at once at most where nothing is kept for gradients
 
 
@@ -75,7 +75,7 @@ class GradientView(ScoreView):
 
     access = "gradients"
 
-    def __init__(self, *, logits: Prepared, inside: Callable[[], Inside], **others: Any) -> None:
+    def __init__(self, *, logits: PreparedTarget, inside: Callable[[], TargetLayers], **others: Any) -> None:
         super().__init__(**others)
         self.logits, self._inside = logits, inside
 
@@ -101,7 +101,7 @@ def require_access(view: View, access: Access, who: str) -> None:
 
 
 def view_of(
-    target: nn.Module | Prepared,
+    target: nn.Module | PreparedTarget,
     access: Access,
     *,
     num_classes: int,
@@ -119,7 +119,7 @@ def view_of(
     device and leave their answer on the CPU. What is asked under gradients counts as well. Answers are those that
     the target's defense leaves, and it gives no more than that.
     """
-    gives = min(gives, _shown_by(target), key=ACCESS_LEVELS.index)
+    gives = min(gives, _defense_access(target), key=ACCESS_LEVELS.index)
     if ACCESS_LEVELS.index(access) > ACCESS_LEVELS.index(gives):
         raise InputError(f"target: expected access to its {access}, got a model that gives {gives} alone")
     common = {"num_classes": num_classes, "image_size": image_size, "execution": execution}
@@ -138,36 +138,36 @@ def view_of(
             return torch.cat(batch.run(answer, len(images)))
 
     def scores(images: Tensor) -> Tensor:
-        return answers(images, lambda found: found.softmax(1))
+        return answers(images, lambda scores: scores.softmax(1))
 
     def labels(images: Tensor) -> Tensor:
         if accepts is None:
             return scores(images).argmax(1)
-        return answers(images, lambda found: _accepted(found, accepts))
+        return answers(images, lambda logits: _accepted(logits, accepts))
 
     if access == "labels":
         return LabelView(labels=labels, shown=shown, **common)
     if access == "scores":
         return ScoreView(scores=scores, labels=labels, shown=shown, **common)
-    inside = cache(lambda: Inside(target, shown, execution))
+    inside = cache(lambda: TargetLayers(target, shown, execution))
     return GradientView(logits=logits, inside=inside, scores=scores, labels=labels, shown=shown, **common)
 
 
 def _accepted(logits: Tensor, accepts: float) -> Tensor:
     """The class of the largest logit, int64 [N]; -1 where that is below `accepts`."""
     largest = logits.max(1)
-    return largest.indices.where(largest.values >= accepts, torch.full_like(largest.indices, NOBODY))
+    return largest.indices.where(largest.values >= accepts, torch.full_like(largest.indices, NO_PERSON))
 
 
-def _shown_by(target: nn.Module | Prepared | None) -> Access:
+def _defense_access(target: nn.Module | PreparedTarget | None) -> Access:
     """The most that a network's defense leaves of it."""
     return target.answer.leaves if isinstance(target, Classifier) else ACCESS_LEVELS[-1]
 
 
-def _counting(target: Answer, shown: list[int]) -> Prepared:
+def _counting(target: Answer, shown: list[int]) -> PreparedTarget:
     def answer(images: Tensor) -> Tensor:
-        found = target(images)
+        logits = target(images)
         shown[0] += len(images)  # after it: what did not fit into memory was not answered
-        return found
+        return logits
 
-    return Prepared(answer, shown=shown)
+    return PreparedTarget(answer, shown=shown)

@@ -133,7 +133,7 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
 
         networks, answered = inputs.networks[SURROGATES], inputs.parts[ANSWERS[self.learns]]
         names = [f"surrogate{number}" for number in range(len(self.surrogates.architectures))]
-        found = invert_class(
+        reconstruction = invert_class(
             present(inputs.prior, "prior"),
             view.execution.ensemble([networks[name] for name in names]),
             self._confidences(inputs),
@@ -146,19 +146,19 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
             stages=Stages(select=select_by_margin),
             execution=view.execution,
         )
-        order, scores = self._chosen(found.w, view, inputs, target_class, seed=seed)
-        hits, curve = float(answered["hits"][target_class]), found.loss_curve
+        order, scores = self._chosen(reconstruction.w, view, inputs, target_class, seed=seed)
+        hits, curve = float(answered["hits"][target_class]), reconstruction.loss_curve
         return Reconstructions(
-            w=found.w[order],
+            w=reconstruction.w[order],
             scores=scores,
-            rows={"pool_index": found.pool_index[order]},
+            rows={"pool_index": reconstruction.pool_index[order]},
             curves={"loss": curve},
             facts={
                 "hits": hits,
                 "never_hit": float(hits == 0),
                 "loss_first": float(curve[0]),
                 "loss_last": float(curve[-1]),
-                "num_frozen": float(found.num_frozen),
+                "num_frozen": float(reconstruction.num_frozen),
             },
         )
 
@@ -217,8 +217,8 @@ class SurrogateLabels(SurrogateAttack):
     def _confidences(self, inputs: AttackInputs) -> Tensor:
         import torch.nn.functional as F
 
-        found = inputs.parts[SURROGATES]["confidences"]
-        return found + F.one_hot(inputs.parts[ANSWERS["labels"]]["answers"], found.shape[1])
+        confidences = inputs.parts[SURROGATES]["confidences"]
+        return confidences + F.one_hot(inputs.parts[ANSWERS["labels"]]["answers"], confidences.shape[1])
 
     def _answers(self, view: Any, images: Tensor, target_class: int) -> Tensor:
         hits = (view.labels(images) == target_class).double()

@@ -19,7 +19,7 @@ from smoothsweep.core.declared import build
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart, Workshop
+    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart, PartContext
     from smoothsweep.core.attacks.shared.view import LabelView, ScoreView, View
     from smoothsweep.core.attacks.surrogate.training import SurrogateState
 
@@ -45,7 +45,7 @@ def check_budget(pool_size: int, classes: int) -> None:
     require(pool_size >= classes, "attack.pool.size", f"at least a query for each of the {classes} classes", pool_size)
 
 
-def make_pictures(settings: Mapping[str, Any], inputs: AttackInputs, view: View, workshop: Workshop) -> MadePart:
+def make_pictures(settings: Mapping[str, Any], inputs: AttackInputs, view: View, part_context: PartContext) -> MadePart:
     """w [Q, num_ws, w_dim]; images uint8 [Q, 3, image_size, image_size], as they are sent to the target."""
     import torch
 
@@ -68,7 +68,7 @@ def make_pictures(settings: Mapping[str, Any], inputs: AttackInputs, view: View,
 
 
 def make_answered_labels(
-    settings: Mapping[str, Any], inputs: AttackInputs, view: LabelView, workshop: Workshop
+    settings: Mapping[str, Any], inputs: AttackInputs, view: LabelView, part_context: PartContext
 ) -> MadePart:
     """answers int64 [Q], a query each; hits int64 [C], how often each class was answered. Raises InputError, see
     `check_budget`."""
@@ -76,7 +76,7 @@ def make_answered_labels(
 
 
 def make_answered_scores(
-    settings: Mapping[str, Any], inputs: AttackInputs, view: ScoreView, workshop: Workshop
+    settings: Mapping[str, Any], inputs: AttackInputs, view: ScoreView, part_context: PartContext
 ) -> MadePart:
     """As `make_answered_labels`, with the probabilities float32 [Q, C]."""
     return _answered(inputs, view, lambda images: view.scores(images))
@@ -103,15 +103,17 @@ def _answered(inputs: AttackInputs, view: LabelView, ask: Any) -> MadePart:
     return MadePart(tensors={"answers": answers, "hits": hits}, facts={"classes_never_hit": never})
 
 
-def make_surrogates(settings: Mapping[str, Any], inputs: AttackInputs, view: View, workshop: Workshop) -> MadePart:
+def make_surrogates(
+    settings: Mapping[str, Any], inputs: AttackInputs, view: View, part_context: PartContext
+) -> MadePart:
     """Networks "surrogate0", "surrogate1", ...; losses [networks, steps]; confidences [Q, C], their mean softmax of the
     pictures."""
     import torch
     import torch.nn.functional as F
 
-    from smoothsweep.core.attacks.distillation.training import distilled_in_turn, last_loss
+    from smoothsweep.core.attacks.distillation.training import distil_in_turn, last_loss
     from smoothsweep.core.attacks.shared.attack_inputs import MadePart
-    from smoothsweep.core.attacks.surrogate.training import Lesson, answer_weights, teach
+    from smoothsweep.core.attacks.surrogate.training import SurrogateData, answer_weights, teach
 
     recipe = build(
         SurrogateTraining,
@@ -122,16 +124,16 @@ def make_surrogates(settings: Mapping[str, Any], inputs: AttackInputs, view: Vie
     pictures, answered = inputs.parts[PICTURES]["images"], inputs.parts[ANSWERS[settings["learns"]]]
     classes, answers = len(answered["hits"]), answered["answers"]
     answers = F.one_hot(answers, classes).float() if answers.ndim == 1 else answers
-    lesson = Lesson(pictures=pictures, answers=answers, weights=answer_weights(answers, recipe.balance))
+    lesson = SurrogateData(pictures=pictures, answers=answers, weights=answer_weights(answers, recipe.balance))
 
     def teach_one(state: SurrogateState, keep: Callable[[SurrogateState], None]) -> None:
         with view.execution.arithmetic():
             teach(state, lesson, view.execution.device, keep)
 
-    done = distilled_in_turn(
+    done = distil_in_turn(
         lambda number: _new_surrogate(recipe, number, classes, view),
         teach_one,
-        workshop,
+        part_context,
         count=len(recipe.architectures),
         steps=recipe.steps(len(pictures)),
         called="surrogate",
@@ -161,9 +163,9 @@ def _new_surrogate(recipe: SurrogateTraining, number: int, classes: int, view: V
 def _confidences(networks: list[Any], pictures: Tensor, view: View) -> Tensor:
     import torch
 
-    found, run = [], view.execution
+    confidences, run = [], view.execution
     with torch.no_grad(), run.arithmetic():
         for rows in pictures.split(ROWS):
             scaled = rows.to(run.device).float() / 127.5 - 1
-            found.append(torch.stack([network(scaled).float().softmax(1) for network in networks]).mean(0).cpu())
-    return torch.cat(found)
+            confidences.append(torch.stack([network(scaled).float().softmax(1) for network in networks]).mean(0).cpu())
+    return torch.cat(confidences)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from smoothsweep.core.attacks.distillation.training import Distilled
+from smoothsweep.core.attacks.distillation.training import DistillationState
 from smoothsweep.core.attacks.optimisation.crops import apply_crops, draw_crop_per_image
 from smoothsweep.core.attacks.surrogate.config import VIEWS, SurrogateTraining
 from smoothsweep.core.errors import TrainingDiverged
@@ -17,7 +17,7 @@ from smoothsweep.core.seeds import derive_seed, generator
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lesson:
+class SurrogateData:
     """What a surrogate learns from.
 
     Attributes:
@@ -43,7 +43,7 @@ def answer_weights(answers: Tensor, balance: float) -> Tensor:
 
 
 @dataclass(kw_only=True)
-class SurrogateState(Distilled):
+class SurrogateState(DistillationState):
     """A training under way."""
 
     KIND: ClassVar[str] = "surrogate checkpoint"
@@ -59,7 +59,7 @@ class SurrogateState(Distilled):
 
 def teach(
     state: SurrogateState,
-    lesson: Lesson,
+    lesson: SurrogateData,
     device: torch.device,
     on_step: Callable[[SurrogateState], None] = lambda state: None,
 ) -> None:
@@ -91,7 +91,7 @@ def _batch_rows(state: SurrogateState, count: int) -> Tensor:
     return order[place * size : (place + 1) * size]
 
 
-def _loss(state: SurrogateState, lesson: Lesson, rows: Tensor, device: torch.device) -> Tensor:
+def _loss(state: SurrogateState, lesson: SurrogateData, rows: Tensor, device: torch.device) -> Tensor:
     """Loss on a view of each picture, and half of it on the pictures themselves where they are shown: in one pass."""
     pictures = lesson.pictures[rows].to(device).float() / 127.5 - 1
     source = generator(state.settings.seed, "surrogate view", state.number, state.step)

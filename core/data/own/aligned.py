@@ -48,16 +48,16 @@ def same_photographs(some: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, 
     Both uint8 [., 32, 32, 3]. The likeness is the correlation of the aligned middles, float64 [N], 0 where nothing is
     near.
     """
-    found, likeness = np.full(len(some), -1), np.zeros(len(some))
+    partners, likeness = np.full(len(some), -1), np.zeros(len(some))
     if not len(some) or not len(others):
-        return found, likeness
+        return partners, likeness
     ours = _alike(some, others, _VIEWS)
-    theirs = ((column, row, one) for row, column, one in _alike(others, some, _CROPS))
-    for row, column, one in (*ours, *theirs):
-        if one > likeness[row]:
-            likeness[row] = one
-            found[row] = column if one >= ALIGNED else found[row]
-    return found, likeness
+    theirs = ((column, row, similarity) for row, column, similarity in _alike(others, some, _CROPS))
+    for row, column, similarity in (*ours, *theirs):
+        if similarity > likeness[row]:
+            likeness[row] = similarity
+            partners[row] = column if similarity >= ALIGNED else partners[row]
+    return partners, likeness
 
 
 def _alike(viewed: np.ndarray, known: np.ndarray, views: Sequence[View]) -> Iterator[tuple[int, int, float]]:

@@ -11,8 +11,8 @@ import torch
 
 from smoothsweep.core.data.labelling import assign_labels, split_entries
 from smoothsweep.core.data.listing import few
-from smoothsweep.core.data.own.overlap import Pairs, alike, fit_to, pair_labels, same, same_differently_framed
-from smoothsweep.core.data.own.scanning import Seen, look_at
+from smoothsweep.core.data.own.overlap import Pairs, fit_to, identical_pairs, pair_labels, reframed_pairs, similar_pairs
+from smoothsweep.core.data.own.scanning import ScannedPictures, scan_pictures
 from smoothsweep.core.data.sources import Entry, list_labelled, list_unlabelled
 from smoothsweep.core.errors import InputError
 
@@ -62,7 +62,7 @@ class OwnCheck:
         return [train + test for train, test in self.counts.values()]
 
     @property
-    def fine(self) -> bool:
+    def is_usable(self) -> bool:
         """Whether loading refuses nothing and no private picture is public."""
         return not self.faults and not self.shared
 
@@ -80,15 +80,15 @@ def check_own(path: Path, public: Path | None = None, *, workers: int | None = N
     train, test, lines, faults = _parts([entries[i] for i in seen.index], kept_labels.numpy(), names, path)
     training, testing = seen.at(train), seen.at(test)
     others = None if public is None else _seen(list_unlabelled(public), public, workers)
-    in_both = same(testing, training)
+    in_both = identical_pairs(testing, training)
     faults = [*(f"unreadable: {text}" for text in seen.unreadable), *faults]
     faults += [f"unreadable, public: {text}" for text in (others.unreadable if others else ())]
     faults += [f"in training and test: {text}" for text in pair_labels(in_both, "=")]
     sizes = [np.bincount(kept_labels.numpy()[part], minlength=len(names)).tolist() for part in (train, test)]
     near = {
-        "within training": alike(training),
-        "within test": alike(testing),
-        "of test and training": alike(testing, training),
+        "within training": similar_pairs(training),
+        "within test": similar_pairs(testing),
+        "of test and training": similar_pairs(testing, training),
     }
     return OwnCheck(
         path=path,
@@ -103,12 +103,12 @@ def check_own(path: Path, public: Path | None = None, *, workers: int | None = N
             *_misfit(seen, kept_labels.numpy(), others),
         ),
         near={**near, **({"of private and public": _near(seen, others)} if others else {})},
-        shared=same(seen, others) if others else (),
+        shared=identical_pairs(seen, others) if others else (),
     )
 
 
-def _seen(entries: Sequence[Entry], path: Path, workers: int | None) -> Seen:
-    seen = look_at(entries, workers=workers)
+def _seen(entries: Sequence[Entry], path: Path, workers: int | None) -> ScannedPictures:
+    seen = scan_pictures(entries, workers=workers)
     if not len(seen):
         raise InputError(f"data {path}: expected readable pictures, got {few(seen.unreadable)}")
     return seen
@@ -138,22 +138,24 @@ def _parts(
     return train.numpy(), test.numpy(), notes, faults
 
 
-def _near(seen: Seen, public: Seen) -> Pairs:
+def _near(seen: ScannedPictures, public: ScannedPictures) -> Pairs:
     """Private pictures that look like a public one, or are one in another frame; the very same are told elsewhere."""
-    known = {name for name, _ in same(seen, public)}
-    found = dict((*same_differently_framed(seen, public), *alike(seen, public)))
-    return tuple((name, other) for name, other in found.items() if name not in known)
+    known = {name for name, _ in identical_pairs(seen, public)}
+    matches = dict((*reframed_pairs(seen, public), *similar_pairs(seen, public)))
+    return tuple((name, other) for name, other in matches.items() if name not in known)
 
 
-def _misfit(seen: Seen, labels: np.ndarray, public: Seen | None) -> tuple[str, ...]:
+def _misfit(seen: ScannedPictures, labels: np.ndarray, public: ScannedPictures | None) -> tuple[str, ...]:
     """Why a prior of the public pictures may not draw these people."""
     fit = None if public is None else fit_to(seen, labels, public)
     return () if fit is None else fit.doubts
 
 
-def _doubts(seen: Seen, label_of: dict[str, int], names: Sequence[str], near: dict[str, Pairs]) -> tuple[str, ...]:
+def _doubts(
+    seen: ScannedPictures, label_of: dict[str, int], names: Sequence[str], near: dict[str, Pairs]
+) -> tuple[str, ...]:
     """The same picture twice, and one person's that looks like another's."""
-    twice = same(seen)
+    twice = identical_pairs(seen)
     doubts = [f"{pair[0]} = {pair[1]}: the same picture, of {_who(pair, label_of, names)}" for pair in twice]
     for pair in (pair for pairs in near.values() for pair in pairs):
         if label_of[pair[0]] != label_of[pair[1]]:
@@ -165,7 +167,7 @@ def _who(pair: tuple[str, str], label_of: dict[str, int], names: Sequence[str]) 
     return " and ".join(dict.fromkeys(names[label_of[name]] for name in pair))
 
 
-def _shapes(seen: Seen) -> Shapes:
+def _shapes(seen: ScannedPictures) -> Shapes:
     width, height = seen.shapes[:, 0], seen.shapes[:, 1]
     return Shapes(
         images=len(seen),

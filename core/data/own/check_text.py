@@ -26,7 +26,7 @@ def own_text(check: OwnCheck) -> list[str]:
     lines += _listed("to look at, which loading accepts", check.doubts)
     lines += _listed("faults, which loading refuses", check.faults)
     lines += _listed("private pictures that are public too", pair_labels(check.shared, "="))
-    return [*lines, "  fine" if check.fine else f"  not fine: {_verdict(check)}"]
+    return [*lines, "  fine" if check.is_usable else f"  not fine: {_verdict(check)}"]
 
 
 def _balance(check: OwnCheck) -> list[str]:

@@ -54,42 +54,43 @@ class Fit:
     colour: tuple[float, float]
 
     @property
-    def left(self) -> float:
+    def unexplained(self) -> float:
         """The smaller of `distance` and `aligned`: what no frame explains."""
         return min(self.distance, self.aligned)
 
     @property
     def is_refused(self) -> bool:
         """Whether public images surely show something else: an attack with them says nothing of the model."""
-        return self.left >= REFUSED
+        return self.unexplained >= REFUSED
 
     @property
     def doubts(self) -> tuple[str, ...]:
         """What a person should look at, a sentence each; empty where they fit."""
-        found = []
+        doubts = []
         private, public = self.colour
         if abs(private - public) >= 0.5:
-            found.append(
+            doubts.append(
                 f"{private:.0%} of the private images are in colour, {public:.0%} of the public ones: a prior of these "
                 "cannot draw those"
             )
         right, down = self.shift
-        if self.left >= OTHER_KIND:
-            found.append(
+        if self.unexplained >= OTHER_KIND:
+            doubts.append(
                 "the public images show another kind of thing than the private ones: in whatever frame, a prior made "
-                f"of them misses {self.left:.1f} times as much of the private images as a prior made of private ones"
+                f"of them misses {self.unexplained:.1f} times as much of the private images as a prior made of private "
+                "ones"
             )
         elif self.distance >= FARTHER and self.common >= COMMON and self._is_moved:
-            found.append(
+            doubts.append(
                 f"the public images have another frame: {self.scale:.0%} of their side, moved {right:+.0f} % to the "
                 f"right and {down:+.0f} % down, would fit the private ones"
             )
         elif self.distance >= FARTHER:
-            found.append(
+            doubts.append(
                 f"a prior made of the public images misses {self.distance:.1f} times as much of the private ones as a "
                 "prior made of private ones: another pose, light, frame or kind of picture"
             )
-        return tuple(found)
+        return tuple(doubts)
 
     @property
     def _is_moved(self) -> bool:
@@ -127,10 +128,10 @@ def _mean(pictures: np.ndarray) -> np.ndarray:
     return grey_of(pictures).mean(axis=0)
 
 
-def _correlation(one: np.ndarray, other: np.ndarray) -> float:
-    one, other = one - one.mean(), other - other.mean()
-    scale = np.linalg.norm(one) * np.linalg.norm(other)
-    return float((one * other).sum() / scale) if scale > 0 else 0.0
+def _correlation(first: np.ndarray, other: np.ndarray) -> float:
+    first, other = first - first.mean(), other - other.mean()
+    scale = np.linalg.norm(first) * np.linalg.norm(other)
+    return float((first * other).sum() / scale) if scale > 0 else 0.0
 
 
 def _aligned(private: np.ndarray, public: np.ndarray) -> tuple[float, float, tuple[float, float]]:
@@ -143,10 +144,10 @@ def _aligned(private: np.ndarray, public: np.ndarray) -> tuple[float, float, tup
     grid = F.affine_grid(rows, [len(views), 1, SIDE, SIDE], align_corners=False)
     source = torch.from_numpy(np.ascontiguousarray(public, dtype=np.float32))[None, None].expand(len(views), 1, -1, -1)
     seen = F.grid_sample(source, grid, mode="bilinear", padding_mode="border", align_corners=False)[:, 0].numpy()
-    found = np.array([_correlation(private, one) for one in seen])
-    best = int(found.argmax()) if found.max() > found[0] + 0.05 else 0
+    correlations = np.array([_correlation(private, picture) for picture in seen])
+    best = int(correlations.argmax()) if correlations.max() > correlations[0] + 0.05 else 0
     scale, right, down = views[best]
-    return float(found[best]), scale, (float(100 * right / SIDE), float(100 * down / SIDE))
+    return float(correlations[best]), scale, (float(100 * right / SIDE), float(100 * down / SIDE))
 
 
 def _moved(pictures: np.ndarray, scale: float, shift: tuple[float, float]) -> np.ndarray:

@@ -69,10 +69,10 @@ def correlations(some: np.ndarray, others: np.ndarray) -> np.ndarray:
 
     0 where a picture is of one shade.
     """
-    one, other = (grey_of(pictures).reshape(len(pictures), SIDE * SIDE) for pictures in (some, others))
-    one, other = (levels - levels.mean(axis=1, keepdims=True) for levels in (one, other))
-    scale = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
-    return np.divide((one * other).sum(axis=1), scale, out=np.zeros(len(one), np.float32), where=scale > 0)
+    first, other = (grey_of(pictures).reshape(len(pictures), SIDE * SIDE) for pictures in (some, others))
+    first, other = (levels - levels.mean(axis=1, keepdims=True) for levels in (first, other))
+    scale = np.linalg.norm(first, axis=1) * np.linalg.norm(other, axis=1)
+    return np.divide((first * other).sum(axis=1), scale, out=np.zeros(len(first), np.float32), where=scale > 0)
 
 
 def nearest(some: Hashes, others: Hashes | None = None) -> tuple[np.ndarray, np.ndarray]:

@@ -15,7 +15,7 @@ from smoothsweep.core.data.sources import Entry
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
+class ScannedPictures:
     """What n readable pictures of a list show.
 
     Attributes:
@@ -41,10 +41,10 @@ class Seen:
     def __len__(self) -> int:
         return len(self.where)
 
-    def at(self, rows: Sequence[int] | np.ndarray) -> Seen:
+    def at(self, rows: Sequence[int] | np.ndarray) -> ScannedPictures:
         """The entries in these rows."""
         rows = np.asarray(rows, dtype=np.int64)
-        return Seen(
+        return ScannedPictures(
             index=self.index[rows],
             where=tuple(self.where[row] for row in rows),
             digests=tuple(self.digests[row] for row in rows),
@@ -55,7 +55,7 @@ class Seen:
         )
 
 
-def look_at(entries: Sequence[Entry], *, workers: int | None = None) -> Seen:
+def scan_pictures(entries: Sequence[Entry], *, workers: int | None = None) -> ScannedPictures:
     """Decode all of them, on as many threads as there are cores unless `workers` says how many.
 
     Memory: 3 KiB a picture. A picture that cannot be read is no error.
@@ -77,7 +77,7 @@ def look_at(entries: Sequence[Entry], *, workers: int | None = None) -> Seen:
     with strict_pillow():
         each_in_threads(look, len(entries), workers)
     readable = np.array(sorted(digests), dtype=np.int64)
-    return Seen(
+    return ScannedPictures(
         index=readable,
         where=tuple(entries[i].where for i in readable),
         digests=tuple(digests[i] for i in readable),

@@ -138,9 +138,9 @@ EPILOGUE: dict[str, Rule] = {
 }
 
 
-def generator_arguments(given: Mapping[object, object], where: str) -> Arguments:
+def generator_arguments(stated: Mapping[object, object], where: str) -> Arguments:
     """Every argument of a generator, defaults filled in, nested as the official constructor has them."""
-    arguments = _checked(given, GENERATOR, where)
+    arguments = _checked(stated, GENERATOR, where)
     for name, rules in (("mapping_kwargs", MAPPING), ("synthesis_kwargs", SYNTHESIS)):
         arguments[name] = _checked(arguments[name], rules, f"{where}: {name}")
     width = arguments["mapping_kwargs"]["layer_features"]
@@ -151,9 +151,9 @@ def generator_arguments(given: Mapping[object, object], where: str) -> Arguments
     return arguments
 
 
-def discriminator_arguments(given: Mapping[object, object], where: str) -> Arguments:
+def discriminator_arguments(stated: Mapping[object, object], where: str) -> Arguments:
     """Every argument of a discriminator, likewise."""
-    arguments = _checked(given, DISCRIMINATOR, where)
+    arguments = _checked(stated, DISCRIMINATOR, where)
     parts = (("block_kwargs", D_BLOCK), ("mapping_kwargs", D_MAPPING), ("epilogue_kwargs", EPILOGUE))
     for name, rules in parts:
         arguments[name] = _checked(arguments[name], rules, f"{where}: {name}")
@@ -184,12 +184,12 @@ def shared_config(generator: Arguments, discriminator: Arguments, where: str) ->
         raise InputError(f"{where}: {error}") from None
 
 
-def _checked(given: Mapping[object, object], rules: Mapping[str, Rule], where: str) -> Arguments:
-    if unknown := [name for name in given if name not in rules]:
+def _checked(stated: Mapping[object, object], rules: Mapping[str, Rule], where: str) -> Arguments:
+    if unknown := [name for name in stated if name not in rules]:
         raise InputError(f"{where}: unknown constructor argument {describe(unknown[0])}, expected {', '.join(rules)}")
     arguments: Arguments = {}
     for name, rule in rules.items():
-        value = given.get(name, rule.default)
+        value = stated.get(name, rule.default)
         if not rule.accepts(value):
             raise InputError(f"{where}: {name}: expected {rule.expected}, got {describe(value)}")
         arguments[name] = value

@@ -1,7 +1,7 @@
-"""What single layers say of themselves, against the configuration.
+"""Compare the attributes of single layers with the configuration.
 
-An absent constructor argument takes a default that belongs to the source text inside the file, which is never
-run. The layers carry the resulting values, so a file whose defaults differ from ours is noticed here.
+A missing constructor argument takes its default from the source text inside the file, which is never run. The layers
+hold the resulting values, so this check finds a file whose defaults differ from ours.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 
 
 def check_attributes(layers: Layers, config: StyleGAN2Config, where: str) -> None:
-    """Raises InputError, one line, if a layer's own value contradicts `config`. Absent values say nothing."""
+    """Raise InputError, one line, if a layer's own value contradicts `config`. Missing values are accepted."""
     for path, record in layers.records.items():
         for name, wanted in _expected(record.class_name, path, config).items():
             value = record.state.get(name, wanted)
             if type(value) not in (type(None), bool, int, float, str) or value != wanted:
-                here = f"{where}.{path}" if path else where
-                raise InputError(f"{here}: {name}: expected {wanted!r}, got {describe(value)}")
+                place = f"{where}.{path}" if path else where
+                raise InputError(f"{place}: {name}: expected {wanted!r}, got {describe(value)}")
 
 
 def _expected(class_name: str, path: str, config: StyleGAN2Config) -> dict[str, object]:

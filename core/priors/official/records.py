@@ -53,21 +53,21 @@ def flatten(network: NetworkRecord, where: str) -> Layers:
     waiting = [("", network, 1)]
     while waiting:
         path, record, depth = waiting.pop()
-        here = f"{where}.{path}" if path else where
+        place = f"{where}.{path}" if path else where
         if depth > MAX_DEPTH or len(layers.records) >= MAX_LAYERS:
-            raise InputError(f"{here}: expected at most {MAX_LAYERS} layers, {MAX_DEPTH} deep")
+            raise InputError(f"{place}: expected at most {MAX_LAYERS} layers, {MAX_DEPTH} deep")
         if record.class_name not in CLASSES:
-            raise InputError(f"{here}: the class {describe(record.class_name)} is not of a StyleGAN2-ADA network")
+            raise InputError(f"{place}: the class {describe(record.class_name)} is not of a StyleGAN2-ADA network")
         layers.records[path] = record
-        for name, value in _named(record, "_parameters", here) + _named(record, "_buffers", here):
+        for name, value in _named(record, "_parameters", place) + _named(record, "_buffers", place):
             if type(value) is not TensorRecord:
-                raise InputError(f"{here}.{name}: expected a tensor, got {describe(value)}")
+                raise InputError(f"{place}.{name}: expected a tensor, got {describe(value)}")
             if _join(path, name) in layers.tensors:
-                raise InputError(f"{here}.{name}: is both a parameter and a buffer")
+                raise InputError(f"{place}.{name}: is both a parameter and a buffer")
             layers.tensors[_join(path, name)] = value
-        for name, value in _named(record, "_modules", here):
+        for name, value in _named(record, "_modules", place):
             if type(value) is not NetworkRecord:
-                raise InputError(f"{here}.{name}: expected a layer, got {describe(value)}")
+                raise InputError(f"{place}.{name}: expected a layer, got {describe(value)}")
             waiting.append((_join(path, name), value, depth + 1))
     return layers
 
@@ -111,14 +111,14 @@ def _check_names(layers: Layers, shapes: Shapes, where: str) -> None:
         raise InputError(f"{where}: {len(unknown)} unknown tensors, the first is {unknown[0]}")
 
 
-def _named(record: NetworkRecord, container: str, here: str) -> list[tuple[str, object]]:
+def _named(record: NetworkRecord, container: str, place: str) -> list[tuple[str, object]]:
     """The entries of one of a module's three containers, without the empty ones (a bias of None)."""
     entries = record.state.get(container)
     if type(entries) is not dict or len(entries) > MAX_LAYERS:
-        raise InputError(f"{here}: {container}: expected a dict of at most {MAX_LAYERS}, got {describe(entries)}")
+        raise InputError(f"{place}: {container}: expected a dict of at most {MAX_LAYERS}, got {describe(entries)}")
     for name in entries:
         if type(name) is not str or len(name) > 40 or not name.isascii() or not name.isidentifier():
-            raise InputError(f"{here}: {container}: expected the name of a layer or tensor, got {describe(name)}")
+            raise InputError(f"{place}: {container}: expected the name of a layer or tensor, got {describe(name)}")
     return [(name, value) for name, value in entries.items() if value is not None]
 
 

@@ -14,13 +14,13 @@ from smoothsweep.core.models.embedders import load_embedder
 from smoothsweep.core.models.inference import evaluate_logits
 from smoothsweep.core.priors.framing import ALIGNED
 from smoothsweep.core.priors.mobilestylegan import MobileStyleGAN
-from smoothsweep.core.priors.random_face.readout import Seen
+from smoothsweep.core.priors.random_face.readout import LatentSample
 
-SHOWN = (195, 284, 635)
+IMAGE_INDICES = (195, 284, 635)
 """Left, top and side of the square of the 1024 pixels that is shown: eyes where aligned faces have them."""
 
 
-def agreement(network: MobileStyleGAN, held: Sequence[Seen], judge: str, weights: Path) -> dict[str, Any]:
+def agreement(network: MobileStyleGAN, held: Sequence[LatentSample], judge: str, weights: Path) -> dict[str, Any]:
     """Agreement of the images of held-out latents: the mean cosine of a read-out's with its whole image and with the
     others', and the fraction that is nearest to its own."""
     embedder = load_embedder(judge, weights)
@@ -48,7 +48,7 @@ def _bytes(images: Tensor) -> Tensor:
 
 def _face(images: Tensor, size: int) -> Tensor:
     """The tight square around the face, at `size` pixels."""
-    left, top, side = (round(number * images.shape[-1] / ALIGNED) for number in SHOWN)
+    left, top, side = (round(number * images.shape[-1] / ALIGNED) for number in IMAGE_INDICES)
     face = images[:, :, top : top + side, left : left + side].float()
     resized = functional.interpolate(face, size=(size, size), mode="bilinear", antialias=True, align_corners=False)
     return resized.round().clamp(0, 255).byte()

@@ -77,14 +77,14 @@ def package_files(place: Path) -> dict[str, bytes]:
 
     Raises InputError, one line: a file that is missing, of another version, or broken.
     """
-    found = _in_folder(place) if place.is_dir() else _in_wheel(place)
-    for name, content in found.items():
+    contents = _in_folder(place) if place.is_dir() else _in_wheel(place)
+    for name, content in contents.items():
         if (digest := hashlib.sha256(content).hexdigest()) != FILES[name].sha256:
             raise InputError(
                 f"{place}: {name}: expected the file of random-face {VERSION} (SHA-256 {FILES[name].sha256[:12]}...), "
                 f"got another version or a damaged one ({digest[:12]}...)"
             )
-    return found
+    return contents
 
 
 def _in_folder(place: Path) -> dict[str, bytes]:
@@ -101,5 +101,5 @@ def _in_folder(place: Path) -> dict[str, bytes]:
 
 def _in_wheel(place: Path) -> dict[str, bytes]:
     sizes = {f"{PACKAGE}/{DATA}/{name}": file.size for name, file in FILES.items()}
-    found = read_members(place, sizes, f"the wheel of random-face {VERSION}")
-    return {name.rpartition("/")[2]: content for name, content in found.items()}
+    contents = read_members(place, sizes, f"the wheel of random-face {VERSION}")
+    return {name.rpartition("/")[2]: content for name, content in contents.items()}

@@ -60,7 +60,7 @@ class Effort:
 
 
 @dataclass(kw_only=True)
-class Seen:
+class LatentSample:
     """What is kept of one latent.
 
     Attributes:
@@ -98,11 +98,11 @@ class ReadOut:
 
 def train_read_outs(
     network: MobileStyleGAN, resolutions: Sequence[int], effort: Effort, on_image: OnImage
-) -> tuple[dict[int, ReadOut], list[Seen]]:
+) -> tuple[dict[int, ReadOut], list[LatentSample]]:
     """The read-outs of an imported generator by resolution, and the latents that they were tested on."""
     held = list(_seen(network, resolutions, effort.held_out, seed=effort.seed + 1, tested=True))
     heads = {resolution: _Head(network, resolution) for resolution in resolutions}
-    kept: list[Seen] = []
+    kept: list[LatentSample] = []
     generator = torch.Generator().manual_seed(effort.seed)
     total = effort.images
     for index, seen in enumerate(_seen(network, resolutions, total, seed=effort.seed, closed=effort.closed)):
@@ -127,18 +127,20 @@ def _seen(
     seed: int,
     closed: int = 0,
     tested: bool = False,
-) -> Iterator[Seen]:
+) -> Iterator[LatentSample]:
     """One latent after the other, with all that the read-outs learn from."""
     w = network.map(torch.from_numpy(network.sample_z(count, seed)))[:, 0]
     psi = torch.empty(count, 1).uniform_(*PSI, generator=torch.Generator().manual_seed(seed))
     mean = network.mapping.mean
-    for index, one in enumerate((mean + psi * (w - mean)).split(1)):
-        yield _look(network, one, resolutions, features=index < closed, tested=tested)
+    for index, latent in enumerate((mean + psi * (w - mean)).split(1)):
+        yield _sample_latent(network, latent, resolutions, features=index < closed, tested=tested)
 
 
 @torch.no_grad()
-def _look(network: MobileStyleGAN, w: Tensor, resolutions: Sequence[int], *, features: bool, tested: bool) -> Seen:
-    seen, x, side = Seen(w=w), network.first(w), 8
+def _sample_latent(
+    network: MobileStyleGAN, w: Tensor, resolutions: Sequence[int], *, features: bool, tested: bool
+) -> LatentSample:
+    seen, x, side = LatentSample(w=w), network.first(w), 8
     for stage in network.every_stage:
         between = stage.between(x, w, whole(side))
         x = stage.conv2(between, stage.conv2.style(w), whole(side))
@@ -177,14 +179,14 @@ class _Head:
         self._answers = torch.zeros(channels + 1, 12, dtype=torch.float64)
         self.numbers: dict[str, Tensor] = {}
 
-    def gather(self, seen: Seen) -> None:
+    def gather(self, seen: LatentSample) -> None:
         """One more image for the closed form."""
         x = seen.features[self.resolution].flatten(0, 2)
         x = torch.cat((x, x.new_ones(len(x), 1)), dim=1)
         self._products += (x.T @ x).double()
         self._answers += (x.T @ seen.bands[self.resolution][0]).double()
 
-    def solve(self, held: Sequence[Seen]) -> None:
+    def solve(self, held: Sequence[LatentSample]) -> None:
         """The closed form: first of all channels, then of those that count most."""
         weight = self._solved(torch.arange(len(self._products)))
         mean_square = self._products.diagonal() / self._products[-1, -1]
@@ -221,7 +223,7 @@ class _Head:
         products = products + RIDGE * products.diagonal().mean() * torch.eye(len(rows), dtype=torch.float64)
         return torch.linalg.solve(products, self._answers[rows])
 
-    def learn(self, kept: Sequence[Seen], generator: torch.Generator, *, done: float) -> None:
+    def learn(self, kept: Sequence[LatentSample], generator: torch.Generator, *, done: float) -> None:
         """Some steps on the images kept. done: the fraction of the training that lies behind."""
         for _ in range(STEPS):
             self._steps += 1
@@ -234,7 +236,7 @@ class _Head:
             loss.backward()
             self._optimizer.step()
 
-    def _read(self, some: Sequence[Seen]) -> Tensor:
+    def _read(self, some: Sequence[LatentSample]) -> Tensor:
         """The bands [n, s s, 12] that are read, differentiable in the numbers; as `network` computes them."""
         numbers, w = self.numbers, torch.cat([seen.w for seen in some])
         x = torch.cat([seen.between[self.resolution] for seen in some]).float()
@@ -247,12 +249,12 @@ class _Head:
         return functional.linear(y, numbers["image.weight"], numbers["image.bias"]).flatten(1, 2)
 
     @torch.no_grad()
-    def psnr(self, held: Sequence[Seen]) -> float:
+    def psnr(self, held: Sequence[LatentSample]) -> float:
         """The mean over latents, in dB."""
         errors = [(self._read([seen]) - seen.bands[self.resolution]).square().mean() for seen in held]
         return float((10 * torch.log10(4 / torch.stack(errors))).mean())
 
-    def finished(self, held: Sequence[Seen]) -> ReadOut:
+    def finished(self, held: Sequence[LatentSample]) -> ReadOut:
         """The better of the closed form and what the training made of it, as a network."""
         psnr = self.psnr(held)
         if not psnr > self._closed_psnr:

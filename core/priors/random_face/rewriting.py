@@ -19,7 +19,7 @@ from smoothsweep.core.priors.mobilestylegan import EPSILON, GAIN, MobileStyleGAN
 from smoothsweep.core.priors.mobilestylegan_fused import SLOPE
 from smoothsweep.core.priors.random_face_settings import MobileStyleGANConfig
 from smoothsweep.core.readers.openvino_graph import Graph, Node, Operand
-from smoothsweep.core.text import shown
+from smoothsweep.core.text import quoted
 
 MAPPING_KINDS = frozenset(
     ("Parameter", "Result", "Power", "ReduceMean", "Add", "Multiply", "MatMul", "PReLU", "ShapeOf", "Gather")
@@ -42,8 +42,8 @@ State = dict[str, Tensor]
 def rewritten(mapping: Graph, synthesis: Graph) -> MobileStyleGAN:
     """The network with the numbers of the graphs; the mean of w is still to be measured. Raises InputError."""
     state = _mapping_state(mapping)
-    found, channels = _synthesis_state(synthesis)
-    state |= found
+    synthesis_state, channels = _synthesis_state(synthesis)
+    state |= synthesis_state
     layers = sum(name.endswith("weight") and name.startswith("mapping.") for name in state)
     w_dim, z_dim = state["mapping.layers.0.weight"].shape
     network = MobileStyleGAN(MobileStyleGANConfig(channels=channels, z_dim=z_dim, w_dim=w_dim, mapping_layers=layers))
@@ -65,22 +65,22 @@ class _Walk:
         self.parameter = self.only(graph, "Parameter")
 
     def only(self, graph: Graph, kind: str) -> Node:
-        found = [node for node in graph.nodes if node.kind == kind]
-        if len(found) != 1:
-            raise InputError(f"{self.where}: expected one layer of the kind {kind}, got {len(found)}")
-        return found[0]
+        nodes = [node for node in graph.nodes if node.kind == kind]
+        if len(nodes) != 1:
+            raise InputError(f"{self.where}: expected one layer of the kind {kind}, got {len(nodes)}")
+        return nodes[0]
 
     def refuse(self, node: Node, expected: str) -> NoReturn:
-        raise InputError(f"{self.where}: layer {shown(node.name)}: expected {expected}, got {node.kind}")
+        raise InputError(f"{self.where}: layer {quoted(node.name)}: expected {expected}, got {node.kind}")
 
-    def of(self, operand: Operand, kind: str, inputs: int = 2, said: Mapping[str, str] = NOTHING) -> list[Operand]:
+    def of(self, operand: Operand, kind: str, inputs: int = 2, expected: Mapping[str, str] = NOTHING) -> list[Operand]:
         """The inputs of a layer of that kind, with these attributes."""
         node = operand.node
         if node.kind != kind or len(node.inputs) != inputs:
             self.refuse(node, f"a {kind} of {inputs} inputs")
-        for key, value in said.items():
+        for key, value in expected.items():
             if node.attributes.get(key) != value:
-                self.refuse(node, f"{key}={value}, not {shown(str(node.attributes.get(key)))},")
+                self.refuse(node, f"{key}={value}, not {quoted(str(node.attributes.get(key)))},")
         return node.inputs
 
     def constant(self, operand: Operand, *shape: int | None) -> np.ndarray:
@@ -99,8 +99,8 @@ class _Walk:
 
     def equals(self, operand: Operand, value: float) -> None:
         """Refuse a constant that is another number."""
-        found = operand.node.value
-        if found is None or found.size != 1 or abs(float(found.reshape(())) - value) > _CLOSE * max(abs(value), 1):
+        number, most = operand.node.value, _CLOSE * max(abs(value), 1)
+        if number is None or number.size != 1 or abs(float(number.reshape(())) - value) > most:
             self.refuse(operand.node, f"the constant {value}")
 
     def leaky(self, operand: Operand) -> Operand:
@@ -109,21 +109,21 @@ class _Walk:
         return x
 
     def dense(self, operand: Operand) -> tuple[Operand, np.ndarray]:
-        x, weight = self.of(operand, "MatMul", said={"transpose_a": "false", "transpose_b": "true"})
+        x, weight = self.of(operand, "MatMul", expected={"transpose_a": "false", "transpose_b": "true"})
         return x, self.constant(weight, None, None)
 
 
 def _mapping_state(graph: Graph) -> State:
     walk, layers = _Walk(graph), []
-    here = walk.result[0] if walk.result else walk.refuse(walk.parameter, "something before the result")
-    while here.node.kind == "Multiply" and any(operand.node.kind == "Const" for operand in here.node.inputs):
-        x, gain = walk.with_constant(here, "Multiply")
+    operand = walk.result[0] if walk.result else walk.refuse(walk.parameter, "something before the result")
+    while operand.node.kind == "Multiply" and any(item.node.kind == "Const" for item in operand.node.inputs):
+        x, gain = walk.with_constant(operand, "Multiply")
         walk.equals(gain, GAIN)
         product, shaped = walk.of(walk.leaky(x), "Add")
         bias = walk.constant(walk.of(shaped, "Reshape")[0], None)
-        here, weight = walk.dense(product)
+        operand, weight = walk.dense(product)
         layers.append({"weight": weight, "bias": bias})
-    _unit_mean_square(walk, here)
+    _unit_mean_square(walk, operand)
     layers.reverse()
     return {
         f"mapping.layers.{index}.{name}": _tensor(value)
@@ -135,15 +135,15 @@ def _mapping_state(graph: Graph) -> State:
 def _unit_mean_square(walk: _Walk, operand: Operand) -> None:
     """z / sqrt(mean of z squared + epsilon)."""
     z, inverse = walk.of(operand, "Multiply")
-    power, one = walk.with_constant(inverse, "Multiply")
-    walk.equals(one, 1)
+    power, exponent = walk.with_constant(inverse, "Multiply")
+    walk.equals(exponent, 1)
     root, minus = walk.of(power, "Power")
     walk.equals(minus, -1)
     total, half = walk.of(root, "Power")
     walk.equals(half, 0.5)
     mean, epsilon = walk.with_constant(total, "Add")
     walk.equals(epsilon, EPSILON)
-    squares, axis = walk.of(mean, "ReduceMean", said={"keep_dims": "true"})
+    squares, axis = walk.of(mean, "ReduceMean", expected={"keep_dims": "true"})
     walk.equals(axis, 1)
     again, two = walk.of(squares, "Power")
     walk.equals(two, 2)
@@ -156,17 +156,17 @@ def _synthesis_state(graph: Graph) -> tuple[State, tuple[int, ...]]:
     if not walk.result:
         walk.refuse(walk.parameter, "something before the result")
     picture, bias = walk.with_constant(_before_wavelet(walk, walk.result[0]), "Add")
-    x, weight = walk.of(picture, "Convolution", said=_still("0, 0"))
-    style, here = _modulated(walk, x)
+    x, weight = walk.of(picture, "Convolution", expected=_still("0, 0"))
+    style, features = _modulated(walk, x)
     order = _subbands(3)
     state["to_image.weight"] = _tensor(walk.constant(weight, 12, None, 1, 1)[:, :, 0, 0][order])
     state["to_image.bias"] = _tensor(walk.constant(bias, 1, 12, 1, 1).reshape(-1)[order])
     state |= _named("to_image.style", style)
-    while (second := _styled(walk, here))["separable"]:
+    while (second := _styled(walk, features))["separable"]:
         if len(stages) == MOST_STAGES:
-            walk.refuse(here.node, f"at most {MOST_STAGES} stages")
+            walk.refuse(features.node, f"at most {MOST_STAGES} stages")
         first = _styled(walk, second["input"])
-        up, here = _modulated(walk, _before_wavelet(walk, first["input"]))
+        up, features = _modulated(walk, _before_wavelet(walk, first["input"]))
         stages.append((first, second, up))
     constant = _constant_input(walk, second["input"])
     channels = [constant.shape[1]]
@@ -185,17 +185,17 @@ def _styled(walk: _Walk, operand: Operand) -> dict:
     noisy, bias = walk.with_constant(walk.leaky(operand), "Add")
     convolved, noise = walk.with_constant(noisy, "Add")
     padding = "0, 0" if convolved.node.inputs and convolved.node.inputs[0].node.kind == "GroupConvolution" else "1, 1"
-    x, pointwise = walk.of(convolved, "Convolution", said=_still(padding))
-    found = {"separable": padding == "0, 0", "noise": walk.constant(noise, 1, 1, None, None)}
-    if found["separable"]:
-        x, depthwise = walk.of(x, "GroupConvolution", said=_still("1, 1"))
-        found["depthwise"] = walk.constant(depthwise, None, 1, 1, 3, 3)[:, 0]
-        found["pointwise"] = walk.constant(pointwise, None, None, 1, 1)[:, :, 0, 0]
+    x, pointwise = walk.of(convolved, "Convolution", expected=_still(padding))
+    state = {"separable": padding == "0, 0", "noise": walk.constant(noise, 1, 1, None, None)}
+    if state["separable"]:
+        x, depthwise = walk.of(x, "GroupConvolution", expected=_still("1, 1"))
+        state["depthwise"] = walk.constant(depthwise, None, 1, 1, 3, 3)[:, 0]
+        state["pointwise"] = walk.constant(pointwise, None, None, 1, 1)[:, :, 0, 0]
     else:
-        found["pointwise"] = walk.constant(pointwise, None, None, 3, 3)
-    found["style"], found["input"] = _modulated(walk, x)
-    found["bias"] = walk.constant(bias, 1, len(found["pointwise"]), 1, 1).reshape(-1)
-    return found
+        state["pointwise"] = walk.constant(pointwise, None, None, 3, 3)
+    state["style"], state["input"] = _modulated(walk, x)
+    state["bias"] = walk.constant(bias, 1, len(state["pointwise"]), 1, 1).reshape(-1)
+    return state
 
 
 def _still(padding: str) -> dict[str, str]:
@@ -256,9 +256,8 @@ def _before_wavelet(walk: _Walk, operand: Operand) -> Operand:
 
 def _upsampled(walk: _Walk, operand: Operand, strides: str) -> tuple[bool, Operand]:
     """Whether the filter of a transposed convolution is the difference (else the average), and its input."""
-    x, kernel = walk.of(
-        operand, "GroupConvolutionBackpropData", said=_still("0, 0") | {"strides": strides, "output_padding": "0, 0"}
-    )
+    expected = {**_still("0, 0"), "strides": strides, "output_padding": "0, 0"}
+    x, kernel = walk.of(operand, "GroupConvolutionBackpropData", expected=expected)
     size = (2, 1) if strides == "2, 1" else (1, 2)
     value = walk.constant(kernel, None, 1, 1, *size).reshape(-1, 2)
     sign = float(np.sign(value[0, 1])) if len(value) else 0.0

@@ -13,7 +13,7 @@ from smoothsweep.core.attacks.shared.part_kind import PartKind
 from smoothsweep.core.bounds import Fraction, Positive
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart, Workshop
+    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart, PartContext
     from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.attacks.shared.view import ScoreView, View
 
@@ -35,7 +35,7 @@ class Centres(FromPool):
         CENTRES: PartKind(
             version=1,
             make="smoothsweep_example.centres:make_centres",
-            shown="centres of classes",
+            title="centres of classes",
             told_protocol=False,
             distilled=True,
         )
@@ -66,7 +66,7 @@ class Centres(FromPool):
         return Reconstructions(w=centre.lerp(inputs.parts["pool"]["w"][best], self.towards), scores=scores)
 
 
-def make_centres(settings: Mapping[str, Any], inputs: AttackInputs, view: View, workshop: Workshop) -> MadePart:
+def make_centres(settings: Mapping[str, Any], inputs: AttackInputs, view: View, part_context: PartContext) -> MadePart:
     """w [C, num_ws, w_dim]: of every class the mean of the pool's latents, weighted by the target's confidence."""
     from smoothsweep.core.attacks.shared.attack_inputs import MadePart
 

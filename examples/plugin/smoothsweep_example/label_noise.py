@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from smoothsweep.core.bounds import Inside
+from smoothsweep.core.bounds import OpenFraction
 from smoothsweep.core.defenses.base import Defense, Labels
 
 
@@ -15,7 +15,7 @@ from smoothsweep.core.defenses.base import Defense, Labels
 class LabelNoise(Defense):
     """rate: the share of labels that are replaced, in (0, 1)."""
 
-    rate: Inside
+    rate: OpenFraction
 
     def alter_batch(self, images: Tensor, labels: Tensor, generator: Generator) -> tuple[Tensor, Labels]:
         """Every image uses two draws."""

@@ -13,7 +13,7 @@ from smoothsweep.core.readers.files import read_whole
 if TYPE_CHECKING:
     import torch
 
-    from smoothsweep.core.external.model import Opened
+    from smoothsweep.core.external.model import OpenedModel
     from smoothsweep.core.isolation.serving import Loaded
 
 WHAT = "a linear model in a .npz file"
@@ -34,9 +34,9 @@ class Linear(ForeignModel):
         return path.suffix == ".npz"
 
     @staticmethod
-    def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
+    def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> OpenedModel:
         """The weights, read in an isolated process, which multiplies."""
-        from smoothsweep.core.external.model import Opened
+        from smoothsweep.core.external.model import OpenedModel
         from smoothsweep.core.isolation.process import in_memory
         from smoothsweep.core.isolation.program import IsolatedProgram
 
@@ -56,7 +56,7 @@ class Linear(ForeignModel):
                 what=WHAT,
                 preload=(__name__, "numpy"),
             )
-        return Opened(answer=isolated, side=isolated.facts["side"])
+        return OpenedModel(answer=isolated, side=isolated.facts["side"])
 
 
 def load(program: BinaryIO, settings: dict[str, Any], device: torch.device) -> Loaded:

@@ -10,7 +10,7 @@ from smoothsweep.core.judges.base import Judge
 from smoothsweep.core.metrics.metric import AT_LEAST_0, Metric
 
 if TYPE_CHECKING:
-    from smoothsweep.core.judges.measuring import Found, JudgeInputs
+    from smoothsweep.core.judges.measuring import JudgeInputs, Measurement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,12 +33,12 @@ class Sharpness(Judge):
 
     step: Count = 1
 
-    def measure(self, inputs: JudgeInputs) -> Found:
+    def measure(self, inputs: JudgeInputs) -> Measurement:
         """Over all reconstructions."""
         from smoothsweep.core.data.transforms import to_unit
-        from smoothsweep.core.judges.measuring import Found
+        from smoothsweep.core.judges.measuring import Measurement
 
         images, _ = inputs.reconstructions(None)
         real = to_unit(inputs.real("test").images)
         mean = [(one[..., self.step :] - one[..., : -self.step]).abs().mean().item() for one in (images, real)]
-        return Found(metrics={"sharpness": mean[0] / mean[1]})
+        return Measurement(metrics={"sharpness": mean[0] / mean[1]})

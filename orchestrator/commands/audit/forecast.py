@@ -20,7 +20,7 @@ from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.sweeps.loaded import LoadedSweep, check, inversion
+from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion, check
 from smoothsweep.tasks.parts_of_images import PART
 from smoothsweep.tasks.settings import recipe_from
 
@@ -74,7 +74,7 @@ def as_loaded(tree: dict[str, Any]) -> LoadedSweep:
 def has_membership(tree: dict[str, Any], store: Store) -> bool:
     """Whether the store holds the judge of membership for the first recipe of a parsed sweep file."""
     trial = trials_of(as_loaded(tree))[0]
-    stage = inversion_stages(inversion(trial.settings), trial.seed).judges.get(stage_of("membership"))
+    stage = inversion_stages(as_inversion(trial.settings), trial.seed).judges.get(stage_of("membership"))
     return stage is not None and store.has(stage)
 
 

@@ -13,7 +13,7 @@ from smoothsweep.core import screen
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import ForeignModel
-from smoothsweep.core.external.kinds import Named, Source, asked_with, is_external, kind_made_of, kind_of, name_of
+from smoothsweep.core.external.kinds import Named, Source, apply_options, is_external, kind_made_of, kind_of, name_of
 from smoothsweep.core.external.recogniser import EnrolledEmbedder, read_recogniser
 from smoothsweep.core.models.weight_files import file_sha256
 from smoothsweep.orchestrator.commands.importing.converting import TargetRequest, check_description, import_target_file
@@ -60,7 +60,7 @@ class ModelUnderAudit(ABC):
     def foreign(self, architecture: str | None) -> ForeignModel | None:
         """The external model with the options of its kind; None for a network of ours. Raises InputError."""
         kind = architecture if is_external(architecture) else None
-        return asked_with(kind, self.reading.options, self.source)
+        return apply_options(kind, self.reading.options, self.source)
 
     def check_kind(self) -> None:
         """Raise InputError for a model that is not there, and for options of another kind of model."""

@@ -9,7 +9,7 @@ from smoothsweep.core.judges.table import judge_of_network
 from smoothsweep.core.models.embedder_kinds import FACES
 from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
 from smoothsweep.core.models.weight_files import find_weight_file, weight_folders
-from smoothsweep.core.text import brief
+from smoothsweep.core.text import shortened
 
 Judges = dict[str, dict[str, str]]
 """Judges as in the section `judges` of a sweep file: name -> settings."""
@@ -24,7 +24,7 @@ def judge_of(option: str | None) -> Judges:
         return {}
     name, _, weights = option.partition("=")
     if name not in EMBEDDERS:
-        raise InputError(f"--judge: expected one of {', '.join(EMBEDDERS)}, got {brief(name)!r}")
+        raise InputError(f"--judge: expected one of {', '.join(EMBEDDERS)}, got {shortened(name)!r}")
     kind, judge = EMBEDDERS[name], judge_of_network(name)
     if kind.shipped is not None:
         if weights:
@@ -34,7 +34,9 @@ def judge_of(option: str | None) -> Judges:
         weights = str(staged)
     if not weights or not Path(weights).is_file():
         where = ", or staged by smoothsweep weights stage" if kind.is_staged else ""
-        raise InputError(f"--judge: expected {name}=FILE with the file of its weights{where}, got {brief(option)!r}")
+        raise InputError(
+            f"--judge: expected {name}=FILE with the file of its weights{where}, got {shortened(option)!r}"
+        )
     return {judge: {"name": name, "weights": str(Path(weights).resolve())}}
 
 
@@ -55,7 +57,9 @@ def second_judge(first: Judges, option: str | None, *, looked_for: bool) -> Judg
     if option is not None:
         judge = judge_of(option)
         if one is None or FACE not in judge:
-            raise InputError(f"--judge: expected two embedders of faces where it is said twice, got {brief(option)!r}")
+            raise InputError(
+                f"--judge: expected two embedders of faces where it is said twice, got {shortened(option)!r}"
+            )
         if judge[FACE]["name"] == one["name"]:
             raise InputError(f"--judge: expected two different embedders, got {one['name']} twice")
         return judge

@@ -32,7 +32,7 @@ from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.imported import ImportedClassifier, TargetCard
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.sweeps.loaded import LoadedSweep, inversion
+from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion
 
 NAMES_PLACES = ("Sweep file", "Store", "Devices")
 """Facts of a sweep that name folders and machines, which `--redact` leaves out."""
@@ -90,7 +90,7 @@ def write_audit(sweep: Path, location: str, out: Path, context: AuditContext) ->
 
 def _notes(context: AuditContext, trials: list[Trial], store: Store, data: ReportData, summary: Summary) -> AuditNotes:
     """The facts of the audit that its numbers do not hold: names, recipe, network, membership."""
-    card, recipes = context.card, [inversion(trial.settings).recipe for trial in trials]
+    card, recipes = context.card, [as_inversion(trial.settings).recipe for trial in trials]
     imported = next(
         trial for trial, recipe in zip(trials, recipes, strict=True) if isinstance(recipe, ImportedClassifier)
     )
@@ -99,7 +99,7 @@ def _notes(context: AuditContext, trials: list[Trial], store: Store, data: Repor
     members = read_membership(trials, store, data, summary, access) if access else None
     return AuditNotes(
         **vars(context.notes),
-        names=class_names(store, inversion_stages(inversion(trials[0].settings), trials[0].seed)),
+        names=class_names(store, inversion_stages(as_inversion(trials[0].settings), trials[0].seed)),
         classes=card.num_classes,
         recipe=recipe_label(data.axes, imported.cell.axes),
         architecture=trained.architecture if trained else "",
@@ -131,14 +131,14 @@ def _with_second(audit: Audit, second: Path, store: Store, out: Path) -> Audit:
     """Add a second embedder's judgement of the same reconstructions, where the store holds it."""
     loaded = load_sweep(second)
     trials = trials_of(loaded, store)
-    judge: Any = inversion(trials[0].settings).judges.built.get(FACE)
+    judge: Any = as_inversion(trials[0].settings).judges.built.get(FACE)
     summary = summarise(report_data(loaded, trials, store, results_table(trials, store, {}), out))
     return audit if judge is None else with_second(audit, summary, judge.name)
 
 
 def _portraits(audit: Audit, trial: Trial, store: Store) -> list[Portrait]:
     """Portraits of the people exposed most: a photograph, and the strongest attack's most confident reconstruction."""
-    stages = inversion_stages(inversion(trial.settings), trial.seed)
+    stages = inversion_stages(as_inversion(trial.settings), trial.seed)
     labels = training_labels(store, stages)
     return [
         Portrait(

@@ -18,7 +18,7 @@ from smoothsweep.core.external.kinds import KINDS, is_external
 from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
 from smoothsweep.core.models.image_sizes import LEAST, check_image_size
 from smoothsweep.core.spelling import suggestion
-from smoothsweep.core.text import brief
+from smoothsweep.core.text import shortened
 from smoothsweep.orchestrator.commands.audit.importing import (
     EmbedderToEnrol,
     ImportedModel,
@@ -182,7 +182,7 @@ class AuditRequest(Reading):
         if self.epochs is not None and self.epochs < 1:
             raise InputError(f"--epochs: expected at least 1, got {self.epochs}")
         if self.reference and self.reference not in LEAST:
-            got = f"got {brief(self.reference)!r}{suggestion(self.reference, LEAST)}"
+            got = f"got {shortened(self.reference)!r}{suggestion(self.reference, LEAST)}"
             raise InputError(f"--reference: expected one of {', '.join(LEAST)}, {got}")
         kind = self.form.kind
         if (self.fix or self.reference is not None) and not self.reference and is_external(kind):

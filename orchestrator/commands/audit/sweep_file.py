@@ -16,7 +16,7 @@ from smoothsweep.core.audit.portfolio import (
     STORED_SIZE,
     components_of,
     evaluator_of,
-    spread,
+    spread_classes,
 )
 from smoothsweep.core.audit.references import AuditTraining
 from smoothsweep.core.external.kinds import KINDS
@@ -96,7 +96,7 @@ def audit_sweep(
         "seeds": seeds,
         "data": {"kind": "labelled", "path": str(data), "size": size},
         **({"public": public_images} if learns or independent else {}),
-        "classes": "all" if card.num_classes <= people else spread(card.num_classes, people),
+        "classes": "all" if card.num_classes <= people else spread_classes(card.num_classes, people),
         "recipe": recipes[0],
         "prior": dict(prior) if prior else {"kind": "eigenfaces", "components": components_of(images)},
         "attack": attacks[0],

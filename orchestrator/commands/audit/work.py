@@ -15,7 +15,7 @@ from smoothsweep.core.data.sources import TEST
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.core.readers.files import read_text
-from smoothsweep.core.text import brief
+from smoothsweep.core.text import shortened
 from smoothsweep.orchestrator.commands.audit import shadows
 from smoothsweep.orchestrator.commands.audit.forecast import (
     START_S,
@@ -196,7 +196,7 @@ class Work:
         models = self.prepared.shadow_models(self.round.trainings)
         shadow_count = models.finished if models else 0
         context = AuditContext(
-            name=REDACTED if self.request.redact else brief(self.request.model.stem),
+            name=REDACTED if self.request.redact else shortened(self.request.model.stem),
             card=self.prepared.card,
             anonymous=self.request.redact,
             notes=RunNotes(

@@ -15,7 +15,7 @@ ENDING_S = 90  # an orderly end of the command takes up to 60 s
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """One sweep as a Slurm job, checked already.
+    """One sweep as a Slurm job. The values have been checked.
 
     Attributes:
         sweep_name: The sweep's name.
@@ -51,7 +51,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Workers:
-    """Workers as jobs of their own.
+    """Workers that are Slurm jobs of their own.
 
     Attributes:
         array: Slurm's list of elements, e.g. `0-7`.

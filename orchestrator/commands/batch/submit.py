@@ -12,7 +12,7 @@ from pathlib import Path
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
-from smoothsweep.core.text import brief, printable
+from smoothsweep.core.text import printable, shortened
 from smoothsweep.core.uris import shown_uri
 from smoothsweep.orchestrator.commands.batch.script import Job, Workers, job_script, workers_path, workers_script
 from smoothsweep.orchestrator.commands.batch.values import (
@@ -27,13 +27,13 @@ from smoothsweep.orchestrator.commands.batch.values import (
 )
 from smoothsweep.orchestrator.planning.capacity import refuse_unfit
 from smoothsweep.orchestrator.planning.plan import Plan, history_of, make_plan, refuse_impossible
-from smoothsweep.orchestrator.planning.proposals import Proposed
+from smoothsweep.orchestrator.planning.proposals import ProposalLog
 from smoothsweep.orchestrator.search.forecast import forecast_of
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.any_sweep import Resources
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.tasks.stage_names import shown_stage
+from smoothsweep.tasks.stage_names import stage_title
 
 START_S = 60  # until the first stage runs: Ray, imports
 _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -77,7 +77,7 @@ def submit_sweep(request: Request) -> int:
     Raises InputError, before anything is written, for options or a sweep that no job could run.
     """
     store, loaded = open_store(request.store), load_sweep(request.sweep, request.overrides)
-    proposed = Proposed(loaded, store)
+    proposed = ProposalLog(loaded, store)
     plan = make_plan(proposed.trials(), store, forecast_of(proposed))
     refuse_impossible(plan)
     job = _job(request, loaded.sweep.name)
@@ -192,7 +192,7 @@ def _refuse_short(plan: Plan, store: Store, limit_s: int, grace_s: int) -> None:
         if expected is not None and not kind.trains and kind.shard is None and expected[0] > room:
             raise InputError(
                 f"--time: expected at least {round(expected[0]) + grace_s + START_S} s, since stage "
-                f"{shown_stage(stage.name)} takes about {round(expected[0])} s and keeps no checkpoint, got {limit_s} s"
+                f"{stage_title(stage.name)} takes about {round(expected[0])} s and keeps no checkpoint, got {limit_s} s"
             )
 
 
@@ -220,8 +220,8 @@ def _sbatch(options: list[str], script: str | None = None) -> str:
             ["sbatch", *options], input=script, capture_output=True, text=True, timeout=SBATCH_PATIENCE_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise InputError(f"sbatch: expected an answer from Slurm, got: {brief(str(error))}") from None
+        raise InputError(f"sbatch: expected an answer from Slurm, got: {shortened(str(error))}") from None
     if answer.returncode:
         message = " ".join(answer.stderr.replace("sbatch: error:", "").replace("allocation failure:", "").split())
-        raise InputError(f"sbatch: expected a job that this cluster accepts, got: {brief(message)}")
+        raise InputError(f"sbatch: expected a job that this cluster accepts, got: {shortened(message)}")
     return answer.stdout.strip().split(";")[0]

@@ -49,10 +49,10 @@ def seconds_of_limit(text: str) -> int:
 
     Raises InputError for anything else.
     """
-    found = _TIME.fullmatch(text)
-    if found is None or len(text) > 20:
+    match = _TIME.fullmatch(text)
+    if match is None or len(text) > 20:
         raise InputError(f"--time {text}: expected a time limit as in 12:00:00, 2-00 or 90 (minutes), got {text!r}")
-    days, a, b, c = (None if found[name] is None else int(found[name]) for name in ("d", "a", "b", "c"))
+    days, a, b, c = (None if match[name] is None else int(match[name]) for name in ("d", "a", "b", "c"))
     if days is not None:
         return days * DAY + (a or 0) * HOUR + (b or 0) * MINUTE + (c or 0)
     if c is not None:
@@ -62,11 +62,11 @@ def seconds_of_limit(text: str) -> int:
 
 def elements(text: str) -> int:
     """How many workers an array has at once at most. Raises InputError for what is no range."""
-    found = _ARRAY.fullmatch(text)
-    if found is None or int(found["last"]) < int(found["first"]) or found["at_once"] == "0":
+    match = _ARRAY.fullmatch(text)
+    if match is None or int(match["last"]) < int(match["first"]) or match["at_once"] == "0":
         raise InputError(f"--array {text}: expected a range of workers as in 0-7 or 0-31%8, got {text!r}")
-    count = int(found["last"]) - int(found["first"]) + 1
-    return min(count, int(found["at_once"])) if found["at_once"] else count
+    count = int(match["last"]) - int(match["first"]) + 1
+    return min(count, int(match["at_once"])) if match["at_once"] else count
 
 
 def one_word(option: str, text: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from smoothsweep.core import screen
 from smoothsweep.core.data.listing import few
 from smoothsweep.core.data.own.check import check_own
-from smoothsweep.core.data.own.overlap import pair_labels, refuse_same
+from smoothsweep.core.data.own.overlap import pair_labels, refuse_identical
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.orchestrator.commands.data.own_sweep import FACES, NO_FACES, Sizes, own_sweep_text, sweep_name
@@ -44,15 +44,15 @@ def write_own_sweep(data: Path | None, public: Path | None, out: Path | None, *,
 
 
 def _sizes(data: Path, public: Path | None) -> Sizes:
-    found = check_own(data, public)
-    if found.faults:
+    check = check_own(data, public)
+    if check.faults:
         raise InputError(
-            f"data {data}: expected images that a sweep takes, got {len(found.faults)} faults "
-            f"(smoothsweep data check lists them): {few(found.faults, 2)}"
+            f"data {data}: expected images that a sweep takes, got {len(check.faults)} faults "
+            f"(smoothsweep data check lists them): {few(check.faults, 2)}"
         )
     if public is not None:
-        refuse_same(data, public, found.shared)
-    for where, pairs in found.near.items():
+        refuse_identical(data, public, check.shared)
+    for where, pairs in check.near.items():
         if pairs:
             screen.err(f"smoothsweep: {len(pairs)} near-duplicates {where}: {few(pair_labels(pairs, '~'))}")
-    return Sizes.of(found)
+    return Sizes.of(check)

@@ -74,18 +74,18 @@ def calibrate(place: Path) -> None:
     threads = counted(torch.get_num_threads(), "thread")
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU, {threads}"
     screen.out(printable(f"calibrating {name}: about a minute"))
-    found = measure(paper_size(device), device, name)
-    write_calibration(place, found)
-    for line in calibration_lines(found):
+    calibration = measure(paper_size(device), device, name)
+    write_calibration(place, calibration)
+    for line in calibration_lines(calibration):
         screen.out(line)
     screen.out(printable(f"written to {place}; smoothsweep plan SWEEP.yaml --rates {place} counts by these rates"))
 
 
-def calibration_lines(found: Calibration) -> list[str]:
+def calibration_lines(calibration: Calibration) -> list[str]:
     """The rates for a terminal: units a second."""
-    prior = found.prior
+    prior = calibration.prior
     lines = [f"prior of {prior.side} pixels: {1 / prior.step_s:.3g} latent steps/s, {1 / prior.image_s:.3g} images/s"]
-    for name, rate in found.networks.items():
+    for name, rate in calibration.networks.items():
         attacked = 1 / (prior.step_s + rate.gradient_s)
         lines.append(
             f"{name} at {rate.image_size} pixels: {1 / rate.train_s:.3g} images/s trained, {1 / rate.forward_s:.3g} "

@@ -50,18 +50,20 @@ class Finding:
 def examine_artifacts(location: str) -> list[Finding]:
     """Read everything in a store."""
     store = open_store(location)
-    found = examine_store(store)
-    if not found.artifacts and not found.damaged and not found.unread:
+    examined = examine_store(store)
+    if not examined.artifacts and not examined.damaged and not examined.unread:
         return [Finding(fine=False, needed=False, text=f"store {store.location}: no artifacts there")]
-    damaged = [Finding(fine=False, needed=True, text=f"store: {line}; a run makes it again") for line in found.damaged]
-    size = f", {found.bytes / GIB:.2f} GiB" if found.bytes else ""  # older manifests tell none
-    read = f"{found.artifacts} artifacts{size}, as they were written"
-    unsealed = f"{found.unsealed} of them have no seal: they are from before manifests had one"
+    damaged = [
+        Finding(fine=False, needed=True, text=f"store: {line}; a run makes it again") for line in examined.damaged
+    ]
+    size = f", {examined.bytes / GIB:.2f} GiB" if examined.bytes else ""  # older manifests tell none
+    read = f"{examined.artifacts} artifacts{size}, as they were written"
+    unsealed = f"{examined.unsealed} of them have no seal: they are from before manifests had one"
     return [
         *damaged,
-        *(Finding(fine=False, needed=True, text=f"store: {line}") for line in found.unread),
+        *(Finding(fine=False, needed=True, text=f"store: {line}") for line in examined.unread),
         Finding(fine=True, needed=True, text=f"store {store.location}: {read}"),
-        *([Finding(fine=False, needed=False, text=unsealed)] if found.unsealed else []),
+        *([Finding(fine=False, needed=False, text=unsealed)] if examined.unsealed else []),
     ]
 
 
@@ -149,20 +151,20 @@ def _staged() -> Finding:
         from smoothsweep.core.models.weight_files import WEIGHT_FILES, find_weight_file, weight_folders
     except ImportError:
         return Finding(fine=False, needed=False, text="no look for published weights without torch")
-    here = [name for name in WEIGHT_FILES if find_weight_file(name, weight_folders())]
-    found = f"{len(here)} of {len(WEIGHT_FILES)}{': ' if here else ''}{', '.join(here)}"
+    staged_files = [name for name in WEIGHT_FILES if find_weight_file(name, weight_folders())]
+    staged = f"{len(staged_files)} of {len(WEIGHT_FILES)}{': ' if staged_files else ''}{', '.join(staged_files)}"
     return Finding(
-        fine=bool(here),
+        fine=bool(staged_files),
         needed=False,
-        text=f"published weights here: {found} (the paper's sweeps need some: smoothsweep weights stage)",
+        text=f"published weights here: {staged} (the paper's sweeps need some: smoothsweep weights stage)",
     )
 
 
-def _store(given: str, written: bool) -> list[Finding]:
+def _store(stated_location: str, written: bool) -> list[Finding]:
     """Examine the store at a location. written: whether it must be writable."""
-    if "://" in given:
-        return [_remote_store(given, written)]
-    location = Path(given)
+    if "://" in stated_location:
+        return [_remote_store(stated_location, written)]
+    location = Path(stated_location)
     existing = next(p for p in [location.resolve(), *location.resolve().parents] if p.exists())
     free = shutil.disk_usage(existing).free / GIB
     why = ""

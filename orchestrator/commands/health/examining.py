@@ -15,7 +15,7 @@ from smoothsweep.tasks.stage_names import stage_label
 
 
 @dataclass(frozen=True, kw_only=True)
-class Examined:
+class ExaminedStore:
     """What was found. damaged, unread (the system refused to read it): one line each.
 
     unsealed: how many manifests have no seal, from before there were any."""
@@ -27,7 +27,7 @@ class Examined:
     unread: tuple[str, ...] = ()
 
 
-def examine_store(store: Store) -> Examined:
+def examine_store(store: Store) -> ExaminedStore:
     """Read every finished artifact of the store. Changes nothing in it."""
     damaged, unread, manifests, read = [], [], {}, 0
     for kind, fingerprint in _artifacts(store):
@@ -45,7 +45,7 @@ def examine_store(store: Store) -> Examined:
             unread.append(f"{stage_label(kind, fingerprint)}: {where}: {error.strerror or error}")
     damaged += _made_from_others(manifests)
     unsealed = sum(SEAL not in manifest for manifest in manifests.values())
-    return Examined(
+    return ExaminedStore(
         artifacts=len(manifests), bytes=read, unsealed=unsealed, damaged=tuple(damaged), unread=tuple(unread)
     )
 
@@ -74,8 +74,8 @@ def _made_from_others(manifests: dict[tuple[str, str], dict[str, Any]]) -> Itera
     for (kind, fingerprint), manifest in manifests.items():
         for source in manifest.get("inputs", {}).values():
             place = source["stage"], source["fingerprint"]
-            stated, found = source.get(RESULT), manifests.get(place, {}).get(RESULT)
-            if stated and found and stated != found:
+            stated, actual = source.get(RESULT), manifests.get(place, {}).get(RESULT)
+            if stated and actual and stated != actual:
                 yield (
                     f"{stage_label(kind, fingerprint)}: was made from another {stage_label(*place)} than the store "
                     "has: that one's numbers or files have changed since"

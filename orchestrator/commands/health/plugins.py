@@ -18,14 +18,16 @@ def add_plugins_command(commands: argparse._SubParsersAction) -> None:
 
 def _list(options: argparse.Namespace) -> int:
     """One line for each, those of every family in turn; 2 where one cannot be used, which is said on stderr."""
-    found = [plugin for family in FAMILIES for plugin in plugins(family)]
-    if not found:
+    listed = [plugin for family in FAMILIES for plugin in plugins(family)]
+    if not listed:
         screen.out("no package brings anything; docs/plugins.md says how one would")
-    width, wide = (max((len(text) for text in texts), default=0) for texts in ([one.name for one in found], FAMILIES))
-    for plugin in found:
+    width, wide = (
+        max((len(text) for text in texts), default=0) for texts in ([plugin.name for plugin in listed], FAMILIES)
+    )
+    for plugin in listed:
         line = f"{plugin.name:<{width}}  {plugin.family:<{wide}}  {plugin.source}  {plugin.file or plugin.place}"
         screen.out(printable(line))
-    for family in {plugin.family: None for plugin in found}:
+    for family in {plugin.family: None for plugin in listed}:
         import_module(FAMILIES[family])
     faults = [why for family in FAMILIES for why in broken(family)]
     for why in faults:

@@ -162,7 +162,7 @@ def add_reading_options(reading: argparse._ArgumentGroup) -> None:
 
 def add_kind_options(command: argparse.ArgumentParser) -> None:
     """Options that one kind of foreign model alone has."""
-    for kind in (one for one in KINDS.values() if fields(one)):
+    for kind in (model_kind for model_kind in KINDS.values() if fields(model_kind)):
         group = command.add_argument_group(*kind.options)
         for field in fields(kind):
             option, name = field.metadata, f"--{field.name.replace('_', '-')}"

@@ -9,15 +9,15 @@ from typing import Any, cast
 
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.kinds import KINDS, asked_with, kind_made_of, kind_of, name_of
+from smoothsweep.core.external.kinds import KINDS, apply_options, kind_made_of, kind_of, name_of
 from smoothsweep.core.files import making_folder, write_file
 from smoothsweep.orchestrator.commands.importing.describing import (
     TargetRequest,
-    described,
+    card_lines,
+    make_card,
     normalised,
     refuse_existing,
-    said_of,
-    tried,
+    test_on_data,
 )
 from smoothsweep.orchestrator.commands.importing.programs import import_made, import_program, refuse_layers
 from smoothsweep.sweeps.imported import CARD, WEIGHTS, TargetCard
@@ -45,7 +45,7 @@ def import_target_file(request: TargetRequest) -> int:
     Returns the exit code.
     """
     kind = kind_of(request.file)
-    model = asked_with(kind, request.options, request.file)
+    model = apply_options(kind, request.options, request.file)
     if kind is not None and model is not None:
         model.check(name_of(request.file))
         return import_program(request, kind, model)
@@ -53,7 +53,7 @@ def import_target_file(request: TargetRequest) -> int:
         return import_made(request, made)
     from smoothsweep.core.models.official_targets import import_target
 
-    card = described(request, architecture=_named_architecture(request))
+    card = make_card(request, architecture=_named_architecture(request))
     refuse_existing(request.out)
     model, facts = import_target(
         cast("Path", request.file),
@@ -63,13 +63,13 @@ def import_target_file(request: TargetRequest) -> int:
         protocol="paper",
     )
     weights = {name: value.contiguous() for name, value in model.state_dict().items()}
-    found = tried(request, card, partial(_adopt, weights))
+    tested = test_on_data(request, card, partial(_adopt, weights))
     source = {"file": request.file.name, **asdict(facts)}
-    card = card.found(source=source, **found)
+    card = card.found(source=source, **tested)
     write_folder(request.out, card, weights)
     tensors = f"{facts.tensors} tensors ({facts.wrapping})"
     screen.out(f"{request.file.name}: {card.architecture} of {card.num_classes} classes, {tensors}")
-    for line in said_of(card):
+    for line in card_lines(card):
         screen.out(line)
     folder = f"{{imported: {request.out}}}"
     screen.out(f"in a sweep file:  recipe: {folder}   or   judges: {{evaluator: {folder}}}")
@@ -84,7 +84,7 @@ def check_description(request: TargetRequest) -> None:
     if kind is not None or kind_made_of(request.architecture) is not None:
         normalised(request)
     else:
-        described(request, architecture=_named_architecture(request))
+        make_card(request, architecture=_named_architecture(request))
 
 
 def _named_architecture(request: TargetRequest) -> str:
@@ -145,7 +145,7 @@ def write_folder(out: Path, card: TargetCard, weights: dict[str, Any]) -> None:
         write_file(draft / CARD, card.text)
 
 
-def _adopt(weights: dict[str, Any], *given: Any, where: str) -> dict[str, Any]:
+def _adopt(weights: dict[str, Any], *options: Any, where: str) -> dict[str, Any]:
     from smoothsweep.tasks.imported import adopt
 
-    return adopt(weights, *given, where=where)
+    return adopt(weights, *options, where=where)

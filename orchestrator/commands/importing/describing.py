@@ -75,7 +75,7 @@ def refuse_existing(out: Path, what: str = "folder") -> None:
         raise InputError(f"--out {out}: expected a new {what}, got one that exists; name another or remove it")
 
 
-def described(
+def make_card(
     request: TargetRequest,
     *,
     architecture: str,
@@ -118,7 +118,7 @@ def described(
 
 def as_typed(value: object) -> str:
     """A flag's value as it stands on a command line: several numbers with spaces between."""
-    return " ".join(f"{one:g}" for one in value) if isinstance(value, list) else str(value)
+    return " ".join(f"{part:g}" for part in value) if isinstance(value, list) else str(value)
 
 
 def normalised(reading: Reading, architecture: str | None = None) -> Normalisation:
@@ -181,7 +181,7 @@ def program_source(file: str, kind: str, num_classes: int, sha256: str) -> dict[
     }
 
 
-def tried(request: TargetRequest, card: TargetCard, adopt: Callable[..., Mapping[str, Any]]) -> dict[str, Any]:
+def test_on_data(request: TargetRequest, card: TargetCard, adopt: Callable[..., Mapping[str, Any]]) -> dict[str, Any]:
     """What the data told: test accuracy and class names; nothing without data.
 
     adopt: (config, data, out, context, where=) -> metrics, as `tasks.imported` has it.
@@ -215,7 +215,7 @@ def tried(request: TargetRequest, card: TargetCard, adopt: Callable[..., Mapping
     return {"class_names": card.class_names or unique, **accuracies}
 
 
-def said_of(card: TargetCard) -> list[str]:
+def card_lines(card: TargetCard) -> list[str]:
     """How the weights will be read, and what was measured."""
     mean, std = (" ".join(f"{value + 0.0:g}" for value in values) for values in (card.mean, card.std))  # no -0
     order = "the data's own order" if card.class_names is None else f"{card.class_names[0]}, {card.class_names[1]}, ..."

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from smoothsweep.core.data.labelled import SplitImages
     from smoothsweep.core.external.enrolling import Embedding, Templates
-    from smoothsweep.core.external.model import Opened
+    from smoothsweep.core.external.model import OpenedModel
 
 KIND = "recogniser"
 OWN_SIZE = 64  # pixels that an embedder of ours is shown, unless it has a size of its own
@@ -124,7 +124,7 @@ def import_recogniser(source: Source, reading: Reading, gallery: Gallery, out: P
         screen.out(f"{source.name}: {opened.remark}")
 
 
-def _opened(held: _Embedder, source: Source, reading: Reading) -> tuple[Opened, Embedding]:
+def _opened(held: _Embedder, source: Source, reading: Reading) -> tuple[OpenedModel, Embedding]:
     """The embedder as it was opened, and as a function of stored pictures. Raises InputError for another size."""
     import torch
 
@@ -141,22 +141,22 @@ def _opened(held: _Embedder, source: Source, reading: Reading) -> tuple[Opened, 
     return opened, Embedding(opened, image_size=size, normalisation=normalised(reading), where=str(source))
 
 
-def _gives(opened: Opened, held: Recogniser, embed: Embedding) -> dict[str, Any]:
+def _gives(opened: OpenedModel, held: Recogniser, embed: Embedding) -> dict[str, Any]:
     """Find out by queries the embedder's access, and its `rows` as of `try_external`."""
     from dataclasses import replace
 
     from smoothsweep.core.external.opening import try_external
-    from smoothsweep.core.external.recogniser import Similar
+    from smoothsweep.core.external.recogniser import SimilarityClassifier
 
-    found = try_external(
-        replace(opened, answer=Similar(opened.answer, held.templates, held.owners)),
+    abilities = try_external(
+        replace(opened, answer=SimilarityClassifier(opened.answer, held.templates, held.owners)),
         answers="logits",
         num_classes=int(held.owners.max()) + 1,
         image_size=embed.image_size,
         normalisation=embed.normalisation,
         where=embed.where,
     )
-    return {"access": found.access, "rows": found.rows}
+    return {"access": abilities.access, "rows": abilities.rows}
 
 
 def _embedder(source: Source) -> _Embedder:

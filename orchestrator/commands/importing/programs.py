@@ -19,11 +19,11 @@ from smoothsweep.core.files import making_folder, write_file
 from smoothsweep.orchestrator.commands.importing.describing import (
     TargetRequest,
     as_typed,
-    described,
+    card_lines,
+    make_card,
     program_source,
     refuse_existing,
-    said_of,
-    tried,
+    test_on_data,
 )
 from smoothsweep.sweeps.imported import CARD, TargetCard
 
@@ -88,7 +88,7 @@ def _import(
     answers = cast("Answers", request.answers or "logits")
     stated: dict[str, Any] = {"answers": answers, "access": "labels" if answers == "labels" else "scores"}
     if isinstance(request.file, Named):
-        described(request, architecture=kind, outside=stated)  # before anything of it is written, run or asked
+        make_card(request, architecture=kind, outside=stated)  # before anything of it is written, run or asked
         model.agree(request.out)
     file = made or _source_file(request.file, request.out, model, place)
     if needs_consent(kind):
@@ -98,8 +98,8 @@ def _import(
                 f"{request.file}: this system cannot isolate a program, which could therefore do what you can do"
             )
     opened = open_external(kind, file, {"answers": answers}, torch.device("cpu"))
-    card = described(request, architecture=kind, image_size=opened.side, outside=stated)
-    found = try_external(
+    card = make_card(request, architecture=kind, image_size=opened.side, outside=stated)
+    abilities = try_external(
         opened,
         answers=answers,
         num_classes=card.num_classes,
@@ -107,15 +107,15 @@ def _import(
         normalisation=Normalisation(mean=card.mean, std=card.std, channels=card.channels),
         where=str(request.file),
     )
-    card = card.found(outside={**stated, "access": found.access, "rows": found.rows})
-    measured, name = tried(request, card, partial(_adopt, file)), request.file.name
+    card = card.found(outside={**stated, "access": abilities.access, "rows": abilities.rows})
+    measured, name = test_on_data(request, card, partial(_adopt, file)), request.file.name
     facts_source = None if facts is None else {"file": name, **asdict(facts)}
     source = facts_source or program_source(name, kind, card.num_classes, file_sha256(file))
     card = card.found(source=source, **measured)
     with making_folder(request.out) as draft:
         shutil.copyfile(file, draft / model.file)
         write_file(draft / CARD, card.text)
-    _tell(request, model, card, found.access, opened.remark)
+    _tell(request, model, card, abilities.access, opened.remark)
     return 0
 
 
@@ -134,15 +134,15 @@ def _tell(request: TargetRequest, model: ForeignModel, card: TargetCard, access:
         screen.out(f"{request.file.name}: {remark}")
     if model.remark:
         screen.out(model.remark.format(name=request.file.name))
-    for line in said_of(card):
+    for line in card_lines(card):
         screen.out(line)
     screen.out(f"in a sweep file:  recipe: {{imported: {request.out}}}")
 
 
-def _adopt(file: Path, *given: Any, where: str) -> dict[str, Any]:
+def _adopt(file: Path, *options: Any, where: str) -> dict[str, Any]:
     from smoothsweep.tasks.imported import adopt_external
 
-    return adopt_external(file, *given, where=where)
+    return adopt_external(file, *options, where=where)
 
 
 def refuse_layers(request: TargetRequest, model: ForeignModel) -> None:

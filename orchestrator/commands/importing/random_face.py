@@ -56,7 +56,7 @@ def import_random_face(request: RandomFaceRequest) -> int:
     if missing:
         _train(network, missing, judge, request)
     for size in request.resolutions:
-        screen.out(_told(request.out / str(size)))
+        screen.out(_summary(request.out / str(size)))
     usual = min(request.resolutions, key=lambda size: abs(size - USUAL))
     screen.out(f"in a sweep file:  prior: {{kind: random_face, path: {request.out}, resolution: {usual}}}")
     return 0
@@ -91,7 +91,7 @@ def _on_image(done: int, total: int) -> None:
         screen.err(f"  {done} of {total} images")
 
 
-def _told(folder: Path) -> str:
+def _summary(folder: Path) -> str:
     from smoothsweep.core.priors.random_face.importing import read_facts
 
     facts = read_facts(folder)
@@ -99,21 +99,21 @@ def _told(folder: Path) -> str:
     line = (
         f"{facts['resolution']} pixels: {made.get('psnr_db')} dB from the whole image on {made.get('held_out')} latents"
     )
-    if (found := made.get("agreement")) is not None:
+    if (agreement := made.get("agreement")) is not None:
         line += (
-            f"; {found['judge']}: cosine {found['cosine_with_whole_image']} with it, "
-            f"{found['cosine_with_other_images']} with others"
+            f"; {agreement['judge']}: cosine {agreement['cosine_with_whole_image']} with it, "
+            f"{agreement['cosine_with_other_images']} with others"
         )
     return line
 
 
-def _judge(given: str | None) -> tuple[str, Path] | None:
+def _judge(path: str | None) -> tuple[str, Path] | None:
     from smoothsweep.core.models.embedder_kinds import GENERAL, KINDS
 
-    if given is None:
+    if path is None:
         return None
-    name, _, weights = given.partition("=")
+    name, _, weights = path.partition("=")
     if name not in KINDS or name in GENERAL or not Path(weights).is_file():
         faces = ", ".join(name for name in KINDS if name not in GENERAL)
-        raise InputError(f"--judge: expected NAME=FILE with one of {faces} and its weights, got {given}")
+        raise InputError(f"--judge: expected NAME=FILE with one of {faces} and its weights, got {path}")
     return name, Path(weights)

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from smoothsweep.core import screen
-from smoothsweep.orchestrator.stages.weights import started_from
+from smoothsweep.orchestrator.stages.weights import pretrained_architectures
 from smoothsweep.sweeps.expand import expand
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.sweeps.loaded import LoadedSweep, inversion
+from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion
 from smoothsweep.sweeps.recipes import every_choice
 from smoothsweep.sweeps.schema import InversionSweep
 from smoothsweep.sweeps.toy import ToySweep
@@ -39,7 +39,10 @@ def needed_files(sweeps: Iterable[LoadedSweep]) -> list[str]:
         if not isinstance(loaded.sweep, ToySweep):
             cells = every_choice(loaded) if loaded.sweep.search else []
             for cell in [*expand(loaded), *cells]:
-                names += [*started_from(inversion(cell.settings)), *_judged_with(inversion(cell.settings))]
+                names += [
+                    *pretrained_architectures(as_inversion(cell.settings)),
+                    *_judged_with(as_inversion(cell.settings)),
+                ]
     return list(dict.fromkeys(names))
 
 

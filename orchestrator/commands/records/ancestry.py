@@ -34,7 +34,7 @@ class Provenance:
     def label(self) -> str:
         return stage_label(self.kind, self.fingerprint)
 
-    def says(self, key: str) -> Any:
+    def value_of(self, key: str) -> Any:
         """What the manifest says under a key; None where there is none."""
         return None if self.manifest is None else self.manifest.get(key)
 

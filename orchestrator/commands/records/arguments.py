@@ -52,15 +52,15 @@ def _add_rejudge(commands: argparse._SubParsersAction, sweep_options: argparse.A
 
 
 def _diff(options: argparse.Namespace) -> int:
-    from smoothsweep.orchestrator.commands.records.diff import tell_differences
+    from smoothsweep.orchestrator.commands.records.diff import print_differences
 
-    return tell_differences(options.a, options.b, options.store, options.other_store, as_json=options.json)
+    return print_differences(options.a, options.b, options.store, options.other_store, as_json=options.json)
 
 
 def _lineage(options: argparse.Namespace) -> int:
-    from smoothsweep.orchestrator.commands.records.lineage import tell_lineage
+    from smoothsweep.orchestrator.commands.records.lineage import print_lineage
 
-    return tell_lineage(options.name, options.store, options.number, as_json=options.json)
+    return print_lineage(options.name, options.store, options.number, as_json=options.json)
 
 
 def _rejudge(options: argparse.Namespace) -> int:

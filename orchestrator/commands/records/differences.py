@@ -9,9 +9,9 @@ from statistics import fmean
 from typing import Any
 
 from smoothsweep.orchestrator.commands.records.ancestry import Provenance, ProvenanceReader, leaves
-from smoothsweep.orchestrator.commands.records.chosen import Chosen
+from smoothsweep.orchestrator.commands.records.named_trials import NamedTrials
 from smoothsweep.orchestrator.planning.trial_notes import TrialNote
-from smoothsweep.tasks.stage_names import shown_stage
+from smoothsweep.tasks.stage_names import stage_title
 
 ABSENT = "(none)"
 CONTENT = "content"  # the key of a configuration that says what a file or folder held
@@ -73,7 +73,7 @@ class Differences:
     numbers: tuple[Number, ...]
 
 
-def differences(a: Chosen, b: Chosen, makers: tuple[ProvenanceReader, ProvenanceReader]) -> Differences:
+def differences(a: NamedTrials, b: NamedTrials, makers: tuple[ProvenanceReader, ProvenanceReader]) -> Differences:
     """Trial by trial: those that agree on seed, phase and every axis that both vary. One trial is compared with one
     whatever they are."""
     pairs, only_a, only_b = _paired(a, b)
@@ -81,17 +81,17 @@ def differences(a: Chosen, b: Chosen, makers: tuple[ProvenanceReader, Provenance
     changes: dict[str, Change] = {}
     same: Counter[str] = Counter()
     numbers: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    for one, other in pairs:
-        found = _Walk()
+    for mine, other in pairs:
+        walk = _Walk()
         ends = [
             {kind: maker(kind, fingerprint) for kind, fingerprint in trial.stages.items()}
-            for trial, maker in zip((one, other), makers, strict=True)
+            for trial, maker in zip((mine, other), makers, strict=True)
         ]
-        found.ends(*ends)
-        for change in found.changes:
+        walk.ends(*ends)
+        for change in walk.changes:
             changes.setdefault(repr(change), change)
-        seen.update({repr(change) for change in found.changes})
-        same.update(list(found.same))
+        seen.update({repr(change) for change in walk.changes})
+        same.update(list(walk.same))
         for kind, key, values in _numbers(*ends):
             numbers.setdefault((kind, key), []).append(values)
     return Differences(
@@ -104,8 +104,10 @@ def differences(a: Chosen, b: Chosen, makers: tuple[ProvenanceReader, Provenance
     )
 
 
-def _paired(a: Chosen, b: Chosen) -> tuple[list[tuple[TrialNote, TrialNote]], tuple[str, ...], tuple[str, ...]]:
-    if a.is_one and b.is_one:
+def _paired(
+    a: NamedTrials, b: NamedTrials
+) -> tuple[list[tuple[TrialNote, TrialNote]], tuple[str, ...], tuple[str, ...]]:
+    if a.is_single_trial and b.is_single_trial:
         return [(a.trials[0], b.trials[0])], (), ()
     shared = _varied(a) & _varied(b)
 
@@ -130,7 +132,7 @@ def _agreeing(a: TrialNote, b: TrialNote) -> int:
     return sum(b.axes.get(axis) == value for axis, value in a.axes.items())
 
 
-def _varied(chosen: Chosen) -> set[str]:
+def _varied(chosen: NamedTrials) -> set[str]:
     """Axes in which the trials themselves differ: what one recipe is compared with another by is no axis of either."""
     axes = {axis for trial in chosen.trials for axis in trial.axes}
     return {axis for axis in axes if len({str(trial.axes.get(axis)) for trial in chosen.trials}) > 1}
@@ -150,7 +152,7 @@ class _Walk:
                 self._stages(a[kind], b[kind])
             else:
                 sides = (ABSENT if kind not in side else "there" for side in (a, b))
-                self._note("", "input", f"stage {shown_stage(kind)}", *sides)
+                self._note("", "input", f"stage {stage_title(kind)}", *sides)
 
     def _stages(self, a: Provenance, b: Provenance, role: str | None = None) -> None:
         if (a.fingerprint, b.fingerprint) in self._seen:
@@ -159,7 +161,7 @@ class _Walk:
         name = a.kind if role in (None, a.kind) else f"{a.kind} ({role})"  # a judge's classifier is a target, too
         if a.fingerprint == b.fingerprint:
             self.same[name] = None
-            self._mapping(name, "made by", *({key: artifact.says(key) for key in _MADE_BY} for artifact in (a, b)))
+            self._mapping(name, "made by", *({key: artifact.value_of(key) for key in _MADE_BY} for artifact in (a, b)))
             return
         self._note(name, "input", "", a.kind, b.kind)
         if a.manifest is None or b.manifest is None:
@@ -167,8 +169,8 @@ class _Walk:
             self.changes.append(Change(stage=name, what="missing", key="", a=sides[0], b=sides[1]))
             return
         self._mapping(name, "setting", a.manifest["config"], b.manifest["config"])
-        self._note(name, "version", "", a.says("version"), b.says("version"))
-        self._mapping(name, "made by", *({key: artifact.says(key) for key in _MADE_BY} for artifact in (a, b)))
+        self._note(name, "version", "", a.value_of("version"), b.value_of("version"))
+        self._mapping(name, "made by", *({key: artifact.value_of(key) for key in _MADE_BY} for artifact in (a, b)))
         for role in dict.fromkeys((*a.inputs, *b.inputs)):
             if role in a.inputs and role in b.inputs:
                 self._stages(a.inputs[role], b.inputs[role], role)
@@ -177,10 +179,10 @@ class _Walk:
                 self._note(name, "input", role, *labels)
 
     def _mapping(self, stage: str, what: str, a: dict[str, Any], b: dict[str, Any]) -> None:
-        one, other = dict(leaves(a)), dict(leaves(b))
-        for key in dict.fromkeys((*one, *other)):
+        mine, other = dict(leaves(a)), dict(leaves(b))
+        for key in dict.fromkeys((*mine, *other)):
             kind = "input" if what == "setting" and key.split(".")[-1] == CONTENT else what
-            self._note(stage, kind, key, one.get(key, ABSENT), other.get(key, ABSENT))
+            self._note(stage, kind, key, mine.get(key, ABSENT), other.get(key, ABSENT))
 
     def _note(self, stage: str, what: str, key: str, a: Any, b: Any) -> None:
         if a != b:
@@ -191,7 +193,7 @@ def _numbers(
     a: Mapping[str, Provenance], b: Mapping[str, Provenance]
 ) -> Iterator[tuple[str, str, tuple[float, float]]]:
     for kind in (kind for kind in a if kind in b):  # in the order of the stages, so that every call says the same
-        ours, theirs = (side[kind].says("metrics") or {} for side in (a, b))
+        ours, theirs = (side[kind].value_of("metrics") or {} for side in (a, b))
         for key in ours:
             if _is_number(ours[key]) and _is_number(theirs.get(key)):
                 yield kind, key, (float(ours[key]), float(theirs[key]))
@@ -203,5 +205,5 @@ def _is_number(value: Any) -> bool:
 
 def _number(kind: str, key: str, values: list[tuple[float, float]]) -> Number:
     ours, theirs = zip(*values, strict=True)
-    apart = max((other - one for one, other in values), key=abs)
+    apart = max((other - value for value, other in values), key=abs)
     return Number(stage=kind, key=key, a=fmean(ours), b=fmean(theirs), apart=apart, pairs=len(values))

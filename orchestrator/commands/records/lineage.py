@@ -14,9 +14,9 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.spelling import suggestion
-from smoothsweep.core.text import brief, counted, printable, shown
+from smoothsweep.core.text import counted, printable, quoted, shortened
 from smoothsweep.orchestrator.commands.records.ancestry import Provenance, ProvenanceReader, in_order
-from smoothsweep.orchestrator.commands.records.chosen import chosen
+from smoothsweep.orchestrator.commands.records.named_trials import find_trials
 from smoothsweep.orchestrator.commands.reporting.sharing.provenance import SUFFIX, read_provenance
 from smoothsweep.orchestrator.page.origin import read_origin
 from smoothsweep.orchestrator.planning.trial_notes import read_trial_notes
@@ -31,7 +31,7 @@ _DIGITS = 6
 PAGE = ".html"
 
 
-def tell_lineage(name: str, location: str, number: str | None, *, as_json: bool) -> int:
+def print_lineage(name: str, location: str, number: str | None, *, as_json: bool) -> int:
     """Print it. The exit code is 1 where a manifest is gone or damaged, or a file is not what its manifest says.
 
     number: a column of the results; only what it stands on is told. Raises InputError for what names nothing.
@@ -78,7 +78,7 @@ def _block(store: Store, artifact: Provenance) -> list[str]:
 
 def _version(artifact: Provenance) -> str:
     """Version of the stage's meaning; and the present one where that is another."""
-    version, now = artifact.says("version"), TASKS.get(artifact.kind)
+    version, now = artifact.value_of("version"), TASKS.get(artifact.kind)
     if now is None:
         return f"version {version}, a kind of stage that is no more"
     return f"version {version}" if version == now.version else f"version {version} (now {now.version})"
@@ -89,7 +89,7 @@ def _input(role: str, source: Provenance) -> str:
 
 
 def _value(value: Any) -> str:
-    return f"{value:.{_DIGITS}g}" if isinstance(value, int | float) else shown(value)
+    return f"{value:.{_DIGITS}g}" if isinstance(value, int | float) else quoted(value)
 
 
 def _when(seconds: float) -> str:
@@ -105,36 +105,36 @@ def _row(store: Store, artifact: Provenance) -> dict[str, Any]:
         "inputs": {role: source.fingerprint for role, source in artifact.inputs.items()},
     }
     keys = ("version", "seconds", "device", "host", "code_version", "finished_at", "libraries", "config", "metrics")
-    return row | {key: artifact.says(key) for key in keys}
+    return row | {key: artifact.value_of(key) for key in keys}
 
 
 # What was named.
 
 
 def _of_trial(store: Store, name: str, number: str | None) -> tuple[str, list[Provenance], list[str]]:
-    asked = chosen(store, name)
-    if not asked.is_one:
-        trials = ", ".join(trial.trial for trial in asked.trials[:5])
+    named = find_trials(store, name)
+    if not named.is_single_trial:
+        trials = ", ".join(trial.trial for trial in named.trials[:5])
         expected = "expected one trial, by its id or as SWEEP:axis=value,seed=value"
-        raise InputError(f"{expected}, got {brief(name)} with {len(asked.trials)}: {trials}, ...")
-    read, trial = ProvenanceReader(store), asked.trials[0]
+        raise InputError(f"{expected}, got {shortened(name)} with {len(named.trials)}: {trials}, ...")
+    read, trial = ProvenanceReader(store), named.trials[0]
     artifacts = {kind: read(kind, fingerprint) for kind, fingerprint in trial.stages.items()}
     if number is None:
-        return asked.title, list(artifacts.values()), []
+        return named.title, list(artifacts.values()), []
     kind = _measuring(number, artifacts)
-    value = (artifacts[kind].says("metrics") or {}).get(number)
-    return f"{number} {'not there' if value is None else _value(value)} of {asked.title}", [artifacts[kind]], []
+    value = (artifacts[kind].value_of("metrics") or {}).get(number)
+    return f"{number} {'not there' if value is None else _value(value)} of {named.title}", [artifacts[kind]], []
 
 
 def _measuring(number: str, artifacts: dict[str, Provenance]) -> str:
     """The stage whose manifest has the number, or that the table says it comes from."""
-    for kind, one in artifacts.items():
-        if number in (one.says("metrics") or {}):
+    for kind, artifact in artifacts.items():
+        if number in (artifact.value_of("metrics") or {}):
             return kind
     if number not in BY_KEY:
-        known = {key for one in artifacts.values() for key in one.says("metrics") or {}} | set(BY_KEY)
+        known = {key for artifact in artifacts.values() for key in artifact.value_of("metrics") or {}} | set(BY_KEY)
         near = suggestion(number, known)
-        raise InputError(f"--number: expected a column of results.parquet, got {shown(number)}{near}")
+        raise InputError(f"--number: expected a column of results.parquet, got {quoted(number)}{near}")
     kind = BY_KEY[number].stage
     if kind not in artifacts:
         raise InputError(f"--number {number}: expected one that the trial measures, got one that no stage of it does")
@@ -158,10 +158,10 @@ def _of_file(store: Store, name: str, number: str | None) -> tuple[str, list[Pro
         files = f"a file of an artifact in --store {store.location} (STAGE/FINGERPRINT/FILE)"
         expected = f"expected a trial, {files}, a report's page or an exported reconstruction"
         got = "something else" if path.exists() else "nothing there"
-        raise InputError(f"{brief(name)}: {expected}, got {got}")
+        raise InputError(f"{shortened(name)}: {expected}, got {got}")
     artifact = ProvenanceReader(store)(parts[0], parts[1])
     return (
-        f"{brief('/'.join(parts[2:]) or parts[0])} of {artifact.label}",
+        f"{shortened('/'.join(parts[2:]) or parts[0])} of {artifact.label}",
         [artifact],
         _wrong(path, parts[2:], artifact),
     )
@@ -171,25 +171,25 @@ def _of_page(store: Store, path: Path) -> tuple[str, list[Provenance], list[str]
     """What a report's page shows. The page only says which trials; what made them, the store alone says."""
     origin = read_origin(path)
     if origin.sweep not in store.sweeps():
-        named = f"; the page names the store {brief(origin.store)}" if origin.store != store.location else ""
-        expected = f"expected the sweep {brief(origin.sweep)} of this page in --store {store.location}"
-        raise InputError(f"{brief(path.name)}: {expected}, got none{named}")
+        named = f"; the page names the store {shortened(origin.store)}" if origin.store != store.location else ""
+        expected = f"expected the sweep {shortened(origin.sweep)} of this page in --store {store.location}"
+        raise InputError(f"{shortened(path.name)}: {expected}, got none{named}")
     noted, read = {note.trial: note for note in read_trial_notes(store, origin.sweep)}, ProvenanceReader(store)
     known = [noted[trial] for trial in origin.trials if trial in noted]
     ends = [read(kind, fingerprint) for note in known for kind, fingerprint in note.stages.items()]
     wrong = []
     if gone := len(origin.trials) - len(known):
         wrong = [f"  {gone} of its trials are none of the store's: the page is older, of another store, or edited"]
-    return f"{brief(path.name)}: {counted(len(origin.trials), 'trial')} of {brief(origin.sweep)}", ends, wrong
+    return f"{shortened(path.name)}: {counted(len(origin.trials), 'trial')} of {shortened(origin.sweep)}", ends, wrong
 
 
 def _of_picture(store: Store, path: Path) -> tuple[str, list[Provenance], list[str]]:
     """An exported reconstruction. It only says which stage holds it; what made that, the store alone says."""
     provenance = read_provenance(path)
     artifact = ProvenanceReader(store)(RECONSTRUCTIONS, provenance.stages.reconstructions)
-    recipe, sweep = brief(provenance.recipe), brief(provenance.sweep)
+    recipe, sweep = shortened(provenance.recipe), shortened(provenance.sweep)
     where = f"rank {provenance.rank} of class {provenance.label}, {recipe}, seed {provenance.seed} of {sweep}"
-    return f"{brief(path.name)}: {where}", [artifact], []
+    return f"{shortened(path.name)}: {where}", [artifact], []
 
 
 def _wrong(path: Path, inside: Sequence[str], artifact: Provenance) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.text import brief, shown
+from smoothsweep.core.text import quoted, shortened
 from smoothsweep.orchestrator.commands.confirm import Confirmation
 from smoothsweep.orchestrator.commands.run import run_and_report
 from smoothsweep.orchestrator.planning.plan import Plan
@@ -71,7 +71,7 @@ def _override(text: str) -> str:
     key, equals, _ = text.partition("=")
     if not equals or not key or key.split(".")[0] == "judges":
         expected = "expected KEY=VALUE with a key below judges, e.g. embedder.name=facenet"
-        raise InputError(f"--judges: {expected}, got {shown(text)}")
+        raise InputError(f"--judges: {expected}, got {quoted(text)}")
     return f"judges.{text}"
 
 
@@ -91,7 +91,7 @@ def _name(request: RejudgeRequest, loaded: LoadedSweep) -> str:
     """Name of the new sweep, another than the old one's, whose table and page stay."""
     name = request.name or loaded.sweep.name[: _LONGEST - len(SUFFIX)] + SUFFIX
     if name == loaded.sweep.name:
-        raise InputError(f"--name {brief(name)}: expected another name than the sweep's, whose results stay")
+        raise InputError(f"--name {shortened(name)}: expected another name than the sweep's, whose results stay")
     return name
 
 

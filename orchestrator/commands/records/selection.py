@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.spelling import suggestion
-from smoothsweep.core.text import MINUS, NBSP, brief, shown
+from smoothsweep.core.text import MINUS, NBSP, quoted, shortened
 from smoothsweep.orchestrator.planning.trial_notes import DOT, TrialNote
 
 _MOST = 20
@@ -24,16 +24,18 @@ def selected(name: str, trials: Sequence[TrialNote], wanted: str) -> tuple[Trial
     name: the whole of what the user wrote, for errors. Raises InputError naming what there is.
     """
     if len(wanted) > _LONGEST:
-        raise InputError(f"{brief(name)}: expected at most {_LONGEST} characters behind the sweep, got {len(wanted)}")
+        raise InputError(
+            f"{shortened(name)}: expected at most {_LONGEST} characters behind the sweep, got {len(wanted)}"
+        )
     known = _known(trials)
     text = _typed(wanted)
     parts = _parts(text, known)
     if parts is None:
         _refuse(name, text, known, trials)
-    found = [trial for index, trial in enumerate(trials) if all(index in part for part in parts)]
-    if not found:
-        raise InputError(f"{brief(name)}: expected trials to which all of it applies, got none")
-    return tuple(found)
+    matches = [trial for index, trial in enumerate(trials) if all(index in part for part in parts)]
+    if not matches:
+        raise InputError(f"{shortened(name)}: expected trials to which all of it applies, got none")
+    return tuple(matches)
 
 
 def plain_name(text: str) -> str:
@@ -81,14 +83,14 @@ def _short_keys(trials: Sequence[TrialNote]) -> dict[str, str]:
 
 def _parts(text: str, known: dict[str, set[int]]) -> list[set[int]] | None:
     """The trials of each part of the text; None where it cannot be read."""
-    ends = [index for index, one in enumerate(text) if one == ","] + [len(text)]
+    ends = [index for index, character in enumerate(text) if character == ","] + [len(text)]
     read: dict[int, list[set[int]] | None] = {len(text) + 1: []}  # place -> the parts from there on
     for start in reversed([0, *(end + 1 for end in ends[:-1])]):
         read[start] = None
         for end in reversed([end for end in ends if end >= start]):  # the longest first
             rest = read[end + 1]
-            if rest is not None and (found := _one(text[start:end].strip(), known)):
-                read[start] = [found, *rest]
+            if rest is not None and (part := _one(text[start:end].strip(), known)):
+                read[start] = [part, *rest]
                 break
     return read[0]
 
@@ -101,8 +103,12 @@ def _one(text: str, known: dict[str, set[int]]) -> set[int]:
     number = _number(value)
     if not equals or number is None:
         return set()
-    alike = (one for one in known if one.startswith(f"{key}=") and _number(one[len(key) + 1 :]) == number)
-    return set().union(*(known[one] for one in alike))
+    alike = (
+        candidate
+        for candidate in known
+        if candidate.startswith(f"{key}=") and _number(candidate[len(key) + 1 :]) == number
+    )
+    return set().union(*(known[candidate] for candidate in alike))
 
 
 def _number(text: str) -> float | None:
@@ -118,15 +124,15 @@ def _refuse(name: str, text: str, known: dict[str, set[int]], trials: Sequence[T
     recipes = list(dict.fromkeys(trial.recipe for trial in trials if trial.recipe))
     key, equals, _ = _first_unknown(text, known).partition("=")
     if equals and key in (*keys, "seed"):
-        values = [one[len(key) + 1 :] for one in sorted(known) if one.startswith(f"{key}=")]
+        values = [candidate[len(key) + 1 :] for candidate in sorted(known) if candidate.startswith(f"{key}=")]
         message = f"expected trials with these values, got none; {key} is one of {', '.join(values[:_MOST])}"
-        raise InputError(f"{brief(name)}: {message}")
+        raise InputError(f"{shortened(name)}: {message}")
     expected = f"expected axis=value with an axis of {', '.join([*keys, 'seed'][:_MOST])}"
     if recipes:
         expected = f"{expected}, or a recipe's name ({'; '.join(map(plain_name, recipes[:_MOST]))})"
     got = _first_unknown(text, known)
-    near = suggestion(key, [*keys, "seed"]) if equals else suggestion(got, [plain_name(one) for one in recipes])
-    raise InputError(f"{brief(name)}: {expected}, got {shown(got)}{near}")
+    near = suggestion(key, [*keys, "seed"]) if equals else suggestion(got, [plain_name(recipe) for recipe in recipes])
+    raise InputError(f"{shortened(name)}: {expected}, got {quoted(got)}{near}")
 
 
 def _first_unknown(text: str, known: dict[str, set[int]]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from smoothsweep.core.text import counted, printable
 from smoothsweep.orchestrator.commands.records.selection import plain_name
 from smoothsweep.orchestrator.planning.plan import make_plan
-from smoothsweep.orchestrator.planning.stage_progress import Inside, inside
+from smoothsweep.orchestrator.planning.stage_progress import StageProgress, read_stage_progress
 from smoothsweep.orchestrator.planning.state import read_state
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.planning.trial_notes import trial_name
@@ -19,7 +19,7 @@ from smoothsweep.orchestrator.reading.numbers.model import Axis
 from smoothsweep.orchestrator.reading.numbers.summary import attack_label, recipe_label
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.schema import InversionSweep
-from smoothsweep.tasks.stage_names import shown_stage
+from smoothsweep.tasks.stage_names import stage_title
 
 
 def status_summary(name: str, trials: list[Trial], store: Store, axes: Sequence[Axis] = ()) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def status_summary(name: str, trials: list[Trial], store: Store, axes: Sequence[
     plan = make_plan(trials, store)
     state = read_state(store, name) or {"alive": False, "running": [], "failures": {}}
     stopped = state.get("stopped", {})
-    far = inside(plan.missing, store)
+    far = read_stage_progress(plan.missing, store)
     running = [_at_work(entry, far.pop(entry["fingerprint"], None)) for entry in state["running"] if state["alive"]]
     rows = []
     for trial in trials:
@@ -78,10 +78,10 @@ def status_text(summary: dict[str, Any]) -> str:
         done = f"{row['state']:<8} {row['stages_done']}/{row['stages']}"
         lines.append(f"  {row['trial']}  {done}  {row['name']}{cause}")
     lines.append("")
-    stages = ", ".join(f"{shown_stage(kind)} {row['done']}/{row['total']}" for kind, row in summary["stages"].items())
+    stages = ", ".join(f"{stage_title(kind)} {row['done']}/{row['total']}" for kind, row in summary["stages"].items())
     lines.append(f"stages: {stages}")
     lines += summary["incomplete"]
-    width = max((len(shown_stage(one["stage"])) for one in (*summary["running"], *summary["begun"])), default=0)
+    width = max((len(stage_title(stage["stage"])) for stage in (*summary["running"], *summary["begun"])), default=0)
     for title, entries in (("running:", summary["running"]), ("begun, not running:", summary["begun"])):
         lines += [title, *(_line(entry, width) for entry in entries)] if entries else []
     return "\n".join(map(printable, lines))
@@ -107,15 +107,15 @@ def _incomplete(trials: list[Trial], rows: Sequence[dict[str, Any]], axes: Seque
     return incomplete_sentences(complete_cases(met), planned=tuple(attacks))
 
 
-def _at_work(entry: dict[str, Any], known: Inside | None) -> dict[str, Any]:
+def _at_work(entry: dict[str, Any], known: StageProgress | None) -> dict[str, Any]:
     """What the driver says of a stage in work, and what the stage has left since."""
-    progress = Inside(fraction=entry["fraction"], words=entry["text"])
+    progress = StageProgress(fraction=entry["fraction"], words=entry["text"])
     return {**entry, **vars(known or progress)}
 
 
 def _line(entry: dict[str, Any], width: int) -> str:
     percent = f"{100 * entry['fraction']:3.0f} %"
-    return f"  {shown_stage(entry['stage']):<{width}} {entry['fingerprint'][:8]}  {percent}  {entry['words']}".rstrip()
+    return f"  {stage_title(entry['stage']):<{width}} {entry['fingerprint'][:8]}  {percent}  {entry['words']}".rstrip()
 
 
 def _trial_state(done: bool, failed: bool, alive: bool) -> str:

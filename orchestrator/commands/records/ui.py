@@ -14,7 +14,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.text import printable
 from smoothsweep.orchestrator.commands.records.opening import HOST, open_beside
 from smoothsweep.orchestrator.store.opening import REMEDY, open_store
-from smoothsweep.orchestrator.tracking import arrivals, follow, local_uri, refusals
+from smoothsweep.orchestrator.tracking import follow, list_sweep_pages, local_uri, refusals
 from smoothsweep.orchestrator.tracking.server.guard import with_token
 from smoothsweep.orchestrator.tracking.server.serving import become_server, new_token
 
@@ -35,17 +35,17 @@ def serve_pages(location: str, port: int, *, browser: bool) -> None:
         port = listening.getsockname()[1]  # of 0, what the system chose
         uri, token, root = local_uri(store), new_token(), f"http://{HOST}:{port}"
         with refusals(uri):
-            remarks, found = follow(uri, store.root), arrivals(uri)
+            remarks, pages = follow(uri, store.root), list_sweep_pages(uri)
         for line in remarks:
             screen.err(line)
         lines = [f"MLflow on {with_token(root, token)} (Ctrl-C ends it; the token is for you alone)"]
-        for one in found:
+        for page in pages:
             lines += [
-                f"{printable(one.sweep)}: {what:<7} {with_token(root + route, token)}"
-                for what, route in (("trials", one.table), ("charts", one.charts))
+                f"{printable(page.sweep)}: {what:<7} {with_token(root + route, token)}"
+                for what, route in (("trials", page.table), ("charts", page.charts))
             ]
         screen.out_with_token("\n".join(lines))
-        first = with_token(root + found[0].table, token) if found else ""
+        first = with_token(root + pages[0].table, token) if pages else ""
         browser_thread = open_beside(port, first) if browser and first else None  # noqa: F841 - ours until then
         sys.stdout.flush()
         become_server(uri, listening, token)

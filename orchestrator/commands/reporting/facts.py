@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from smoothsweep.core.external.kinds import is_external
-from smoothsweep.core.plugins import by_plugin, foreign
+from smoothsweep.core.plugins import plugin_version, with_plugin_name
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.numbers.format import listing
 from smoothsweep.orchestrator.stages.code_version import code_version
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.imported import ImportedClassifier
-from smoothsweep.sweeps.loaded import LoadedSweep, inversion
+from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion
 from smoothsweep.sweeps.schema import InversionSweep
 
 
@@ -32,7 +32,7 @@ def _seeds(loaded: LoadedSweep) -> str:
 def sweep_facts(loaded: LoadedSweep, trials: list[Trial], store: Store) -> dict[str, str]:
     """Name -> value, as the report's section on the sweep lists them: what it is made of, and what it took."""
     facts = {"Sweep file": loaded.source, "Store": store.location, "Seeds": _seeds(loaded), "Code": code_version()}
-    facts |= members_used([inversion(trial.settings) for trial in trials])
+    facts |= members_used([as_inversion(trial.settings) for trial in trials])
     named, stages = facts["Private data"], with_ancestors([stage for trial in trials for stage in trial.stages])
     manifests = [store.manifest(stage) for stage in stages if store.has(stage)]
     for manifest in manifests:
@@ -51,23 +51,29 @@ def sweep_facts(loaded: LoadedSweep, trials: list[Trial], store: Store) -> dict[
 
 def members_used(settings: Sequence[InversionSweep]) -> dict[str, str]:
     """What of each family all these trials use, in words; of one that a package brings with its name and version."""
-    attacks = [one.attack.words for one in settings if one.attack is not None]
-    priors = [one.prior.words for one in settings if one.reads_prior and one.prior is not None]
-    data = [_named("data", one.data.kind) for one in settings]
-    targets = [one.recipe.checked for one in settings if isinstance(one.recipe, ImportedClassifier)]
+    attacks = [sweep.attack.words for sweep in settings if sweep.attack is not None]
+    priors = [sweep.prior.words for sweep in settings if sweep.reads_prior and sweep.prior is not None]
+    data = [_named("data", sweep.data.kind) for sweep in settings]
+    targets = [sweep.recipe.checked for sweep in settings if isinstance(sweep.recipe, ImportedClassifier)]
     models = [_named("models", card.architecture) for card in targets if is_external(card.architecture)]
-    defended = [one.recipe.defense for one in settings if one.recipe.defense is not None]
-    defenses = [_named("defenses", one.kind) for one in defended if foreign("defenses", one.kind)]  # recipes name ours
-    found = {"Private data": data, "Model": models, "Defense": defenses, "Attack": attacks, "Prior": priors}
-    return {name: "; ".join(dict.fromkeys(words)) for name, words in found.items() if words}
+    defended = [sweep.recipe.defense for sweep in settings if sweep.recipe.defense is not None]
+    defenses = [
+        _named("defenses", defense.kind) for defense in defended if plugin_version("defenses", defense.kind)
+    ]  # recipes name ours
+    members = {"Private data": data, "Model": models, "Defense": defenses, "Attack": attacks, "Prior": priors}
+    return {name: "; ".join(dict.fromkeys(words)) for name, words in members.items() if words}
 
 
 def _named(family: str, kind: str) -> str:
-    return by_plugin(kind.replace("_", " "), family, kind)
+    return with_plugin_name(kind.replace("_", " "), family, kind)
 
 
 def prior_licences(trials: list[Trial]) -> list[str]:
     """What images and results are bound to by the priors that they were made with."""
     settings = [trial.settings for trial in trials]
-    read = [one.prior.built for one in settings if isinstance(one, InversionSweep) and one.reads_prior and one.prior]
-    return sorted({one.licence for one in read if one.licence is not None})
+    read = [
+        sweep.prior.built
+        for sweep in settings
+        if isinstance(sweep, InversionSweep) and sweep.reads_prior and sweep.prior
+    ]
+    return sorted({prior.licence for prior in read if prior.licence is not None})

@@ -8,7 +8,7 @@ from typing import Any
 from smoothsweep.core.text import counted, printable
 from smoothsweep.orchestrator.planning.power.membership import membership_lines
 from smoothsweep.orchestrator.planning.power.summary import power_lines
-from smoothsweep.tasks.stage_names import shown_stage
+from smoothsweep.tasks.stage_names import stage_title
 
 COUNTS = {4: "four"}
 
@@ -47,7 +47,7 @@ def plan_text(summary: dict[str, Any]) -> str:
 
 def known_text(summary: dict[str, Any]) -> list[str]:
     """The trials that are known: how many, what they consist of, and what the store has of it."""
-    by_stage = {shown_stage(name): row for name, row in summary["by_stage"].items()}
+    by_stage = {stage_title(name): row for name, row in summary["by_stage"].items()}
     width = max(map(len, ("stage", *by_stage)))
     done, ahead = summary["stages_cached"], summary["stages_to_run"]
     others = summary["stages"] - done - ahead  # whatever is made of them is in the store
@@ -73,9 +73,9 @@ def stated_text(cost: dict[str, Any] | None) -> list[str]:
     if cost is None:
         return []
     parts = [
-        f"{one['attacks']} x about {_rounded(one['gpu_hours_each'])} {cost['device']}-hours "
-        f"({one['latents']:,} latents of {one['steps']} steps each)"
-        for one in cost["attacks"]
+        f"{attacks['attacks']} x about {_rounded(attacks['gpu_hours_each'])} {cost['device']}-hours "
+        f"({attacks['latents']:,} latents of {attacks['steps']} steps each)"
+        for attacks in cost["attacks"]
     ]
     days = f"{_rounded(cost['days'])} days on {COUNTS.get(cost['days_on'], cost['days_on'])}"
     dollars = f", about ${_rounded(cost['dollars'])}" if "dollars" in cost else ""
@@ -95,16 +95,16 @@ def calibrated_text(cost: dict[str, Any] | None) -> list[str]:
     whole = f"about {_hours(cost['hours'])}{dollars}" if cost["stages"] else "nothing that can be counted"
     lines = [f"by the rates measured on {cost['device']} ({cost['date']}): {whole}"]
     lines += [
-        f"  {shown_stage(name)}: {counted(row['stages'], 'stage')}, {_hours(row['hours'])}"
+        f"  {stage_title(name)}: {counted(row['stages'], 'stage')}, {_hours(row['hours'])}"
         for name, row in cost["stages"].items()
     ]
     lines += [
-        f"  {shown_stage(row['stage'])}: {counted(row['stages'], 'stage')}, each {_hours(row['hours_each'])} per "
+        f"  {stage_title(row['stage'])}: {counted(row['stages'], 'stage')}, each {_hours(row['hours_each'])} per "
         f"{row['images']:,} images, whose number nobody has counted yet"
         for row in cost["per_images"]
     ]
     if cost["without_rate"]:
-        names = ", ".join(f"{shown_stage(name)} ({count})" for name, count in cost["without_rate"].items())
+        names = ", ".join(f"{stage_title(name)} ({count})" for name, count in cost["without_rate"].items())
         lines.append(f"  not counted, for want of a rate: {names}")
     return [*lines, ""]
 
@@ -126,8 +126,8 @@ def _card_text(card: dict[str, Any]) -> str:
 def weights_text(summary: dict[str, Any]) -> list[str]:
     """What is not measured and what `run` stops for, for want of weights: a line each."""
     unheard = [
-        f"not measured by judge {one['judge']} ({one['reason']}: {one['remedy']}): {', '.join(one['columns'])}"
-        for one in summary.get("unmeasured", [])
+        f"not measured by judge {judge['judge']} ({judge['reason']}: {judge['remedy']}): {', '.join(judge['columns'])}"
+        for judge in summary.get("unmeasured", [])
     ]
     return [*unheard, *(f"run will stop: {stop['message']}" for stop in summary.get("stops", []))]
 

@@ -13,7 +13,7 @@ from smoothsweep.orchestrator.reading.numbers.format import count, duration, is_
 from smoothsweep.orchestrator.reading.numbers.search_model import (
     Importance,
     Objective,
-    Proposed,
+    ProposalRow,
     SearchView,
     Status,
     same_recipe,
@@ -55,13 +55,14 @@ def view_of(
             for column, way in record.objectives.items()
         ),
         proposals=tuple(_proposed(proposal, names, label) for proposal in record.proposals),
-        space=tuple(dimension_words(names[key], _given(one), names) for key, one in search.space.items()),
+        space=tuple(dimension_words(names[key], _given(dimension), names) for key, dimension in search.space.items()),
         constraints=tuple(constraint_words(column, ends) for column, ends in record.constraints.items()),
         budget=budget_words(record.budget or {}),
         spent_device_hours=record.spent_device_hours,
         rungs=tuple(rung_words(rung.set) for rung in search.rungs),
         importances=tuple(
-            replace(one, shares=tuple((names.get(key, key), share) for key, share in one.shares)) for one in shares
+            replace(importance, shares=tuple((names.get(key, key), share) for key, share in importance.shares))
+            for importance in shares
         ),
     )
 
@@ -71,19 +72,19 @@ def dimension_names(space: Mapping[str, Any]) -> dict[str, str]:
     return {key: name.replace("_", " ") for key, name in axis_names(list(space)).items()}
 
 
-def dimension_words(name: str, given: Mapping[str, Any], names: Mapping[str, str]) -> str:
+def dimension_words(name: str, dimension: Mapping[str, Any], names: Mapping[str, str]) -> str:
     """`start: 0 to 0.8 in steps of 0.05, with kind ramp`."""
-    if given.get("choices") is not None:
-        span = ", ".join("none" if choice is None else value_text(choice) for choice in given["choices"])
+    if dimension.get("choices") is not None:
+        span = ", ".join("none" if choice is None else value_text(choice) for choice in dimension["choices"])
     else:
-        span = f"{value_text(given['low'])} to {value_text(given['high'])}"
-        if given.get("step"):
-            span += f" in steps of {value_text(given['step'])}"
-        if given.get("log"):
+        span = f"{value_text(dimension['low'])} to {value_text(dimension['high'])}"
+        if dimension.get("step"):
+            span += f" in steps of {value_text(dimension['step'])}"
+        if dimension.get("log"):
             span += ", evenly in the logarithm"
-    if given.get("above"):
-        span += f", above {names.get(given['above'], given['above'])}"
-    for key, values in (given.get("when") or {}).items():
+    if dimension.get("above"):
+        span += f", above {names.get(dimension['above'], dimension['above'])}"
+    for key, values in (dimension.get("when") or {}).items():
         wanted = values if isinstance(values, list | tuple) else (values,)
         span += f", with {names.get(key, key)} {' or '.join(map(value_text, wanted))}"
     return f"{name}: {span}"
@@ -100,8 +101,8 @@ def constraint_words(column: str, ends: Mapping[str, float]) -> str:
 def budget_words(budget: Mapping[str, float | None]) -> str:
     """`3 device-hours and 60 minutes`; empty without one."""
     ways = (("device_hours", 3600, "of device time"), ("minutes", 60, "by the clock"))
-    given = [(amount, unit, words) for key, unit, words in ways if (amount := budget.get(key)) is not None]
-    return listing(f"{duration(unit * amount)} {words}" for amount, unit, words in given)
+    amounts = [(amount, unit, words) for key, unit, words in ways if (amount := budget.get(key)) is not None]
+    return listing(f"{duration(unit * amount)} {words}" for amount, unit, words in amounts)
 
 
 def rung_words(settings: Mapping[str, Any]) -> str:
@@ -115,10 +116,13 @@ def rung_words(settings: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _proposed(record: ProposalRecord, names: Mapping[str, str], label: Callable[[Mapping[str, Any]], str]) -> Proposed:
-    given = {names.get(key, key): value for key, value in record.values.items() if not is_null(value)}
-    values = {name: value_text(value) for name, value in given.items()}
-    return Proposed(
+def _proposed(
+    record: ProposalRecord, names: Mapping[str, str], label: Callable[[Mapping[str, Any]], str]
+) -> ProposalRow:
+    stated = {names.get(key, key): value for key, value in record.values.items() if not is_null(value)}
+    values = {name: value_text(value) for name, value in stated.items()}
+    name = label(record.axes)
+    return ProposalRow(
         number=record.number,
         values=values,
         key=same_recipe(record.values),
@@ -128,10 +132,11 @@ def _proposed(record: ProposalRecord, names: Mapping[str, str], label: Callable[
         device_hours=record.device_hours,
         kept=record.kept,
         audited=record.audited,
-        recipe=label(record.axes) if record.rung is None and record.seeds is None else None,
+        recipe=name if record.rung is None and record.seeds is None else None,
+        name=name,
         feasible=record.feasible is not False,
         seeds=record.seeds,
-        settings={name: _setting(value, values[name]) for name, value in given.items()},
+        settings={name: _setting(value, values[name]) for name, value in stated.items()},
     )
 
 
@@ -144,6 +149,6 @@ def _amount(column: str, value: float) -> str:
     return f"{minus(f'{100 * value:g}')}{NBSP}%" if percent else minus(f"{value:g}")
 
 
-def _given(one: Any) -> Mapping[str, Any]:
+def _given(dimension: Any) -> Mapping[str, Any]:
     """A dimension of the sweep file as a mapping."""
-    return one if isinstance(one, Mapping) else one.model_dump()
+    return dimension if isinstance(dimension, Mapping) else dimension.model_dump()

@@ -22,7 +22,7 @@ from smoothsweep.orchestrator.reading.findings.findings import find
 from smoothsweep.orchestrator.reading.findings.pairs import sheet_recipes
 from smoothsweep.orchestrator.reading.findings.settings import settings_text
 from smoothsweep.orchestrator.reading.findings.tables import text_table
-from smoothsweep.orchestrator.reading.leak.hiding import hidings, verdict_frame, verdict_text
+from smoothsweep.orchestrator.reading.leak.hiding import hiding_verdicts, verdict_frame, verdict_text
 from smoothsweep.orchestrator.reading.leak.looks import look_text
 from smoothsweep.orchestrator.reading.leak.membership import two_leaks, warnings_of
 from smoothsweep.orchestrator.reading.leak.queries import asked_by_parts, query_frame
@@ -49,7 +49,7 @@ from smoothsweep.orchestrator.search.budget import spent
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.tracking.runs.verdicts import Verdicts, verdicts_of
-from smoothsweep.sweeps.loaded import LoadedSweep, inversion
+from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion
 from smoothsweep.sweeps.paper_settings import standing
 
 COMPARISON = "published_comparison.parquet"
@@ -67,23 +67,23 @@ def write_sweep_report(
     """Write results.parquet, report.html and figures into `out`; returns the table as text, the files, what is said of
     each recipe."""
     table = write_results(trials, store, failures, out, sweep_axes(loaded, trials))
-    data, summary = gathered(loaded, trials, store, table, out)
+    data, summary = gather_report(loaded, trials, store, table, out)
     data = replace(data, sheets=contact_sheets(trials, store, data, summary))
     return write_gathered(data, summary, out)
 
 
 def write_gathered(data: ReportData, summary: Summary, out: Path) -> tuple[str, list[Path], Verdicts]:
-    """The page, the figures and the tables beside results.parquet, of what `gathered` returns. As
+    """The page, the figures and the tables beside results.parquet, of what `gather_report` returns. As
     `write_sweep_report`."""
     page = write_report(data, out, summary)
     files = [out / "results.parquet", page, *figure_files(out)]
-    texts, found = [text_table(summary)], hidings(summary)
+    texts, hiding = [text_table(summary)], hiding_verdicts(summary)
     if summary.by_setting and summary.primary is not None:
         texts.append(settings_text(summary))
     elif len(summary.attacks) > 1 and len(summary.recipes) > 1:
-        texts.append(verdict_text(summary, found))
-    if found.verdicts:
-        write_rows(verdict_frame(summary, found), out / VERDICTS)
+        texts.append(verdict_text(summary, hiding))
+    if hiding.verdicts:
+        write_rows(verdict_frame(summary, hiding), out / VERDICTS)
         files.append(out / VERDICTS)
     if (leaks := two_leaks(data, summary)) is not None:
         write_rows(leaks.frame(summary), out / TWO_LEAKS)
@@ -99,10 +99,10 @@ def write_gathered(data: ReportData, summary: Summary, out: Path) -> tuple[str, 
         write_rows(published_frame(published), out / COMPARISON)
         texts.append(published_text(published))
         files.append(out / COMPARISON)
-    return "\n\n".join(texts), files, verdicts_of(summary, found, find(data, summary).answer[0])
+    return "\n\n".join(texts), files, verdicts_of(summary, hiding, find(data, summary).answer[0])
 
 
-def gathered(
+def gather_report(
     loaded: LoadedSweep, trials: list[Trial], store: Store, table: pd.DataFrame, out: Path
 ) -> tuple[ReportData, Summary]:
     """What a report shows, and its cells: everything but the pictures."""
@@ -151,7 +151,7 @@ def report_data(loaded: LoadedSweep, trials: list[Trial], store: Store, table: p
             for recipe, stage in known(stage_that_draws("gradient_curves")).items()
         },
         links={
-            t.id: relative_links(t, store, out, workers=float(inversion(t.settings).recipe.workers)) for t in trials
+            t.id: relative_links(t, store, out, workers=float(as_inversion(t.settings).recipe.workers)) for t in trials
         },
         spent=_spent(loaded, store),
         real_images=least_of_data(trials, store, "num_test"),
@@ -186,10 +186,10 @@ def _paper(loaded: LoadedSweep, trials: list[Trial]) -> PaperReference | None:
     if reference is None:
         return None
     standings = {
-        t.id: standing(inversion(t.settings), reference.dataset_of(inversion(t.settings).data), reference.table)
+        t.id: standing(as_inversion(t.settings), reference.dataset_of(as_inversion(t.settings).data), reference.table)
         for t in trials
     }
-    datasets = dict.fromkeys(reference.dataset_of(inversion(trial.settings).data) for trial in trials)
+    datasets = dict.fromkeys(reference.dataset_of(as_inversion(trial.settings).data) for trial in trials)
     return PaperReference(table=reference.table, datasets=tuple(datasets), standings=standings)
 
 

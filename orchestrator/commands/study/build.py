@@ -14,7 +14,7 @@ from smoothsweep.core.bounds import LARGEST
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
-from smoothsweep.orchestrator.commands.study.chosen import Studied, studied
+from smoothsweep.orchestrator.commands.study.study_selection import StudySelection, select_study
 from smoothsweep.orchestrator.page.stored import (
     class_names,
     reconstructed_labels,
@@ -22,7 +22,7 @@ from smoothsweep.orchestrator.page.stored import (
     training_image,
     training_labels,
 )
-from smoothsweep.orchestrator.page.study import Shown, drawn, pictures_digest, study_page
+from smoothsweep.orchestrator.page.study import StudyPictures, draw_pictures, pictures_digest, study_page
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.reading.study.draw import draw_questions, least_checks
 from smoothsweep.orchestrator.reading.study.key import KEY_FILE, Question, StudyKey, read_key
@@ -65,12 +65,12 @@ def build_study(request: StudyRequest) -> int:
         raise InputError(f"{loaded.source}: attack: expected one whose reconstructions are shown, got null")
     _check_numbers(request)
     store = open_store(request.store)
-    chosen = studied(loaded, trials_of(loaded, store), store, request.attack, request.recipes)
+    chosen = select_study(loaded, trials_of(loaded, store), store, request.attack, request.recipes)
     rows = _people(chosen, store)
     out = request.out or store.sweep_folder(sweep.name) / "study"
     seed = _seed(request, out)
     questions = _questions(request, chosen, rows, class_names(store, chosen.data), seed)
-    pictures = drawn([_shown(question, chosen, store) for question in questions])
+    pictures = draw_pictures([_shown(question, chosen, store) for question in questions])
     key = StudyKey(
         sweep=sweep.name,
         attack=chosen.attack,
@@ -110,7 +110,7 @@ def _check_numbers(request: StudyRequest) -> None:
             raise InputError(f"{option}: expected {expected}, got {value}")
 
 
-def _people(chosen: Studied, store: Store) -> Rows:
+def _people(chosen: StudySelection, store: Store) -> Rows:
     """Who can be asked about: label -> rows of training images, of those whom every recipe's attack reconstructed."""
     attacked = set.intersection(
         *(set(reconstructed_labels(store, stages).tolist()) for of_seed in chosen.stages.values() for stages in of_seed)
@@ -120,7 +120,7 @@ def _people(chosen: Studied, store: Store) -> Rows:
 
 
 def _questions(
-    request: StudyRequest, chosen: Studied, rows: Rows, names: Sequence[str], seed: int
+    request: StudyRequest, chosen: StudySelection, rows: Rows, names: Sequence[str], seed: int
 ) -> tuple[Question, ...]:
     options = len(chosen.recipes)
     if request.people is not None and request.people > len(rows):
@@ -148,9 +148,9 @@ def _questions(
     )
 
 
-def _shown(question: Question, chosen: Studied, store: Store) -> Shown:
+def _shown(question: Question, chosen: StudySelection, store: Store) -> StudyPictures:
     recipes = chosen.stages[question.trained]
-    return Shown(
+    return StudyPictures(
         examples=tuple(training_image(store, chosen.data, row) for row in question.examples),
         options=tuple(
             training_image(store, chosen.data, present(question.real, "real"))

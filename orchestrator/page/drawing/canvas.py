@@ -17,7 +17,7 @@ from zlib import crc32
 
 from markupsafe import Markup
 
-from smoothsweep.core.text import minus, upright
+from smoothsweep.core.text import escape_controls, minus
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -159,14 +159,14 @@ def note(
 ) -> None:
     """Words beside a place of a panel, `shift` pixels to the right of it and above."""
     weight = "bold" if bold else "normal"
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "fontsize": size,
         "color": colour,
         "weight": weight,
         "xycoords": _COORDINATES[place],
         **look,
     }
-    axes.annotate(words, at, shift, textcoords="offset pixels", **given)
+    axes.annotate(words, at, shift, textcoords="offset pixels", **options)
 
 
 def words_for(text: str) -> str:
@@ -175,29 +175,29 @@ def words_for(text: str) -> str:
 
 
 def _harmless(text: str) -> str:
-    return upright(text.encode("utf-8", "replace").decode("utf-8"))
+    return escape_controls(text.encode("utf-8", "replace").decode("utf-8"))
 
 
 def _write_tooltips(tree: ElementTree.Element, tooltips: dict[str, Tooltip]) -> None:
     """Titles, recipes and links for the groups that stand for marks."""
     for parent in list(tree.iter()):
         for place, child in enumerate(list(parent)):
-            one = tooltips.get(child.get("id", ""))
-            if one is None:
+            tooltip = tooltips.get(child.get("id", ""))
+            if tooltip is None:
                 continue
-            if one.link:
-                link = ElementTree.Element(f"{{{SVG}}}a", {"href": one.link})
+            if tooltip.link:
+                link = ElementTree.Element(f"{{{SVG}}}a", {"href": tooltip.link})
                 parent[place] = link
                 link.append(child)
                 child = link
             child.set("class", "pt")
-            if one.recipe:
-                child.set("data-recipe", _harmless(one.recipe))
-            if one.words:
-                if not one.link:
+            if tooltip.recipe:
+                child.set("data-recipe", _harmless(tooltip.recipe))
+            if tooltip.words:
+                if not tooltip.link:
                     child.set("tabindex", "0")
                 title = ElementTree.Element(f"{{{SVG}}}title")
-                title.text = _harmless(one.words)
+                title.text = _harmless(tooltip.words)
                 child.insert(0, title)
 
 
@@ -209,9 +209,9 @@ def _tidy(tree: ElementTree.Element, prefix: str) -> None:
         for name, value in node.attrib.items():
             if name == "href" and value.startswith("#row"):
                 continue
-            found = re.fullmatch(r"url\(#(.+)\)|#(.+)", value)
-            if found:
-                used.add(found[1] or found[2])
+            match = re.fullmatch(r"url\(#(.+)\)|#(.+)", value)
+            if match:
+                used.add(match[1] or match[2])
                 node.set(name, value.replace("#", f"#{prefix}-", 1))
             elif name in ("d", "x", "y", "transform"):
                 node.set(name, re.sub(r"-?\d+\.\d{3,}", lambda n: f"{float(n[0]):.2f}", value).replace("\n", ""))

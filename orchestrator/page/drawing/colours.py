@@ -65,7 +65,10 @@ class Colours:
             "".join(f".{self.css_class(recipe)}{{--rc:{pair[side]}}}" for recipe, pair in self.pairs.items())
             for side in (0, 1)
         )
-        named = "".join(f"--c{one[1:]}:{other};" for one, other in (DARK | dict([*self.pairs.values(), REST])).items())
+        named = "".join(
+            f"--c{light_colour[1:]}:{other};"
+            for light_colour, other in (DARK | dict([*self.pairs.values(), REST])).items()
+        )
         # Paper is white whatever the screen's scheme was: dark colours hold on screens only.
         return f".rx{{--rc:var(--soft)}}{light}@media screen and (prefers-color-scheme:dark){{:root{{{named}}}{dark}}}"
 
@@ -84,13 +87,13 @@ def numeric_order(summary: Summary) -> list[tuple[str, float]]:
     axes = [axis for axis in summary.axes if axis.role == "recipe"]
     if len(axes) != 1 or summary.baseline_recipe is None:
         return []
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for row in summary.cells.values():
         value = row[axes[0].key]
         if is_null(value) or isinstance(value, (str, bool, dict, list, tuple)):
             return []
-        found[row["recipe"]] = float(value)
-    return sorted(found.items(), key=lambda item: item[1])
+        values[row["recipe"]] = float(value)
+    return sorted(values.items(), key=lambda item: item[1])
 
 
 def _diverging(ordered: list[tuple[str, float]], baseline: str | None) -> dict[str, Pair]:

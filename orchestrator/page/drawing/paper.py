@@ -76,10 +76,10 @@ class Paper(FPDF):
     def widths(self, head: Sequence[str], rows: Sequence[Sequence[str]], *, cuts: str, size: float) -> list[float]:
         """Of the columns in mm, as wide as what is in them. The one that is cut gets what is left, or `LEAST_CUT`;
         the sum may be more than the page has."""
-        found = [0.0] * len(head)
+        widths = [0.0] * len(head)
         for at, row in enumerate((head, *rows)):
             self.set_font("sans", "B" if at == 0 else "", size)
-            found = [max(known, self.get_string_width(cell) + GAP) for known, cell in zip(found, row, strict=True)]
+            widths = [max(known, self.get_string_width(cell) + GAP) for known, cell in zip(widths, row, strict=True)]
         place = head.index(cuts)
-        found[place] = max(LEAST_CUT, self.epw - sum(found) + found[place])
-        return found
+        widths[place] = max(LEAST_CUT, self.epw - sum(widths) + widths[place])
+        return widths

@@ -65,7 +65,7 @@ def _maps(panels: list[Axes], view: FeatureView, colour: str, first: bool) -> No
     hues = [PALETTE[int(label) % len(PALETTE)] for label in kept["class"]]
     for axes, way, name in zip(panels, ("tsne", "pca"), ("t-SNE", "PCA"), strict=True):
         for hue in dict.fromkeys(hues):
-            mine = kept[[one == hue for one in hues]]
+            mine = kept[[colour == hue for colour in hues]]
             axes.plot(mine[f"{way}_x"], mine[f"{way}_y"], "o", ms=2.6, mew=0, color=hue, alpha=0.8)
         axes.set(xticks=[], yticks=[])
         axes.spines["bottom"].set_visible(False)

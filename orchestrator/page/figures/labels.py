@@ -66,7 +66,7 @@ class Labels:
                 continue
             leader = _along((x, y), (spot.x, spot.y)) if spot.leader else []
             cost += _ON_A_BAR * (_covers(box, self.boxes) + _covers(box, self.leaders))
-            others = [one for one in self.marks if not (one[0] <= x <= one[2] and one[1] <= y <= one[3])]
+            others = [mark for mark in self.marks if not (mark[0] <= x <= mark[2] and mark[1] <= y <= mark[3])]
             cost += _THROUGH * any(_covers(step, [*self.names, *others]) for step in leader)
             if best is None or cost < best[0]:
                 best = cost, spot, box, leader
@@ -79,10 +79,10 @@ class Labels:
 
 def _options(x: float, y: float, width: float, within: Box, lines: int) -> list[tuple[float, Spot, Box]]:
     """Every place within the panel with its distance, the nearest first."""
-    found = []
+    options = []
     above, below = 11.0, 3.0 + LINE_HEIGHT * (lines - 1)
     heights = [y + 4 + _STEP * step for step in range(-200, 201)]
-    for base in (one for one in heights if within[1] + above <= one <= within[3] - below):
+    for base in (height for height in heights if within[1] + above <= height <= within[3] - below):
         for aside in _ASIDE:
             for side in (1, -1):
                 start = x + side * aside
@@ -93,8 +93,8 @@ def _options(x: float, y: float, width: float, within: Box, lines: int) -> list[
                 leader = far > 16 or aside > 10
                 distance = math.hypot(far, aside - 10) + 0.5 * (side < 0)
                 spot = Spot(start, base, left_aligned=side > 0, leader=leader)
-                found.append((distance, spot, (left, base - above, left + width, base + below)))
-    return sorted(found, key=lambda one: one[0])
+                options.append((distance, spot, (left, base - above, left + width, base + below)))
+    return sorted(options, key=lambda option: option[0])
 
 
 def _along(start: tuple[float, float], end: tuple[float, float]) -> list[Box]:

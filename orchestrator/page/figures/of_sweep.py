@@ -93,7 +93,11 @@ class Figures:
     def searched(self) -> list[tuple[Objective, Canvas]]:
         """The recipes of the search by their parameters, once coloured by each objective."""
         view = self.data.search
-        drawn = [] if view is None else [(one, searched.coordinates(view, one)) for one in view.objectives]
+        drawn = (
+            []
+            if view is None
+            else [(objective, searched.coordinates(view, objective)) for objective in view.objectives]
+        )
         return [(objective, canvas) for objective, canvas in drawn if canvas is not None]
 
     def importance(self) -> Canvas | None:
@@ -104,14 +108,14 @@ class Figures:
         return plot([self.panels.best(group)], 1024, 500, title)
 
     def families(self, group: DefenseGroup) -> list[tuple[DefenseFamily, Canvas | None]]:
-        found = self.panels.families(group, self.summary.deciding)
+        panels = self.panels.families(group, self.summary.deciding)
         title = f"test accuracy against leak by the {metric_of(self.summary.deciding).label}"
-        return [(family, plot([panel], 360, 320, f"{panel.title}: {title}")) for family, panel in found]
+        return [(family, plot([panel], 360, 320, f"{panel.title}: {title}")) for family, panel in panels]
 
     def defenses(self, group: DefenseGroup, metric: str, attack: str | None = None) -> Canvas | None:
         """All families side by side."""
-        found = [panel for _, panel in self.panels.families(group, metric, attack)]
-        return plot(found, 360, 320, f"Every defense by the {metric_of(metric).label}", across=3)
+        panels = [panel for _, panel in self.panels.families(group, metric, attack)]
+        return plot(panels, 360, 320, f"Every defense by the {metric_of(metric).label}", across=3)
 
     def overview(self) -> Canvas | None:
         """A picture for MLflow and a README: reconstructions, and accuracy against leak.
@@ -145,7 +149,7 @@ class Figures:
     def files(self) -> dict[str, Canvas | None]:
         """File name -> figure."""
         panels, title = self.panels.attacks(), "Test accuracy against leak for each recipe"
-        found = {
+        figures = {
             "accuracy-leak.svg": plot(panels, 500, 390, title, across=len(judges_shown(self.summary))),
             "judges.svg": self.judges(),
             "exposure.svg": self.exposure(),
@@ -160,15 +164,15 @@ class Figures:
             "overview.png": self.overview(),
         }
         for number, (_, canvas) in enumerate(self.searched(), start=1):
-            found[f"search-recipes-{number}.svg"] = canvas
+            figures[f"search-recipes-{number}.svg"] = canvas
         gone = None if self.data.search is None else progress(self.data.search)
-        found["search-importance.svg"] = self.importance()
-        found["search-progress.svg"] = None if gone is None else self.search(gone)
+        figures["search-importance.svg"] = self.importance()
+        figures["search-progress.svg"] = None if gone is None else self.search(gone)
         measured = self.summary.primary in self.summary.measured
         for number, group in enumerate(defense_groups(self.summary) if measured else (), start=1):
-            found[f"defense-curves-{number}.svg"] = self.defenses(group, self.summary.deciding)
-            found[f"defense-best-{number}.svg"] = self.best(group)
-        return found
+            figures[f"defense-curves-{number}.svg"] = self.defenses(group, self.summary.deciding)
+            figures[f"defense-best-{number}.svg"] = self.best(group)
+        return figures
 
     @cached_property
     def panels(self) -> Panels:

@@ -100,8 +100,8 @@ class Panels:
         if metric is None or metric not in summary.measured:
             return None
         rows = self._in_group(group, metric)
-        found = {family.key: best_point(summary, group, family.points) for family in group.families}
-        best = {key: held for key, held in found.items() if held is not None and held[0].recipe in rows}
+        best_points = {family.key: best_point(summary, group, family.points) for family in group.families}
+        best = {key: held for key, held in best_points.items() if held is not None and held[0].recipe in rows}
         if len(best) < 2:
             return None
         floor = accuracy_floor(summary, group)
@@ -215,8 +215,8 @@ class Panels:
     def _point(self, row: int, metric: str, **look: Any) -> Point:
         values, bars = self.summary.cells[row], dict[str, Any]()
         for name, key in (("x_ends", "test_acc"), ("y_ends", metric)):
-            one = self.summary.estimate(row, key)
-            bars[name] = None if is_null(one.low) else (float(one.low), float(one.high))
+            estimate = self.summary.estimate(row, key)
+            bars[name] = None if is_null(estimate.low) else (float(estimate.low), float(estimate.high))
         x, y = self._spot(row, metric)
         usual: dict[str, Any] = {"colour": self.colours.of(values["recipe"]), "words": hover(values, metric)}
         return Point(recipe=values["recipe"], x=x, y=y, **bars, **(usual | look))
@@ -226,13 +226,13 @@ class Panels:
 
     def _seeds(self, row: int, judge: str) -> tuple[tuple[float, float], ...]:
         accuracies, leaks = self.summary.samples[row]["test_acc"], self.summary.samples[row][judge]
-        known = [(accuracies[seed].value, one.value) for seed, one in leaks.items() if seed in accuracies]
+        known = [(accuracies[seed].value, leak.value) for seed, leak in leaks.items() if seed in accuracies]
         return tuple(known) if len(leaks) > 1 else ()
 
     def _control(self, metric: str) -> tuple[float, str] | None:
         """The most that the judge credits to a control, and its name."""
-        found = self.summary.worst_of_control(metric)
-        return None if found is None else (float(self.summary.frame.loc[found[1], metric]), f"control: {found[0]}")
+        row = self.summary.worst_of_control(metric)
+        return None if row is None else (float(self.summary.frame.loc[row[1], metric]), f"control: {row[0]}")
 
     def _reference(self, group: DefenseGroup, rows: Mapping[str, int], metric: str) -> tuple[float, float] | None:
         return self._spot(rows[present(group.reference, "reference")], metric) if group.reference in rows else None

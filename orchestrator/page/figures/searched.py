@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core.text import minus
 from smoothsweep.orchestrator.page.drawing.canvas import INK, PAPER, SOFT, Canvas, note, percent, words_for
-from smoothsweep.orchestrator.reading.findings.searches import aim_words, value_words
-from smoothsweep.orchestrator.reading.numbers.search_model import Objective, Proposed, SearchView
+from smoothsweep.orchestrator.reading.findings.searches import aim_words, proposal_words, value_words
+from smoothsweep.orchestrator.reading.numbers.search_model import Objective, ProposalRow, SearchView
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,15 +54,17 @@ def coordinates(view: SearchView, objective: Objective) -> Canvas | None:
     axes.set(xlim=(0, len(scales) - 1), ylim=(ABSENT - 0.06, 1))
     axes.axis("off")
     best = 1 if objective.way == "max" else -1
-    values = [float(one.objectives[objective.column] or 0.0) for one in met]
-    for one in sorted(met, key=lambda one: best * float(one.objectives[objective.column] or 0.0)):  # the best on top
-        heights = [_height(scale, one, view) for scale in scales]
-        colour = RAMP[_fifth(float(one.objectives[objective.column] or 0.0), values, objective)]
+    values = [float(proposal.objectives[objective.column] or 0.0) for proposal in met]
+    for proposal in sorted(
+        met, key=lambda proposal: best * float(proposal.objectives[objective.column] or 0.0)
+    ):  # the best on top
+        heights = [_height(scale, proposal, view) for scale in scales]
+        colour = RAMP[_fifth(float(proposal.objectives[objective.column] or 0.0), values, objective)]
         (line,) = axes.plot(range(len(scales)), heights, color=colour, lw=1.9, alpha=0.85, solid_joinstyle="round")
-        canvas.describe(line, _words(view, one), recipe=one.recipe or "")
+        canvas.describe(line, proposal_words(view, proposal), recipe=proposal.recipe or "")
     for place, scale in enumerate(scales):
         _draw_axis(axes, place, scale, last=place == len(scales) - 1, room=(WIDTH - 2 * LEFT) / (len(scales) - 1))
-    if any(name not in one.values for name in view.dimensions for one in met):
+    if any(name not in proposal.values for name in view.dimensions for proposal in met):
         axes.text(-0.02, ABSENT, "does not apply", fontsize=10, color=SOFT, ha="left", va="top")
     _key(canvas, objective, values)
     return canvas
@@ -70,20 +72,20 @@ def coordinates(view: SearchView, objective: Objective) -> Canvas | None:
 
 def importance(view: SearchView) -> Canvas | None:
     """Bars of every parameter's share, a panel for each objective; None without any."""
-    found = view.importances
-    if not found:
+    importances = view.importances
+    if not importances:
         return None
-    most = max(len(one.shares) for one in found)
+    most = max(len(importance.shares) for importance in importances)
     width, height = 420.0, 62.0 + 24.0 * most + 40.0
     canvas = Canvas(
-        width * len(found), height, "Share of the variance between recipes that each parameter accounts for"
+        width * len(importances), height, "Share of the variance between recipes that each parameter accounts for"
     )
     by_column = {objective.column: objective for objective in view.objectives}
-    for number, one in enumerate(found):
+    for number, importance in enumerate(importances):
         left = number * width
         axes = canvas.axes(left + 120, 40, left + width - 40, height - 44, grid="x")
-        names = [words_for(name) for name, _ in one.shares]
-        shares = [share for _, share in one.shares]
+        names = [words_for(name) for name, _ in importance.shares]
+        shares = [share for _, share in importance.shares]
         axes.barh(range(len(names)), shares, color=RAMP[1], height=0.6)
         for place, share in enumerate(shares):
             axes.annotate(f"{100 * share:.0f} %", (share, place), (5, -4), textcoords="offset points", fontsize=11)
@@ -91,25 +93,29 @@ def importance(view: SearchView) -> Canvas | None:
         axes.set_yticks(range(len(names)), names)
         axes.xaxis.set_major_formatter(percent)
         axes.set_xlabel("share of the variance, %", fontsize=12, color=SOFT)
-        title = words_for(f"{aim_words(by_column[one.objective])}, n = {one.recipes}")
+        title = words_for(f"{aim_words(by_column[importance.objective])}, n = {importance.recipes}")
         axes.set_title(title, loc="left", fontsize=12.5, weight="bold", color=INK)
     return canvas
 
 
-def _measured(view: SearchView, objective: Objective) -> list[Proposed]:
-    return [one for one in view.full if one.status == "done" and _is_known(one.objectives.get(objective.column))]
+def _measured(view: SearchView, objective: Objective) -> list[ProposalRow]:
+    return [
+        proposal
+        for proposal in view.full
+        if proposal.status == "done" and _is_known(proposal.objectives.get(objective.column))
+    ]
 
 
 def _is_known(value: float | None) -> bool:
     return value is not None and value == value
 
 
-def _of_parameter(name: str, met: Sequence[Proposed]) -> Scale:
-    given = [one.settings.get(name, one.values[name]) for one in met if name in one.values]
-    numbers = [value for value in given if isinstance(value, float)]
-    if len(numbers) == len(given) and len(set(numbers)) > 1:
+def _of_parameter(name: str, met: Sequence[ProposalRow]) -> Scale:
+    settings = [proposal.settings.get(name, proposal.values[name]) for proposal in met if name in proposal.values]
+    numbers = [value for value in settings if isinstance(value, float)]
+    if len(numbers) == len(settings) and len(set(numbers)) > 1:
         return _of_numbers(name, numbers, lambda value: minus(f"{value:g}"))
-    kinds = sorted({*given}, key=str)
+    kinds = sorted({*settings}, key=str)
     places = {kind: (index + 0.5) / len(kinds) for index, kind in enumerate(kinds)}
     dots = tuple(
         (height, minus(f"{kind:g}") if isinstance(kind, float) else str(kind)) for kind, height in places.items()
@@ -117,9 +123,11 @@ def _of_parameter(name: str, met: Sequence[Proposed]) -> Scale:
     return Scale(title=name, places=places, ticks=dots)
 
 
-def _of_objective(objective: Objective, met: Sequence[Proposed]) -> Scale:
+def _of_objective(objective: Objective, met: Sequence[ProposalRow]) -> Scale:
     values = [
-        float(value) for one in met if _is_known(value := one.objectives.get(objective.column)) and value is not None
+        float(value)
+        for proposal in met
+        if _is_known(value := proposal.objectives.get(objective.column)) and value is not None
     ]
     spec = objective.spec
     title = aim_words(objective) + (", %" if spec and spec.unit == "percent" else "")
@@ -144,13 +152,13 @@ def _of_numbers(title: str, numbers: Sequence[float], words: Callable[[float], s
     )
 
 
-def _height(scale: Scale, one: Proposed, view: SearchView) -> float:
+def _height(scale: Scale, proposal: ProposalRow, view: SearchView) -> float:
     if scale.title in view.dimensions:
-        if scale.title not in one.values:
+        if scale.title not in proposal.values:
             return ABSENT
-        return scale.places[one.settings.get(scale.title, one.values[scale.title])]
+        return scale.places[proposal.settings.get(scale.title, proposal.values[scale.title])]
     objective = next(o for o in view.objectives if scale.title.startswith(aim_words(o)))
-    value = one.objectives.get(objective.column)
+    value = proposal.objectives.get(objective.column)
     return scale.places.get(float(value), ABSENT) if value is not None else ABSENT
 
 
@@ -202,9 +210,3 @@ def _key(canvas: Canvas, objective: Objective, values: Sequence[float]) -> None:
 
 def _bare(objective: Objective, value: float) -> str:
     return value_words(objective, value).replace("\u00a0%", "")
-
-
-def _words(view: SearchView, one: Proposed) -> str:
-    objectives = [f"{o.label}: {value_words(o, one.objectives.get(o.column))}" for o in view.objectives]
-    settings = ", ".join(f"{name} {value}" for name, value in one.values.items())
-    return "\n".join([f"{settings} (proposal {one.number})", *objectives])

@@ -49,10 +49,12 @@ def judges(summary: Summary, colours: Colours) -> Canvas | None:
         for place, key in enumerate(keys):
             if key in seen:
                 off, face, mark = step * place - 0.15, PAPER if place else colour, MARKS[place % len(MARKS)]
-                one, recipe = summary.estimate(row, key), values["recipe"]
-                axes.plot([one.low, one.high], [y + off] * 2, color=colour, lw=1.6, zorder=2)
-                (dot,) = axes.plot([one.mean], [y], mark, ms=11, mfc=face, mec=colour, mew=2, zorder=3, clip_on=False)
-                leak_text = f"{summary.shown(row, key)} (n = {count(int(one.n), 'seed')})"
+                estimate, recipe = summary.estimate(row, key), values["recipe"]
+                axes.plot([estimate.low, estimate.high], [y + off] * 2, color=colour, lw=1.6, zorder=2)
+                (dot,) = axes.plot(
+                    [estimate.mean], [y], mark, ms=11, mfc=face, mec=colour, mew=2, zorder=3, clip_on=False
+                )
+                leak_text = f"{summary.value_text(row, key)} (n = {count(int(estimate.n), 'seed')})"
                 canvas.describe(dot, f"{recipe}, {metric_of(key).label}: {leak_text}", recipe=recipe)
         if not seen:
             axes.text(0.01, y, "not measured", fontsize=11, color=SOFT, va="center")
@@ -69,8 +71,8 @@ def _named(key: str) -> str:
 def _judges_key(axes: Axes, keys: Sequence[str], classes: int | None) -> None:
     """Which dot is whose, and what chance would give."""
     key = [
-        axes.plot([], [], mark, ms=11, color=SOFT, mfc=PAPER if place else SOFT, mew=2, label=_named(one))[0]
-        for place, (one, mark) in enumerate(zip(keys, cycle(MARKS), strict=False))
+        axes.plot([], [], mark, ms=11, color=SOFT, mfc=PAPER if place else SOFT, mew=2, label=_named(judge))[0]
+        for place, (judge, mark) in enumerate(zip(keys, cycle(MARKS), strict=False))
     ]
     axes.legend(
         handles=key,
@@ -103,9 +105,9 @@ def exposure(summary: Summary, colours: Colours) -> Canvas | None:
     note(axes, "matched more\noften than not", (1, 1), (14, -12), place="frame")
     tallest = max(int(np.bincount(_bins(people)).max()) for people in strips.values())
     for row, y in places.items():
-        recipe, people = summary.frame.loc[row, "recipe"], sorted(strips[row], key=lambda one: one.rate)
+        recipe, people = summary.frame.loc[row, "recipe"], sorted(strips[row], key=lambda person: person.rate)
         level: dict[int, int] = {}
-        for one, cell in zip(people, _bins(people), strict=True):
+        for person, cell in zip(people, _bins(people), strict=True):
             level[cell] = level.get(cell, 0) + 1  # dots of equal value are stacked: a pile reads as a count
             height = y + 0.35 - 0.8 * (level[cell] - 0.5) / max(tallest, 6)
             (dot,) = axes.plot(
@@ -117,9 +119,9 @@ def exposure(summary: Summary, colours: Colours) -> Canvas | None:
                 clip_on=False,
                 color=colours.of(recipe),
             )
-            tooltip = f"{one.key}: {rate_words(spec, one)}, among the {AMONG} most exposed: {among_words(one)}"
+            tooltip = f"{person.key}: {rate_words(spec, person)}, among the {AMONG} most exposed: {among_words(person)}"
             canvas.describe(dot, tooltip, recipe=recipe)
-        often = f"{sum(one.rate > 0.5 for one in people)} of {len(people)}"
+        often = f"{sum(person.rate > 0.5 for person in people)} of {len(people)}"
         note(axes, often, (1, y), (14, -4), place="across", size=12.5, colour=INK, bold=True)
     return canvas
 
@@ -178,4 +180,4 @@ def _rows(
 
 def _bins(people: Sequence[Exposed]) -> np.ndarray:
     """Their rates in steps of two per cent."""
-    return np.round(50 * np.array([one.rate for one in people])).astype(int)
+    return np.round(50 * np.array([person.rate for person in people])).astype(int)

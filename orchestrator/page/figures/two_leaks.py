@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 WIDTH, HEIGHT = 620.0, 390.0
 
 
-def two_leaks_figure(found: TwoLeaks | None, summary: Summary, colours: Colours) -> Canvas | None:
+def two_leaks_figure(leaks: TwoLeaks | None, summary: Summary, colours: Colours) -> Canvas | None:
     """None where no recipe has both leaks."""
-    both = [(row, row.inversion) for row in found.rows if row.inversion is not None] if found else []
-    if found is None or not both:
+    both = [(row, row.inversion) for row in leaks.rows if row.inversion is not None] if leaks else []
+    if leaks is None or not both:
         return None
     canvas = Canvas(WIDTH, HEIGHT, "Inversion against membership of every recipe")
     axes = canvas.axes(56, 24, WIDTH - 16, HEIGHT - 52, grid="both")
-    attack, spots = found.attacks[0], []
+    attack, spots = leaks.attacks[0], []
     for row, inversion in both:
         across, colour = summary.estimate(inversion, summary.deciding), colours.of(row.recipe)
         member = crossed_mean_interval(row.cells[attack], bounds=(0.0, 1.0))
@@ -37,8 +37,8 @@ def two_leaks_figure(found: TwoLeaks | None, summary: Summary, colours: Colours)
         if member.low is not None and member.high is not None:
             axes.plot([x, x], [member.low, member.high], color=colour, lw=1.4, alpha=0.7)
         (mark,) = axes.plot([x], [y], "o", ms=9, color=colour, mew=0, zorder=4)
-        inverted = summary.shown(inversion)
-        canvas.describe(mark, f"{row.recipe}: inversion {inverted}, membership {found.shown(row, attack)}")
+        inverted = summary.value_text(inversion)
+        canvas.describe(mark, f"{row.recipe}: inversion {inverted}, membership {leaks.auc_text(row, attack)}")
         spots.append((row.recipe, x, y, colour))
     axes.axhline(0.5, color=SOFT, lw=1.2, ls=(0, (8, 3, 2, 3)))
     axes.margins(x=0.18, y=0.12)

@@ -142,8 +142,10 @@ def _row(table: PrintedTable, part: Part, row: PrintedRow, marks: Mapping[str, s
     cells = [f"{begin}{_breakable(row.recipe)}{mark}{baseline}", escaped(row.seeds)]
     cells += [_cell(metric_of(key), row.metrics[key]) for key in part.metrics]
     if part.compares:
-        found = row.reduction
-        cells.append("" if found is None else _cell(metric_of(present(table.leak, "leak")), found, is_reduction=True))
+        reduction = row.reduction
+        cells.append(
+            "" if reduction is None else _cell(metric_of(present(table.leak, "leak")), reduction, is_reduction=True)
+        )
     return " & ".join(cells)
 
 
@@ -157,10 +159,10 @@ def _breakable(text: str) -> str:
     return out
 
 
-def _cell(spec: Metric, one: Estimate, *, is_reduction: bool = False) -> str:
-    mean, ends = shown_reduction(spec, one) if is_reduction else shown_estimate(spec, one)
+def _cell(spec: Metric, estimate: Estimate, *, is_reduction: bool = False) -> str:
+    mean, ends = shown_reduction(spec, estimate) if is_reduction else shown_estimate(spec, estimate)
     text = escaped(mean)
-    text = rf"\textbf{{{text}}}" if one.differs else text
+    text = rf"\textbf{{{text}}}" if estimate.differs else text
     return rf"{text} {{\scriptsize {escaped(ends)}}}" if ends else text
 
 

@@ -55,11 +55,11 @@ def csv_table(table: PrintedTable) -> str:
     return text.getvalue()
 
 
-def _numbers(one: Estimate | None) -> list[str]:
-    if one is None or one.value is None:
+def _numbers(estimate: Estimate | None) -> list[str]:
+    if estimate is None or estimate.value is None:
         return [""] * 5
-    ends = ["" if end is None else repr(float(end)) for end in (one.value, one.low, one.high)]
-    return [*ends, str(one.seeds), "yes" if one.differs else "no"]
+    ends = ["" if end is None else repr(float(end)) for end in (estimate.value, estimate.low, estimate.high)]
+    return [*ends, str(estimate.seeds), "yes" if estimate.differs else "no"]
 
 
 def _head(key: str) -> str:
@@ -67,9 +67,9 @@ def _head(key: str) -> str:
     return f"{spec.label}, %" if spec.unit == "percent" else spec.label
 
 
-def _cell(spec: Metric, one: Estimate, *, is_reduction: bool = False) -> str:
-    mean, ends = shown_reduction(spec, one) if is_reduction else shown_estimate(spec, one)
-    return f"{f'**{mean}**' if one.differs else mean} {ends}".strip()
+def _cell(spec: Metric, estimate: Estimate, *, is_reduction: bool = False) -> str:
+    mean, ends = shown_reduction(spec, estimate) if is_reduction else shown_estimate(spec, estimate)
+    return f"{f'**{mean}**' if estimate.differs else mean} {ends}".strip()
 
 
 def _line(cells: list[str]) -> str:

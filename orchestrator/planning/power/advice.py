@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from smoothsweep.core.metrics.components import Components
-from smoothsweep.core.metrics.power import MOST_SEEDS, Design, Planned, planned, seeds_to_tell
+from smoothsweep.core.metrics.power import MOST_SEEDS, Design, Planned, planned, seeds_to_detect
 from smoothsweep.orchestrator.planning.power.costs import Costs
 
 STEP = 1.05  # between the numbers of classes that are looked at
@@ -52,18 +52,18 @@ class Advisor:
 
     def cheapest(self, difference: float) -> Option | None:
         """The cheapest number of seeds and classes that tells a difference; None where there are too few classes."""
-        found: list[tuple[float, Design]] = []
+        designs: list[tuple[float, Design]] = []
         for classes in self._numbers_of_classes():
             design = replace(self.now, classes=classes)
-            seeds = seeds_to_tell(self.components, design, difference)
+            seeds = seeds_to_detect(self.components, design, difference)
             if seeds is not None:
                 design = replace(design, seeds=seeds)
-                found.append((self._price(design), design))
-        return self._option(min(found, key=lambda one: one[0])[1]) if found else None
+                designs.append((self._price(design), design))
+        return self._option(min(designs, key=lambda design: design[0])[1]) if designs else None
 
     def seeds_alone(self, difference: float) -> int | None:
         """How many seeds tell a difference with the present classes; None where `MOST_SEEDS` would not do."""
-        return seeds_to_tell(self.components, self.now, difference)
+        return seeds_to_detect(self.components, self.now, difference)
 
     def moves(self) -> tuple[Option, ...]:
         """What the time of one more seed buys, the best first: that seed, more classes, or fewer reconstructions of

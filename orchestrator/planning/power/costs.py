@@ -55,8 +55,8 @@ def costs_of(plan: Plan, size: Size, history: History, held: Held) -> Costs | No
     if plan.forecast is not None and not plan.forecast.looks:  # the trials of a first look are those of every recipe
         shared, of_recipes = _stages_of(plan.forecast)
         many = now.recipes / max(1, len(of_recipes)) / now.seeds
-        found = priced.split(stage for stages in of_recipes for stage in stages)
-        parts = priced.total(shared), many * found[0], many * found[1]
+        costs = priced.split(stage for stages in of_recipes for stage in stages)
+        parts = priced.total(shared), many * costs[0], many * costs[1]
     else:
         trials = [trial for trial in plan.trials if trial.phase == "sweep"]
         first, fixed = _seed_and_shared(trials)
@@ -113,8 +113,8 @@ def _stages_of(forecast: SearchForecast) -> tuple[tuple[Stage, ...], list[list[S
 
 def _is_of_attack(stage: Stage, known: dict[str, bool]) -> bool:
     """Whether the stage is an attack or reads one."""
-    found = known.get(stage.fingerprint)
-    if found is None:
-        found = stage.name == "attack" or any(_is_of_attack(source, known) for source in stage.inputs.values())
-        known[stage.fingerprint] = found
-    return found
+    is_of_attack = known.get(stage.fingerprint)
+    if is_of_attack is None:
+        is_of_attack = stage.name == "attack" or any(_is_of_attack(source, known) for source in stage.inputs.values())
+        known[stage.fingerprint] = is_of_attack
+    return is_of_attack

@@ -50,16 +50,16 @@ def measured(store: Store, leak: Metric, data: str | None) -> Measured | None:
 
     data: fingerprint of the sweep's private images. Trials on these are preferred to others, which are never mixed in.
     """
-    found: dict[Data, Met] = defaultdict(lambda: defaultdict(lambda: defaultdict(dict)))
+    by_data: dict[Data, Met] = defaultdict(lambda: defaultdict(lambda: defaultdict(dict)))
     history = _Judged(store)
     for path in store.newest_manifests(present(leak.stage, "stage of the leak"), READ_AT_MOST):
         if (judged := history.trial(path.parent.parent.name, path.parent.name, leak.key)) is not None:
             of, attack, recipe, seed, rates = judged
-            found[of][attack][recipe][seed] = rates
-    ranked = [(of[0] == data, *one) for of, met in found.items() if (one := _pooled(met, of[1])) is not None]
+            by_data[of][attack][recipe][seed] = rates
+    ranked = [(of[0] == data, *pooled) for of, met in by_data.items() if (pooled := _pooled(met, of[1])) is not None]
     if not ranked:
         return None
-    same, freedom, trials, components = max(ranked, key=lambda one: one[:3])
+    same, freedom, trials, components = max(ranked, key=lambda item: item[:3])
     return Measured(components=components, trials=trials, same_data=same) if freedom >= LEAST_POOLED else None
 
 
@@ -78,7 +78,7 @@ def _pooled(met: Met, images: int) -> tuple[int, int, Components] | None:
         squares = [getattr(components, name) ** 2 for _, components in known]
         return math.sqrt(np.average(squares, weights=freedoms))
 
-    image = None if any(one.image is None for _, one in known) else pooled("image")
+    image = None if any(components.image is None for _, components in known) else pooled("image")
     components = Components(seed=pooled("seed"), person=pooled("person"), cell=pooled("cell"), image=image)
     return max(freedoms), sum(len(cells) * cells.shape[2] for cells, _ in known), components
 
@@ -98,13 +98,13 @@ def block(met: Mapping[str, Mapping[int, Rates]]) -> np.ndarray | None:
     for many in range(LEAST_SEEDS, len(ordered) + 1):
         chosen = ordered[:many]
         recipes = [recipe for recipe, seeds in met.items() if seeds.keys() >= set(chosen)]
-        best = max(best, ((len(recipes) - 1) * (many - 1), recipes, chosen), key=lambda one: one[0])
+        best = max(best, ((len(recipes) - 1) * (many - 1), recipes, chosen), key=lambda item: item[0])
     _, recipes, seeds = best
     every = [met[recipe][seed] for recipe in recipes for seed in seeds]
     classes = sorted(set.intersection(*(set(rates) for rates in every)), key=str) if every else []
     if len(classes) < 2:
         return None
-    flat = np.array([[rates[one] for one in classes] for rates in every], dtype=np.float64)
+    flat = np.array([[rates[label] for label in classes] for rates in every], dtype=np.float64)
     return flat.reshape(len(recipes), 1, len(seeds), len(classes))
 
 
@@ -137,7 +137,9 @@ class _Judged:
             try:
                 manifest = self._store.manifest_of(kind, fingerprint)
                 sources = manifest["inputs"].items()
-                inputs = {role: present(self._stage(one["stage"], one["fingerprint"]), role) for role, one in sources}
+                inputs = {
+                    role: present(self._stage(source["stage"], source["fingerprint"]), role) for role, source in sources
+                }
                 stage = Stage(name=kind, config=manifest["config"], inputs=inputs)
                 self._stages[key] = stage if stage.fingerprint == fingerprint else None
             except (OSError, Damage, ValueError, KeyError, AttributeError, TypeError, RecursionError):

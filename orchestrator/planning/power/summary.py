@@ -56,8 +56,8 @@ def power_of_plan(
     if isinstance(size, str):
         return {"power": {"tells": None, "reason": size}}
     held = devices_held(loaded.sweep, history)
-    found = measured(store, size.leak, _people(plan)) or DEFAULTS
-    return {"power": power_summary(size, found, costs_of(plan, size, history, held), tell)}
+    known = measured(store, size.leak, _people(plan)) or DEFAULTS
+    return {"power": power_summary(size, known, costs_of(plan, size, history, held), tell)}
 
 
 def power_before_data(loaded: LoadedSweep) -> dict[str, Any]:
@@ -66,10 +66,10 @@ def power_before_data(loaded: LoadedSweep) -> dict[str, Any]:
     return {"tells": None, "reason": size} if isinstance(size, str) else power_summary(size, DEFAULTS, None, None)
 
 
-def power_summary(size: Size, found: Measured, costs: Costs | None, tell: float | None) -> dict[str, Any]:
+def power_summary(size: Size, known: Measured, costs: Costs | None, tell: float | None) -> dict[str, Any]:
     """What a sweep of this size can tell, as JSON values; differences are fractions."""
     now = size.design
-    advisor = Advisor(components=found.components, now=now, available=size.available, costs=costs)
+    advisor = Advisor(components=known.components, now=now, available=size.available, costs=costs)
     power, limit = advisor.planned, tell or TELL
     wanted = tell is not None or power.tells > limit
     reached = advisor.cheapest(limit) if wanted else None
@@ -81,7 +81,7 @@ def power_summary(size: Size, found: Measured, costs: Costs | None, tell: float 
         **asdict(now),
         "classes_available": size.available,
         "leak": size.leak.key,
-        "components": {**asdict(found.components), "trials": found.trials, "same_data": found.same_data},
+        "components": {**asdict(known.components), "trials": known.trials, "same_data": known.same_data},
         "to_tell": {
             "difference": limit,
             "sweep": None if reached is None else _as_json(reached, costs),
@@ -98,19 +98,19 @@ def power_lines(power: dict[str, Any]) -> list[str]:
     """What a sweep can tell, for a terminal."""
     if power["tells"] is None:
         return [f"this sweep can detect no difference between recipes: {power['reason']}"]
-    lines = [_told(power)]
+    lines = [_detection_line(power)]
     if power["to_tell"] is not None:
-        lines.append(_to_tell(power))
+        lines.append(_seeds_needed(power))
     if power["moves"]:
         best, *others = power["moves"]
-        other_moves = "".join(f"; {_move(one)}" for one in others)
+        other_moves = "".join(f"; {_move(option)}" for option in others)
         lines.append(f"per device-second {MOVES[best['name']]} buy most: {_move(best)}{other_moves}")
     if power["classes"] == power["classes_available"]:
         lines.append(f"more classes: none, all {power['classes']} of the data are attacked")
     return lines
 
 
-def _told(power: dict[str, Any]) -> str:
+def _detection_line(power: dict[str, Any]) -> str:
     smallest = f"differences of {_points(power['tells'])} points or more" if power["tells"] < 1 else "no difference"
     return (
         f"with {power['seeds']} seeds and {power['classes']} classes this sweep can detect {smallest} "
@@ -162,17 +162,17 @@ def _as_json(option: Option, costs: Costs | None) -> dict[str, Any]:
     }
 
 
-def _to_tell(power: dict[str, Any]) -> str:
-    target, found, available = power["to_tell"], power["to_tell"]["sweep"], power["classes_available"]
+def _seeds_needed(power: dict[str, Any]) -> str:
+    target, design, available = power["to_tell"], power["to_tell"]["sweep"], power["classes_available"]
     start = f"for {100 * target['difference']:g} points:"
-    if found is None:
+    if design is None:
         return f"{start} no number of seeds up to {MOST_SEEDS} detects them with the {available} classes of the data"
     alone = target["seeds_with_these_classes"]
-    text = f"{start} {found['seeds']} seeds x {found['classes']} classes{_times(found)}"
-    if found["classes"] == power["classes"]:
+    text = f"{start} {design['seeds']} seeds x {design['classes']} classes{_times(design)}"
+    if design["classes"] == power["classes"]:
         return text
     seeds = f"{alone} seeds" if alone is not None else f"no number of seeds up to {MOST_SEEDS}"
-    limit = f"; the data have no more than {available} classes" if found["classes"] == available else ""
+    limit = f"; the data have no more than {available} classes" if design["classes"] == available else ""
     return f"{text} (with {power['classes']} classes: {seeds}{limit})"
 
 

@@ -63,7 +63,7 @@ def before_data(
         device: One of `DEVICES` that the cost is told for; None for the one that the rate is of.
     """
     settings = [trial.settings for trial in plan.trials if isinstance(trial.settings, InversionSweep)]
-    kinds = dict.fromkeys(one.data.kind for one in settings) if "data.path" in absent else {}
+    kinds = dict.fromkeys(sweep.data.kind for sweep in settings) if "data.path" in absent else {}
     return {
         "cards": [_card(kind) for kind in kinds if kind in PUBLISHED_NAMES],
         "stated_cost": _stated(plan, history, price, device),
@@ -84,15 +84,15 @@ def _stated(plan: Plan, history: History, price: float | None, device: str | Non
         return None
     hours = sum(cost.hours for cost in costs)
     rates = list(dict.fromkeys(cost.work.rate for cost in costs))
-    found = {
+    stated = {
         "attacks": [
             {
-                "attacks": one.attacks,
-                "latents": one.classes * one.work.latents,
-                "steps": one.work.steps,
-                "gpu_hours_each": one.hours_each,
+                "attacks": cost.attacks,
+                "latents": cost.classes * cost.work.latents,
+                "steps": cost.work.steps,
+                "gpu_hours_each": cost.hours_each,
             }
-            for one in costs
+            for cost in costs
         ],
         "gpu_hours": hours,
         "days": hours / 24 / GPUS,
@@ -101,7 +101,7 @@ def _stated(plan: Plan, history: History, price: float | None, device: str | Non
         "rate": ", ".join(f"{rate.hours:g} h for {rate.latents:,} latents on one {rate.device}" for rate in rates),
         "source": "; ".join(rate.source + derived(rate, device or rate.device) for rate in rates),
     }
-    return found if price is None else {**found, "dollars": price * hours}
+    return stated if price is None else {**stated, "dollars": price * hours}
 
 
 def stated_costs(plan: Plan, history: History, device: str | None = None) -> list[StatedCost]:
@@ -116,12 +116,12 @@ def stated_costs(plan: Plan, history: History, device: str | None = None) -> lis
 
 def sizes_of_attacks(plan: Plan) -> dict[str, tuple[int, StatedWork]]:
     """Fingerprint of an attack -> its classes and the work of one; without those that no rate is of."""
-    found: dict[str, tuple[int, StatedWork]] = {}
+    sizes: dict[str, tuple[int, StatedWork]] = {}
     for trial in plan.trials:
         for stage in trial.stages:
-            if stage.name == "attack" and stage.fingerprint not in found and (size := _size_of_attack(trial)):
-                found[stage.fingerprint] = size
-    return found
+            if stage.name == "attack" and stage.fingerprint not in sizes and (size := _size_of_attack(trial)):
+                sizes[stage.fingerprint] = size
+    return sizes
 
 
 def _size_of_attack(trial: Trial) -> tuple[int, StatedWork] | None:

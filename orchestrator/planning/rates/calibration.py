@@ -72,9 +72,9 @@ class Calibration(_Rates):
     networks: dict[Name, NetworkRate]
 
 
-def write_calibration(path: Path, found: Calibration) -> None:
+def write_calibration(path: Path, calibration: Calibration) -> None:
     """Write the file; nothing is left half-written."""
-    write_file(path, found.model_dump_json(indent=1) + "\n")
+    write_file(path, calibration.model_dump_json(indent=1) + "\n")
 
 
 def read_calibration(path: Path) -> Calibration:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from smoothsweep.core.membership.within import Within
+from smoothsweep.core.membership.within import WithinPersons
 from smoothsweep.core.metrics.leak_comparisons import LEAKS_MORE, REDUCES, LeakComparison
 from smoothsweep.core.metrics.verdicts import HIGHER, INCONCLUSIVE, LOWER
 from smoothsweep.orchestrator.reading.audit.members import AttackFound, AuditMembership
@@ -96,7 +96,7 @@ def _shadows_json(shadows: ByShadows) -> dict[str, Any]:
     }
 
 
-def _within_json(one: Within) -> dict[str, Any]:
+def _within_json(one: WithinPersons) -> dict[str, Any]:
     return {
         "attack": one.attack,
         "shadow_models": one.has_shadows,

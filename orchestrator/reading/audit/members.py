@@ -25,7 +25,7 @@ from smoothsweep.orchestrator.reading.numbers.summary import Summary, recipe_lab
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.imported import ImportedClassifier
-from smoothsweep.sweeps.loaded import inversion
+from smoothsweep.sweeps.loaded import as_inversion
 
 NO_SHADOWS = "No shadow model was trained: a stronger attack may find more."
 LEAST_OTHERS = 100
@@ -141,7 +141,7 @@ def read_membership(
     stages: dict[str, dict[str, Stage]] = {}
     roles: dict[str, Literal["model", "reference", "fix"]] = {}
     for trial in trials:
-        settings = inversion(trial.settings)
+        settings = as_inversion(trial.settings)
         stage = inversion_stages(settings, trial.seed).judges.get(stage_of("membership"))
         if stage is None or not store.has(stage):
             continue

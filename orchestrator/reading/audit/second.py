@@ -48,9 +48,8 @@ def second_lines(audit: Audit) -> tuple[str, ...]:
     one, other = next((pair for pair in verifying if pair[0].spec.verifies), verifying[0])
     apart = abs((one.leak.value or 0.0) - (other.leak.value or 0.0)) >= APART
     first = f"the first ({audit.judge_name})" if audit.judge_name else "the first"
-    verdict = (
-        f"A second embedder ({audit.second_name}): {other.shown('leak')} {_verb(other)}, {first} {one.shown('leak')}"
-    )
+    second = f"A second embedder ({audit.second_name}): {other.value_text('leak')} {_verb(other)}"
+    verdict = f"{second}, {first} {one.value_text('leak')}"
     return (f"{verdict}. {'The two disagree: the truth may be either.' if apart else 'The two agree.'}",)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from smoothsweep.core.audit.membership import PICKED
+from smoothsweep.core.audit.membership import CHOSEN_BY_RESULT
 from smoothsweep.core.audit.portfolio import MOST_SEEDS
-from smoothsweep.core.audit.verified import LEARNT, few_strangers
+from smoothsweep.core.audit.verified import CLOSED_SET_NOTE, few_strangers_note
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.membership.measuring import RATES
 from smoothsweep.core.metrics.exposure import TOP
@@ -130,7 +130,7 @@ _WORDS = {
         among_words,
         count,
         duration,
-        few_strangers,
+        few_strangers_note,
         listing,
         more_seeds,
         reduction_words,
@@ -144,10 +144,10 @@ _WORDS = {
     "AMONG": AMONG,
     "HIGHER": HIGHER,
     "INCONCLUSIVE": INCONCLUSIVE,
-    "LEARNT": LEARNT,
+    "CLOSED_SET_NOTE": CLOSED_SET_NOTE,
     "LEAST_OTHERS": LEAST_OTHERS,
     "LEAST_SEEDS": LEAST_SEEDS,
-    "PICKED": PICKED,
+    "CHOSEN_BY_RESULT": CHOSEN_BY_RESULT,
     "RATES": RATES,
     "REDUCES": REDUCES,
     "SEES": SEES,

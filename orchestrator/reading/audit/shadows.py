@@ -13,12 +13,12 @@ import pandas as pd
 from smoothsweep.core.judges.table import stage_of
 from smoothsweep.core.membership.measuring import WITH_SHADOWS, Measured
 from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS
-from smoothsweep.core.membership.within import Within, within_persons
+from smoothsweep.core.membership.within import WithinPersons, measure_within_persons
 from smoothsweep.orchestrator.planning.trial import Trial, inversion_stages
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.imported import ImportedClassifier
-from smoothsweep.sweeps.loaded import inversion
+from smoothsweep.sweeps.loaded import as_inversion
 
 SCORES = "scores.parquet"
 
@@ -43,30 +43,30 @@ class ByShadows:
     architecture: str
     epochs: int
     persons: int
-    told: tuple[Within, ...]
-    reference: tuple[Within, ...]
+    told: tuple[WithinPersons, ...]
+    reference: tuple[WithinPersons, ...]
     seconds: float
 
     @property
-    def by_shadows(self) -> tuple[Within, ...]:
+    def by_shadows(self) -> tuple[WithinPersons, ...]:
         return tuple(one for one in self.told if one.has_shadows)
 
     @property
-    def strongest(self) -> Within:
+    def strongest(self) -> WithinPersons:
         """The attack with shadow models that has the highest AUC on the model."""
         return self.by_shadows[0]
 
     @property
-    def beforehand(self) -> Within:
+    def beforehand(self) -> WithinPersons:
         """The attack with shadow models that was chosen before any result."""
         return next((one for one in self.by_shadows if one.attack == WITH_SHADOWS), self.strongest)
 
     @property
-    def threshold(self) -> Within:
+    def threshold(self) -> WithinPersons:
         """The strongest attack without shadow models."""
         return next(one for one in self.told if not one.has_shadows)
 
-    def of_reference(self, attack: str) -> Within | None:
+    def of_reference(self, attack: str) -> WithinPersons | None:
         """The result of an attack on the reference; None where it did not run."""
         return next((one for one in self.reference if one.attack == attack), None)
 
@@ -78,7 +78,7 @@ def read_shadows(trials: Sequence[Trial], store: Store) -> ByShadows | None:
     """
     judged: dict[bool, Stage] = {}
     for trial in trials:
-        settings = inversion(trial.settings)
+        settings = as_inversion(trial.settings)
         stage = inversion_stages(settings, trial.seed).judges.get(stage_of("membership"))
         if stage is not None and store.has(stage):
             judged.setdefault(isinstance(settings.recipe, ImportedClassifier), stage)
@@ -86,8 +86,10 @@ def read_shadows(trials: Sequence[Trial], store: Store) -> ByShadows | None:
         return None
     shadows = [source for source in judged[True].inputs.values() if source.name == "shadow"]
     attacks, persons = _within(store.needed_file(judged[True], SCORES))
-    reference = next(trial for trial in trials if not isinstance(inversion(trial.settings).recipe, ImportedClassifier))
-    recipe = inversion(reference.settings).recipe
+    reference = next(
+        trial for trial in trials if not isinstance(as_inversion(trial.settings).recipe, ImportedClassifier)
+    )
+    recipe = as_inversion(reference.settings).recipe
     return ByShadows(
         count=len(shadows),
         recipe=reference.recipe_label,
@@ -111,6 +113,6 @@ def measured_in(file: Path) -> Measured:
 
 
 @lru_cache(maxsize=16)
-def _within(file: Path) -> tuple[tuple[Within, ...], int]:
+def _within(file: Path) -> tuple[tuple[WithinPersons, ...], int]:
     """Attacks that see scores, the strongest first, and the number of people. Cached: the file never changes."""
-    return within_persons(measured_in(file))
+    return measure_within_persons(measured_in(file))

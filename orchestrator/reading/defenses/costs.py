@@ -10,7 +10,7 @@ import pandas as pd
 from smoothsweep.orchestrator.reading.numbers.format import count, duration
 from smoothsweep.orchestrator.reading.numbers.model import ReportData, Spent
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
-from smoothsweep.tasks.stage_names import shown_stage
+from smoothsweep.tasks.stage_names import stage_title
 
 SHARED = "shared by several recipes"
 OTHERS = "cheap attacks and fresh seeds"
@@ -65,7 +65,7 @@ def costs(data: ReportData, summary: Summary) -> Costs | None:
     kinds, recipes = (stages.groupby(column, sort=False) for column in ("kind", "recipe"))
     return Costs(
         total=_cost(stages),
-        by_kind={shown_stage(str(kind)): _cost(rows) for kind, rows in kinds},
+        by_kind={stage_title(str(kind)): _cost(rows) for kind, rows in kinds},
         by_recipe={str(recipe): _cost(rows) for recipe, rows in recipes},
     )
 

@@ -90,10 +90,10 @@ def defense_groups(summary: Summary) -> tuple[DefenseGroup, ...]:
     """One group per setting; empty where the sweep tries fewer than two families, as nothing is there to group."""
     if len(family_keys(summary)) < 2:
         return ()
-    found: dict[str, list[Point]] = {}
+    by_setting: dict[str, list[Point]] = {}
     for recipe, defended in summary.defenses.items():
-        found.setdefault(defended.setting, []).append(Point(recipe=recipe, words=defended.words))
-    return tuple(_group(summary, setting, points) for setting, points in found.items())
+        by_setting.setdefault(defended.setting, []).append(Point(recipe=recipe, words=defended.words))
+    return tuple(_group(summary, setting, points) for setting, points in by_setting.items())
 
 
 def family_keys(summary: Summary) -> list[str]:
@@ -130,12 +130,12 @@ def versus(summary: Summary, group: DefenseGroup) -> dict[str, Versus]:
         return {}
     rows = summary.rows(summary.primary)
     reference = rows.get(group.reference)
-    found = dict.fromkeys((point.recipe for point in group.points if point.recipe in rows), Versus())
-    for recipe in found:
+    by_recipe = dict.fromkeys((point.recipe for point in group.points if point.recipe in rows), Versus())
+    for recipe in by_recipe:
         if reference not in (None, rows[recipe]):
             leak = summary.reduction(summary.primary, recipe, present(group.reference, "reference"))
-            found[recipe] = Versus(leak=leak, accuracy=summary.compare("test_acc", rows[recipe], reference))
-    return found
+            by_recipe[recipe] = Versus(leak=leak, accuracy=summary.compare("test_acc", rows[recipe], reference))
+    return by_recipe
 
 
 def accuracy_floor(summary: Summary, group: DefenseGroup) -> float | None:

@@ -38,7 +38,7 @@ class Order:
 
 def paper_orders() -> tuple[Order, ...]:
     """The orders by Acc@1 in Tables 1 and 3, one for each data set; an arm stands at its least leaking strength."""
-    found = []
+    orders = []
     for table in PAPER_TABLES:
         for dataset in datasets_of(table):
             best: dict[str, PaperNumber] = {}
@@ -48,8 +48,8 @@ def paper_orders() -> tuple[Order, ...]:
                     best[arm] = number
             ordered = tuple(sorted(best, key=lambda arm: best[arm].value))
             chosen = {arm: _paper_strength(number) for arm, number in best.items()}
-            found.append(Order(title=f"Table {table}, {NAMES.get(dataset, dataset)}", arms=ordered, chosen=chosen))
-    return tuple(found)
+            orders.append(Order(title=f"Table {table}, {NAMES.get(dataset, dataset)}", arms=ordered, chosen=chosen))
+    return tuple(orders)
 
 
 def our_order(summary: Summary, group: DefenseGroup, metric: str) -> Order | None:
@@ -65,9 +65,9 @@ def our_order(summary: Summary, group: DefenseGroup, metric: str) -> Order | Non
     if len(best) < 2:
         return None
     clear = {
-        frozenset((one, other))
-        for one, other in combinations(best, 2)
-        if (gap := summary.reduction(metric, best[one].recipe, best[other].recipe)) is not None and gap.is_clear
+        frozenset((first, other))
+        for first, other in combinations(best, 2)
+        if (gap := summary.reduction(metric, best[first].recipe, best[other].recipe)) is not None and gap.is_clear
     }
     return Order(
         title=metric_of(metric).label,
@@ -79,8 +79,8 @@ def our_order(summary: Summary, group: DefenseGroup, metric: str) -> Order | Non
 
 def our_orders(summary: Summary, group: DefenseGroup) -> list[Order]:
     """The orders in this sweep by each judge; empty where only plain training was measured."""
-    found = [order for metric in CLASS_METRICS if (order := our_order(summary, group, metric)) is not None]
-    return found if any(set(order.arms) - {"none"} for order in found) else []
+    orders = [order for metric in CLASS_METRICS if (order := our_order(summary, group, metric)) is not None]
+    return orders if any(set(order.arms) - {"none"} for order in orders) else []
 
 
 def shared_arms(ours: Sequence[Order]) -> list[str]:

@@ -21,7 +21,9 @@ COST = "seconds_target"
 """Column of the results that holds the seconds of a training."""
 
 
-def reading(summary: Summary, group: DefenseGroup, family: DefenseFamily, compared: Mapping[str, Versus]) -> str:
+def family_sentence(
+    summary: Summary, group: DefenseGroup, family: DefenseFamily, compared: Mapping[str, Versus]
+) -> str:
     """Say where a family reduces the leak or leaks more, at which cost, and where the comparison is inconclusive.
 
     compared: `versus(summary, group)`.
@@ -49,8 +51,8 @@ def _clear(
 ) -> list[str]:
     """Sentences on the largest significant difference in one direction, and on the cheapest one."""
     wanted = REDUCES if gain else LEAKS_MORE
-    found = {point.recipe: compared[point.recipe].leak for point in measured}
-    leaks = {recipe: gap for recipe, gap in found.items() if gap is not None}
+    compared_leaks = {point.recipe: compared[point.recipe].leak for point in measured}
+    leaks = {recipe: gap for recipe, gap in compared_leaks.items() if gap is not None}
     clear = [point for point in measured if point.recipe in leaks and leaks[point.recipe].word == wanted]
     if not clear:
         return []
@@ -93,8 +95,8 @@ def _cost(summary: Summary, gap: Versus) -> str:
 
 def _unclear(group: DefenseGroup, measured: Sequence[Point], compared: Mapping[str, Versus]) -> list[str]:
     """A sentence on the recipes whose comparison is inconclusive, which proves no equality."""
-    found = {point.recipe: compared[point.recipe].leak for point in measured}
-    leaks = {recipe: gap for recipe, gap in found.items() if gap is not None}
+    compared_leaks = {point.recipe: compared[point.recipe].leak for point in measured}
+    leaks = {recipe: gap for recipe, gap in compared_leaks.items() if gap is not None}
     known = [point for point in measured if point.recipe in leaks]
     alone = [point for point in measured if point.recipe not in leaks and point.recipe != group.reference]
     parts = []
@@ -128,9 +130,9 @@ def training_costs(data: ReportData, summary: Summary, group: DefenseGroup) -> d
         known = by_trial.loc[[trial for trials in mine for trial in trials], ["seed", COST]].dropna()
         spent[point.recipe] = known[known[COST] > 0].groupby("seed")[COST].min()
     base = spent[group.plain.recipe]
-    found = {}
+    costs_of_points = {}
     for recipe, seconds in spent.items():
         ratios = (seconds.astype(float) / base.astype(float)).dropna()
         if len(ratios):
-            found[recipe] = (float(np.exp(np.log(ratios).mean())), float(ratios.min()), float(ratios.max()))
-    return found
+            costs_of_points[recipe] = (float(np.exp(np.log(ratios).mean())), float(ratios.min()), float(ratios.max()))
+    return costs_of_points

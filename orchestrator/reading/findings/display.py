@@ -72,7 +72,7 @@ def setting_name(summary: Summary, cell: Mapping[str, Any]) -> str:
 
     The baseline's row has its full name.
     """
-    baseline = next(one for one in summary.cells.values() if one["is_baseline"])
+    baseline = next(cell for cell in summary.cells.values() if cell["is_baseline"])
     differing = [
         axis_words(axis, cell[axis.key])
         for axis in summary.axes
@@ -114,22 +114,22 @@ class VerdictText:
     meaning: str = ""
 
 
-def told(spec: Metric, one: LeakComparison | None) -> VerdictText | None:
+def leak_verdict(spec: Metric, comparison: LeakComparison | None) -> VerdictText | None:
     """Word the comparison of a recipe with its reference by a leak; None where the two were not compared."""
-    if one is None:
+    if comparison is None:
         return None
-    wording = WORDING[one.word]
+    wording = WORDING[comparison.word]
     return VerdictText(
-        words=one.word,
+        words=comparison.word,
         look=wording.look,
-        size=reduction_cell(spec, one),
-        needed=needed_words(one),
-        settling=settling(one),
+        size=reduction_cell(spec, comparison),
+        needed=needed_words(comparison),
+        settling=settling(comparison),
         meaning=wording.meaning,
     )
 
 
-def told_difference(spec: Metric, gap: Comparison) -> VerdictText | None:
+def difference_verdict(spec: Metric, gap: Comparison) -> VerdictText | None:
     """Word a difference of a metric that is no leak, such as `1.2 points lower`; None without a comparison."""
     if not gap.verdict:
         return None
@@ -143,18 +143,18 @@ def told_difference(spec: Metric, gap: Comparison) -> VerdictText | None:
     return VerdictText(words=f"{points(spec, gap.difference)} {gap.verdict}", look=look, size=ends)
 
 
-def of_cell(summary: Summary, spec: Metric, cell: Mapping[str, Any]) -> VerdictText | None:
+def cell_verdict(summary: Summary, spec: Metric, cell: Mapping[str, Any]) -> VerdictText | None:
     """Word the comparison of a row of the summary's frame with its baseline; None without a comparison.
 
     The verdict on a leak belongs to a recipe. Where several attacks were tried, a row shows only its own reduction.
     """
     gap = Comparison(**{name: cell[f"{spec.key}{end}"] for end, name in COLUMNS.items()})
     if not spec.is_leak:
-        return told_difference(spec, gap)
+        return difference_verdict(spec, gap)
     if len(summary.attacks) == 1 and not cell["control"]:
-        one = summary.verdict(cell["recipe"], spec.key)
-        if one is not None:
-            return told(spec, one)
+        verdict = summary.verdict(cell["recipe"], spec.key)
+        if verdict is not None:
+            return leak_verdict(spec, verdict)
     size, word = row_reduction(spec, gap)
     if word is None:
         return None
@@ -163,6 +163,10 @@ def of_cell(summary: Summary, spec: Metric, cell: Mapping[str, Any]) -> VerdictT
     return VerdictText(words=word, look=WORDING[word].look, size=size)
 
 
-def of_recipe(summary: Summary, spec: Metric, cell: Mapping[str, Any]) -> VerdictText | None:
+def recipe_verdict(summary: Summary, spec: Metric, cell: Mapping[str, Any]) -> VerdictText | None:
     """Word the comparison of a row's recipe with the baseline, for a table of recipes; None without one."""
-    return told(spec, summary.verdict(cell["recipe"], spec.key)) if spec.is_leak else of_cell(summary, spec, cell)
+    return (
+        leak_verdict(spec, summary.verdict(cell["recipe"], spec.key))
+        if spec.is_leak
+        else cell_verdict(summary, spec, cell)
+    )

@@ -121,7 +121,7 @@ def _said(data: ReportData, summary: Summary, choice: Decision) -> dict[str, tup
         "other": _disagreeing(summary, choice) if chosen else None,
         "met": {recipe(row): str(frame.loc[row, "attack"]) for row in rows} if len(summary.attacks) > 1 else {},
         "recipe": recipe,
-        "shown": summary.shown,
+        "value_text": summary.value_text,
         "leak": partial(_leak, summary),
         "gap": lambda row: gap_of(summary, row, choice.baseline),
         "price": lambda: _price(summary, choice.chosen, choice.baseline),
@@ -161,7 +161,7 @@ def _judge(summary: Summary) -> str:
 
 
 def _leak(summary: Summary, row: int) -> str:
-    return f"{summary.shown(row)}{hits_in_words(summary.spec, summary.people)}"
+    return f"{summary.value_text(row)}{hits_in_words(summary.spec, summary.people)}"
 
 
 def _among(summary: Summary) -> str:

@@ -20,7 +20,7 @@ Leaks = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checked:
+class ReauditSummary:
     """The comparison of the first audit with the fresh one.
 
     Attributes:
@@ -37,7 +37,7 @@ class Checked:
     by_class: bool
 
 
-def checked(data: ReportData, summary: Summary) -> Checked | None:
+def check_reaudit(data: ReportData, summary: Summary) -> ReauditSummary | None:
     """Compare the recipes audited again; None without any finished second audit."""
     if data.fresh is None or not len(data.fresh) or summary.evidence is None:
         return None
@@ -50,44 +50,44 @@ def checked(data: ReportData, summary: Summary) -> Checked | None:
     level = summary.settings.level
     recipes = {recipe: reaudit(*pair, among=len(pairs), level=level) for recipe, pair in pairs.items()}
     average, turn = together(list(recipes.values()), level=level), summary.spec.sign < 0
-    return Checked(
-        recipes={recipe: one.turned if turn else one for recipe, one in recipes.items()},
+    return ReauditSummary(
+        recipes={recipe: audit.turned if turn else audit for recipe, audit in recipes.items()},
         together=average.turned if turn else average,
         seeds=again.cases(summary.deciding).seeds,
         by_class=all(cells.shape[1] > 1 for sides in pairs.values() for side in sides for cells in side.values()),
     )
 
 
-def fresh_words(summary: Summary, check: Checked) -> list[str]:
+def fresh_words(summary: Summary, check: ReauditSummary) -> list[str]:
     """Sentences of the second audit on the chosen recipe and on the whole frontier."""
     spec, best, lines = summary.spec, summary.compared.recommendation.best, []
     if best in check.recipes:
-        one = check.recipes[best]
+        audit = check.recipes[best]
         lines.append(
-            f"{start(named(best))} leaks {number(spec, one.fresh)} with fresh seeds, {number(spec, one.selected)} "
-            f"when it was chosen: {difference(spec, one.bias, one.low, one.high)}, {meaning(summary, one)}."
+            f"{start(named(best))} leaks {number(spec, audit.fresh)} with fresh seeds, {number(spec, audit.selected)} "
+            f"when it was chosen: {difference(spec, audit.bias, audit.low, audit.high)}, {meaning(summary, audit)}."
         )
     if len(check.recipes) > 1:
-        one, many = check.together, count(len(check.recipes), "recipe")
-        bias_text = difference(spec, one.bias, one.low, one.high)
-        lines.append(f"Over the {many} checked, selection bias is {bias_text} on average, {meaning(summary, one)}.")
+        audit, many = check.together, count(len(check.recipes), "recipe")
+        bias_text = difference(spec, audit.bias, audit.low, audit.high)
+        lines.append(f"Over the {many} checked, selection bias is {bias_text} on average, {meaning(summary, audit)}.")
     return lines
 
 
 def fresh_answer(data: ReportData, summary: Summary) -> tuple[str, ...]:
     """One sentence on the second audit for the head of the page; empty where the choice was not audited again."""
-    check = checked(data, summary)
+    check = check_reaudit(data, summary)
     if check is None or summary.compared.recommendation.best not in check.recipes:
         return ()
     return (f"Checked again: {fresh_words(summary, check)[0]}",)
 
 
-def meaning(summary: Summary, one: Reaudit) -> str:
-    if one.low is None:
+def meaning(summary: Summary, audit: Reaudit) -> str:
+    if audit.low is None:
         return "inconclusive: one seed says nothing of chance"
-    if one.verdict == INCONCLUSIVE:
+    if audit.verdict == INCONCLUSIVE:
         return "inconclusive: no more than chance explains"
-    was_low = (one.verdict == HIGHER) == (summary.compared.sign > 0)
+    was_low = (audit.verdict == HIGHER) == (summary.compared.sign > 0)
     return f"the first audit {'underestimated' if was_low else 'overestimated'} the leak"
 
 

@@ -115,7 +115,7 @@ def control_line(summary: Summary) -> tuple[str, ...]:
         return ()
     attack, row = worst
     return (
-        f"What the judge credits to a control is no leak: {attack} reaches {summary.shown(row)} "
+        f"What the judge credits to a control is no leak: {attack} reaches {summary.value_text(row)} "
         f"at {named(summary.frame.loc[row, 'recipe'])}.",
     )
 

@@ -27,19 +27,19 @@ def judging_metrics(summary: Summary) -> list[str]:
     return sorted(judges, key=lambda key: key != summary.primary)
 
 
-def ranks_alike(summary: Summary, one: Sequence[float], other: Sequence[float]) -> RankAgreement:
+def ranks_alike(summary: Summary, first: Sequence[float], other: Sequence[float]) -> RankAgreement:
     """The agreement of two rankings. one, other: leaks of the same recipes in the same order."""
-    return rank_agreement(one, other, k=min(BEST, len(one)), **asdict(summary.settings))
+    return rank_agreement(first, other, k=min(BEST, len(first)), **asdict(summary.settings))
 
 
 def agreement(
-    summary: Summary, one: Mapping[str, float], other: Mapping[str, float]
+    summary: Summary, first: Mapping[str, float], other: Mapping[str, float]
 ) -> tuple[RankAgreement, int] | None:
     """The agreement of two rankings by recipe name, and the number of shared recipes; None with too few of them."""
-    shared = [recipe for recipe in one if recipe in other]
+    shared = [recipe for recipe in first if recipe in other]
     if len(shared) < FEWEST:
         return None
-    return ranks_alike(summary, *([side[recipe] for recipe in shared] for side in (one, other))), len(shared)
+    return ranks_alike(summary, *([side[recipe] for recipe in shared] for side in (first, other))), len(shared)
 
 
 def judge_agreement(summary: Summary) -> list[str]:
@@ -64,8 +64,8 @@ def attack_agreement(summary: Summary) -> list[str]:
     return _sentences(summary, leaks[first], sides)
 
 
-def _sentences(summary: Summary, one: Mapping[str, float], others: Mapping[str, Mapping[str, float]]) -> list[str]:
-    agreements = {sides: agreement(summary, one, other) for sides, other in others.items()}
+def _sentences(summary: Summary, first: Mapping[str, float], others: Mapping[str, Mapping[str, float]]) -> list[str]:
+    agreements = {sides: agreement(summary, first, other) for sides, other in others.items()}
     return [_sentence(sides, *pair) for sides, pair in agreements.items() if pair is not None]
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.metrics.rank_agreement import RankAgreement
-from smoothsweep.core.plugins import by_plugin
+from smoothsweep.core.plugins import with_plugin_name
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.reading.findings.judge_ranks import ranks_alike, tau_words
 from smoothsweep.orchestrator.reading.numbers.format import (
@@ -21,7 +21,7 @@ from smoothsweep.orchestrator.reading.numbers.format import (
 from smoothsweep.orchestrator.reading.numbers.search_model import (
     Objective,
     Progress,
-    Proposed,
+    ProposalRow,
     SearchView,
     paired_with_full,
 )
@@ -36,7 +36,7 @@ def search_words(view: SearchView) -> list[str]:
     met = len({proposal.key for proposal in view.proposals})
     planned_text = f" of at most {view.asked:,}" if view.asked and view.asked > met else ""
     constraints_text = f", with {listing(view.constraints)}" if view.constraints else ""
-    did = by_plugin(STRATEGIES[view.strategy].words, "search", view.strategy)
+    did = with_plugin_name(STRATEGIES[view.strategy].words, "search", view.strategy)
     first = f"{did}: {count(met, 'recipe')}{planned_text}, to drive {aims}{constraints_text}."
     status = Counter(proposal.status for proposal in view.proposals)
     states = [f"{status[name]}{NBSP}{name}" for name in ("open", "failed") if status[name]]
@@ -74,6 +74,13 @@ def value_words(objective: Objective, value: float | None) -> str:
     return ABSENT if is_null(value) else significant(float(present(value, "value")))
 
 
+def proposal_words(view: SearchView, proposal: ProposalRow) -> str:
+    """A proposal's name and its objectives, a line each."""
+    name = proposal.name or ", ".join(f"{key} {value}" for key, value in proposal.values.items())
+    objectives = [f"{o.label}: {value_words(o, proposal.objectives.get(o.column))}" for o in view.objectives]
+    return "\n".join([f"{name} (proposal {proposal.number})", *objectives])
+
+
 def progress_words(view: SearchView, gone: Progress) -> str:
     cost = "Device time is counted in the order of the proposals, the cheap attacks of others included."
     if len(view.objectives) == 1:
@@ -90,7 +97,7 @@ def progress_words(view: SearchView, gone: Progress) -> str:
 
 def coordinates_words(view: SearchView, objective: Objective) -> str:
     """Sentences on how to read the parallel-coordinates figure of the parameters."""
-    full = sum(one.status == "done" for one in view.full)
+    full = sum(proposal.status == "done" for proposal in view.full)
     which = (
         f" {count(full, 'recipe')} attacked in full; those attacked by a cheap attack alone are left out."
         if (view.on_rungs)
@@ -104,8 +111,8 @@ def coordinates_words(view: SearchView, objective: Objective) -> str:
 
 def importance_words(view: SearchView) -> str:
     """Sentences on how the importances of parameters are computed, and on their limits."""
-    few = min(one.recipes for one in view.importances)
-    parameters = max(len(one.shares) for one in view.importances)
+    few = min(importance.recipes for importance in view.importances)
+    parameters = max(len(importance.shares) for importance in view.importances)
     caution = (
         " With so few recipes for so many parameters the order itself may be chance." if few < 10 * parameters else ""
     )
@@ -161,7 +168,7 @@ def rung_lines(view: SearchView, summary: Summary) -> list[str]:
     return lines
 
 
-def marks(proposal: Proposed, gone: Progress | None) -> list[str]:
+def marks(proposal: ProposalRow, gone: Progress | None) -> list[str]:
     """Words on what became of a proposal, such as whether it was dropped or is on the frontier."""
     done = proposal.status == "done"
     decided = "" if proposal.kept is None else "went on" if proposal.kept else "dropped"

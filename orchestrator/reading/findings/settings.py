@@ -38,17 +38,18 @@ def setting_answer(summary: Summary) -> tuple[str, ...]:
     """Sentences on the baseline's leak, the settings that differ significantly, and the inconclusive ones."""
     spec, cells = summary.spec, summary.cells
     [baseline] = [row for row, cell in cells.items() if cell["is_baseline"]]
-    readings = {row: one for row, cell in cells.items() if (one := of_setting(spec, cell))}
+    readings = {row: reading for row, cell in cells.items() if (reading := of_setting(spec, cell))}
     unit = " points" if spec.unit == "percent" else ""
     clear = [
-        f"{named(setting_name(summary, cells[row]))} {one.words}: {summary.shown(row)}, reduction {one.size}{unit}"
-        for row, one in readings.items()
-        if one.words != INCONCLUSIVE
+        f"{named(setting_name(summary, cells[row]))} {reading.words}: {summary.value_text(row)}, "
+        f"reduction {reading.size}{unit}"
+        for row, reading in readings.items()
+        if reading.words != INCONCLUSIVE
     ]
-    unclear = sum(one.words == INCONCLUSIVE for one in readings.values())
+    unclear = sum(reading.words == INCONCLUSIVE for reading in readings.values())
     first = (
-        f"This sweep compares settings with {named(setting_name(summary, cells[baseline]))}: {summary.shown(baseline)}"
-        f"{hits_in_words(spec, summary.people)}"
+        f"This sweep compares settings with {named(setting_name(summary, cells[baseline]))}: "
+        f"{summary.value_text(baseline)}{hits_in_words(spec, summary.people)}"
     )
     if not clear:
         return (f"{first}. No other is distinguishable from it.",)
@@ -66,5 +67,5 @@ def settings_text(summary: Summary) -> str:
         size, word = (
             ("", "baseline" if cell["is_baseline"] else "") if reading is None else (reading.size, reading.words)
         )
-        rows.append([summary.shown(row), str(cell["n"]), size, word, setting_name(summary, cell)])
-    return "\n".join([*aligned([[ascii_text(cell) for cell in one] for one in rows], {3, 4}), LEGEND])
+        rows.append([summary.value_text(row), str(cell["n"]), size, word, setting_name(summary, cell)])
+    return "\n".join([*aligned([[ascii_text(cell) for cell in row] for row in rows], {3, 4}), LEGEND])

@@ -7,7 +7,7 @@ from typing import Any
 
 from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
 from smoothsweep.core.metrics.metric import Metric
-from smoothsweep.orchestrator.reading.findings.display import of_cell
+from smoothsweep.orchestrator.reading.findings.display import cell_verdict
 from smoothsweep.orchestrator.reading.findings.incomplete import incomplete_lines
 from smoothsweep.orchestrator.reading.numbers.decision import Decision, decide
 from smoothsweep.orchestrator.reading.numbers.format import aligned, ascii_text, axis_value, interval, number
@@ -92,5 +92,5 @@ def with_interval(spec: Metric, cell: Mapping[str, Any]) -> str:
 def _versus(summary: Summary, cell: Mapping[str, Any]) -> tuple[str, str, str]:
     if cell["is_baseline"]:
         return "", "baseline", ""
-    verdict = of_cell(summary, summary.spec, cell)
+    verdict = cell_verdict(summary, summary.spec, cell)
     return ("", "", "") if verdict is None else (verdict.size, verdict.words, verdict.needed)

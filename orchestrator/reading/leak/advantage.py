@@ -100,7 +100,7 @@ def _points(rows: pd.DataFrame, key: str, over: str) -> tuple[AdvantagePoint, ..
         if is_null(difference) or is_null(plain) or not plain:
             continue
         ends = [math.nan] * 2 if row["is_baseline"] else [row[f"{key}_diff_low"], row[f"{key}_diff_high"]]
-        value, low, high = (sign * float(one) / abs(plain) for one in (difference, *ends[::sign]))
+        value, low, high = (sign * float(value) / abs(plain) for value in (difference, *ends[::sign]))
         points.append(AdvantagePoint(x=float(row[over]), value=value, low=low, high=high))
     return tuple(points)
 

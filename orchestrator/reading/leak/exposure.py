@@ -46,14 +46,14 @@ def exposed(summary: Summary, row: int, metric: str) -> tuple[Exposed, ...]:
     if not by_class:
         return ()
     keys = _classes(seeds)
-    images = [[1 if one.counts is None else one.counts.get(key, 1) for key in keys] for one in seeds.values()]
+    images = [[1 if sample.counts is None else sample.counts.get(key, 1) for key in keys] for sample in seeds.values()]
     exposure = exposures(hits, np.array(images), level=summary.settings.level)
     columns = zip(keys, exposure.share, exposure.rate, exposure.low, exposure.high, exposure.among_top, strict=True)
     people = [
         Exposed(key=key, share=float(share), rate=float(rate), low=float(low), high=float(high), among_top=float(among))
         for key, share, rate, low, high, among in columns
     ]
-    return tuple(sorted(people, key=lambda one: (-round(one.among_top, 9), -round(one.rate, 9), one.key)))
+    return tuple(sorted(people, key=lambda person: (-round(person.among_top, 9), -round(person.rate, 9), person.key)))
 
 
 def rate_words(spec: Metric, person: Exposed) -> str:

@@ -35,7 +35,7 @@ from smoothsweep.orchestrator.reading.numbers.wording import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hidings:
+class HidingVerdicts:
     """The verdicts of a sweep.
 
     Attributes:
@@ -55,15 +55,15 @@ class Hidings:
     reason: str | None = None
 
 
-def hidings(summary: Summary) -> Hidings:
+def hiding_verdicts(summary: Summary) -> HidingVerdicts:
     """The verdicts of a sweep by the metric that decides."""
     if summary.primary is None:
-        return Hidings(reason="no leak was measured")
-    found = {recipe: summary.verdict(recipe) for recipe in summary.recipes}
-    verdicts = {recipe: one for recipe, one in found.items() if one is not None}
+        return HidingVerdicts(reason="no leak was measured")
+    by_recipe = {recipe: summary.verdict(recipe) for recipe in summary.recipes}
+    verdicts = {recipe: verdict for recipe, verdict in by_recipe.items() if verdict is not None}
     cases = summary.cases(summary.primary)
     references = summary.references
-    return Hidings(
+    return HidingVerdicts(
         verdicts=verdicts,
         baselines=tuple(dict.fromkeys(references[recipe] for recipe in verdicts)),
         attacks=tuple(cases.attacks),
@@ -83,20 +83,20 @@ def _reason(summary: Summary, verdicts: Mapping[str, LeakComparison], met: tuple
         return f"every attack of this sweep is {kind}: hiding shows where both kinds are tried"
     if not verdicts:
         return "too few recipes have results of all attacks under the same seeds"
-    if all(one.hidden is None for one in verdicts.values()):
+    if all(verdict.hidden is None for verdict in verdicts.values()):
         both = 0 < len([attack for attack in published if attack in met]) < len(met)
         kinds = "the attacks tried so far are not of both kinds, published and adapted"
         return "the sweep has several baselines" if both else kinds
     return None
 
 
-def hiding_sentences(summary: Summary, sweep_verdicts: Hidings) -> tuple[str, ...]:
+def hiding_sentences(summary: Summary, sweep_verdicts: HidingVerdicts) -> tuple[str, ...]:
     """A sentence per recipe with a significant verdict, one on the inconclusive recipes, one on the evidence."""
-    clear = {recipe: one for recipe, one in sweep_verdicts.verdicts.items() if one.word != INCONCLUSIVE}
-    unclear = {recipe: one for recipe, one in sweep_verdicts.verdicts.items() if one.word == INCONCLUSIVE}
-    lines = [_sentence(summary, recipe, one) for recipe, one in clear.items()]
+    clear = {recipe: verdict for recipe, verdict in sweep_verdicts.verdicts.items() if verdict.word != INCONCLUSIVE}
+    unclear = {recipe: verdict for recipe, verdict in sweep_verdicts.verdicts.items() if verdict.word == INCONCLUSIVE}
+    lines = [_sentence(summary, recipe, verdict) for recipe, verdict in clear.items()]
     if unclear:
-        parts = [f"{named(recipe)} ({_inconclusive(summary, one)})" for recipe, one in unclear.items()]
+        parts = [f"{named(recipe)} ({_inconclusive(summary, verdict)})" for recipe, verdict in unclear.items()]
         lines.append(f"Inconclusive: {listing(parts)}.")
     if sweep_verdicts.reason:
         return (*lines, f"Whether a recipe hides its leak cannot be said: {sweep_verdicts.reason}.")
@@ -108,24 +108,25 @@ def hiding_sentences(summary: Summary, sweep_verdicts: Hidings) -> tuple[str, ..
     return tuple(lines)
 
 
-def _sentence(summary: Summary, recipe: str, one: LeakComparison) -> str:
-    spec, hidden = summary.spec, one.hidden
-    size = reduction_words(spec, one)
-    first = f"{named(recipe)} {WORDING[one.word].as_verb}"
-    if one.word == HIDES and hidden is not None:
+def _sentence(summary: Summary, recipe: str, verdict: LeakComparison) -> str:
+    spec, hidden = summary.spec, verdict.hidden
+    size = reduction_words(spec, verdict)
+    first = f"{named(recipe)} {WORDING[verdict.word].as_verb}"
+    if verdict.word == HIDES and hidden is not None:
         return start(
             f"{first}: they find {points(spec, hidden.claimed)} less than in the baseline, but the attack that works "
-            f"best against it ({one.attack}) does not (reduction {size}). Hidden: {bounded_cell(spec, hidden.part)}."
+            f"best against it ({verdict.attack}) does not (reduction {size}). "
+            f"Hidden: {bounded_cell(spec, hidden.part)}."
         )
     more = ""
     if hidden is not None and hidden.is_clear:
         more = f"; it also hides {bounded_cell(spec, hidden.part)} from the published attacks"
-    return start(f"{first}: {size} under the attack that works best against it ({one.attack}){more}.")
+    return start(f"{first}: {size} under the attack that works best against it ({verdict.attack}){more}.")
 
 
-def _inconclusive(summary: Summary, one: LeakComparison) -> str:
-    small = "it is too small to matter" if one.seeds >= LEAST_SEEDS and one.low is not None else ""
-    return "; ".join(part for part in (reduction_words(summary.spec, one), settling(one) or small) if part)
+def _inconclusive(summary: Summary, verdict: LeakComparison) -> str:
+    small = "it is too small to matter" if verdict.seeds >= LEAST_SEEDS and verdict.low is not None else ""
+    return "; ".join(part for part in (reduction_words(summary.spec, verdict), settling(verdict) or small) if part)
 
 
 def bounded_cell(spec: Metric, number: Bounded) -> str:
@@ -133,7 +134,7 @@ def bounded_cell(spec: Metric, number: Bounded) -> str:
     return f"{signed(spec, number.value)} {signed_interval(spec, number.low, number.high)}".strip()
 
 
-def verdict_text(summary: Summary, sweep_verdicts: Hidings) -> str:
+def verdict_text(summary: Summary, sweep_verdicts: HidingVerdicts) -> str:
     """The verdicts as a table for a terminal, a line per recipe under its strongest attack; else why there are none."""
     if not sweep_verdicts.verdicts:
         return f"no recipe is compared with a baseline: {ascii_text(sweep_verdicts.reason or 'too few numbers')}"
@@ -156,38 +157,41 @@ def verdict_text(summary: Summary, sweep_verdicts: Hidings) -> str:
     return "\n".join([*table, LEGEND, *unsaid])
 
 
-def _line(summary: Summary, sweep_verdicts: Hidings, recipe: str, row: int, *, hides: bool) -> list[str]:
-    cells, one = summary.cells[row], sweep_verdicts.verdicts.get(recipe)
+def _line(summary: Summary, sweep_verdicts: HidingVerdicts, recipe: str, row: int, *, hides: bool) -> list[str]:
+    cells, verdict = summary.cells[row], sweep_verdicts.verdicts.get(recipe)
     measured = [with_interval(spec, cells) for spec in (metric_of("test_acc"), summary.spec)]
-    size = "" if one is None else reduction_cell(summary.spec, one)
-    part = "" if one is None or one.hidden is None else bounded_cell(summary.spec, one.hidden.part)
-    word = one.word if one else "baseline" if recipe in sweep_verdicts.baselines else ""
-    needed = "" if one is None else needed_words(one)
+    size = "" if verdict is None else reduction_cell(summary.spec, verdict)
+    part = "" if verdict is None or verdict.hidden is None else bounded_cell(summary.spec, verdict.hidden.part)
+    word = verdict.word if verdict else "baseline" if recipe in sweep_verdicts.baselines else ""
+    needed = "" if verdict is None else needed_words(verdict)
     return [recipe, *measured, size, *([part] if hides else []), cells["attack"], word, needed]
 
 
-def verdict_frame(summary: Summary, sweep_verdicts: Hidings) -> pd.DataFrame:
+def verdict_frame(summary: Summary, sweep_verdicts: HidingVerdicts) -> pd.DataFrame:
     """One row per recipe, as `verdicts.parquet` holds it; fractions, positive leaks less. What would settle a recipe
     are whole numbers, missing where nothing would. `removed`, `removed_low`,
     `removed_high`, `strongest` and `strongest_baseline` are earlier names of other columns."""
     rows = []
-    for recipe, one in sweep_verdicts.verdicts.items():
-        hidden, part = one.hidden, one.hidden.part if one.hidden else Bounded(value=float("nan"), low=None, high=None)
+    for recipe, verdict in sweep_verdicts.verdicts.items():
+        hidden, part = (
+            verdict.hidden,
+            verdict.hidden.part if verdict.hidden else Bounded(value=float("nan"), low=None, high=None),
+        )
         rows.append(
             {
                 "recipe": recipe,
                 "baseline": summary.references[recipe],
-                "verdict": one.word,
-                "reduction": one.reduction,
-                "reduction_low": one.low,
-                "reduction_high": one.high,
-                "p": one.p,
-                "comparisons": one.comparisons,
-                "attack": one.attack,
-                "attack_baseline": one.attack_reference,
-                "seeds": one.seeds,
-                "seeds_needed": one.needed and one.needed.seeds,
-                "classes_needed": one.needed and one.needed.classes,
+                "verdict": verdict.word,
+                "reduction": verdict.reduction,
+                "reduction_low": verdict.low,
+                "reduction_high": verdict.high,
+                "p": verdict.p,
+                "comparisons": verdict.comparisons,
+                "attack": verdict.attack,
+                "attack_baseline": verdict.attack_reference,
+                "seeds": verdict.seeds,
+                "seeds_needed": verdict.needed and verdict.needed.seeds,
+                "classes_needed": verdict.needed and verdict.needed.classes,
                 "claimed": hidden.claimed if hidden else None,
                 "hidden": part.value,
                 "hidden_low": part.low,
@@ -195,11 +199,11 @@ def verdict_frame(summary: Summary, sweep_verdicts: Hidings) -> pd.DataFrame:
                 "published": hidden.published if hidden else None,
                 "published_baseline": hidden.published_baseline if hidden else None,
                 "portfolio": list(sweep_verdicts.attacks),
-                "removed": one.reduction,
-                "removed_low": one.low,
-                "removed_high": one.high,
-                "strongest": one.attack,
-                "strongest_baseline": one.attack_reference,
+                "removed": verdict.reduction,
+                "removed_low": verdict.low,
+                "removed_high": verdict.high,
+                "strongest": verdict.attack,
+                "strongest_baseline": verdict.attack_reference,
             }
         )
     frame = pd.DataFrame(rows)

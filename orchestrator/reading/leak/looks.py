@@ -44,16 +44,18 @@ def look_sentences(summary: Summary) -> tuple[str, ...]:
         if len(looks.looks) > 1
         else f"There is one look, at {looks.looks[0]} seeds."
     )
-    lines = [first, *(start(f"{named(recipe)}: {_told(summary, stop)}.") for recipe, stop in last.items())]
+    lines = [first, *(start(f"{named(recipe)}: {_stop_sentence(summary, stop)}.") for recipe, stop in last.items())]
     missing = [recipe for recipe in summary.recipes if recipe not in last and recipe != summary.baseline_recipe]
     if missing:
         lines.append(f"Not asked yet, since seeds of the first look are missing: {listing(map(named, missing))}.")
     return tuple(lines)
 
 
-def _told(summary: Summary, stop: Stop) -> str:
-    one = stop.reduction
-    reduction = f"{signed(summary.spec, one.value)} {signed_interval(summary.spec, one.low, one.high)}".strip()
+def _stop_sentence(summary: Summary, stop: Stop) -> str:
+    interval = stop.reduction
+    reduction = (
+        f"{signed(summary.spec, interval.value)} {signed_interval(summary.spec, interval.low, interval.high)}".strip()
+    )
     return f"{look_words(summary, stop)}, reduction {reduction}"
 
 

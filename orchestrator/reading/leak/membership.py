@@ -87,7 +87,7 @@ class TwoLeaks:
         """The metric by which AUCs are formatted."""
         return metric_of(WITHIN)
 
-    def shown(self, row: Leaks, attack: str) -> str:
+    def auc_text(self, row: Leaks, attack: str) -> str:
         """An AUC over seeds and persons as text, such as `74.2 % [70, 78]`."""
         auc = crossed_mean_interval(row.cells[attack], bounds=(0.0, 1.0))
         return estimate(self.spec, auc.mean, auc.low, auc.high)
@@ -121,9 +121,15 @@ class TwoLeaks:
             for attack, cells in row.cells.items():
                 auc = crossed_mean_interval(cells, bounds=(0.0, 1.0))
                 columns |= {attack: auc.mean, f"{attack}_low": auc.low, f"{attack}_high": auc.high}
-            for name, one in (("scores", row.scores), ("labels", row.labels)):
-                columns |= {f"less_by_{name}": one and one.reduction, f"less_by_{name}_low": one and one.low}
-                columns |= {f"less_by_{name}_high": one and one.high, f"less_by_{name}_p": one and one.p}
+            for name, comparison in (("scores", row.scores), ("labels", row.labels)):
+                columns |= {
+                    f"less_by_{name}": comparison and comparison.reduction,
+                    f"less_by_{name}_low": comparison and comparison.low,
+                }
+                columns |= {
+                    f"less_by_{name}_high": comparison and comparison.high,
+                    f"less_by_{name}_p": comparison and comparison.p,
+                }
             rows.append({**columns, "word": row.word or "baseline"})
         return pd.DataFrame(rows)
 
@@ -132,9 +138,9 @@ class TwoLeaks:
         """The sample sizes of the intervals, in words."""
         return f"n = {count(self.seeds, 'seed')} and {count(self.persons, 'person')}"
 
-    def compared(self, one: LeakComparison | None) -> str:
+    def compared(self, comparison: LeakComparison | None) -> str:
         """A reduction as text; empty for None."""
-        return "" if one is None else reduction_words(self.spec, one)
+        return "" if comparison is None else reduction_words(self.spec, comparison)
 
 
 def title_of(attack: str) -> str:

@@ -118,25 +118,31 @@ def printed_tables(summary: Summary, title: str, protocol: str) -> tuple[Printed
     return tuple(tables)
 
 
-def shown_estimate(spec: Metric, one: Estimate) -> tuple[str, str]:
+def shown_estimate(spec: Metric, estimate: Estimate) -> tuple[str, str]:
     """The mean without unit, which the column's head has, and the interval: `47.2`, `[34, 60]`."""
-    if is_null(one.value):
+    if is_null(estimate.value):
         return ABSENT, ""
-    return number(spec, one.value).removesuffix(f"{NBSP}%"), interval(spec, one.low, one.high)
+    return number(spec, estimate.value).removesuffix(f"{NBSP}%"), interval(spec, estimate.low, estimate.high)
 
 
-def shown_reduction(spec: Metric, one: Estimate) -> tuple[str, str]:
+def shown_reduction(spec: Metric, estimate: Estimate) -> tuple[str, str]:
     """A reduction and its interval as texts, such as `+20.5`, `[+2, +39]`; percentage points for rates."""
-    return signed(spec, one.value), signed_interval(spec, one.low, one.high)
+    return signed(spec, estimate.value), signed_interval(spec, estimate.low, estimate.high)
 
 
 def _by_recipe(summary: Summary, title: str, protocol: str) -> PrintedTable:
     metrics, rows = tuple(shown_metrics(summary)), []
     for recipe, row in summary.rows(summary.deciding).items():
-        cell, one = summary.cells[row], summary.verdict(recipe)
+        cell, verdict = summary.cells[row], summary.verdict(recipe)
         reduction = None
-        if one is not None:
-            reduction = Estimate(value=one.reduction, low=one.low, high=one.high, seeds=one.seeds, differs=one.is_clear)
+        if verdict is not None:
+            reduction = Estimate(
+                value=verdict.reduction,
+                low=verdict.low,
+                high=verdict.high,
+                seeds=verdict.seeds,
+                differs=verdict.is_clear,
+            )
         rows.append(
             PrintedRow(
                 recipe=recipe,
@@ -145,8 +151,8 @@ def _by_recipe(summary: Summary, title: str, protocol: str) -> PrintedTable:
                 seeds=seeds(cell),
                 metrics={key: _of_recipe(summary, recipe, key, cell) for key in metrics},
                 reduction=reduction,
-                verdict="" if one is None else one.word,
-                p=None if one is None else one.p,
+                verdict="" if verdict is None else verdict.word,
+                p=None if verdict is None else verdict.p,
             )
         )
     several = ", each under the attack that works best against it" if len(summary.attacks) > 1 else ""
@@ -166,8 +172,8 @@ def _of_recipe(summary: Summary, recipe: str, key: str, cell: Mapping[str, Any])
     row = summary.rows(key).get(recipe)
     if row is None:
         return Estimate(value=None)
-    one = summary.verdict(recipe, key)
-    return _estimate(summary.cells[row], key, differs=one is not None and one.is_clear)
+    verdict = summary.verdict(recipe, key)
+    return _estimate(summary.cells[row], key, differs=verdict is not None and verdict.is_clear)
 
 
 def _by_attack(summary: Summary, title: str, protocol: str) -> PrintedTable:
@@ -234,7 +240,7 @@ def _reading(summary: Summary, protocol: str) -> str:
     if summary.primary is not None:
         control = summary.worst_of_control(summary.primary)
         if control is not None:
-            parts.append(f"Control ({control[0]}): {summary.shown(control[1])}.")
+            parts.append(f"Control ({control[0]}): {summary.value_text(control[1])}.")
         if summary.judged_classes and summary.spec.unit == "percent":
             parts.append(f"Chance: {number(summary.spec, 1 / summary.judged_classes)}.")
     return " ".join([*parts, f"Protocol {protocol}.", *incomplete_lines(summary)])

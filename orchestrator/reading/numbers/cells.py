@@ -114,11 +114,11 @@ class AttackedCells:
         """Recipe -> (attack, row) of its attacks, controls left out."""
         most = ACCESS_LEVELS[-1] if access is None else access
         allowed = ACCESS_LEVELS[: ACCESS_LEVELS.index(most) + 1]
-        found: dict[str, list[tuple[str, int]]] = {}
+        by_attack: dict[str, list[tuple[str, int]]] = {}
         for row, cell in self.cells.items():
             if not cell["control"] and cell["access"] in allowed:
-                found.setdefault(str(cell["recipe"]), []).append((str(cell["attack"]), int(row)))
-        return found
+                by_attack.setdefault(str(cell["recipe"]), []).append((str(cell["attack"]), int(row)))
+        return by_attack
 
     def leaks_of(self, metric: str, cases: CompleteCases) -> dict[str, dict[str, np.ndarray]]:
         """Complete recipe -> attack -> [seeds, classes], large is bad: of the seeds and classes that all have."""

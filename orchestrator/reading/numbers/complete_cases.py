@@ -94,5 +94,5 @@ def shared_seeds(seeds: Mapping[str, Collection[int]], *, needed: Collection[str
 
 def _under_all(under: Mapping[str, Collection[int]], attacks: Iterable[str]) -> set[int]:
     """The seeds that a recipe has under every attack."""
-    found = [set(under.get(attack, ())) for attack in attacks]
-    return set.intersection(*found) if found else set()
+    seeds_of_attacks = [set(under.get(attack, ())) for attack in attacks]
+    return set.intersection(*seeds_of_attacks) if seeds_of_attacks else set()

@@ -22,7 +22,7 @@ class Decision:
         best: The row that leaks least among the recipes accurate enough, None where there is none.
         reference: The baseline's row, if known.
         clear: Whether the best reduces the leak of the reference.
-        told: Whether it does that of every other allowed recipe, too.
+        significant: Whether it does that of every other allowed recipe, too.
         ties: Other allowed recipes that leak exactly as little.
         front: Recipes accurate enough that no other such recipe beats in both test accuracy and leak, most accurate
             first.
@@ -34,7 +34,7 @@ class Decision:
     best: int | None
     reference: int | None
     clear: bool = False
-    told: bool = False
+    significant: bool = False
     ties: tuple[str, ...] = ()
     front: tuple[str, ...] = ()
     below: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class Decision:
     @property
     def mark(self) -> str:
         """The label of the row `marked`: `LEAST` where it differs significantly from all recipes, else `LOWEST`."""
-        return LEAST if self.told else LOWEST
+        return LEAST if self.significant else LOWEST
 
 
 def decide(summary: Summary) -> Decision:
@@ -86,7 +86,7 @@ def decide(summary: Summary) -> Decision:
         ties=ties,
         front=front,
         below=below,
-        told=clear and not choice.runners_up,
+        significant=clear and not choice.runners_up,
         seeds=len(evidence.seeds),
     )
 
@@ -104,5 +104,5 @@ def _front(summary: Summary, rows: dict[str, int], sign: int) -> tuple[str, ...]
     if not len(places):
         return ()
     leak = sign * places[summary.primary].to_numpy(float)
-    found = accuracy_leak_frontier(places["test_acc"].to_numpy(float), leak, min_accuracy=summary.min_test_acc)
-    return tuple(places["recipe"].iloc[list(found.members)])
+    frontier = accuracy_leak_frontier(places["test_acc"].to_numpy(float), leak, min_accuracy=summary.min_test_acc)
+    return tuple(places["recipe"].iloc[list(frontier.members)])

@@ -86,17 +86,17 @@ def collect(
     trials: pd.DataFrame, per_class: pd.DataFrame | None, test_images: int | None = None
 ) -> dict[str, dict[int, Sample]]:
     """metric -> seed -> sample, from the trials that are done. test_images: of the private data, None if not known."""
-    found: dict[str, dict[int, Sample]] = {key: {} for key in BY_KEY}
+    samples: dict[str, dict[int, Sample]] = {key: {} for key in BY_KEY}
     known = trials.filter(["trial", "seed", *dict.fromkeys((*BY_KEY, *map(images_column, OWN)))])
     for trial in known[trials["status"] == "done"].to_dict("records"):
         rows = None if per_class is None else per_class[per_class["trial"] == trial["trial"]]
         for key in BY_KEY:
             if key in trial and not is_null(trial[key]):
                 images, counts = _counted(trial, rows, BY_KEY[key], test_images)
-                found[key][int(trial["seed"])] = Sample(
+                samples[key][int(trial["seed"])] = Sample(
                     value=float(trial[key]), by_class=_by_class(rows, key), images=images, counts=counts
                 )
-    return found
+    return samples
 
 
 def images_column(metric: str) -> str:
@@ -153,10 +153,10 @@ def estimate(spec: Metric, seeds: Seeds, settings: Settings) -> Estimate:
         return Estimate(np.nan, np.nan, np.nan, 0)
     values = [sample.value for sample in seeds.values()]
     if spec.is_rate:
-        found = _of_rates(spec, list(seeds.values()), settings)
+        interval = _of_rates(spec, list(seeds.values()), settings)
     else:
-        found = seed_mean_interval(values, level=settings.level, bounds=spec.range)
-    return Estimate(float(np.mean(values)), *ends(found.low, found.high), len(seeds))
+        interval = seed_mean_interval(values, level=settings.level, bounds=spec.range)
+    return Estimate(float(np.mean(values)), *ends(interval.low, interval.high), len(seeds))
 
 
 def _of_rates(spec: Metric, samples: Sequence[Sample], settings: Settings) -> Interval:
@@ -203,7 +203,7 @@ def stacked(
     seeds: Mapping[str, Seeds], kept: Sequence[str], shared: Sequence[int], sign: int = 1
 ) -> tuple[dict[str, np.ndarray], bool]:
     """Name in `kept` -> its values times `sign`, [seeds, classes] over shared seeds; and whether classes are known."""
-    flat, by_class = rates([seeds[one][seed] for one in kept for seed in shared])
+    flat, by_class = rates([seeds[sample][seed] for sample in kept for seed in shared])
     return dict(zip(kept, sign * flat.reshape(len(kept), len(shared), -1), strict=True)), by_class
 
 

@@ -122,13 +122,13 @@ class Cells(AttackedCells):
         rows = {recipe: row for recipe, row in worst.items() if not is_null(self.frame.loc[row, metric])}
         compares_leaks = by == metric and metric_of(metric).is_leak and bool(rows)
         leaks = self.comparisons(metric, cases) if compares_leaks else None
-        found = self.gather(metric, rows, seeds=cases.seeds, leaks=leaks)
-        if found is None:
+        evidence = self.gather(metric, rows, seeds=cases.seeds, leaks=leaks)
+        if evidence is None:
             return None
-        found = replace(found, missing=cases.missing, left_out=(*cases.missing, *found.left_out), leaks=leaks)
-        return self._at_looks(metric, found) if leaks is not None and self.looks is not None else found
+        evidence = replace(evidence, missing=cases.missing, left_out=(*cases.missing, *evidence.left_out), leaks=leaks)
+        return self._at_looks(metric, evidence) if leaks is not None and self.looks is not None else evidence
 
-    def _at_looks(self, metric: str, found: Evidence) -> Evidence:
+    def _at_looks(self, metric: str, evidence: Evidence) -> Evidence:
         """The evidence with each recipe at its last look, by that look's seeds and error; without one, no verdict."""
         last = self.stops(metric)
         stops = {stop.look: stop for stop in last.values()}
@@ -151,12 +151,12 @@ class Cells(AttackedCells):
             (recipe, self.baseline_recipe): replace(at_look[stop.look][recipe], p=stop.repeated.p)
             for recipe, stop in last.items()
         }
-        compared = present(found.leaks, "leaks")
-        others = {names: one for names, one in compared.by_pair.items() if self.baseline_recipe not in names}
+        compared = present(evidence.leaks, "leaks")
+        others = {names: pair for names, pair in compared.by_pair.items() if self.baseline_recipe not in names}
         leaks = replace(compared, by_pair=differences | others)
         pairs = {frozenset((pair.first, pair.second)): pair for pair in leaks.pairs.pairs}
-        many = {frozenset(names): one.seeds for names, one in differences.items()}
-        return replace(found, leaks=leaks, _by_pair={**found._by_pair, **pairs}, _seeds_by_pair=many)
+        many = {frozenset(names): difference.seeds for names, difference in differences.items()}
+        return replace(evidence, leaks=leaks, _by_pair={**evidence._by_pair, **pairs}, _seeds_by_pair=many)
 
     def gather(
         self,
@@ -173,14 +173,14 @@ class Cells(AttackedCells):
         seeds: those that may be used, None for all. leaks: the same recipes as compared under their strongest attacks,
         where that is what `rows` are.
         """
-        found = dict(rows)
-        if not found:
+        row_of = dict(rows)
+        if not row_of:
             return None
         sign, floor, baseline = metric_of(metric).sign, self.min_test_acc, self.baseline_recipe
-        accuracy = {recipe: float(self.frame.loc[row, "test_acc"]) for recipe, row in found.items()}
+        accuracy = {recipe: float(self.frame.loc[row, "test_acc"]) for recipe, row in row_of.items()}
         enough = {recipe: value if value == value else -1.0 for recipe, value in accuracy.items()}
-        ordered = sorted(found, key=lambda recipe: (recipe != baseline, -enough[recipe]))
-        mine = {recipe: only(self.samples[found[recipe]][metric], seeds) for recipe in ordered}
+        ordered = sorted(row_of, key=lambda recipe: (recipe != baseline, -enough[recipe]))
+        mine = {recipe: only(self.samples[row_of[recipe]][metric], seeds) for recipe in ordered}
         shared = shared_seeds(mine, needed={recipe for recipe in mine if recipe == baseline})
         kept = [recipe for recipe, known in mine.items() if set(shared) <= set(known)]
         values, by_class = stacked(mine, kept, shared, sign)
@@ -198,25 +198,25 @@ class Cells(AttackedCells):
         return Evidence(
             metric=metric,
             sign=sign,
-            rows=found,
+            rows=row_of,
             values=values,
             seeds=shared,
             by_class=by_class,
             recommendation=choice,
-            left_out=tuple(recipe for recipe in found if recipe not in values),
+            left_out=tuple(recipe for recipe in row_of if recipe not in values),
             _by_pair={frozenset((pair.first, pair.second)): pair for pair in pairs},
         )
 
     def between_rows(self, evidence: Evidence, row: int, reference: int) -> Comparison:
         """Two rows by the metric of the evidence: as found among all its pairs where both are among its rows, else by
         themselves, under the correction for as many pairs."""
-        mine, theirs = (str(self.frame.loc[one, "recipe"]) for one in (row, reference))
+        mine, theirs = (str(self.frame.loc[cell, "recipe"]) for cell in (row, reference))
         if evidence.rows.get(mine) == row and evidence.rows.get(theirs) == reference:
-            found = evidence.against(mine, theirs)
-            if found.n:
-                return found
+            comparison = evidence.against(mine, theirs)
+            if comparison.n:
+                return comparison
         among = max(1, len(evidence.rows) * (len(evidence.rows) - 1) // 2)
-        seeds = (self.samples[one][evidence.metric] for one in (row, reference))
+        seeds = (self.samples[cell][evidence.metric] for cell in (row, reference))
         return compare(metric_of(evidence.metric), *seeds, self.settings, among=among)
 
     def with_differences(self, references: Sequence[int | None], primary: str | None = None) -> pd.DataFrame:
@@ -257,12 +257,12 @@ class Cells(AttackedCells):
     def _families(self, across: Sequence[tuple[int, int]]) -> list[tuple[int, list[int]]]:
         """(reference, rows) whose differences vary alike: other recipes under one attack, each a training of its own;
         and the reference's own recipe under all other attacks, where the training drops out."""
-        found: dict[tuple[int, str | None], list[int]] = {}
+        families: dict[tuple[int, str | None], list[int]] = {}
         for row, other in across:
             mine, theirs = self.cells[row], self.cells[other]
             attack = None if mine["recipe"] == theirs["recipe"] else mine["attack"]
-            found.setdefault((other, attack), []).append(row)
-        return [(other, rows) for (other, _), rows in found.items()]
+            families.setdefault((other, attack), []).append(row)
+        return [(other, rows) for (other, _), rows in families.items()]
 
     def _across(self, metric: str, other: int, rows: Sequence[int], *, among: int) -> list[tuple[int, Comparison]]:
         """Row -> its comparison with `other`, the variance over seeds pooled over all of them; rows that lack a seed of

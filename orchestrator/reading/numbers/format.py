@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -39,6 +39,12 @@ def axis_words(axis: Axis, value: Any) -> str:
     """`alpha −0.2`, or the value alone where it speaks for itself."""
     text = axis_value(axis, value)
     return text if axis.bare else f"{axis.name}{NBSP}{text}"
+
+
+def defense_key(parameters: Sequence[Axis], values: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The values of these axes, equal for equal defenses however a table stores them: None for each that is missing."""
+    stated: list[Any] = [values.get(axis.key) for axis in parameters]
+    return tuple(None if is_null(value) else value if isinstance(value, str) else float(value) for value in stated)
 
 
 def ascii_text(text: str) -> str:

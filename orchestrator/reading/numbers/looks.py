@@ -61,7 +61,7 @@ def stops(cells: AttackedCells, metric: str, looks: SeedLooks, baseline: str | N
     does. cells: with all the samples there are."""
     met = cells.met(metric)
     attacks = tuple(dict.fromkeys(attack for under in met.values() for attack, seeds in under.items() if seeds))
-    found: dict[str, Stop] = {}
+    by_recipe: dict[str, Stop] = {}
     pending = [recipe for recipe in met if recipe != baseline]
     among = len(pending)
     for number, error in enumerate(looks.design.errors):
@@ -78,27 +78,31 @@ def stops(cells: AttackedCells, metric: str, looks: SeedLooks, baseline: str | N
             among=among,
         )
         is_last = number + 1 == len(looks.looks)
-        for recipe, one in estimates.items():
-            found[recipe] = Stop(
+        for recipe, estimate in estimates.items():
+            by_recipe[recipe] = Stop(
                 look=number + 1,
-                answer=_answer(one, looks.smallest, is_last=is_last),
+                answer=_answer(estimate, looks.smallest, is_last=is_last),
                 error=error,
                 alpha=looks.alpha,
                 among=among,
-                reduction=one,
+                reduction=estimate,
                 cases=cases,
             )
-        pending = [recipe for recipe in able if recipe != baseline and found[recipe].answer == "open"]
-    return found
+        pending = [recipe for recipe in able if recipe != baseline and by_recipe[recipe].answer == "open"]
+    return by_recipe
 
 
 def _has(under: Mapping[str, set[int]], attacks: tuple[str, ...], seeds: tuple[int, ...]) -> bool:
     return all(set(seeds) <= under.get(attack, set()) for attack in attacks)
 
 
-def _answer(one: Bounded, smallest: float, *, is_last: bool) -> Answer:
-    if one.above_zero or one.below_zero:
+def _answer(interval: Bounded, smallest: float, *, is_last: bool) -> Answer:
+    if interval.above_zero or interval.below_zero:
         return "told"
-    if one.low is not None and one.high is not None and settled(one.low, one.high, smallest=smallest):
+    if (
+        interval.low is not None
+        and interval.high is not None
+        and settled(interval.low, interval.high, smallest=smallest)
+    ):
         return "small"
     return "undecided" if is_last else "open"

@@ -31,6 +31,8 @@ class Axis:
         bare: The values speak for themselves ("MID"), so that a recipe's name leaves the axis's name out.
         defense: The axis is part of the defense; recipes that differ in other axes of the defender share no
             accuracy-leak curve.
+        defenses: How a reader calls a whole defense ("smoothing −0.2, ramp"), by the values of all axes that have this
+            mapping, as `defense_key` has them. Empty unless the axis sets one parameter of a defense.
     """
 
     key: str
@@ -39,6 +41,7 @@ class Axis:
     values: Mapping[Any, str] = field(default_factory=dict)
     bare: bool = False
     defense: bool = False
+    defenses: Mapping[tuple[Any, ...], str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

@@ -36,7 +36,7 @@ class Objective:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Proposed:
+class ProposalRow:
     """One proposal.
 
     Attributes:
@@ -45,6 +45,7 @@ class Proposed:
         rung: The cheap attack it met, None for the full one.
         objectives: Column -> value, None where it was not measured.
         recipe: Its label in this report, where it met the full attack.
+        name: What a reader calls it, whatever it met; empty without a name of its own.
         kept: Whether its rung let it through, None where that is not decided or no rung.
         audited: It met the full attack though its rung had dropped it.
         feasible: It meets the constraints.
@@ -60,6 +61,7 @@ class Proposed:
     objectives: Mapping[str, float | None]
     device_hours: float
     recipe: str | None = None
+    name: str = ""
     kept: bool | None = None
     audited: bool = False
     feasible: bool = True
@@ -73,9 +75,9 @@ class Proposed:
 
     def point(self, objectives: Sequence[Objective]) -> list[float] | None:
         """Its objectives in their order, None where any is missing."""
-        found = [self.objectives.get(objective.column) for objective in objectives]
-        values = [float(value) for value in found if value is not None and value == value]
-        return values if len(values) == len(found) else None
+        numbers = [self.objectives.get(objective.column) for objective in objectives]
+        values = [float(value) for value in numbers if value is not None and value == value]
+        return values if len(values) == len(numbers) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +107,7 @@ class SearchView:
 
     strategy: str
     objectives: tuple[Objective, ...]
-    proposals: tuple[Proposed, ...]
+    proposals: tuple[ProposalRow, ...]
     space: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
     budget: str = ""
@@ -121,12 +123,12 @@ class SearchView:
         return tuple(dict.fromkeys(name for proposal in self.proposals for name in proposal.values))
 
     @property
-    def full(self) -> tuple[Proposed, ...]:
+    def full(self) -> tuple[ProposalRow, ...]:
         """Proposals that met the full attack under all seeds."""
         return tuple(proposal for proposal in self.proposals if proposal.is_full)
 
     @property
-    def on_rungs(self) -> tuple[tuple[int, tuple[Proposed, ...]], ...]:
+    def on_rungs(self) -> tuple[tuple[int, tuple[ProposalRow, ...]], ...]:
         """(rung, its proposals), cheapest rung first."""
         cheap = sorted(((p.rung, p.number, p) for p in self.proposals if p.rung is not None), key=itemgetter(0, 1))
         return tuple((rung, tuple(p for *_, p in members)) for rung, members in groupby(cheap, key=itemgetter(0)))
@@ -142,7 +144,7 @@ class Progress:
         best: Which proposals no other beats, by number.
     """
 
-    met: tuple[Proposed, ...]
+    met: tuple[ProposalRow, ...]
     hours: tuple[float, ...]
     values: tuple[float, ...]
     reference: tuple[float, ...]
@@ -189,9 +191,9 @@ def _worst(objective: Objective, seen: Sequence[float]) -> float:
 def paired_with_full(view: SearchView, rung: int, column: str) -> list[tuple[float, float]]:
     """(by the rung's cheap attack, by the full attack) of every recipe that met both, by one objective."""
     full = {p.key: p.objectives.get(column) for p in view.full if p.status == "done"}
-    found = []
+    pairs = []
     for proposal in dict(view.on_rungs).get(rung, ()):
         cheap, dear = proposal.objectives.get(column), full.get(proposal.key)
         if cheap is not None and dear is not None and cheap == cheap and dear == dear:
-            found.append((float(cheap), float(dear)))
-    return found
+            pairs.append((float(cheap), float(dear)))
+    return pairs

@@ -18,7 +18,7 @@ from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.orchestrator.reading.numbers.cells import Key, compares_settings, hashable, trials_by_cell
 from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison, Seeds, Settings, collect, estimate
 from smoothsweep.orchestrator.reading.numbers.evidence import Cells, Evidence
-from smoothsweep.orchestrator.reading.numbers.format import axis_words, is_null
+from smoothsweep.orchestrator.reading.numbers.format import axis_words, defense_key, is_null
 from smoothsweep.orchestrator.reading.numbers.format import estimate as estimate_words
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 
@@ -86,7 +86,7 @@ class Summary(Cells):
         """The leak of a row by the metric that decides, small is good."""
         return self.spec.sign * float(self.frame.loc[row, self.primary])
 
-    def shown(self, row: int, metric: str | None = None) -> str:
+    def value_text(self, row: int, metric: str | None = None) -> str:
         """A metric of a row for a sentence, by default the one that decides: `13 % [10, 17]`."""
         key = metric or self.deciding
         return estimate_words(metric_of(key), *self.estimate(row, key)[:3])
@@ -181,7 +181,7 @@ def summarise(data: ReportData, *, level: float = 0.95, resamples: int = 2000, s
     if len(frame):
         named = [None if row is None else frame.loc[row, "recipe"] for row in references]
         frame = cells.with_differences(references, primary).assign(reference_recipe=named)
-    of_cells: dict[str, Any] = {one.name: getattr(cells, one.name) for one in fields(cells)} | {"frame": frame}
+    of_cells: dict[str, Any] = {field.name: getattr(cells, field.name) for field in fields(cells)} | {"frame": frame}
     return Summary(
         **of_cells,
         axes=data.axes,
@@ -223,14 +223,16 @@ def _measured(frame: pd.DataFrame) -> tuple[str, ...]:
 
 def _of_seeds(samples: Mapping[str, Seeds], seeds: Sequence[int]) -> dict[str, Seeds]:
     """The samples of these seeds, of every metric."""
-    return {metric: {seed: one for seed, one in mine.items() if seed in seeds} for metric, mine in samples.items()}
+    return {
+        metric: {seed: sample for seed, sample in mine.items() if seed in seeds} for metric, mine in samples.items()
+    }
 
 
 def _references(groups: Mapping[Key, Any], data: ReportData) -> list[int | None]:
     """The row that each row is compared with, None for a baseline itself and where there is none."""
     place = {key: row for row, key in enumerate(groups)}
-    found = [place.get(_reference_key(key, data)) if data.baseline else None for key in groups]
-    return [None if reference == row else reference for row, reference in enumerate(found)]
+    rows = [place.get(_reference_key(key, data)) if data.baseline else None for key in groups]
+    return [None if reference == row else reference for row, reference in enumerate(rows)]
 
 
 def _reference_key(key: Key, data: ReportData) -> Key:
@@ -241,16 +243,18 @@ def _reference_key(key: Key, data: ReportData) -> Key:
 def _defenses(data: ReportData, frame: pd.DataFrame) -> dict[str, Defended]:
     others = [axis for axis in data.axes if not axis.defense]
     needed = dict.fromkeys(("recipe", "trials", *(axis.key for axis in others)))
-    found = {}
+    defenses = {}
     for row in frame.filter(list(needed)).to_dict("records"):
         defense = data.defenses.get(row["trials"][0])
-        if defense is not None and row["recipe"] not in found:
-            found[row["recipe"]] = Defended(words=recipe_words(defense), setting=_label(others, row, "recipe"))
-    return found
+        if defense is not None and row["recipe"] not in defenses:
+            defenses[row["recipe"]] = Defended(words=recipe_words(defense), setting=_label(others, row, "recipe"))
+    return defenses
 
 
 def recipe_label(axes: Sequence[Axis], values: Mapping[str, Any]) -> str:
-    """`alpha -0.2, schedule ramp`: the defender's axes in words. Axes without a value in this recipe are left out."""
+    """`smoothing -0.2, ramp, epochs 20`: the defense in its own words, among the defender's other axes.
+
+    Axes without a value are left out. A defense without words of its own is named by its axes."""
     return _label(axes, values, "recipe") or "the recipe"
 
 
@@ -262,8 +266,11 @@ def attack_label(axes: Sequence[Axis], values: Mapping[str, Any]) -> str:
 
 
 def _label(axes: Sequence[Axis], values: Mapping[str, Any], role: str) -> str:
+    parameters = [axis for axis in axes if axis.defenses]
+    defense = parameters[0].defenses.get(defense_key(parameters, values)) if parameters else None
     mine = [(axis, values[axis.key]) for axis in axes if axis.role == role and not is_null(values.get(axis.key))]
-    return ", ".join(axis_words(axis, value) for axis, value in mine)
+    words = (defense if defense and axis in parameters else axis_words(axis, value) for axis, value in mine)
+    return ", ".join(dict.fromkeys(words))  # a defense of several axes is named once
 
 
 def _row(
@@ -272,8 +279,8 @@ def _row(
     """A cell without its differences."""
     row = _counts(trials, data.axes) | {"is_baseline": bool(data.baseline) and key == _reference_key(key, data)}
     for spec in METRICS:
-        found = estimate(spec, samples[spec.key], settings)
-        row |= {f"{spec.key}{end}": one for end, one in zip(("", "_low", "_high", "_n"), found, strict=True)}
+        interval = estimate(spec, samples[spec.key], settings)
+        row |= {f"{spec.key}{end}": value for end, value in zip(("", "_low", "_high", "_n"), interval, strict=True)}
     return row
 
 

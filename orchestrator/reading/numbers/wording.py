@@ -59,35 +59,35 @@ LEGEND = "reduction: leak of the baseline minus leak of the recipe; positive lea
 """What the sign means, for the foot of a table."""
 
 
-def reduction_cell(spec: Metric, one: LeakComparison) -> str:
+def reduction_cell(spec: Metric, comparison: LeakComparison) -> str:
     """`+20.5 [+2, +39]`: a reduction and its interval in a table; percentage points for rates."""
-    return f"{signed(spec, one.reduction)} {signed_interval(spec, one.low, one.high)}".strip()
+    return f"{signed(spec, comparison.reduction)} {signed_interval(spec, comparison.low, comparison.high)}".strip()
 
 
-def reduction_words(spec: Metric, one: LeakComparison) -> str:
+def reduction_words(spec: Metric, comparison: LeakComparison) -> str:
     """`+20.5 points [+2, +39]`: the same in a sentence."""
-    return difference(spec, one.reduction, one.low, one.high)
+    return difference(spec, comparison.reduction, comparison.low, comparison.high)
 
 
-def needed_words(one: LeakComparison) -> str:
+def needed_words(comparison: LeakComparison) -> str:
     """What might settle an inconclusive comparison, with 80 % power: `8 seeds`, `8 seeds x 48 classes` where these are
     more classes than now, or that no number of seeds would; empty where it is settled or nothing is known."""
-    if one.word != INCONCLUSIVE:
+    if comparison.word != INCONCLUSIVE:
         return ""
-    if one.seeds < LEAST_SEEDS:
+    if comparison.seeds < LEAST_SEEDS:
         return f"at least {LEAST_SEEDS} seeds"
-    if one.needed is None:
+    if comparison.needed is None:
         return ""
-    if one.needed.seeds is None:
+    if comparison.needed.seeds is None:
         return f"no number of seeds up to {MOST_SEEDS}"
-    classes = one.needed.classes if one.needed.more_classes else None
+    classes = comparison.needed.classes if comparison.needed.more_classes else None
     more = "" if classes is None else f" x {count(classes, 'class', 'classes')}"
-    return f"{count(one.needed.seeds, 'seed')}{more}"
+    return f"{count(comparison.needed.seeds, 'seed')}{more}"
 
 
-def settling(one: LeakComparison) -> str:
+def settling(comparison: LeakComparison) -> str:
     """A phrase such as `8 seeds might settle it`, or that no number would; empty where `needed_words` is."""
-    needed = needed_words(one)
+    needed = needed_words(comparison)
     how = "would" if needed.startswith("no number") else "might"
     return f"{needed} {how} settle it" if needed else ""
 

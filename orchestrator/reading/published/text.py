@@ -72,7 +72,9 @@ def _departures(published: Published) -> list[str]:
     parts: dict[str, list[str]] = {}
     for departure in published.departures:
         parts.setdefault(re.split("[. ]", departure, maxsplit=1)[0], []).append(departure)
-    return [f"Departs from the paper's settings ({part}): {', '.join(found)}" for part, found in parts.items()]
+    return [
+        f"Departs from the paper's settings ({part}): {', '.join(departures)}" for part, departures in parts.items()
+    ]
 
 
 def _heading(block: Block, notes: Footnotes) -> list[str]:

@@ -21,5 +21,5 @@ def by_access(summary: Summary, row: int) -> tuple[str, ...]:
         return ()
     recipe = summary.frame.loc[row, "recipe"]
     reached = {level: summary.worst(metric, level).get(recipe) for level in levels}
-    parts = [f"{summary.shown(at)} with {SEES[level]}" for level, at in reached.items() if at is not None]
+    parts = [f"{summary.value_text(at)} with {SEES[level]}" for level, at in reached.items() if at is not None]
     return (f"By what an attacker sees of {named(recipe)}: {listing(parts)}.",) if len(parts) > 1 else ()

@@ -57,10 +57,10 @@ class Standing:
         """Name -> number, in the order of every table."""
         return {name: getattr(self, name) for name in ("leak", "chance", "control", "reach", "ceiling")}
 
-    def shown(self, name: str) -> str:
+    def value_text(self, name: str) -> str:
         """One of the numbers for a table, empty where it was not measured."""
-        one = self.numbers[name]
-        return "" if one.value is None else estimate(self.spec, one.value, one.low, one.high)
+        number = self.numbers[name]
+        return "" if number.value is None else estimate(self.spec, number.value, number.low, number.high)
 
     @property
     def is_limited(self) -> bool:
@@ -106,69 +106,73 @@ def hit_words(spec: Metric, people: int | None) -> str:
 
 def standing_lines(entries: tuple[Standing, ...]) -> tuple[str, ...]:
     """Sentences on verification, on the limit by the prior, and on judges that disagree."""
-    return (*recognised(entries), *limited(entries), *_disagreement(entries))
+    return (*verified_sentence(entries), *limited(entries), *_disagreement(entries))
 
 
 def _of(entries: tuple[Standing, ...], metric: str) -> Standing | None:
-    return next((one for one in entries if one.metric == metric), None)
+    return next((entry for entry in entries if entry.metric == metric), None)
 
 
-def recognised(
+def verified_sentence(
     entries: tuple[Standing, ...], whose: str = "its reconstructions", first: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
     """A sentence on the verified fraction, compared with random latents and real photographs; empty without a verifier.
 
     whose: whose images were verified. first: further comparisons to name before these.
     """
-    one = _of(entries, FIRST)
-    if one is None:
+    entry = _of(entries, FIRST)
+    if entry is None:
         return ()
-    known = ((one.control.value, "random latents"), (one.ceiling.value, "real photographs"))
-    comparisons = [*first, *(f"{number(one.spec, value)} of {what}" for value, what in known if value is not None)]
+    known = ((entry.control.value, "random latents"), (entry.ceiling.value, "real photographs"))
+    comparisons = [*first, *(f"{number(entry.spec, value)} of {what}" for value, what in known if value is not None)]
     more = f" ({listing(comparisons)})" if comparisons else ""
     return (
         "A face recogniser that accepts 1 % of strangers recognises the person in "
-        f"{one.shown('leak')} of {whose}{more}.",
+        f"{entry.value_text('leak')} of {whose}{more}.",
     )
 
 
 def limited(entries: tuple[Standing, ...]) -> tuple[str, ...]:
     """A sentence that the prior cannot draw what the judge accepts; empty where it can."""
-    short = [one for one in (_of(entries, FIRST), *entries) if one is not None and one.is_limited]
+    short = [entry for entry in (_of(entries, FIRST), *entries) if entry is not None and entry.is_limited]
     if not short:
         return ()
-    one = short[0]
-    reach, ceiling = number(one.spec, one.reach.value), number(one.spec, one.ceiling.value)
+    standing = short[0]
+    reach, ceiling = number(standing.spec, standing.reach.value), number(standing.spec, standing.ceiling.value)
     return (
         f"The attacker's prior limits this: of real photographs projected into it, {reach} "
-        f"are {one.words}, of the photographs themselves {ceiling}. A better prior may show more.",
+        f"are {standing.words}, of the photographs themselves {ceiling}. A better prior may show more.",
     )
 
 
 def _disagreement(entries: tuple[Standing, ...]) -> tuple[str, ...]:
     """A sentence on two judges with features of their own that disagree; empty without such a pair."""
     for verifies in (False, True):
-        same = [one for one in entries if one.spec.ceiling and one.spec.verifies == verifies and _features(one)]
-        same = [one for one in same if not verifies or one.metric.endswith(FIRST)]
+        same = [
+            entry for entry in entries if entry.spec.ceiling and entry.spec.verifies == verifies and _features(entry)
+        ]
+        same = [entry for entry in same if not verifies or entry.metric.endswith(FIRST)]
         if len(same) < 2:
             continue
-        low, high = (pick(same, key=lambda one: one.leak.value or 0.0) for pick in (min, max))
+        low, high = (pick(same, key=lambda entry: entry.leak.value or 0.0) for pick in (min, max))
         if (high.leak.value or 0.0) - (low.leak.value or 0.0) >= APART:
-            both = f"{high.words} {high.shown('leak')}, {low.words} {low.shown('leak')}"
+            both = f"{high.words} {high.value_text('leak')}, {low.words} {low.value_text('leak')}"
             return (f"The judges disagree: {both}. The truth may be either.",)
     return ()
 
 
-def _features(one: Standing) -> bool:
+def _features(standing: Standing) -> bool:
     """Whether the judge has a reach, as those have whose features know nothing of the private images."""
-    return one.spec.reach is not None
+    return standing.spec.reach is not None
 
 
 def _reach(summary: Summary, row: int, spec: Metric) -> Number:
     """The reach of the prior with Wilson's interval over photographs, since it is the same in every trial."""
     if spec.reach is None or (value := _at(summary, row, spec.reach).value) is None:
         return NOT_MEASURED
-    counts = (one for one in METRICS if one.measured_by == BY_KEY[spec.reach].measured_by and one.unit == "plain")
+    counts = (
+        metric for metric in METRICS if metric.measured_by == BY_KEY[spec.reach].measured_by and metric.unit == "plain"
+    )
     images = _at(summary, row, next(counts).key).value
     if not images:
         return Number(value=value)

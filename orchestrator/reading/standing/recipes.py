@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from smoothsweep.orchestrator.reading.numbers.decision import decide
 from smoothsweep.orchestrator.reading.numbers.format import named
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
-from smoothsweep.orchestrator.reading.standing.judged import FIRST, Standing, limited, recognised, standings
+from smoothsweep.orchestrator.reading.standing.judged import FIRST, Standing, limited, standings, verified_sentence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ def recipe_standings(summary: Summary) -> tuple[RecipeStanding, ...]:
         return ()
     choice = decide(summary)
     rows = dict.fromkeys(row for row in (choice.reference, choice.best) if row is not None)
-    found = (
+    standings_of_recipes = (
         RecipeStanding(
             recipe=str(summary.frame.loc[row, "recipe"]),
             attack=str(summary.frame.loc[row, "attack"]),
@@ -33,11 +33,11 @@ def recipe_standings(summary: Summary) -> tuple[RecipeStanding, ...]:
         )
         for row in rows
     )
-    return tuple(one for one in found if one.judged)
+    return tuple(standing for standing in standings_of_recipes if standing.judged)
 
 
-def _beside_anything(one: Standing) -> bool:
-    return any(number.value is not None for name, number in one.numbers.items() if name != "leak")
+def _beside_anything(standing: Standing) -> bool:
+    return any(number.value is not None for name, number in standing.numbers.items() if name != "leak")
 
 
 def control_of(summary: Summary, row: int) -> int | None:
@@ -54,10 +54,12 @@ def standing_sentences(summary: Summary) -> tuple[str, ...]:
         return ()
     *others, last = standings
     comparisons = (
-        f"{way.shown('leak')} of that from {named(other.recipe)}"
+        f"{way.value_text('leak')} of that from {named(other.recipe)}"
         for other in others
         for way in other.judged
         if way.metric == FIRST
     )
-    sentences = recognised(last.judged, f"what is reconstructed from {named(last.recipe)}", first=tuple(comparisons))
+    sentences = verified_sentence(
+        last.judged, f"what is reconstructed from {named(last.recipe)}", first=tuple(comparisons)
+    )
     return (*sentences, *limited(last.judged))

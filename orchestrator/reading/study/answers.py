@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 
 from smoothsweep.core.cards.cards import read_card
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.text import brief
+from smoothsweep.core.text import shortened
 from smoothsweep.orchestrator.reading.study.key import MOST_BYTES, Digest, Row, StudyKey
 from smoothsweep.sweeps.base import Model, Several
 from smoothsweep.sweeps.mistakes import first_mistake
@@ -42,16 +42,16 @@ def read_answers(paths: Sequence[Path], key: StudyKey) -> list[Answers]:
     """The files of all annotators. Raises InputError, one line, for one that is no such file, belongs to another study,
     does not fit its questions, or repeats another."""
     read: dict[str, Path] = {}
-    found = []
+    files_read = []
     for path in paths:
         answers = _read(path, key)
         if (earlier := read.setdefault(answers.annotator.id, path)) is not path:
-            who = brief(answers.known_as)
+            who = shortened(answers.known_as)
             raise InputError(f"{path}: expected every annotator once, got {who} here and in {earlier}")
-        found.append(answers)
-    if all(choice is None for answers in found for choice in answers.answers):
+        files_read.append(answers)
+    if all(choice is None for answers in files_read for choice in answers.answers):
         raise InputError(f"{paths[0]}: expected at least one question answered, got none")
-    return found
+    return files_read
 
 
 def _read(path: Path, key: StudyKey) -> Answers:

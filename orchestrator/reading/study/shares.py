@@ -78,8 +78,8 @@ class StudyResult:
 
 def study_result(key: StudyKey, answers: Sequence[Answers]) -> StudyResult:
     """Count. Nothing is drawn."""
-    annotators = tuple(_annotator(key, one) for one in answers)
-    counted = [_choices(key, one) for one, who in zip(answers, annotators, strict=True) if who.attentive]
+    annotators = tuple(_annotator(key, answer) for answer in answers)
+    counted = [_choices(key, answer) for answer, who in zip(answers, annotators, strict=True) if who.attentive]
     votes = _votes(key, counted)
     best = [np.flatnonzero(row == row.max()) for row in votes if row.sum()]
     winners = Counter(int(first[0]) for first in best if len(first) == 1)
@@ -96,10 +96,10 @@ def study_result(key: StudyKey, answers: Sequence[Answers]) -> StudyResult:
 
 def _choices(key: StudyKey, answers: Answers) -> Choices:
     """The answers that count: to questions that are no checks."""
-    given = zip(key.questions, answers.answers, strict=True)
+    answered = zip(key.questions, answers.answers, strict=True)
     return {
         number: present(question.options[choice], "recipe")  # of a question that is no check
-        for number, (question, choice) in enumerate(given)
+        for number, (question, choice) in enumerate(answered)
         if choice is not None and not question.is_check
     }
 
@@ -153,7 +153,11 @@ def _of_answers(counted: Sequence[Choices], recipe: int) -> Share:
     if not shared:
         return Share(value=None, low=None, high=None, count=0, of=0)
     chosen = [[float(choices[number] == recipe) for number in shared] for choices in counted]
-    found = rate_interval(chosen, level=LEVEL)
+    interval = rate_interval(chosen, level=LEVEL)
     return Share(
-        value=found.mean, low=found.low, high=found.high, count=sum(map(sum, chosen)), of=len(shared) * len(counted)
+        value=interval.mean,
+        low=interval.low,
+        high=interval.high,
+        count=sum(map(sum, chosen)),
+        of=len(shared) * len(counted),
     )

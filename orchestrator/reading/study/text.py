@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from smoothsweep.core.text import brief
+from smoothsweep.core.text import shortened
 from smoothsweep.orchestrator.reading.numbers.format import aligned, ascii_text, listing
 from smoothsweep.orchestrator.reading.study.shares import LEVEL, ByAnnotator, Share, StudyResult
 
@@ -15,7 +15,7 @@ BANDS = ((0.0, "none"), (0.2, "slight"), (0.4, "fair"), (0.6, "moderate"), (0.8,
 
 def study_text(result: StudyResult) -> str:
     """The whole result: by recipe, by annotator, agreement, and whom the attention checks leave out."""
-    names = [ascii_text(brief(name)) for name in result.recipes]
+    names = [ascii_text(shortened(name)) for name in result.recipes]
     theirs = any(value is not None for value in result.published)
     heads = ("looks least like the person", "by most votes", "by single answers", *(("paper",) if theirs else ()))
     columns = [
@@ -50,9 +50,11 @@ def _notes(result: StudyResult) -> list[str]:
         lines.append("agreement: not known with fewer than two annotators, or where all chose one recipe")
     else:
         lines.append(f"agreement: Fleiss' kappa {result.agreement:.2f} ({agreement_words(result.agreement)})")
-    absent = [one for one in result.annotators if not one.attentive]
+    absent = [annotator for annotator in result.annotators if not annotator.attentive]
     if absent:
-        names = listing(f"{brief(one.name)} ({one.failed} of {one.checks} failed)" for one in absent)
+        names = listing(
+            f"{shortened(annotator.name)} ({annotator.failed} of {annotator.checks} failed)" for annotator in absent
+        )
         lines.append(f"left out, because their attention checks look like guessing: {names}")
     return lines
 
@@ -62,9 +64,15 @@ def agreement_words(kappa: float) -> str:
     return next((word for most, word in BANDS if kappa <= most), "almost perfect")
 
 
-def _by_annotator(one: ByAnnotator) -> tuple[str, ...]:
-    passed = f"{one.checks - one.failed} of {one.checks} passed{'' if one.attentive else ': guessing?'}"
-    return (ascii_text(brief(one.name)), f"{one.answered} of {one.questions}", *map(_share, one.shares), passed)
+def _by_annotator(annotator: ByAnnotator) -> tuple[str, ...]:
+    doubt = "" if annotator.attentive else ": guessing?"
+    passed = f"{annotator.checks - annotator.failed} of {annotator.checks} passed{doubt}"
+    return (
+        ascii_text(shortened(annotator.name)),
+        f"{annotator.answered} of {annotator.questions}",
+        *map(_share, annotator.shares),
+        passed,
+    )
 
 
 def _share(share: Share) -> str:

@@ -67,13 +67,13 @@ class Aims:
 
     def ways(self) -> dict[str, Direction]:
         """Every column that is looked at -> the direction a defender wants: the worst case is the other."""
-        found: dict[str, Direction] = {}
+        ways: dict[str, Direction] = {}
         for column, constraint in self.constraints.items():
-            found[column] = "max" if constraint.at_least is not None else "min"
-        return {**found, **self.objectives}
+            ways[column] = "max" if constraint.at_least is not None else "min"
+        return {**ways, **self.objectives}
 
 
-def outcome_of(trials: Sequence[Trial], store: Store, aims: Aims, failed: Mapping[str, str] | set[str]) -> Outcome:
+def read_outcome(trials: Sequence[Trial], store: Store, aims: Aims, failed: Mapping[str, str] | set[str]) -> Outcome:
     """Outcome of a proposal with these trials. failed: ids of trials that have failed."""
     if (status := status_of(trials, store, failed)) != DONE:
         return Outcome(status=status, objectives=dict.fromkeys(aims.objectives))
@@ -96,10 +96,10 @@ def status_of(trials: Sequence[Trial], store: Store, failed: Mapping[str, str] |
 
 def metrics_of(trial: Trial, store: Store) -> dict[str, Any]:
     """All metrics of a finished trial."""
-    found: dict[str, Any] = {}
+    metrics: dict[str, Any] = {}
     for stage in trial.stages:
-        found.update(store.metrics(stage))
-    return found
+        metrics.update(store.metrics(stage))
+    return metrics
 
 
 def worst_mean(rows: Sequence[tuple[int, Mapping[str, Any]]], column: str, way: Direction) -> float | None:

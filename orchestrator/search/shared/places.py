@@ -16,17 +16,17 @@ def place(setup: Setup, values: Values) -> Positions | None:
 
     Where a baseline names a part of them only, the others are as the sweep file has them. None for what lies outside.
     """
-    found: Values = {}
+    places: Values = {}
     positions: Positions = {}
     for dimension in setup.space.dimensions:
         key, position = dimension.key, None
-        if dimension.exists(found) and (key in values or key in setup.stated):
-            found[key] = values[key] if key in values else setup.stated[key]
-            position = dimension.position(found[key], found)
+        if dimension.exists(places) and (key in values or key in setup.stated):
+            places[key] = values[key] if key in values else setup.stated[key]
+            position = dimension.position(places[key], places)
             if position is None:
                 return None
         positions[key] = dimension.spread(0.5) if position is None else position
-    return positions if set(values) <= set(found) else None
+    return positions if set(values) <= set(places) else None
 
 
 def shares_of(space: Space, positions: Mapping[str, float | int]) -> np.ndarray:
@@ -51,7 +51,7 @@ def points_of(space: Space, positions: Mapping[str, float | int]) -> np.ndarray:
 
 def groups_of(space: Space) -> np.ndarray:
     """The dimension, by number, of every column of `points_of`: [p]."""
-    widths = [1 if _is_ordered(one) else len(one.values or ()) for one in space.dimensions]
+    widths = [1 if _is_ordered(dimension) else len(dimension.values or ()) for dimension in space.dimensions]
     return np.repeat(np.arange(len(widths)), widths)
 
 

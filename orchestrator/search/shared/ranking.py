@@ -22,7 +22,9 @@ def best(outcomes: Mapping[int, Outcome], directions: Mapping[str, Direction], c
     done = {number: outcome for number, outcome in sorted(outcomes.items()) if outcome.status == "done"}
     allowed = [number for number, outcome in done.items() if outcome.feasible]
     if not allowed:
-        misses = {number: sum(max(0.0, miss) for miss in one.violations.values()) for number, one in done.items()}
+        misses = {
+            number: sum(max(0.0, miss) for miss in outcome.violations.values()) for number, outcome in done.items()
+        }
         return sorted(misses, key=lambda number: (misses[number], number))[:1]
     points = np.array([[done[number].objectives[column] for column in directions] for number in allowed], dtype=float)
     return [allowed[index] for index in ordered(points, list(directions.values()))[:count]]
@@ -39,12 +41,12 @@ def ordered(points: np.ndarray, directions: Sequence[Direction]) -> list[int]:
 
 def fronts(points: np.ndarray, directions: Sequence[Direction]) -> list[list[int]]:
     """Indices of the points that nothing dominates, then of those that only the first dominate, and so on."""
-    remaining, found = np.arange(len(points)), []
+    remaining, ordered_fronts = np.arange(len(points)), []
     while len(remaining):
         mask = pareto_mask(points[remaining], directions)
-        found.append(remaining[mask].tolist())
+        ordered_fronts.append(remaining[mask].tolist())
         remaining = remaining[~mask]
-    return found
+    return ordered_fronts
 
 
 def crowding(points: np.ndarray) -> np.ndarray:

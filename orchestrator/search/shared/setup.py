@@ -110,7 +110,7 @@ def is_settled(outcomes: Outcomes, number: int) -> bool:
 
 def all_tried(setup: Setup, proposals: Sequence[Proposal]) -> bool:
     """Whether there are as many recipes as may be tried."""
-    return setup.recipes is not None and setup.recipes <= sum(one.of is None for one in proposals)
+    return setup.recipes is not None and setup.recipes <= sum(proposal.of is None for proposal in proposals)
 
 
 def baseline_first(propose: Strategy) -> Strategy:
@@ -119,7 +119,7 @@ def baseline_first(propose: Strategy) -> Strategy:
     def with_baseline(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes) -> Proposal | Wait | None:
         if setup.baseline and not proposals:
             return Proposal(number=0, values=dict(setup.baseline), origin="baseline")
-        if all_tried(setup, proposals) and not (setup.rungs or any(one.seeds for one in proposals)):
+        if all_tried(setup, proposals) and not (setup.rungs or any(proposal.seeds for proposal in proposals)):
             return None
         return propose(setup, proposals, outcomes) if settled(setup, proposals, outcomes) else Wait()
 

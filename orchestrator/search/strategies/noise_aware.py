@@ -18,8 +18,8 @@ from smoothsweep.orchestrator.search.shared.places import from_shares, groups_of
 from smoothsweep.orchestrator.search.shared.setup import Outcomes, Setup, Wait, all_tried, is_settled
 from smoothsweep.orchestrator.search.strategies.noise.candidates import first_shares, new_recipes
 from smoothsweep.orchestrator.search.strategies.noise.improvement import expected_gains
-from smoothsweep.orchestrator.search.strategies.noise.noise_model import Seen, fit
-from smoothsweep.orchestrator.search.strategies.noise.tried import Tried, tried_recipes
+from smoothsweep.orchestrator.search.strategies.noise.noise_model import SeenTrials, fit
+from smoothsweep.orchestrator.search.strategies.noise.tried import TriedRecipe, tried_recipes
 from smoothsweep.sweeps.dimension import Positions, Values
 
 STARTUP = 4  # recipes at least, and one more than dimensions, before the model is asked
@@ -32,32 +32,32 @@ def propose_noise_aware(setup: Setup, proposals: Sequence[Proposal], outcomes: O
     """A new recipe under the first seeds, or one more seed for one that was tried."""
     if not all_tried(setup, proposals):
         visible = max(0, len(proposals) - (setup.lag or 1) + 1)
-        found = _new_or_more(setup, proposals, tried_recipes(setup, proposals, outcomes, visible=visible))
-        if found is not None:
-            return found
+        proposal = _new_or_more(setup, proposals, tried_recipes(setup, proposals, outcomes, visible=visible))
+        if proposal is not None:
+            return proposal
     return _last_seeds(setup, proposals, outcomes)
 
 
-def _new_or_more(setup: Setup, proposals: Sequence[Proposal], known: Sequence[Tried]) -> Proposal | None:
+def _new_or_more(setup: Setup, proposals: Sequence[Proposal], known: Sequence[TriedRecipe]) -> Proposal | None:
     """The better of a new recipe and another seed for an old one; None where the space holds nothing new."""
     number = len(proposals)
     if len(known) < startup_of(setup) or len(_measured(known)) < 2:
         return _new(setup, proposals, _first(setup, known), "startup")[0]
     pool = new_recipes(setup, known, number)
-    more = [one for one in _measured(known) if one.wants_seeds]
+    more = [recipe for recipe in _measured(known) if recipe.wants_seeds]
     candidates = [
-        *(present(one.positions, "positions") for one in more),
-        *(present(place(setup, one), "place") for one in pool),
+        *(present(recipe.positions, "positions") for recipe in more),
+        *(present(place(setup, values), "place") for values in pool),
     ]
     worth = expected_worth(setup, known, candidates, number)
     by_chance = np.random.default_rng([setup.seed, number, 2]).random(len(pool))  # among equals, such as none of worth
     order = np.lexsort((by_chance, -worth[len(more) :]))
-    found, drawn = _new(setup, proposals, [pool[index] for index in order], "noise_aware")
-    if found is None or not more:
-        return found
+    new, drawn = _new(setup, proposals, [pool[index] for index in order], "noise_aware")
+    if new is None or not more:
+        return new
     best = int(np.argmax(worth[: len(more)]))
     of_new = worth[len(more) + order[drawn]] if drawn < len(order) else 0.0
-    return _more(more[best], number, more[best].seeds + 1) if worth[best] > of_new else found
+    return _more(more[best], number, more[best].seeds + 1) if worth[best] > of_new else new
 
 
 def _last_seeds(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes) -> Proposal | Wait | None:
@@ -65,14 +65,14 @@ def _last_seeds(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes)
 
     By the outcomes up to the last new recipe: what ends meanwhile changes nothing.
     """
-    begun = 1 + max((one.number for one in proposals if one.of is None), default=-1)
+    begun = 1 + max((proposal.number for proposal in proposals if proposal.of is None), default=-1)
     if not all(is_settled(outcomes, number) for number in range(begun)):
         return Wait()
     known = tried_recipes(setup, proposals, outcomes, visible=begun)
-    more = [one for one in _measured(known) if one.wants_seeds]
+    more = [recipe for recipe in _measured(known) if recipe.wants_seeds]
     if not more or len(_measured(known)) < 2:
         return None
-    worth = expected_worth(setup, known, [present(one.positions, "positions") for one in more], len(proposals))
+    worth = expected_worth(setup, known, [present(recipe.positions, "positions") for recipe in more], len(proposals))
     best = int(np.argmax(worth))
     return _more(more[best], len(proposals), setup.seeds) if worth[best] > WORTH else None
 
@@ -82,15 +82,15 @@ def startup_of(setup: Setup) -> int:
     return max(STARTUP, len(setup.space.keys) + 1)
 
 
-def _first(setup: Setup, known: Sequence[Tried]) -> list[Values]:
+def _first(setup: Setup, known: Sequence[TriedRecipe]) -> list[Values]:
     """The next recipe of the first design, which counts the baseline as one of its own; none once it is used up."""
     baseline = [place(setup, setup.baseline)] if setup.baseline else []
-    others = [shares_of(setup.space, one) for one in baseline if one is not None]
+    others = [shares_of(setup.space, values) for values in baseline if values is not None]
     width = len(setup.space.keys)
     shares = first_shares(
         startup_of(setup) - len(baseline), width, np.reshape(others, (len(others), width)), setup.seed
     )
-    return [from_shares(setup.space, one) for one in shares[len(known) - len(baseline) :][:1]]
+    return [from_shares(setup.space, row) for row in shares[len(known) - len(baseline) :][:1]]
 
 
 def _new(
@@ -112,23 +112,29 @@ def _new(
     return Proposal(number=number, values=values, origin=origin, seeds=seeds), refused
 
 
-def _more(one: Tried, number: int, seeds: int) -> Proposal:
+def _more(recipe: TriedRecipe, number: int, seeds: int) -> Proposal:
     return Proposal(
-        number=number, values=one.values, origin="replication", of=one.number, seeds=seeds if seeds < one.of else None
+        number=number,
+        values=recipe.values,
+        origin="replication",
+        of=recipe.number,
+        seeds=seeds if seeds < recipe.of else None,
     )
 
 
-def _measured(known: Sequence[Tried]) -> list[Tried]:
+def _measured(known: Sequence[TriedRecipe]) -> list[TriedRecipe]:
     """Tried recipes that a model can be fitted to."""
-    return [one for one in known if one.by_seed and one.positions is not None]
+    return [recipe for recipe in known if recipe.by_seed and recipe.positions is not None]
 
 
-def expected_worth(setup: Setup, known: Sequence[Tried], candidates: Sequence[Positions], number: int) -> np.ndarray:
+def expected_worth(
+    setup: Setup, known: Sequence[TriedRecipe], candidates: Sequence[Positions], number: int
+) -> np.ndarray:
     """How much each candidate is expected to extend the frontier, as a fraction of the frontier's box: [c]."""
     measured = _measured(known)
-    offered = [one for one in known if one.is_on_offer and one.positions is not None]
-    positions = [*(one.positions for one in measured), *(one.positions for one in offered), *candidates]
-    points = np.stack([points_of(setup.space, present(one, "one")) for one in positions])
+    offered = [recipe for recipe in known if recipe.is_on_offer and recipe.positions is not None]
+    positions = [*(recipe.positions for recipe in measured), *(recipe.positions for recipe in offered), *candidates]
+    points = np.stack([points_of(setup.space, present(position, "one")) for position in positions])
     random = np.random.default_rng([setup.seed, number, 1])
     drawn: dict[str, np.ndarray] = {}
     for column in dict.fromkeys([*setup.aims.objectives, *setup.aims.constraints]):
@@ -146,13 +152,15 @@ def expected_worth(setup: Setup, known: Sequence[Tried], candidates: Sequence[Po
     best, worst = seen.min(axis=0), seen.max(axis=0)
     reference = worst + BEYOND * (worst - best)
     front, rest = slice(len(measured), len(measured) + len(offered)), slice(len(measured) + len(offered), None)
-    found = expected_gains(
+    gains_of_new = expected_gains(
         costs[:, front], costs[:, rest], reference, front_counts=counts[:, front], candidates_count=counts[:, rest]
     )
-    return found / max(float(np.prod(reference - best)), 1e-300)
+    return gains_of_new / max(float(np.prod(reference - best)), 1e-300)
 
 
-def _seen(setup: Setup, measured: Sequence[Tried], points: np.ndarray, column: str) -> Seen:
-    trials = [(row, seed, found[column]) for row, one in enumerate(measured) for seed, found in one.by_seed.items()]
+def _seen(setup: Setup, measured: Sequence[TriedRecipe], points: np.ndarray, column: str) -> SeenTrials:
+    trials = [
+        (row, seed, values[column]) for row, recipe in enumerate(measured) for seed, values in recipe.by_seed.items()
+    ]
     recipe, seed, values = (np.array(side) for side in zip(*trials, strict=True))
-    return Seen(places=points, groups=groups_of(setup.space), recipe=recipe, seed=seed, values=values)
+    return SeenTrials(places=points, groups=groups_of(setup.space), recipe=recipe, seed=seed, values=values)

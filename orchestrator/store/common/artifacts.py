@@ -35,10 +35,10 @@ def read_artifact(folder: Path, *, unsealed: bool = True) -> dict[str, Any]:
     if folder.is_symlink():
         raise Damage("it is a link")
     manifest = read_manifest(_content(folder), folder.parent.name, folder.name, unsealed=lambda: unsealed)
-    found = verifying.sizes(folder, manifest["files"])
+    sizes = verifying.sizes(folder, manifest["files"])
     for name, size in manifest.get("sizes", {}).items():
-        if found.get(name) != size:
-            raise Damage(f"{name} has {found.get(name)} bytes instead of {size}")
+        if sizes.get(name) != size:
+            raise Damage(f"{name} has {sizes.get(name)} bytes instead of {size}")
     return manifest
 
 
@@ -48,10 +48,10 @@ def is_whole(folder: Path, *, unsealed: bool = True) -> bool:
     It is looked at again when its manifest has changed.
     """
     try:
-        found = os.stat(folder / MANIFEST)
+        status = os.stat(folder / MANIFEST)
     except OSError:
         return False
-    signature = (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+    signature = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
     if _whole.get(folder) == signature:
         return True
     try:
@@ -59,7 +59,7 @@ def is_whole(folder: Path, *, unsealed: bool = True) -> bool:
     except FileNotFoundError:
         return False
     except Damage as damage:
-        tell(f"{_label(folder)}: {damage}; it does not count, and a run makes it again")
+        report_damage(f"{_label(folder)}: {damage}; it does not count, and a run makes it again")
         return False
     _whole[folder] = signature
     return True
@@ -92,7 +92,7 @@ def give_up(folder: Path, damage: Damage) -> ArtifactDamaged:
     return ArtifactDamaged(f"{_label(folder)}: {damage}; {where}")
 
 
-def tell(line: str) -> None:
+def report_damage(line: str) -> None:
     """Say something about the store on stderr, once per process."""
     if line not in _told:
         _told.add(line)
@@ -112,7 +112,7 @@ def _content(folder: Path) -> bytes:
 
 def complete(stage: Stage, manifest: Mapping[str, Any]) -> dict[str, Any]:
     """The manifest with what every reader relies on; what the maker says of it stands."""
-    inputs = {role: {"stage": one.name, "fingerprint": one.fingerprint} for role, one in stage.inputs.items()}
+    inputs = {role: {"stage": source.name, "fingerprint": source.fingerprint} for role, source in stage.inputs.items()}
     unsaid = {"config": dict(stage.config), "inputs": inputs, "seconds": 0.0, "finished_at": 0.0, "code_version": ""}
     return {**unsaid, **manifest, "stage": stage.name, "fingerprint": stage.fingerprint}
 

@@ -209,7 +209,9 @@ class Store(ABC):
             self.root.mkdir(parents=True, exist_ok=True)
             write_file(probe, b"x" * 4096)
         except OSError as error:
-            file = next((one for one in (self.root, *self.root.parents) if one.exists() and not one.is_dir()), None)
+            file = next(
+                (folder for folder in (self.root, *self.root.parents) if folder.exists() and not folder.is_dir()), None
+            )
             got = f": {error.strerror}" if file is None else " a file" if file == self.root else f" the file {file}"
             raise InputError(f"--store {self.root}: expected a folder that can be written, got{got}") from None
         finally:

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 from smoothsweep.core.files import half_written, temporary_name
-from smoothsweep.core.writers import hold, is_gone
+from smoothsweep.core.writers import hold_folder, is_gone
 from smoothsweep.orchestrator.store.common.artifacts import MANIFEST
 from smoothsweep.orchestrator.store.common.sealing import FINGERPRINT
 
@@ -18,7 +18,7 @@ def new_draft(final: Path) -> Path:
     """A fresh folder beside `final`: .<fingerprint>.<writer>, see core/writers.py."""
     draft = temporary_name(final)
     draft.mkdir(parents=True)
-    hold(draft)
+    hold_folder(draft)
     return draft
 
 

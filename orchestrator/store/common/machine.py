@@ -58,8 +58,8 @@ def _temporary() -> Path:
     folder = Path(tempfile.gettempdir()) / f"smoothsweep-{os.getuid()}"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
-        found = os.lstat(folder)
+        status = os.lstat(folder)
     except OSError:  # something else of that name
         return Path(tempfile.mkdtemp(prefix="smoothsweep-"))
-    private = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    private = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
     return folder if private else Path(tempfile.mkdtemp(prefix="smoothsweep-"))

@@ -86,7 +86,9 @@ def _check_depth(manifest: Any) -> None:
     """Raise RecursionError for what is nested too deeply for those who walk through it later."""
     level = [manifest]
     for _ in range(_DEEPEST):
-        inner = (one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list))
+        inner = (
+            value.values() if isinstance(value, dict) else value for value in level if isinstance(value, dict | list)
+        )
         level = [value for values in inner for value in values if isinstance(value, dict | list)]
         if not level:
             return

@@ -85,17 +85,17 @@ def forget(folder: Path) -> None:
 def _unknown(folder: Path, files: Mapping[str, str]) -> dict[str, str]:
     """Files that are not known to be right as they are now."""
     known = _right.get(folder, {})
-    return {name: one for name, one in files.items() if known.get(name) != (_signature(folder, name), one)}
+    return {name: digest for name, digest in files.items() if known.get(name) != (_signature(folder, name), digest)}
 
 
 def _signature(folder: Path, name: str) -> Signature:
     try:
-        found = os.lstat(folder / name)
+        status = os.lstat(folder / name)
     except OSError:
         raise Damage(f"{name} is missing") from None
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise Damage(f"{name} is no plain file")
-    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
 @contextmanager

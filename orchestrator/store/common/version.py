@@ -7,29 +7,29 @@ from pathlib import Path
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import move, write_file
-from smoothsweep.orchestrator.store.common.artifacts import aside_name, tell
+from smoothsweep.orchestrator.store.common.artifacts import aside_name, report_damage
 
 VERSION_FILE = "store.json"
 VERSION = 2
 SEALED_FROM = 2  # every manifest of such a store has a seal
-UNNOTED = 1  # a store without the file is older than the file, or has lost it: seals are checked where there are any
+UNNOTED = 1  # a store without the file: it is older than the file, or lost it. Its seals are checked where they exist
 
 
 def version_note(*, empty: bool) -> bytes:
-    """The note for a store without one. empty: it holds no artifact, so that all it ever has will be of our format."""
+    """The content of a new version file. empty: the store holds no artifact yet, so all of them will be sealed."""
     return json.dumps({"format": VERSION if empty else UNNOTED}).encode()
 
 
 def version_of(content: bytes | None) -> int:
-    """The format that a store's version file tells; None, and a file that tells none, count as the first."""
+    """The format in a store's version file. A missing or unreadable file counts as the first format."""
     return _format(content) or UNNOTED
 
 
 def refuse_other_versions(content: bytes | None, where: str) -> None:
-    """content: of the store's version file, None if there is none. Raises InputError for a format newer than ours."""
+    """Raise InputError for a format newer than ours. content: of the version file, None if there is none."""
     got = _format(content)
     if content is not None and got is None:
-        tell(f"--store {where}: {VERSION_FILE} is unreadable; the store is taken for one of format {UNNOTED}")
+        report_damage(f"--store {where}: {VERSION_FILE} is unreadable; the store is read as format {UNNOTED}")
     if got is not None and got > VERSION:
         raise InputError(
             f"--store {where}: expected a store of format {VERSION} or older in {VERSION_FILE}, got {got}; "
@@ -38,12 +38,12 @@ def refuse_other_versions(content: bytes | None, where: str) -> None:
 
 
 def is_unreadable(content: bytes | None) -> bool:
-    """Whether there is no version file, or none that tells a format."""
+    """Whether the version file is missing or states no format."""
     return _format(content) is None
 
 
 def heal_version(path: Path, *, empty: bool) -> None:
-    """Write the version file at `path` where there is none, or none that can be read; that one is set aside."""
+    """Write the version file at `path` where it is missing or unreadable. An unreadable one is set aside."""
     content = path.read_bytes() if path.is_file() else None
     if not is_unreadable(content):
         return

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smoothsweep.core.writers import hold, let_go
+from smoothsweep.core.writers import hold_folder, release_folder
 from smoothsweep.orchestrator.store.remote.layout import attempt_name, work_key
 from smoothsweep.orchestrator.store.remote.objects import make_filesystem
 from smoothsweep.orchestrator.store.remote.synchroniser import pull, pushing
@@ -31,12 +31,12 @@ class JoinedFolders:
     def joined(self, work: Path) -> Generator[Path]:
         folder = self.store.root / work.parent.name / f"{_fingerprint(work)}.work.{attempt_name()}"
         folder.mkdir(parents=True)
-        hold(folder)
+        hold_folder(folder)
         try:
             with pushing(self.store.objects, _key(work), folder):
                 yield folder
         finally:
-            let_go(folder)
+            release_folder(folder)
             shutil.rmtree(folder, ignore_errors=True)
 
     def pull(self, work: Path) -> None:

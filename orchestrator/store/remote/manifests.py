@@ -32,10 +32,10 @@ class Manifests:
     def has(self, kind: str, fingerprint: str) -> bool:
         key = (kind, fingerprint)
         if key not in self._known:
-            found = self.objects.info(manifest_key(*key))
-            if found is None:
+            info = self.objects.info(manifest_key(*key))
+            if info is None:
                 return False
-            self._known[key] = found.changed
+            self._known[key] = info.changed
         return True
 
     def forget(self, kind: str, fingerprint: str) -> None:
@@ -44,11 +44,11 @@ class Manifests:
     def listed(self, kind: str) -> list[Listed]:
         """Every manifest of this kind of stage as it is now; keys start with the fingerprint."""
         listed = self.objects.listed(kind)
-        found = [item for item in listed if FINGERPRINT.fullmatch(item.key.removesuffix(f"/{MANIFEST}"))]
-        for item in found:
+        manifests = [item for item in listed if FINGERPRINT.fullmatch(item.key.removesuffix(f"/{MANIFEST}"))]
+        for item in manifests:
             self._known[(kind, item.key.split("/")[0])] = item.changed
-        self._listed[kind] = found
-        return found
+        self._listed[kind] = manifests
+        return manifests
 
     def newest(self, kind: str, at_most: int) -> list[Path]:
         """Copies of the newest manifests of this kind, by the last listing if there was one."""
@@ -105,7 +105,7 @@ class Manifests:
         return path
 
     def _changed(self, key: str) -> int:
-        found = self.objects.info(key)
-        if found is None:
+        info = self.objects.info(key)
+        if info is None:
             raise FileNotFoundError(2, "No such object", f"{self.objects.url}/{key}")
-        return found.changed
+        return info.changed

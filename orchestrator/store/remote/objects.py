@@ -61,16 +61,16 @@ class Objects:
 
     def read(self, key: str) -> bytes:
         """Raises FileNotFoundError if there is no such object."""
-        with self._told(key), _filesystem().open_input_stream(self.place(key)) as stream:
+        with self._one_line_errors(key), _filesystem().open_input_stream(self.place(key)) as stream:
             return stream.read()
 
     def write(self, key: str, content: bytes) -> None:
-        with self._told(key), _filesystem().open_output_stream(self.place(key)) as stream:
+        with self._one_line_errors(key), _filesystem().open_output_stream(self.place(key)) as stream:
             stream.write(content)
 
     def upload(self, key: str, path: Path) -> None:
         """Copy a local file, as it is when it is opened. A file that cannot be read to its end leaves no object."""
-        with path.open("rb") as file, self._told(key):
+        with path.open("rb") as file, self._one_line_errors(key):
             try:
                 with _filesystem().open_output_stream(self.place(key)) as stream:
                     while chunk := file.read(CHUNK):
@@ -82,7 +82,11 @@ class Objects:
     def download(self, key: str, path: Path) -> str:
         """Copy an object into a local file; returns its SHA-256. Raises FileNotFoundError if there is none."""
         digest = hashlib.sha256()
-        with self._told(key), _filesystem().open_input_stream(self.place(key)) as stream, path.open("wb") as file:
+        with (
+            self._one_line_errors(key),
+            _filesystem().open_input_stream(self.place(key)) as stream,
+            path.open("wb") as file,
+        ):
             while chunk := stream.read(CHUNK):
                 digest.update(chunk)
                 file.write(chunk)
@@ -94,42 +98,42 @@ class Objects:
         Raises InputError for a key that would lead out of a folder.
         """
         base = self.place(prefix).rstrip("/")
-        with self._told(prefix):
+        with self._one_line_errors(prefix):
             selector = FileSelector(base, recursive=True, allow_not_found=True)
             infos: list[FileInfo] = _filesystem().get_file_info(selector)
-        found = [
+        objects = [
             Listed(key=info.path[len(base) + 1 :], size=info.size, changed=info.mtime_ns or 0)
             for info in infos
             if info.type == FileType.File
         ]
-        for item in found:  # keys become paths of this machine
+        for item in objects:  # keys become paths of this machine
             if not is_inner_path(item.key):
                 raise InputError(f"{self.url}/{prefix}: expected objects of plain names, got {item.key[:80]!r}")
-        return found
+        return objects
 
     def info(self, key: str) -> Listed | None:
         """The object's size and time of change, None if there is none."""
-        with self._told(key):
+        with self._one_line_errors(key):
             info: FileInfo = _filesystem().get_file_info(self.place(key))
         return Listed(key=key, size=info.size, changed=info.mtime_ns or 0) if info.type == FileType.File else None
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete objects; those that are not there are no error."""
         for key in keys:
-            with self._told(key):
+            with self._one_line_errors(key):
                 try:
                     _filesystem().delete_file(self.place(key))
                 except FileNotFoundError:
                     continue
 
     def delete_below(self, prefix: str) -> None:
-        with self._told(prefix):
+        with self._one_line_errors(prefix):
             _filesystem().delete_dir_contents(self.place(prefix), missing_dir_ok=True)
 
     def move_below(self, prefix: str, to: str) -> None:
         """Give every object below `prefix/` the same name below `to/`: copied in the service, then deleted."""
         for listed in self.listed(prefix):
-            with self._told(f"{prefix}/{listed.key}"):
+            with self._one_line_errors(f"{prefix}/{listed.key}"):
                 _filesystem().copy_file(self.place(f"{prefix}/{listed.key}"), self.place(f"{to}/{listed.key}"))
         self.delete_below(prefix)
 
@@ -140,7 +144,7 @@ class Objects:
     def prove(self) -> None:
         """Write and delete a small object, or raise ObjectStoreError, without patience."""
         filesystem = make_filesystem(PROBE_ATTEMPTS)
-        with self._told(""):
+        with self._one_line_errors(""):
             probe = self.place(f".probe.{os.urandom(4).hex()}")
             with filesystem.open_output_stream(probe) as stream:
                 stream.write(b"x")
@@ -152,7 +156,7 @@ class Objects:
         Lists as well, so that bucket, permissions, credentials and endpoint are known to be right.
         """
         filesystem = make_filesystem(PROBE_ATTEMPTS)
-        with self._told(""):
+        with self._one_line_errors(""):
             with suppress(FileNotFoundError):  # no such prefix yet; that there is no bucket is another error
                 filesystem.get_file_info(FileSelector(self.place("sweeps")))
             try:
@@ -162,7 +166,7 @@ class Objects:
                 return None
 
     @contextmanager
-    def _told(self, key: str) -> Generator[None]:
+    def _one_line_errors(self, key: str) -> Generator[None]:
         """Turn the service's errors into one line that names the place."""
         try:
             yield

@@ -21,7 +21,7 @@ from typing import Any
 from smoothsweep.core.errors import ArtifactDamaged, InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.core.uris import shown_uri
-from smoothsweep.core.writers import hold, is_gone, let_go
+from smoothsweep.core.writers import hold_folder, is_gone, release_folder
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.common.artifacts import MANIFEST, aside_name, complete, with_checksums
 from smoothsweep.orchestrator.store.common.base import Store
@@ -102,13 +102,13 @@ class RemoteStore(Store):
         self._sweep_mirror(stage.name, stage.fingerprint)  # of attempts killed on a machine that has no driver
         work = self.work(stage)
         work.mkdir(parents=True)
-        hold(work)
+        hold_folder(work)
         try:
             pull(self.objects, work_key(stage.name, stage.fingerprint), work, only)
             with pushing(self.objects, work_key(stage.name, stage.fingerprint), work):
                 yield work
         finally:
-            let_go(work)
+            release_folder(work)
             shutil.rmtree(work, ignore_errors=True)
 
     def kept(self, stage: Stage, folder: str) -> set[str]:
@@ -200,7 +200,7 @@ class RemoteStore(Store):
                 write_file(draft / MANIFEST, content)
             self.objects.delete([marker])
             sweep_attempts(self.objects, *key)
-        let_go(draft)
+        release_folder(draft)
         self.mirror.keep(stage.name, stage.fingerprint, draft, sealed_manifest["files"])
         self.objects.delete_below(work_key(stage.name, stage.fingerprint))
         return self.place(stage)

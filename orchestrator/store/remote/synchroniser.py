@@ -84,8 +84,8 @@ def _files(folder: Path) -> Iterator[tuple[str, Seen]]:
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)
         try:
-            found = path.stat()
+            status = path.stat()
         except FileNotFoundError:
             continue
         if path.is_file() and not any(part.startswith(".") for part in name.parts):
-            yield name.as_posix(), (found.st_mtime_ns, found.st_size, found.st_ino)
+            yield name.as_posix(), (status.st_mtime_ns, status.st_size, status.st_ino)

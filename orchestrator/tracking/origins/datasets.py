@@ -21,10 +21,10 @@ def dataset_inputs(trial: Trial, store: Store) -> list[Any]:
     private = [stage.inputs["data"] for stage in trial.stages if stage.name in ("target", "imported")]
     public = [stage for stage in stages if stage.name == "public"]
     pools = [stage for stage in stages if stage.name == "pool"]
-    found = []
+    datasets = []
     for context, members in (("training", private), ("public", public), ("attack", pools)):
-        found += [_input(stage, store, context) for stage in dict.fromkeys(members) if store.has(stage)]
-    return found
+        datasets += [_input(stage, store, context) for stage in dict.fromkeys(members) if store.has(stage)]
+    return datasets
 
 
 def _input(stage: Stage, store: Store, context: str) -> Any:

@@ -24,15 +24,15 @@ def commit() -> str | None:
     """The full commit of this source tree, None where there is no git."""
     if not (TREE / ".git").exists() or not shutil.which("git"):
         return None
-    found = subprocess.run(["git", "-C", str(TREE), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-    return found.stdout.strip() if found.returncode == 0 else None
+    git = subprocess.run(["git", "-C", str(TREE), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    return git.stdout.strip() if git.returncode == 0 else None
 
 
 def provenance_tags() -> dict[str, str]:
     """Commit and the versions that matter, as tags of the sweep's run."""
     tags = {"smoothsweep.python": platform.python_version(), "smoothsweep.platform": platform.platform()}
-    found = {name.lower() for name, _ in _installed()}
-    tags.update({f"smoothsweep.{name}": version(name) for name in SHOWN if name in found})
+    installed = {name.lower() for name, _ in _installed()}
+    tags.update({f"smoothsweep.{name}": version(name) for name in SHOWN if name in installed})
     head = commit()
     return {**tags, **({"mlflow.source.git.commit": head} if head else {})}
 
@@ -42,9 +42,9 @@ def write_provenance(loaded: LoadedSweep, folder: Path) -> None:
     sweep, environment = folder / "sweep", folder / "environment"
     sweep.mkdir(parents=True)
     environment.mkdir(parents=True)
-    given = Path(loaded.source)
-    if given.is_file():
-        write_file(sweep / "as_given.yaml", read_whole(given, most_bytes=MAX_BYTES), flush=False)
+    sweep_file = Path(loaded.source)
+    if sweep_file.is_file():
+        write_file(sweep / "as_given.yaml", read_whole(sweep_file, most_bytes=MAX_BYTES), flush=False)
     for name, content in (("with_overrides", loaded.raw), ("resolved", loaded.sweep.model_dump(mode="json"))):
         write_file(sweep / f"{name}.yaml", as_yaml(content), flush=False)
     facts = {**provenance_tags(), "machine": platform.machine(), "cpus": allotted_cpus(), "host": platform.node()}
@@ -56,4 +56,4 @@ def write_provenance(loaded: LoadedSweep, folder: Path) -> None:
 @lru_cache(maxsize=1)
 def _installed() -> tuple[tuple[str, str], ...]:
     """(name, version) of every distribution: read once, since each is a file to be parsed."""
-    return tuple((one.metadata["Name"], one.version) for one in distributions())
+    return tuple((distribution.metadata["Name"], distribution.version) for distribution in distributions())

@@ -88,48 +88,52 @@ def answer(
     )
 
 
-def answer_text(found: Answer, verdicts: Verdicts | None = None) -> str:
+def answer_text(sweep_answer: Answer, verdicts: Verdicts | None = None) -> str:
     """The answer in Markdown: a sentence, then every recipe under its worst attack. Empty without a leak.
 
     verdicts: what the report says, whose first sentence and marks are the note's; None where there is no report.
     """
-    best, verdicts = found.least, verdicts or Verdicts()
-    missing = " ".join(found.incomplete)
-    if found.leak is None or not found.worst:
+    best, verdicts = sweep_answer.least, verdicts or Verdicts()
+    missing = " ".join(sweep_answer.incomplete)
+    if sweep_answer.leak is None or not sweep_answer.worst:
         return missing
-    spec = BY_KEY[found.leak]
+    spec = BY_KEY[sweep_answer.leak]
     if verdicts.answer:
         first = verdicts.answer
     elif best is None:
         first = "No recipe is accurate enough."
     else:
         several = f"**{best.label}** has the lowest leak measured"
-        told = several if found.recommended else f"{ONE_SEED} The lowest leak measured: {best.label}"
-        first = f"{told}: {_shown(best, spec)} by {_judge(spec)}"
+        verdict = several if sweep_answer.recommended else f"{ONE_SEED} The lowest leak measured: {best.label}"
+        first = f"{verdict}: {_shown(best, spec)} by {_judge(spec)}"
         if "test_acc" in best.metrics:
             first += f", at a test accuracy of {_shown(best, BY_KEY['test_acc'])}"
         first += f" (n = {len(best.seeds)} seed{'s' if len(best.seeds) != 1 else ''})."
-    others = [BY_KEY[key] for key in (*CLASS_METRICS, KNOWLEDGE) if key in BY_KEY and key != found.leak]
-    specs = [BY_KEY["test_acc"], spec, *(s for s in others if any(s.key in r.metrics for r in found.worst))]
-    of_recipe = {one.label: verdicts.of_trials.get(one.trial.id) for one in found.worst}
-    compared = any(told is not None and told.size for told in of_recipe.values())
+    others = [BY_KEY[key] for key in (*CLASS_METRICS, KNOWLEDGE) if key in BY_KEY and key != sweep_answer.leak]
+    specs = [BY_KEY["test_acc"], spec, *(s for s in others if any(s.key in r.metrics for r in sweep_answer.worst))]
+    of_recipe = {recipe.label: verdicts.of_trials.get(recipe.trial.id) for recipe in sweep_answer.worst}
+    compared = any(verdict is not None and verdict.size for verdict in of_recipe.values())
     head = ["recipe, under the attack that works best against it", *(s.label for s in specs), "n"]
     head += ["reduction", "verdict", "n needed"] if compared else []
     rule = ["---", *["---:"] * (len(specs) + 1), *["---"] * (3 if compared else 0)]
     lines = [f"| {' | '.join(row)} |" for row in (head, rule)]
-    for recipe in found.worst[:ROWS]:
-        told = of_recipe[recipe.label] or RunVerdict()
-        marks = ", ".join(filter(None, (told.mark, "not beaten in both" if recipe in found.front else "")))
+    for recipe in sweep_answer.worst[:ROWS]:
+        verdict = of_recipe[recipe.label] or RunVerdict()
+        marks = ", ".join(filter(None, (verdict.mark, "not beaten in both" if recipe in sweep_answer.front else "")))
         cells = [
             f"{recipe.label} ({marks})" if marks else recipe.label,
             *(_shown(recipe, s) for s in specs),
             str(len(recipe.seeds)),
         ]
-        cells += [told.size or "\u2013", told.tags.get(VERDICT, "\u2013"), told.needed or "\u2013"] if compared else []
+        cells += (
+            [verdict.size or "\u2013", verdict.tags.get(VERDICT, "\u2013"), verdict.needed or "\u2013"]
+            if compared
+            else []
+        )
         lines.append(f"| {' | '.join(cells)} |")
     lines += [f"\n{COMPARED}"] if compared else []
-    if len(found.worst) > ROWS:
-        lines.append(f"\n{len(found.worst) - ROWS} more recipes are among the runs.")
+    if len(sweep_answer.worst) > ROWS:
+        lines.append(f"\n{len(sweep_answer.worst) - ROWS} more recipes are among the runs.")
     return "\n\n".join(filter(None, (missing, first, "\n".join(lines))))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from smoothsweep.orchestrator.tracking.runs.points import already_gone
-from smoothsweep.orchestrator.tracking.runs.runs import EARLIER, KIND, Found, Runs
+from smoothsweep.orchestrator.tracking.runs.runs import EARLIER, KIND, Runs, StoredRun
 
 REPLACED_BY = "smoothsweep.replaced_by"
 
@@ -21,34 +21,34 @@ def retire(client: Any, runs: Runs, present: Mapping[str, Collection[str]]) -> i
     present: kind of run -> fingerprints. Two runs mean the same when they have one name, and one value in every param
     that both have. Recipes that the sweep no longer names, or that other settings were tried with, stay as they are.
     """
-    if not any(key[1] not in present.get(key[0], ()) for key, found in runs.all() if key[0] in present):
+    if not any(key[1] not in present.get(key[0], ()) for key, run in runs.all() if key[0] in present):
         return 0
     runs.read()  # with the params of what was written since
     now = {
-        kind: [found for (of, fingerprint), found in runs.all() if of == kind and fingerprint in fingerprints]
+        kind: [run for (of, fingerprint), run in runs.all() if of == kind and fingerprint in fingerprints]
         for kind, fingerprints in present.items()
     }
     retired = 0
-    for (kind, fingerprint), found in list(runs.all()):
-        if kind not in present or fingerprint in present[kind] or found.retired:
+    for (kind, fingerprint), run in list(runs.all()):
+        if kind not in present or fingerprint in present[kind] or run.retired:
             continue
-        if heir := next((one for one in now[kind] if _means_the_same(one, found)), None):
-            client.set_tag(found.run_id, REPLACED_BY, heir.run_id)
-            client.set_tag(found.run_id, KIND, f"{EARLIER}{kind}")
+        if heir := next((fingerprint for fingerprint in now[kind] if _means_the_same(fingerprint, run)), None):
+            client.set_tag(run.run_id, REPLACED_BY, heir.run_id)
+            client.set_tag(run.run_id, KIND, f"{EARLIER}{kind}")
             retired += 1
     return retired
 
 
 def bring_back(client: Any, runs: Runs, kind: str, fingerprint: str) -> None:
     """Have a run that was retired be shown again, where there is one: the code is what it was."""
-    found = runs.get(kind, fingerprint)
-    if found is not None and found.retired:
-        client.set_tag(found.run_id, KIND, kind)
+    run = runs.get(kind, fingerprint)
+    if run is not None and run.retired:
+        client.set_tag(run.run_id, KIND, kind)
         with already_gone():
-            client.delete_tag(found.run_id, REPLACED_BY)
-        runs.shown(kind, fingerprint)
+            client.delete_tag(run.run_id, REPLACED_BY)
+        runs.bring_back(kind, fingerprint)
 
 
-def _means_the_same(a: Found, b: Found) -> bool:
+def _means_the_same(a: StoredRun, b: StoredRun) -> bool:
     shared = a.params.keys() & b.params.keys()
     return bool(shared) and a.name == b.name and all(a.params[key] == b.params[key] for key in shared)

@@ -18,7 +18,7 @@ AT_MOST = 20  # experiments that are looked into
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arrival:
+class SweepPages:
     """One sweep's pages. table, charts: their address from the server's root on."""
 
     sweep: str
@@ -26,23 +26,23 @@ class Arrival:
     charts: str
 
 
-def arrivals(uri: str) -> list[Arrival]:
+def list_sweep_pages(uri: str) -> list[SweepPages]:
     """The sweeps of a tracking store, the one that was worked on last first.
 
     Views that are missing, of a sweep recorded before there were any, are added. InputError if there is no MLflow.
     """
     client = connect(uri)
-    found = []
+    pages = []
     for experiment in client.search_experiments(max_results=AT_MOST, order_by=["last_update_time DESC"]):
         last = _last_run(client, experiment.experiment_id)
         if last is not None:
             leak = experiment.tags.get(f"{PRIMARY_METRIC}.name")
             show(client, experiment, leak if leak in BY_KEY and BY_KEY[leak].group == "leak" else None)
-            found.append((last, experiment))
-    found.sort(key=lambda pair: -pair[0])
+            pages.append((last, experiment))
+    pages.sort(key=lambda pair: -pair[0])
     return [
-        Arrival(sweep=one.name, table=route(one.experiment_id), charts=route(one.experiment_id, charts=True))
-        for _, one in found
+        SweepPages(sweep=page.name, table=route(page.experiment_id), charts=route(page.experiment_id, charts=True))
+        for _, page in pages
     ]
 
 

@@ -37,20 +37,23 @@ def strongest(
         leak: The metric that decides.
         planned: The trials of the sweep, so that a recipe is named which has finished none of them.
     """
-    cells = {one.label: _cell(one.trial) for one in recipes if not one.trial.is_control}
+    cells = {recipe.label: _cell(recipe.trial) for recipe in recipes if not recipe.trial.is_control}
     known = [*cells.values(), *(_cell(trial) for trial in planned if trial.phase == "sweep" and not trial.is_control)]
     met: dict[str, dict[str, Mapping[int, float]]] = {cell.target: {} for cell in known}
-    for one in recipes:
-        if one.label in cells:
-            leaks = {int(row["seed"]): float(row[leak]) for row in one.rows if not is_null(row.get(leak))}
-            met[cells[one.label].target][cells[one.label].attack] = leaks
+    for means in recipes:
+        if means.label in cells:
+            leaks = {int(row["seed"]): float(row[leak]) for row in means.rows if not is_null(row.get(leak))}
+            met[cells[means.label].target][cells[means.label].attack] = leaks
     cases = complete_cases(met)
 
-    def badness(one: RecipeMeans) -> float:
-        leaks = met[cells[one.label].target][cells[one.label].attack]
+    def badness(recipe: RecipeMeans) -> float:
+        leaks = met[cells[recipe.label].target][cells[recipe.label].attack]
         return BY_KEY[leak].sign * sum(leaks[seed] for seed in cases.seeds)
 
-    mine = {recipe: [one for one in recipes if one.label in cells and one.target == recipe] for recipe in cases.recipes}
+    mine = {
+        recipe: [means for means in recipes if means.label in cells and means.target == recipe]
+        for recipe in cases.recipes
+    }
     words = {cell.target: cell.recipe_words for cell in known} | {cell.attack: cell.attack_words for cell in known}
     attacks = dict.fromkeys(cell.attack for cell in known)
     sentences = incomplete_sentences(cases, planned=tuple(attacks), words=words)

@@ -36,16 +36,18 @@ def trial_params(trial: Trial, row: dict[str, Any]) -> dict[str, str]:
 def recipe_params(trial: Trial, row: dict[str, Any]) -> dict[str, str]:
     """As `trial_params`, without the seed."""
     settings = trial.settings
-    found = {"protocol": settings.protocol}
-    found.update({k: v for k, v in row.items() if k.startswith("recipe_") and k != "recipe_defense_parameters"})
-    found["prior"] = row.get("prior")
+    recipe_settings = {"protocol": settings.protocol}
+    recipe_settings.update(
+        {k: v for k, v in row.items() if k.startswith("recipe_") and k != "recipe_defense_parameters"}
+    )
+    recipe_settings["prior"] = row.get("prior")
     if isinstance(settings, InversionSweep):
         if not isinstance(settings.recipe, ImportedClassifier):
-            found.update(_training_params(settings))
+            recipe_settings.update(_training_params(settings))
         if settings.attack is not None:
-            found.update(_attack_params(settings))
-            found["attack_classes"] = "all" if settings.classes == "all" else len(settings.classes)
-    params = {name: _text(value) for name, value in found.items() if value is not None}
+            recipe_settings.update(_attack_params(settings))
+            recipe_settings["attack_classes"] = "all" if settings.classes == "all" else len(settings.classes)
+    params = {name: _text(value) for name, value in recipe_settings.items() if value is not None}
     axes = {name: _text(value) for name, value in trial.cell.axes.items() if value is not None}
     return {**{name: text for name, text in axes.items() if not _is_said(name, text, params)}, **params}
 
@@ -53,25 +55,25 @@ def recipe_params(trial: Trial, row: dict[str, Any]) -> dict[str, str]:
 def _training_params(settings: InversionSweep) -> dict[str, Any]:
     """How the target is trained: optimizer, schedule of alpha, the defense's own parameters."""
     recipe = settings.recipe
-    found = {f"recipe_{key}": getattr(recipe, key) for key in OF_TRAINING}
+    params = {f"recipe_{key}": getattr(recipe, key) for key in OF_TRAINING}
     resolved = present(recipe.defense, "defense").resolved(settings.protocol)
     for key, value in resolved["schedule"].items():
-        found["recipe_schedule" if key == "kind" else f"recipe_schedule_{key}"] = value
+        params["recipe_schedule" if key == "kind" else f"recipe_schedule_{key}"] = value
     for key, value in resolved.get("parameters", {}).items():
-        found[f"recipe_{present(recipe.defense, 'defense').kind}_{key}"] = value
+        params[f"recipe_{present(recipe.defense, 'defense').kind}_{key}"] = value
     if recipe.poison is not None:
         poison = recipe.poison.model_dump(mode="json", exclude_none=True, exclude={"kind"})
-        found.update({f"recipe_poison_{key}": value for key, value in poison.items()})
-    return found
+        params.update({f"recipe_poison_{key}": value for key, value in poison.items()})
+    return params
 
 
 def _attack_params(settings: InversionSweep) -> dict[str, Any]:
     """Every parameter of the attack, those of its stages and pool under the name of what holds them."""
-    found = {}
+    params = {}
     for key, value in settings.inverted_by.model_dump(mode="json", exclude_none=True).items():
         for name, part in value.items() if isinstance(value, dict) else ((None, value),):
-            found[f"attack_{key}" if name is None else f"attack_{key}_{name}"] = part
-    return found
+            params[f"attack_{key}" if name is None else f"attack_{key}_{name}"] = part
+    return params
 
 
 def _is_said(name: str, text: str, params: dict[str, str]) -> bool:

@@ -85,8 +85,8 @@ def recipe_means(trials: Sequence[Trial], store: Store, loaded: LoadedSweep | No
     samples = collect(pd.DataFrame(rows), per_class_rows(trials, store), least_of_data(trials, store, "num_test"))
     measured = [metrics_of(row) for row in rows]
     metrics: dict[str, float] = {}
-    for name in dict.fromkeys(name for found in measured for name in found):
-        values = [found[name] for found in measured if name in found]
+    for name in dict.fromkeys(name for row in measured for name in row):
+        values = [row[name] for row in measured if name in row]
         metrics[name] = math.fsum(values) / len(values)
         if name in BY_KEY and BY_KEY[name].better:
             known = estimate(BY_KEY[name], samples[name], SETTINGS)

@@ -12,21 +12,21 @@ from smoothsweep.orchestrator.tracking.runs.searching import PROPOSAL
 KIND = "smoothsweep.kind"
 KEYS = {"sweep": "smoothsweep.sweep", "trial": "smoothsweep.trial", "recipe": "smoothsweep.recipe"}
 CONTENT = "smoothsweep.content"  # of a recipe's run: which trials its means are over
-TOLD = "smoothsweep.told"  # fingerprint of the report's verdict that the run holds
+VERDICT_DIGEST = "smoothsweep.told"  # fingerprint of the report's verdict that the run holds
 PARENT = "mlflow.parentRunId"
 EARLIER = "earlier "  # before the kind of a run that a present one has replaced
 PAGE = 500
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class StoredRun:
     """A run that exists.
 
     Attributes:
         status: RUNNING, FINISHED, FAILED or KILLED.
         content: Which trials a recipe's means are over; which proposal of a search a trial belongs to.
         started: Time of its start, in milliseconds.
-        told: Fingerprint of the report's verdict that it holds, empty without one.
+        verdict: Fingerprint of the report's verdict that it holds, empty without one.
         name, params: As the server had them when it was read.
         retired: A present run has replaced it.
     """
@@ -35,7 +35,7 @@ class Found:
     status: str
     content: str = ""
     started: int = 0
-    told: str = ""
+    verdict: str = ""
     name: str = ""
     params: Mapping[str, str] = field(default_factory=dict)
     retired: bool = False
@@ -50,23 +50,23 @@ class Runs:
 
     def __init__(self, client: Any, experiment_id: str) -> None:
         self._client, self._experiment_id = client, experiment_id
-        self._known: dict[tuple[str, str], Found] = {}
+        self._known: dict[tuple[str, str], StoredRun] = {}
         self.read()
 
-    def get(self, kind: str, fingerprint: str) -> Found | None:
+    def get(self, kind: str, fingerprint: str) -> StoredRun | None:
         return self._known.get((kind, fingerprint))
 
-    def all(self) -> Iterable[tuple[tuple[str, str], Found]]:
+    def all(self) -> Iterable[tuple[tuple[str, str], StoredRun]]:
         """((kind, fingerprint), run) of everything known."""
         return self._known.items()
 
-    def shown(self, kind: str, fingerprint: str) -> None:
+    def bring_back(self, kind: str, fingerprint: str) -> None:
         """Remember that a run is retired no more."""
         self.note(kind, fingerprint, replace(self._known[kind, fingerprint], retired=False))
 
     def read(self) -> None:
         """What the server has now. Memory: a few hundred bytes per run."""
-        known: dict[tuple[str, str], Found] = {}
+        known: dict[tuple[str, str], StoredRun] = {}
         doubles: dict[str, str] = {}  # run that is one too many -> the one that is kept
         parents: dict[str, str] = {}  # run -> its parent
         for run in self._all():
@@ -92,35 +92,37 @@ class Runs:
             if not token:
                 return
 
-    def create(self, kind: str, fingerprint: str, name: str, tags: dict[str, str], started: int | None = None) -> Found:
+    def create(
+        self, kind: str, fingerprint: str, name: str, tags: dict[str, str], started: int | None = None
+    ) -> StoredRun:
         """A new run with these tags, in one transaction. started: when its work began, in milliseconds; None: now."""
         tags = {KIND: kind, KEYS[kind]: fingerprint, "mlflow.runName": name, **tags}
         run = self._client.create_run(self._experiment_id, start_time=started, tags=tags)
-        found = Found(run_id=run.info.run_id, status="RUNNING", started=run.info.start_time)
-        return self.note(kind, fingerprint, found)
+        stored = StoredRun(run_id=run.info.run_id, status="RUNNING", started=run.info.start_time)
+        return self.note(kind, fingerprint, stored)
 
-    def note(self, kind: str, fingerprint: str, found: Found) -> Found:
+    def note(self, kind: str, fingerprint: str, stored: StoredRun) -> StoredRun:
         """Remember what has become of a run."""
-        self._known[kind, fingerprint] = found
-        return found
+        self._known[kind, fingerprint] = stored
+        return stored
 
     def drop(self, kind: str, fingerprint: str) -> None:
         """Delete a run, to start over."""
-        found = self._known.pop((kind, fingerprint), None)
-        if found is not None:
+        stored = self._known.pop((kind, fingerprint), None)
+        if stored is not None:
             with already_gone():
-                self._client.delete_run(found.run_id)
+                self._client.delete_run(stored.run_id)
 
 
-def _enter(known: dict[tuple[str, str], Found], key: tuple[str, str], run: Any) -> dict[str, str]:
+def _enter(known: dict[tuple[str, str], StoredRun], key: tuple[str, str], run: Any) -> dict[str, str]:
     """Note the run unless a better one is known. Returns the run that is one too many, with the one kept instead."""
     content = run.data.tags.get(CONTENT) or run.data.tags.get(PROPOSAL, "")
-    new = Found(
+    new = StoredRun(
         run_id=run.info.run_id,
         status=run.info.status,
         content=content,
         started=run.info.start_time,
-        told=run.data.tags.get(TOLD, ""),
+        verdict=run.data.tags.get(VERDICT_DIGEST, ""),
         name=run.info.run_name or "",
         params=run.data.params,
         retired=run.data.tags.get(KIND, "").startswith(EARLIER),

@@ -15,16 +15,16 @@ from typing import Any
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
-from smoothsweep.orchestrator.reading.findings.display import of_cell
-from smoothsweep.orchestrator.reading.findings.display import told as told_of
+from smoothsweep.orchestrator.reading.findings.display import cell_verdict
+from smoothsweep.orchestrator.reading.findings.display import leak_verdict as told_of
 from smoothsweep.orchestrator.reading.findings.tables import too_inaccurate
-from smoothsweep.orchestrator.reading.leak.hiding import Hidings
+from smoothsweep.orchestrator.reading.leak.hiding import HidingVerdicts
 from smoothsweep.orchestrator.reading.leak.looks import look_words
 from smoothsweep.orchestrator.reading.numbers.decision import decide
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text, is_null
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 from smoothsweep.orchestrator.tracking.runs.points import write
-from smoothsweep.orchestrator.tracking.runs.runs import TOLD
+from smoothsweep.orchestrator.tracking.runs.runs import VERDICT_DIGEST
 
 VERDICT = "smoothsweep.verdict"  # of the recipe, whatever the run's attack: a word of `wording.WORDING`, or baseline
 HIDING = "smoothsweep.hiding"  # the same word under the tag's earlier name; of the sweep, every recipe's
@@ -76,7 +76,7 @@ class Verdicts:
     answer: str = ""
 
 
-def verdicts_of(summary: Summary, found: Hidings, answer: str = "") -> Verdicts:
+def verdicts_of(summary: Summary, hiding: HidingVerdicts, answer: str = "") -> Verdicts:
     """What the report's table and its verdicts say, for every trial that they count. answer: its first sentence."""
     of_trials: dict[str, RunVerdict] = {}
     if summary.primary is None:
@@ -86,25 +86,25 @@ def verdicts_of(summary: Summary, found: Hidings, answer: str = "") -> Verdicts:
     marked = None if choice.marked is None else summary.frame.loc[choice.marked, "recipe"]
     inaccurate = ascii_text(too_inaccurate(summary))
     for index, row in summary.cells.items():
-        one = found.verdicts.get(row["recipe"])
+        comparison = hiding.verdicts.get(row["recipe"])
         look = ascii_text(look_words(summary, last[row["recipe"]])) if row["recipe"] in last else ""
-        numbers = {} if one is None else _numbers(one)
+        numbers = {} if comparison is None else _numbers(comparison)
         if row["recipe"] in worst:
             numbers[STRONGEST] = float(summary.frame.loc[worst[row["recipe"]], summary.primary])
         if (place := places.get(index)) is not None:
             numbers[ORDER] = place
-        reading = told_of(summary.spec, one) or of_cell(summary, summary.spec, row)
+        reading = told_of(summary.spec, comparison) or cell_verdict(summary, summary.spec, row)
         word = "baseline" if row["is_baseline"] else reading.words if reading else ""
-        tags = {VERDICT: word, HIDING: one.word if one else "", LOOK: look}
+        tags = {VERDICT: word, HIDING: comparison.word if comparison else "", LOOK: look}
         verdict = RunVerdict(
             tags={key: value for key, value in tags.items() if value},
             numbers=numbers,
-            size=ascii_text(reading.size) if one and reading else "",
+            size=ascii_text(reading.size) if comparison and reading else "",
             needed=ascii_text(reading.needed) if reading else "",
             mark=choice.mark if row["recipe"] == marked else inaccurate if row["recipe"] in choice.below else "",
         )
         of_trials.update(dict.fromkeys(row["trials"] if not row["control"] and verdict.tags else (), verdict))
-    words = "; ".join(f"{ascii_text(recipe)}: {one.word}" for recipe, one in found.verdicts.items())
+    words = "; ".join(f"{ascii_text(recipe)}: {verdict.word}" for recipe, verdict in hiding.verdicts.items())
     return Verdicts(of_trials=of_trials, whole={HIDING: words} if words else {}, answer=answer)
 
 
@@ -121,14 +121,14 @@ def _places(summary: Summary, worst: Mapping[str, int]) -> dict[Hashable, float]
     return {row: float(place) for place, row in enumerate(ordered, start=1)}
 
 
-def _numbers(one: LeakComparison) -> dict[str, float]:
+def _numbers(verdict: LeakComparison) -> dict[str, float]:
     """The numbers of a verdict by the names of their metrics, the earlier names too."""
-    part = one.hidden.part if one.hidden else None
-    found = {"reduction": one.reduction, "reduction_low": one.low, "reduction_high": one.high}
-    found |= {earlier: found[name] for name, earlier in EARLIER.items()}
+    part = verdict.hidden.part if verdict.hidden else None
+    numbers = {"reduction": verdict.reduction, "reduction_low": verdict.low, "reduction_high": verdict.high}
+    numbers |= {earlier: numbers[name] for name, earlier in EARLIER.items()}
     if part is not None:
-        found |= {"hidden": part.value, "hidden_low": part.low, "hidden_high": part.high}
-    return {name: float(present(value, "value")) for name, value in found.items() if not is_null(value)}
+        numbers |= {"hidden": part.value, "hidden_low": part.low, "hidden_high": part.high}
+    return {name: float(present(value, "value")) for name, value in numbers.items() if not is_null(value)}
 
 
 def write_verdict(client: Any, run_id: str, verdict: RunVerdict, *, before: str, at: int) -> None:
@@ -146,4 +146,4 @@ def write_verdict(client: Any, run_id: str, verdict: RunVerdict, *, before: str,
         if not known or max(known, key=lambda point: point.step).value != value:
             points.append(Metric(name, value, at, len(known)))
     blank = dict.fromkeys((VERDICT, HIDING, LOOK), "") if before else {}
-    write(client, run_id, params={}, tags={**blank, **verdict.tags, TOLD: verdict.fingerprint}, points=points)
+    write(client, run_id, params={}, tags={**blank, **verdict.tags, VERDICT_DIGEST: verdict.fingerprint}, points=points)

@@ -19,7 +19,7 @@ from smoothsweep.core.uris import ambiguity, shown_uri, without_secrets
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.common.machine import cache_folder, locked
 from smoothsweep.orchestrator.tracking.server.databases import ask_server, ask_sqlite, sqlite_path
-from smoothsweep.orchestrator.tracking.server.deadline import within
+from smoothsweep.orchestrator.tracking.server.deadline import run_within
 
 SETTINGS = {  # of MLflow's client; a user's own settings stay
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -55,7 +55,7 @@ def tracking_errors() -> tuple[type[Exception], ...]:
     return (MlflowException, SQLAlchemyError, sqlite3.Error)
 
 
-def told(error: BaseException, uri: str) -> str:
+def error_line(error: BaseException, uri: str) -> str:
     """An error as one line without SQL statement, traceback or password, at most 300 characters."""
     words = " ".join(without_secrets(str(error), uri).split()) or type(error).__name__
     driver_words = DRIVERS_WORDS.search(words)
@@ -81,9 +81,9 @@ def connect(uri: str, *, ours: bool = False) -> Any:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     with refusals(uri):
         if sqlite_path(uri) is not None:
-            within(OPEN_S, lambda: _prepare(uri, ours))
-        within(2 * PROBE_S, lambda: _probe(uri))
-        return within(OPEN_S, lambda: _open(uri))
+            run_within(OPEN_S, lambda: _prepare(uri, ours))
+        run_within(2 * PROBE_S, lambda: _probe(uri))
+        return run_within(OPEN_S, lambda: _open(uri))
 
 
 @contextlib.contextmanager
@@ -96,7 +96,7 @@ def refusals(uri: str) -> Generator[None]:
     except (
         Exception
     ) as error:  # MLflow, SQLAlchemy, any driver or the system may raise here, since the user chooses the URI
-        raise _nothing_there(uri, told(error, uri)) from None
+        raise _nothing_there(uri, error_line(error, uri)) from None
 
 
 def _probe(uri: str) -> None:
@@ -203,5 +203,5 @@ def _nothing_there(uri: str, reason: str) -> InputError:
 def _cause(error: BaseException) -> str:
     """The last words of a chain of wrapped connection errors: what the operating system said."""
     text = str(error)
-    found = re.search(r"(Connection refused|Name or service not known|No route to host|[A-Z][a-z]+ error: [^)]*)", text)
-    return found[1].lower() if found else text
+    match = re.search(r"(Connection refused|Name or service not known|No route to host|[A-Z][a-z]+ error: [^)]*)", text)
+    return match[1].lower() if match else text

@@ -9,18 +9,18 @@ from typing import TypeVar
 Result = TypeVar("Result")
 
 
-def within(seconds: float, work: Callable[[], Result]) -> Result:
+def run_within(seconds: float, work: Callable[[], Result]) -> Result:
     """What `work` returns or raises; TimeoutError after so many seconds.
 
     The work happens in a thread that cannot be ended: it must be such that it may be left behind, to end with the
     process. In the caller's own thread a library's wait for the network would be deaf to signals.
     """
-    found: list[Result] = []
+    results: list[Result] = []
     problem: list[BaseException] = []
 
     def attempt() -> None:
         try:
-            found.append(work())
+            results.append(work())
         except BaseException as error:
             problem.append(error)
 
@@ -29,6 +29,6 @@ def within(seconds: float, work: Callable[[], Result]) -> Result:
     thread.join(seconds)
     if problem:
         raise problem[0]
-    if not found:
+    if not results:
         raise TimeoutError(f"no answer within {seconds:g} s")
-    return found[0]
+    return results[0]

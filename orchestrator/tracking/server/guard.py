@@ -95,8 +95,8 @@ class _Headers:
 
     def one(self, name: str) -> str:
         """The value of a header; empty where it is missing, and a value that matches nothing where it is repeated."""
-        found = self.all(name)
-        return found[0] if len(found) == 1 else "repeated, so refused" if found else ""
+        values = self.all(name)
+        return values[0] if len(values) == 1 else "repeated, so refused" if values else ""
 
 
 def _query(scope: Scope) -> list[tuple[str, str]]:

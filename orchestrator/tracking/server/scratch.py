@@ -9,7 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from smoothsweep.core.writers import here, is_gone
+from smoothsweep.core.writers import is_gone, machine_id
 
 PREFIX = "smoothsweep-record"
 
@@ -17,7 +17,9 @@ PREFIX = "smoothsweep-record"
 @contextmanager
 def scratch() -> Generator[Path]:
     """A folder that is gone afterwards; its name says whose it is."""
-    with tempfile.TemporaryDirectory(prefix=f"{PREFIX}-{os.getpid()}-{here()}-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix=f"{PREFIX}-{os.getpid()}-{machine_id()}-", ignore_cleanup_errors=True
+    ) as folder:
         yield Path(folder)
 
 

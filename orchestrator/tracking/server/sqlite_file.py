@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from smoothsweep.core.files import move, write_file
-from smoothsweep.orchestrator.store.common.artifacts import aside_name, tell
+from smoothsweep.orchestrator.store.common.artifacts import aside_name, report_damage
 from smoothsweep.orchestrator.tracking.server.databases import PATIENCE_S
 from smoothsweep.orchestrator.tracking.server.scratch import scratch
 
@@ -44,7 +44,7 @@ def prepare(path: Path, *, ours: bool) -> None:
     damage = _damage(path) or (_lacking(path) if _is_of_ours(path) else _upgraded(path))
     if damage is not None:
         place = _set_aside(path)
-        tell(
+        report_damage(
             f"MLflow: {path} is damaged ({damage}); it is set aside as {place.name}, and each sweep of the store is "
             "recorded anew when it is run again"
         )

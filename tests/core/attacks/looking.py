@@ -49,7 +49,7 @@ def look(target, access="gradients"):
 
 
 class Silent:
-    """A workshop that keeps nothing."""
+    """A context that keeps nothing."""
 
     def last_state(self):
         return None

@@ -8,8 +8,8 @@ from sklearn.metrics import roc_auc_score
 
 import smoothsweep
 from smoothsweep.core.audit import membership
-from smoothsweep.core.audit.membership import SHOWN, MembershipAudit, attack_table
-from smoothsweep.core.audit.model import TRIED
+from smoothsweep.core.audit.membership import QUERIES_PER_IMAGE, MembershipAudit, attack_table
+from smoothsweep.core.audit.model import PROBE_IMAGES
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.membership.measuring import Measured
@@ -50,7 +50,9 @@ def test_a_model_that_remembers_its_images_is_told(split):
     answer, asked = remembering(split[0], 12.0)
     found = smoothsweep.membership(model_of(answer), *split)
     assert found.holds and found.attacks["auc"].iloc[0] > 0.95 and found.members == found.others == 120
-    assert found.queries == 240 * SHOWN == sum(asked) - 2 * TRIED  # beside those that it is opened with
+    assert (
+        found.queries == 240 * QUERIES_PER_IMAGE == sum(asked) - 2 * PROBE_IMAGES
+    )  # beside those that it is opened with
     assert "AUC of 1.00" in str(found) and "a stronger attack may find more" in str(found)
 
 
@@ -73,8 +75,10 @@ def test_a_budget_is_kept_and_labels_alone_are_enough(split):
     labels = smoothsweep.Model(
         lambda images: answer(images).argmax(1), image_size=32, input_range=(0, 1), num_classes=PEOPLE, answers="labels"
     )
-    found = smoothsweep.membership(labels, *split, budget=50 * SHOWN)
-    assert sum(asked) <= 50 * SHOWN + 5 and set(found.attacks["access"]) == {"labels"} and found.members == 25
+    found = smoothsweep.membership(labels, *split, budget=50 * QUERIES_PER_IMAGE)
+    assert (
+        sum(asked) <= 50 * QUERIES_PER_IMAGE + 5 and set(found.attacks["access"]) == {"labels"} and found.members == 25
+    )
     line = "^budget: expected at least 28 pictures, for one image of each kind, got 10$"
     with pytest.raises(smoothsweep.InputError, match=line):
         smoothsweep.membership(labels, *split, budget=10)
@@ -101,7 +105,8 @@ def numbered(count, first=0):
 
 
 @pytest.mark.parametrize(
-    ("budget", "inner", "outer"), [(None, 40, 25), (2 * SHOWN, 1, 1), (30 * 2 * SHOWN + 27, 30, 25), (10**6, 40, 25)]
+    ("budget", "inner", "outer"),
+    [(None, 40, 25), (2 * QUERIES_PER_IMAGE, 1, 1), (30 * 2 * QUERIES_PER_IMAGE + 27, 30, 25), (10**6, 40, 25)],
 )
 def test_as_many_images_of_either_kind_are_drawn_as_the_budget_allows(budget, inner, outer):
     """Members first, each image once and in its order; nothing is drawn from torch's own generator."""
@@ -116,7 +121,7 @@ def test_as_many_images_of_either_kind_are_drawn_as_the_budget_allows(budget, in
 
 def test_the_draw_is_that_of_its_seed():
     drawn = [
-        membership._drawn(numbered(40), numbered(40, 100), 20 * SHOWN, seed)[0].images[:, 0, 0, 0].tolist()
+        membership._drawn(numbered(40), numbered(40, 100), 20 * QUERIES_PER_IMAGE, seed)[0].images[:, 0, 0, 0].tolist()
         for seed in (0, 0, 1)
     ]
     assert drawn[0] == drawn[1] != drawn[2] and drawn[0][:10] != [number - 100 for number in drawn[0][10:]]
@@ -219,7 +224,7 @@ def test_shadow_models_are_refused_before_the_model_is_asked(split):
     for line, (model, (inner, outer), count, recipe) in refused.items():
         with pytest.raises(smoothsweep.InputError, match=line) as caught:
             smoothsweep.membership(model, inner, outer, shadows=count, shadow_recipe=recipe, progress=False)
-        assert "\n" not in str(caught.value) and sum(asked) <= 2 * TRIED * len(refused)
+        assert "\n" not in str(caught.value) and sum(asked) <= 2 * PROBE_IMAGES * len(refused)
 
 
 def test_no_shadow_model_is_trained_where_no_claim_is_made(split, monkeypatch):
@@ -243,4 +248,6 @@ def test_copies_are_counted_and_left_out_of_every_number(split):
         model_of(answer), inside, ImageSet(images=images, labels=outside.labels, names=outside.names)
     )
     assert (found.copies, found.members, found.others) == (3, 120, 117)
-    assert found.queries == 237 * SHOWN + 3 * 2 == sum(asked) - 2 * TRIED, "scores are asked of copies, too"
+    assert found.queries == 237 * QUERIES_PER_IMAGE + 3 * 2 == sum(asked) - 2 * PROBE_IMAGES, (
+        "scores are asked of copies, too"
+    )

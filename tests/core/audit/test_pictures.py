@@ -5,7 +5,7 @@ import pytest
 import torch
 from PIL import Image
 
-from smoothsweep.core.audit.pictures import everything_of, people_of, public_pictures, refuse_shared
+from smoothsweep.core.audit.pictures import load_all, load_people, public_pictures, refuse_shared
 from smoothsweep.core.data.labelled import SplitImages
 from smoothsweep.core.data.splits import stratified_split
 from smoothsweep.core.data.synthetic import synthetic_faces
@@ -55,9 +55,9 @@ def test_a_tenth_of_every_person_tests_and_nobody_is_named_beyond_the_greatest_l
     labels = np.random.default_rng(1).permutation([0] * 30 + [1] * 20 + [3] * 10).tolist()
     images, given = people(labels)
     with pytest.raises(InputError, match="2"):  # nobody of that number has a picture
-        people_of((images, given), size=8)
+        load_people((images, given), size=8)
     given = given.clamp_max(2)
-    found = people_of((images, given), size=8)
+    found = load_people((images, given), size=8)
     assert found.train.names == ("0", "1", "2")
     assert torch.bincount(found.test.labels).tolist() == [3, 2, 1]
     assert torch.bincount(found.train.labels).tolist() == [27, 18, 9]
@@ -74,7 +74,7 @@ def test_everything_of_a_place_without_a_split_stands_as_it_is_listed(tmp_path):
         (tmp_path / f"p{person}").mkdir()
         for number in range(15):
             Image.new("RGB", (8, 8), (100 * person + number,) * 3).save(tmp_path / f"p{person}" / f"{number:02d}.png")
-    found = everything_of(tmp_path, size=8)
+    found = load_all(tmp_path, size=8)
     assert found.images[:, 0, 0, 0].tolist() == [*range(15), *range(100, 115)]
     assert found.labels.tolist() == [0] * 15 + [1] * 15
 
@@ -84,7 +84,7 @@ def test_the_split_is_that_of_a_sweep_on_the_same_pictures():
     images, labels = people(np.random.default_rng(2).permutation([0] * 40 + [1] * 30).tolist())
     usual = LabelledData(kind="labelled", path="p", size=16)
     _, test = stratified_split(labels, test_fraction=usual.test_fraction, seed=usual.split_seed, names=("0", "1"))
-    assert torch.equal(people_of((images, labels), size=8).test.images, images[test])
+    assert torch.equal(load_people((images, labels), size=8).test.images, images[test])
 
 
 @pytest.mark.parametrize(
@@ -98,19 +98,19 @@ def test_the_split_is_that_of_a_sweep_on_the_same_pictures():
 )
 def test_labels_that_are_none(labels, words):
     with pytest.raises(InputError, match=words):
-        people_of((noise(2, 3, 8, 8), torch.tensor(labels)), size=8)
+        load_people((noise(2, 3, 8, 8), torch.tensor(labels)), size=8)
 
 
 def test_something_else_than_images_and_labels():
     for wrong in ((noise(2, 3, 8, 8),), noise(2, 3, 8, 8), {"images": 1}):
         with pytest.raises(InputError, match=r"data: expected \(images, labels\)"):
-            people_of(wrong, size=8)
+            load_people(wrong, size=8)
 
 
 def test_private_pictures_among_the_public_are_named_by_their_rows_in_order():
     """Those that train and those that test; several, in another order than they are found."""
     images, labels = people([0] * 20 + [1] * 20)
-    private = people_of((images, labels), size=8)
+    private = load_people((images, labels), size=8)
     public = torch.cat(
         [noise(3, 3, 8, 8, seed=9), private.test.images[:1], noise(2, 3, 8, 8, seed=8), private.train.images[5:7]]
     )

@@ -15,7 +15,7 @@ from smoothsweep.core.audit.portfolio import (
     STORED_SIZE,
     evaluator_of,
     portfolio,
-    spread,
+    spread_classes,
 )
 from smoothsweep.core.declared import build
 from smoothsweep.core.models.recipe import TrainingRecipe
@@ -91,7 +91,7 @@ def test_all_settings_are_ones_that_the_attacks_take():
 
 @given(st.integers(2, 400), st.integers(2, 60))
 def test_people_are_spread_over_all_of_them(classes, most):
-    found = spread(classes, most)
+    found = spread_classes(classes, most)
     assert found == sorted(set(found)) and len(found) == min(classes, most)
     assert found[0] == 0 and found[-1] == classes - 1
     gaps = [b - a for a, b in pairwise(found)]

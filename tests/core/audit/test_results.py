@@ -6,7 +6,7 @@ import torch
 
 from smoothsweep.core.attacks.registry import make_attack
 from smoothsweep.core.audit.attack_result import AttackResult
-from smoothsweep.core.audit.attacking import Inverted
+from smoothsweep.core.audit.attacking import InvertedClasses
 from smoothsweep.core.audit.judging import Judge
 from smoothsweep.core.audit.results import HALF, Audit, read_audit, verdict_of
 from smoothsweep.core.audit.statistics import Tally
@@ -44,7 +44,7 @@ def reconstructions(name, at):
     kind, settings = KINDS[name]
     return AttackResult(
         seed=SEEDS[at],
-        inverted=Inverted(
+        inverted=InvertedClasses(
             attack=make_attack(kind, **settings),
             kind=kind,
             images=pictures(hits),

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from smoothsweep.core.audit.judging import fit_embedder
-from smoothsweep.core.audit.standing import LEARNT, few_strangers, stands
+from smoothsweep.core.audit.standing import CLOSED_SET_NOTE, compare_with_references, few_strangers_note
 from smoothsweep.core.audit.statistics import Tally
 from smoothsweep.core.data.labelled import SplitImages
 from smoothsweep.core.data.synthetic import synthetic_faces
@@ -50,7 +50,7 @@ def both(request, people, tmp_path_factory):
     judge = fit_embedder(people, "synthetic", weights=None, device="cpu")
     attacks = {name: [drawn(people, prior, seed + at) for at in (0, 1)] for name, seed in (("own", 0), ("control", 9))}
     tallies = {name: Tally.of([judge.hits(*one)[1] for one in found], found[0][1]) for name, found in attacks.items()}
-    found = stands(
+    found = compare_with_references(
         by=judge.recogniser,
         metric=judge.metric,
         ceiling=judge.sensitivity.share,
@@ -128,7 +128,7 @@ def test_chance_is_that_of_the_question(both):
 def test_intervals_and_people_are_of_the_same_hits(both):
     found, columns, strangers = both
     if strangers < 50:
-        assert found.verified == {} and found.why_not == few_strangers(30) and "50 public images" in found.why_not
+        assert found.verified == {} and found.why_not == few_strangers_note(30) and "50 public images" in found.why_not
         return
     shares = np.stack([frame.sort_values("class")["verified_far1"] for frame in columns["per_class"]])
     assert found.verified == pytest.approx(dict(enumerate(shares.mean(axis=0).tolist())))
@@ -139,7 +139,7 @@ def test_intervals_and_people_are_of_the_same_hits(both):
 
 def test_a_judge_without_features_verifies_nothing_and_says_why():
     tally = Tally.of([torch.tensor([True, False])], torch.tensor([0, 1]))
-    found = stands(
+    found = compare_with_references(
         by=None,
         metric="attack_acc1",
         ceiling=0.9,
@@ -151,5 +151,5 @@ def test_a_judge_without_features_verifies_nothing_and_says_why():
         crop=None,
         classes=2,
     )
-    assert (found.why_not, found.verified) == (LEARNT, {})
+    assert (found.why_not, found.verified) == (CLOSED_SET_NOTE, {})
     assert found.table["metric"].tolist() == ["attack_acc1"] and found.table["reach"].isna().all()

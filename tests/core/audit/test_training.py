@@ -6,7 +6,7 @@ import torch
 from smoothsweep.core.audit.portfolio import AUGMENTATION
 from smoothsweep.core.audit.references import audit_trainings
 from smoothsweep.core.audit.training import TRAINING as TRAINING_OF_AUDITS
-from smoothsweep.core.audit.training import _new, defended, train_model
+from smoothsweep.core.audit.training import _new, build_defense, train_model
 from smoothsweep.core.data.labelled import SplitImages
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.declared import build
@@ -48,13 +48,13 @@ def resolved(defense):
 @pytest.mark.parametrize("alpha", [-0.8, 0, 0.1])
 def test_the_factor_of_every_epoch_is_that_of_a_sweep(schedule, alpha):
     settings = {"kind": "label_smoothing", "alpha": alpha, **({"schedule": schedule} if schedule else {})}
-    mine, theirs = defended(settings).smoothing(EPOCHS), smoothing_of_epoch(resolved(settings), EPOCHS)
+    mine, theirs = build_defense(settings).smoothing(EPOCHS), smoothing_of_epoch(resolved(settings), EPOCHS)
     assert [mine(epoch) for epoch in range(EPOCHS)] == [theirs(epoch) for epoch in range(EPOCHS)]
 
 
 def test_free_points_carry_their_factors():
     settings = {"kind": "label_smoothing", "schedule": {"kind": "piecewise", "points": [[0.2, 0.1], [0.9, -0.4]]}}
-    mine, theirs = defended(settings).smoothing(EPOCHS), smoothing_of_epoch(resolved(settings), EPOCHS)
+    mine, theirs = build_defense(settings).smoothing(EPOCHS), smoothing_of_epoch(resolved(settings), EPOCHS)
     assert [mine(epoch) for epoch in range(EPOCHS)] == [theirs(epoch) for epoch in range(EPOCHS)]
     assert mine(EPOCHS - 1) == -0.4
 
@@ -62,7 +62,7 @@ def test_free_points_carry_their_factors():
 @pytest.mark.parametrize("kind", DEFENSES)
 def test_every_defense_is_the_one_of_a_sweep_and_trains(kind, people):
     settings = {"kind": kind, **EXAMPLES[kind]}
-    assert defended(settings).defense == defense_from({"defense": resolved(settings)})
+    assert build_defense(settings).defense == defense_from({"defense": resolved(settings)})
     model = trained(people, settings)
     assert all(torch.isfinite(value).all() for value in model.classifier.state_dict().values())
     assert model.image_size == SIZE and model.reads.is_ours and not model.classifier.training
@@ -119,7 +119,7 @@ def test_the_first_weights_follow_from_the_seed_whatever_was_drawn_before(kind):
     made = []
     for seed, before in ((3, 0), (3, 1), (4, 0)):
         torch.manual_seed(before)
-        made.append(_new(recipe, PEOPLE, defended({"kind": kind, **EXAMPLES[kind]}).defense, seed).state_dict())
+        made.append(_new(recipe, PEOPLE, build_defense({"kind": kind, **EXAMPLES[kind]}).defense, seed).state_dict())
     same, other = (all(torch.equal(value, one[name]) for name, value in made[0].items()) for one in made[1:])
     assert same and not other
 

@@ -40,13 +40,13 @@ def test_a_whole_tree_is_reported_file_by_file(tmp_path):
         ("identities", 5, 530),
         ("readable images", 42, None),
     ]
-    assert check.sides == (8, 9) and not check.fine
+    assert check.sides == (8, 9) and not check.is_complete
 
 
 def test_a_tree_with_the_right_number_of_classes_is_fine(tmp_path):
     check = check_published("facescrub", facescrub(tmp_path), classes=5)
     assert not check.faults and not check.oddities
-    assert not check.fine  # readable, but not the paper's 530 identities
+    assert not check.is_complete  # readable, but not the paper's 530 identities
     lines = check_text(check)
     assert lines[0] == f"facescrub in {tmp_path}"
     assert "  identities: 5, recorded are 530 (the paper, Sec. 4.1)" in lines
@@ -67,7 +67,7 @@ def test_what_agrees_is_fine(tmp_path):
         oddities=(),
         notes=(),
     )
-    assert agreeing.fine
+    assert agreeing.is_complete
     assert check_text(agreeing) == [
         f"imagenette in {tmp_path}",
         "  classes: 10, as recorded (the paper)",
@@ -139,7 +139,7 @@ def test_a_tree_without_a_single_picture_is_still_reported(kind, tmp_path):
     for folder in ("actors/faces/A", "actresses/faces/B", "train/n1", "val/n2"):
         (root / folder).mkdir(parents=True)
     check = check_published(kind, root)
-    assert check.counts[0].found == 0 and check.sides is None and not check.fine
+    assert check.counts[0].found == 0 and check.sides is None and not check.is_complete
     assert any("expected pictures in" in fault for fault in check.faults)
     assert check_text(check)[-1].startswith("  not fine")
 

@@ -56,14 +56,16 @@ def test_pixels_of_a_linear_network_move_as_the_formula_says(tools):
     """By sign * min(eps, u + steps * step) with u uniform: three quarters of eps on average, half of them all of it."""
     signs = torch.randn(1, 3000, generator=tools.generator(1)).sign()
     model, images = linear(torch.cat([-signs, signs])), torch.zeros(4, 3, 20, 50)
-    moved = AtAt().moved(model, images, torch.ones(4, dtype=torch.long), tools.generator(3)).flatten(1)
+    moved = AtAt().move_images(model, images, torch.ones(4, dtype=torch.long), tools.generator(3)).flatten(1)
     start = 2 * torch.rand(images.shape, generator=tools.generator(3)).flatten(1) - 1
     expected = signs * torch.clamp(5e-4 * start * signs + 5e-4, max=5e-4)
     torch.testing.assert_close(moved, expected, rtol=0, atol=1e-9)
     along = moved * signs / 5e-4
     assert along.min() > -1e-3 and along.mean().item() == pytest.approx(0.75, abs=0.01)
     assert (along > 0.999).float().mean().item() == pytest.approx(0.5, abs=0.02)
-    corner = AtAt(eps=0.3, step=0.1).moved(model, torch.full_like(images, 0.9), torch.ones(4).long(), tools.generator())
+    corner = AtAt(eps=0.3, step=0.1).move_images(
+        model, torch.full_like(images, 0.9), torch.ones(4).long(), tools.generator()
+    )
     assert corner.abs().max() <= 1 and corner.min() >= 0.9 - 0.3 - 1e-6
 
 
@@ -77,7 +79,7 @@ def test_classes_to_move_towards_follow_the_published_law(tools):
 def test_the_descent_leaves_no_trace_in_the_network(tools):
     model, (images, labels) = tools.prepared(AtAt()), tools.colours(per_class=2)
     before = [buffer.clone() for buffer in model.buffers()]
-    AtAt().moved(model, images, (labels + 1) % 4, tools.generator())
+    AtAt().move_images(model, images, (labels + 1) % 4, tools.generator())
     assert all(torch.equal(*pair) for pair in zip(before, model.buffers(), strict=True))
     assert all(parameter.grad is None for parameter in model.parameters())
     tools.take_step(AtAt(), model, images, labels)
@@ -96,7 +98,7 @@ def test_an_auxiliary_head_is_trained_and_not_descended(tools):
             return LogitsWithAuxiliary(main(images), other(images))
 
     images, labels = torch.zeros(3, 3, 2, 2), torch.tensor([0, 1, 0])
-    alone, beside = (AtAt().moved(net, images, labels, tools.generator()) for net in (main, Both()))
+    alone, beside = (AtAt().move_images(net, images, labels, tools.generator()) for net in (main, Both()))
     assert torch.equal(alone, beside)
     step = Step(
         model=Both(),
@@ -152,7 +154,7 @@ def led_astray(weight):
         defense.loss(step).loss.backward()
         optimizer.step()
     images, labels = drawn(400, seed=1000)
-    moved = defense.moved(model, images, 1 - labels, torch.Generator().manual_seed(1))
+    moved = defense.move_images(model, images, 1 - labels, torch.Generator().manual_seed(1))
     hits = [(model(shown).argmax(1) == labels).float().mean().item() for shown in (images, moved)]
     return 1 - hits[1], hits[0]
 

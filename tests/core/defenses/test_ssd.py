@@ -6,7 +6,7 @@ from torch import nn
 
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import view_of
-from smoothsweep.core.defenses.ssd import Ssd, entropy, moved_towards
+from smoothsweep.core.defenses.ssd import Ssd, entropy, move_towards
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import Classifier
@@ -28,7 +28,7 @@ def tensor(*values):
     ],
 )
 def test_answers_computed_by_hand(answer, towards, budget, expected):
-    found = moved_towards(tensor(*answer), tensor(*towards), torch.tensor([budget], dtype=torch.float64))
+    found = move_towards(tensor(*answer), tensor(*towards), torch.tensor([budget], dtype=torch.float64))
     torch.testing.assert_close(found, tensor(*expected), rtol=0, atol=6e-5)
 
 
@@ -42,7 +42,7 @@ def test_budgets_computed_by_hand():
 def test_answers_stay_probabilities_and_spend_the_budget(seed, budget, classes):
     draw = torch.Generator().manual_seed(seed)
     answers, towards = (torch.randn(5, classes, generator=draw, dtype=torch.float64).mul(3).softmax(1) for _ in "ab")
-    found = moved_towards(answers, towards, torch.full((5,), budget, dtype=torch.float64))
+    found = move_towards(answers, towards, torch.full((5,), budget, dtype=torch.float64))
     distance = (answers - towards).abs().sum(1)
     torch.testing.assert_close(found.sum(1), torch.ones(5, dtype=torch.float64))
     torch.testing.assert_close((found - answers).abs().sum(1), distance.clamp(max=budget), rtol=0, atol=1e-6)

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from smoothsweep.core.defenses.base import SmoothedLoss, Step
-from smoothsweep.core.defenses.trap_mid import TrapMid, Traps, balanced_classes, seen_anew
+from smoothsweep.core.defenses.trap_mid import TrapMid, Traps, augment, balanced_classes
 from smoothsweep.core.models.inference import evaluating
 from smoothsweep.core.models.recipe import TrainingRecipe
 
@@ -61,7 +61,7 @@ def test_a_trigger_step_follows_the_smoothed_loss_computed_by_hand(tools, alpha)
     targets[torch.arange(len(images)), towards] += 1 - alpha
     with evaluating(traps.discriminator):
         scores = traps.discriminator(trapped)[:, 0]
-    taken = -(targets * model(seen_anew(trapped, tools.generator(7))).log_softmax(1)).sum(1)
+    taken = -(targets * model(augment(trapped, tools.generator(7))).log_softmax(1)).sum(1)
     (slope,) = torch.autograd.grad(((1 + (-scores).exp()).log() + taken).mean(), triggers)
     expected = torch.where(slope == 0, before, (before - 0.05 * slope.sign()).clamp(-1, 1))
     traps.sharpen(model, images, towards, SmoothedLoss(alpha=alpha), tools.generator(7))
@@ -143,10 +143,10 @@ def test_triggers_move_towards_being_taken_for_clean_and_for_their_class(tools):
 def test_the_discriminator_learns_to_tell_them_apart_and_the_rate_is_the_recipes(tools):
     model = tools.prepared(TrapMid())
     traps, (images, labels) = traps_of(model, tools, blend=0.9), tools.colours(per_class=4)
-    right = [traps.tell_apart(images, labels, epoch=0).item() for _ in range(12)]
+    right = [traps.train_discriminator(images, labels, epoch=0).item() for _ in range(12)]
     assert right[-1] > 0.95 and sum(right[:3]) < 2.9
     assert traps.optimizer.param_groups[0]["lr"] == pytest.approx(1e-3)
-    traps.tell_apart(images, labels, epoch=39)
+    traps.train_discriminator(images, labels, epoch=39)
     assert traps.optimizer.param_groups[0]["lr"] == pytest.approx(1e-5)
     assert traps.discriminator.head.out_features == 1
     assert torch.equal(traps.triggers, traps_of(model, tools).triggers)  # these are the other step's
@@ -186,11 +186,11 @@ def test_the_loss_is_the_published_mixture(tools):
 
 def test_what_traps_are_seen_through_keeps_whole_pictures_too(tools):
     images = torch.rand(200, 3, 16, 16, generator=tools.generator()).mul(1.6).sub(0.8)
-    seen = seen_anew(images, tools.generator(5))
+    seen = augment(images, tools.generator(5))
     same = (seen - images).abs().flatten(1).amax(1) < 1e-5
     mirrored = (seen - images.flip(3)).abs().flatten(1).amax(1) < 1e-5
     assert 0.05 < same.float().mean() < 0.25 and 0.05 < mirrored.float().mean() < 0.25  # an eighth each
-    turned = seen_anew(torch.full((200, 3, 16, 16), 0.9), tools.generator(5))
+    turned = augment(torch.full((200, 3, 16, 16), 0.9), tools.generator(5))
     assert (turned[:, 0, 0, 0] < -0.5).float().mean() > 0.2  # corners that a turn leaves black
     assert seen.min() >= -1 - 1e-5 and seen.max() <= 1 + 1e-5
 
@@ -198,12 +198,12 @@ def test_what_traps_are_seen_through_keeps_whole_pictures_too(tools):
 def test_the_companion_goes_into_a_file_of_plain_tensors_and_back(tools, tmp_path):
     model, (images, labels) = tools.prepared(TrapMid()), tools.colours(per_class=2)
     one, two = tools.companion(TrapMid(), model), tools.companion(TrapMid(), model, seed=9)
-    one.tell_apart(images, labels, epoch=0)
+    one.train_discriminator(images, labels, epoch=0)
     one.sharpen(model, images, labels, SmoothedLoss(), tools.generator())
     torch.save(one.state_dict(), tmp_path / "state.pt")
     two.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
     for traps in (one, two):
-        traps.tell_apart(images, labels, epoch=0)
+        traps.train_discriminator(images, labels, epoch=0)
     pairs = zip(one.discriminator.parameters(), two.discriminator.parameters(), strict=True)
     assert all(torch.equal(*pair) for pair in pairs) and torch.equal(one.triggers, two.triggers)
 

@@ -10,8 +10,8 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import (
     KINDS,
     Named,
+    apply_options,
     as_source,
-    asked_with,
     is_external,
     kind_made_of,
     kind_of,
@@ -147,19 +147,19 @@ GIVEN = {"yes": True, "queries": 7, "per_second": 0.5, "token_env": "MINE"}
 
 def test_a_kind_gets_the_options_that_were_given_for_it():
     """What was not given, or says no, counts for nothing: for every kind there are the options of all."""
-    endpoint = asked_with("endpoint", GIVEN, Named("http://host/"))
+    endpoint = apply_options("endpoint", GIVEN, Named("http://host/"))
     assert endpoint == KINDS["endpoint"](**GIVEN)
     absent = {"yes": False, "queries": None, "per_second": None, "token_env": None}
-    assert asked_with("endpoint", absent, Path("a")) == KINDS["endpoint"]()
+    assert apply_options("endpoint", absent, Path("a")) == KINDS["endpoint"]()
     for kind in KINDS:
-        assert type(asked_with(kind, absent, Path("a"))) is KINDS[kind]
-    assert asked_with(None, absent, Path("a")) is None and asked_with(None, {}, Path("a")) is None
+        assert type(apply_options(kind, absent, Path("a"))) is KINDS[kind]
+    assert apply_options(None, absent, Path("a")) is None and apply_options(None, {}, Path("a")) is None
 
 
 @pytest.mark.parametrize("option", GIVEN)
 @pytest.mark.parametrize("kind", ["onnx", "function", None])
 def test_an_option_of_an_endpoint_is_none_of_another_model(option, kind):
     with pytest.raises(InputError) as refused:
-        asked_with(kind, {"yes": False, option: GIVEN[option]}, Path("a/model.pt"))
+        apply_options(kind, {"yes": False, option: GIVEN[option]}, Path("a/model.pt"))
     flag = {"per_second": "--per-second", "token_env": "--token-env"}.get(option, f"--{option}")
     assert str(refused.value) == f"{flag}: expected it with an HTTP endpoint alone, got a/model.pt"

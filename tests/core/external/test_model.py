@@ -6,7 +6,7 @@ import torch
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.enrolling import Embedding
-from smoothsweep.core.external.model import ExternalModel, Opened
+from smoothsweep.core.external.model import ExternalModel, OpenedModel
 from smoothsweep.core.external.opening import try_external
 from smoothsweep.core.external.reading import Reader, as_logits, is_distribution
 from smoothsweep.core.models.normalisation import Normalisation
@@ -27,7 +27,7 @@ def images(count, side=4):
 
 def made(answer=linear, answers="logits", access="gradients", normalisation=OURS, order=None, **opened):
     return ExternalModel(
-        Opened(answer=answer, **opened),
+        OpenedModel(answer=answer, **opened),
         answers=answers,
         access=access,
         num_classes=4,
@@ -97,28 +97,28 @@ def test_what_a_model_gives_is_asked_of_three_images_then_of_one():
         calls.clear()
         return try_external(opened, answers=answers, num_classes=4, image_size=4, normalisation=OURS, where="here")
 
-    assert (found(Opened(answer=answer(9))).rows, calls) == (None, [3, 3])
-    one = found(Opened(answer=answer(1)))
+    assert (found(OpenedModel(answer=answer(9))).rows, calls) == (None, [3, 3])
+    one = found(OpenedModel(answer=answer(1)))
     assert (one.rows, one.access, calls) == (1, "gradients", [3, 1, 1, 1, 1, 1, 1])
     with pytest.raises(InputError, match="too many"):
-        found(Opened(answer=answer(1), rows=2))
-    fixed = found(Opened(answer=answer(2), rows=2))
+        found(OpenedModel(answer=answer(1), rows=2))
+    fixed = found(OpenedModel(answer=answer(2), rows=2))
     assert (fixed.rows, calls) == (2, [2, 2, 2, 2])
     for differs in (
-        Opened(answer=linear, differentiable=False),
-        Opened(answer=lambda x: linear(x.detach())),
-        Opened(answer=lambda x: linear(x * 0.0)),
-        Opened(answer=lambda x: linear(x).round()),
+        OpenedModel(answer=linear, differentiable=False),
+        OpenedModel(answer=lambda x: linear(x.detach())),
+        OpenedModel(answer=lambda x: linear(x * 0.0)),
+        OpenedModel(answer=lambda x: linear(x).round()),
     ):
         assert found(differs).access == "scores", "no gradient, or none that is not zero"
-    odd = Opened(answer=lambda x: (x.mean((2, 3)).abs() - x.mean((2, 3)).abs()).sqrt() @ WEIGHTS.T)
+    odd = OpenedModel(answer=lambda x: (x.mean((2, 3)).abs() - x.mean((2, 3)).abs()).sqrt() @ WEIGHTS.T)
     assert found(odd).access == "scores", "a gradient that is not finite"
-    assert found(Opened(answer=lambda x: linear(x).argmax(1)), "labels").access == "labels"
+    assert found(OpenedModel(answer=lambda x: linear(x).argmax(1)), "labels").access == "labels"
 
 
 def test_what_is_asked_has_every_size_and_the_side_of_the_file_is_held_to():
     seen = []
-    opened = Opened(answer=lambda x: seen.append(x.detach().clone()) or linear(x), side=8)
+    opened = OpenedModel(answer=lambda x: seen.append(x.detach().clone()) or linear(x), side=8)
     found = try_external(opened, answers="logits", num_classes=4, image_size=8, normalisation=OURS, where="here")
     assert found.access == "gradients" and {tuple(x.shape) for x in seen} == {(3, 3, 8, 8)}
     assert -1 <= seen[0].min() < -0.9 and 0.9 < seen[0].max() <= 1 and torch.equal(seen[0], seen[1])
@@ -149,22 +149,22 @@ def only(side, asked):
 @pytest.mark.parametrize(("side", "stated", "end"), SIDED)
 @pytest.mark.parametrize("rows", [None, 1])
 def test_a_side_that_the_model_does_not_take_is_refused_with_one_that_it_takes(side, stated, end, rows):
-    opened = Opened(answer=only(side, []), rows=rows)
+    opened = OpenedModel(answer=only(side, []), rows=rows)
     with pytest.raises(InputError, match=f"^here: shapes cannot be multiplied{end}$"):
         try_external(opened, answers="logits", num_classes=4, image_size=stated, normalisation=OURS, where="here")
 
 
 @pytest.mark.parametrize(("side", "stated", "end"), SIDED)
 def test_an_embedder_is_asked_for_another_side_likewise(side, stated, end):
-    embed = Embedding(Opened(answer=only(side, [])), image_size=stated, normalisation=OURS, where="here")
+    embed = Embedding(OpenedModel(answer=only(side, [])), image_size=stated, normalisation=OURS, where="here")
     with pytest.raises(InputError, match=f"^here: shapes cannot be multiplied{end}$"):
         embed.check_side()
-    Embedding(Opened(answer=only(side, [])), image_size=side, normalisation=OURS, where="here").check_side()
+    Embedding(OpenedModel(answer=only(side, [])), image_size=side, normalisation=OURS, where="here").check_side()
 
 
 @pytest.mark.parametrize("given", [{"own_input": True}, {"side": 112}])
 def test_no_other_side_is_tried_where_queries_are_counted_or_the_file_has_one(given):
-    opened = Opened(answer=only(64, asked := []), **given)
+    opened = OpenedModel(answer=only(64, asked := []), **given)
     with pytest.raises(InputError, match=r"multiplied$"):
         try_external(opened, answers="logits", num_classes=4, image_size=112, normalisation=OURS, where="here")
     assert {shape[-1] for shape in asked} == {112}
@@ -177,9 +177,8 @@ def test_what_answers_otherwise_than_was_said_is_one_line_that_begins_with_the_m
         (lambda x: "yes", "^here: expected logits as one tensor or an array of numbers, got str$"),
     ):
         with pytest.raises(InputError, match=line):
-            try_external(
-                Opened(answer=answer), answers="logits", num_classes=4, image_size=4, normalisation=OURS, where="here"
-            )
+            opened, sizes = OpenedModel(answer=answer), {"num_classes": 4, "image_size": 4}
+            try_external(opened, answers="logits", normalisation=OURS, where="here", **sizes)
 
 
 def read(answers, found, count=2, classes=3):

@@ -8,7 +8,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.external import posting
 from smoothsweep.core.external.answers import KeptAnswers
 from smoothsweep.core.external.posting import posted
-from smoothsweep.core.external.wire import Answered, NotAnswered
+from smoothsweep.core.external.wire import NoResponse, Response
 
 URL = "http://host/x"
 
@@ -32,10 +32,10 @@ def post(tmp_path, monkeypatch):
         def exchange(url, body, headers, *, seconds):
             sent.append((url, body, dict(headers), seconds))
             said = left.pop(0)
-            if isinstance(said, NotAnswered):
+            if isinstance(said, NoResponse):
                 raise said
             status, after = said if isinstance(said, tuple) else (said, None)
-            return Answered(status=status, body=b"body %d" % status, retry_after=after)
+            return Response(status=status, body=b"body %d" % status, retry_after=after)
 
         monkeypatch.setattr(posting, "exchange", exchange)
         monkeypatch.setattr(KeptAnswers, "take_turn", lambda self, who: taken.append(who))
@@ -102,10 +102,10 @@ def test_what_a_server_asked_for_holds_for_one_pause(post):
 
 
 def test_every_attempt_is_counted_that_left_and_no_other(post):
-    lost = [NotAnswered("no route", left=False), NotAnswered("cut", left=True), NotAnswered("late", left=True)]
+    lost = [NoResponse("no route", left=False), NoResponse("cut", left=True), NoResponse("late", left=True)]
     assert post(*lost, 200) == b"body 200"
     assert len(post.taken) == 3 and post.waits == [0.5, 1.0, 2.0]
-    said = post(*lost, NotAnswered("x", left=False), NotAnswered("the last", left=False))
+    said = post(*lost, NoResponse("x", left=False), NoResponse("the last", left=False))
     assert len(post.taken) == 2 and "within 5 attempts, got the last; what was answered is kept" in said
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from smoothsweep.core.attacks.shared.execution import Execution, Prepared
+from smoothsweep.core.attacks.shared.execution import Execution, PreparedTarget
 from smoothsweep.core.attacks.shared.view import GradientView, LabelView, ScoreView, view_of
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
@@ -146,7 +146,7 @@ def test_below_gradients_no_gradient_leads_back_and_no_view_of_more_is_made(file
     def view(access):
         execution = Execution(ExecutionConfig(), "cpu")
         return view_of(
-            Prepared(model), access, num_classes=CLASSES, image_size=SIDE, execution=execution, gives=model.access
+            PreparedTarget(model), access, num_classes=CLASSES, image_size=SIDE, execution=execution, gives=model.access
         )
 
     assert type(view("labels")) is LabelView and type(view("scores")) is ScoreView
@@ -157,7 +157,7 @@ def test_below_gradients_no_gradient_leads_back_and_no_view_of_more_is_made(file
 def test_an_attack_that_looks_at_layers_is_told_that_there_are_none(files):
     model = opened(files["torchscript", "logits"], "logits", "gradients")
     view = view_of(
-        Prepared(model),
+        PreparedTarget(model),
         "gradients",
         num_classes=CLASSES,
         image_size=SIDE,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from smoothsweep.core.attacks.shared.execution import Execution, Prepared
+from smoothsweep.core.attacks.shared.execution import Execution, PreparedTarget
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
@@ -21,8 +21,14 @@ from smoothsweep.core.external.enrolling import (
     threshold_of,
 )
 from smoothsweep.core.external.kinds import KINDS
-from smoothsweep.core.external.model import ExternalModel, Opened
-from smoothsweep.core.external.recogniser import SCALE, Recogniser, Similar, read_recogniser, write_recogniser
+from smoothsweep.core.external.model import ExternalModel, OpenedModel
+from smoothsweep.core.external.recogniser import (
+    SCALE,
+    Recogniser,
+    SimilarityClassifier,
+    read_recogniser,
+    write_recogniser,
+)
 from smoothsweep.core.models.normalisation import Normalisation
 
 
@@ -46,7 +52,7 @@ def test_the_logits_are_the_cosines_to_the_nearest_template_of_each_person(templ
     features, labels = directions(7), torch.tensor([1, 0, 1, 2, 1, 0, 2])
     held, owners = enrol(features, labels, templates=templates)
     probes = 3.7 * directions(5, seed=1)
-    found = Similar(lambda images: probes, held, owners)(torch.zeros(5, 3, 2, 2))
+    found = SimilarityClassifier(lambda images: probes, held, owners)(torch.zeros(5, 3, 2, 2))
     for row in range(5):
         for person in range(3):
             cosines = [
@@ -77,14 +83,20 @@ def test_of_few_strangers_no_threshold_is_known():
 
 def test_a_picture_below_the_threshold_is_nobody_and_above_it_the_nearest():
     logits = torch.tensor([[3.0, 1.0], [1.0, 2.9], [2.9, 3.0], [-1.0, -2.0]])
-    opened = Opened(answer=lambda images: logits[: len(images)], accepts=3.0)
+    opened = OpenedModel(answer=lambda images: logits[: len(images)], accepts=3.0)
     model = ExternalModel(
         opened, answers="logits", access="scores", num_classes=2, normalisation=Normalisation(), where="here"
     )
     execution = Execution(ExecutionConfig(), "cpu")
     for accepts, wanted in ((opened.accepts, [0, -1, 1, -1]), (None, [0, 1, 1, 0])):
         view = view_of(
-            Prepared(model), "scores", num_classes=2, image_size=4, execution=execution, gives="scores", accepts=accepts
+            PreparedTarget(model),
+            "scores",
+            num_classes=2,
+            image_size=4,
+            execution=execution,
+            gives="scores",
+            accepts=accepts,
         )
         assert view.labels(torch.zeros(4, 3, 4, 4)).tolist() == wanted
         torch.testing.assert_close(view.scores(torch.zeros(4, 3, 4, 4)), logits.softmax(1))
@@ -159,7 +171,9 @@ def test_an_opened_recogniser_answers_with_cosines_and_accepts_by_its_threshold(
 
     def opened(*given, where):
         asked.append((given, where))
-        return Opened(answer=lambda images: images.flatten(1)[:, :6], rows=2, side=8, differentiable=False, remark="r")
+        return OpenedModel(
+            answer=lambda images: images.flatten(1)[:, :6], rows=2, side=8, differentiable=False, remark="r"
+        )
 
     monkeypatch.setattr(recogniser, "open_embedder", opened)
     path, images = tmp_path / "a.recogniser", directions(4).reshape(4, 1, 2, 3)
@@ -172,7 +186,9 @@ def test_an_opened_recogniser_answers_with_cosines_and_accepts_by_its_threshold(
     expected = torch.stack([cosines[:, 0], cosines[:, 1:].amax(1)], 1)
     torch.testing.assert_close(found.answer(images), recogniser.SCALE * expected)
     with pytest.raises(InputError, match=r"^embedder: expected embeddings \[4, 6\], got \[4, 5\]$"):
-        recogniser.Similar(lambda images: images.flatten(1)[:, :5], directions(3), torch.tensor([0, 1, 1]))(images)
+        recogniser.SimilarityClassifier(
+            lambda images: images.flatten(1)[:, :5], directions(3), torch.tensor([0, 1, 1])
+        )(images)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from smoothsweep.core.external.enrolling import (
     Embedding,
     check_embedder_reading,
 )
-from smoothsweep.core.external.model import Opened
+from smoothsweep.core.external.model import OpenedModel
 from smoothsweep.core.models.normalisation import USUAL, Normalisation
 from smoothsweep.core.models.other_readings import Readings
 
@@ -35,7 +35,7 @@ def embedder(trained):
         levels = torch.linspace(0, 1, 8)
         return (-30 * (colour - levels) ** 2).exp().flatten(1) + 1e-6
 
-    return Opened(answer=embed, side=8)
+    return OpenedModel(answer=embed, side=8)
 
 
 def test_an_embedder_that_is_shown_images_wrongly_is_refused_with_a_reading_that_fits():
@@ -63,7 +63,7 @@ def test_of_many_people_the_same_few_are_tried_each_time(monkeypatch):
     runs = []
     for _ in range(2):
         embed = Embedding(
-            Opened(answer=lambda shown: shown.flatten(1), side=8), image_size=8, normalisation=right, where="e"
+            OpenedModel(answer=lambda shown: shown.flatten(1), side=8), image_size=8, normalisation=right, where="e"
         )
         seen = []
         monkeypatch.setattr(
@@ -90,7 +90,7 @@ def sized(faces, asked):
         means = shown.mean((2, 3)) - shown.mean((2, 3)).mean(1, keepdim=True)
         return torch.cat([means * faces.get(side, 0.0), torch.ones(len(shown), 1)], 1)
 
-    return Opened(answer=embed, side=None)
+    return OpenedModel(answer=embed, side=None)
 
 
 def test_other_sizes_are_tried_and_the_one_that_tells_people_best_apart_is_named():
@@ -124,7 +124,7 @@ def test_other_sizes_are_tried_and_the_one_that_tells_people_best_apart_is_named
 
 def test_an_embedding_without_a_direction_is_one_line_and_the_reading_is_as_before():
     embed = Embedding(
-        Opened(answer=lambda shown: shown.flatten(1) * 0, side=8),
+        OpenedModel(answer=lambda shown: shown.flatten(1) * 0, side=8),
         image_size=8,
         normalisation=USUAL["inputs in [0, 1]"],
         where="e",
@@ -134,7 +134,7 @@ def test_an_embedding_without_a_direction_is_one_line_and_the_reading_is_as_befo
             embed(people().images)
     shown = []
     embed = Embedding(
-        Opened(answer=lambda given: shown.append(given) or given.flatten(1) + 1e-3, side=8),
+        OpenedModel(answer=lambda given: shown.append(given) or given.flatten(1) + 1e-3, side=8),
         image_size=8,
         normalisation=USUAL["inputs in [0, 1]"],
         where="e",

@@ -7,7 +7,7 @@ import zlib
 import pytest
 
 from smoothsweep.core.external import wire
-from smoothsweep.core.external.wire import MOST_BYTES, NotAnswered, exchange
+from smoothsweep.core.external.wire import MOST_BYTES, NoResponse, exchange
 from tests.made_raw_endpoint import raw_server
 
 
@@ -58,7 +58,7 @@ def test_a_port_that_is_not_said_is_that_of_the_scheme(monkeypatch, url, port):
         raise OSError(-2, "no such name")
 
     monkeypatch.setattr(wire.socket, "getaddrinfo", no_such)
-    with pytest.raises(NotAnswered, match="no such name") as refused:
+    with pytest.raises(NoResponse, match="no such name") as refused:
         exchange(url, b"", {}, seconds=1)
     assert asked == [("host", port)] and refused.value.left is False
 
@@ -74,11 +74,11 @@ def test_every_address_of_a_name_is_tried_and_the_last_fault_is_said(server, mon
     monkeypatch.setattr(wire.socket, "getaddrinfo", lambda *given, **more: both)
     assert exchange("http://two.example/x", b"", {}, seconds=5).body == b"second"
     monkeypatch.setattr(wire.socket, "getaddrinfo", lambda *given, **more: both[:1] * 2)
-    with pytest.raises(NotAnswered, match="ConnectionRefusedError: Connection refused") as refused:
+    with pytest.raises(NoResponse, match="ConnectionRefusedError: Connection refused") as refused:
         exchange("http://two.example/x", b"", {}, seconds=5)
     assert not refused.value.left
     monkeypatch.setattr(wire.socket, "getaddrinfo", lambda *given, **more: [])
-    with pytest.raises(NotAnswered, match="no connection"):
+    with pytest.raises(NoResponse, match="no connection"):
         exchange("http://two.example/x", b"", {}, seconds=5)
 
 
@@ -118,7 +118,7 @@ def test_more_than_the_most_is_cut_one_byte_beyond(server, packing, beyond):
 @pytest.mark.parametrize("packing", [b"br", b"zstd", b"gzip, gzip", b"compress"])
 def test_an_unknown_packing_is_no_answer(server, packing):
     play(server, answer(b"body", b"Content-Encoding: " + packing), ("close",))
-    with pytest.raises(NotAnswered, match="damaged or no HTTP") as refused:
+    with pytest.raises(NoResponse, match="damaged or no HTTP") as refused:
         exchange(server.url, b"", {}, seconds=5)
     assert refused.value.left is True
 

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from smoothsweep.core.external import wire
-from smoothsweep.core.external.wire import NotAnswered, exchange
+from smoothsweep.core.external.wire import NoResponse, exchange
 
 x509 = pytest.importorskip("cryptography.x509")
 
@@ -94,6 +94,6 @@ def test_a_server_of_that_name_is_asked(port, certificate, trust):
 )
 def test_of_another_name_or_an_unknown_authority_nothing_is_sent(port, certificate, trust, host, known, words):
     trust(certificate if known else None)
-    with pytest.raises(NotAnswered, match=f"^a certificate that is not trusted: {words}") as refused:
+    with pytest.raises(NoResponse, match=f"^a certificate that is not trusted: {words}") as refused:
         exchange(f"https://{host}:{port}/x", b"body", {}, seconds=20)
     assert not refused.value.left and not seen

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from smoothsweep.core.judges import table
-from smoothsweep.core.judges.base import RECONSTRUCTIONS, Judge, Work
+from smoothsweep.core.judges.base import RECONSTRUCTIONS, Judge, StageWork
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,11 +16,11 @@ class Likeness(Judge):
 @pytest.mark.parametrize(
     ("reads", "work", "labelled"),
     [
-        ((RECONSTRUCTIONS, "data"), Work(), {RECONSTRUCTIONS, "data"}),
-        (("data", "target", "prior"), Work(), {"data", "target"}),
-        (("prior",), Work(), set()),
-        ((RECONSTRUCTIONS, "data"), Work(labelled=("data",)), {"data"}),
-        ((RECONSTRUCTIONS, "data"), Work(run="somewhere:else"), set()),
+        ((RECONSTRUCTIONS, "data"), StageWork(), {RECONSTRUCTIONS, "data"}),
+        (("data", "target", "prior"), StageWork(), {"data", "target"}),
+        (("prior",), StageWork(), set()),
+        ((RECONSTRUCTIONS, "data"), StageWork(labelled=("data",)), {"data"}),
+        ((RECONSTRUCTIONS, "data"), StageWork(run="somewhere:else"), set()),
     ],
 )
 def test_a_judge_that_measures_compares_the_classes_of_what_it_reads(monkeypatch, reads, work, labelled):

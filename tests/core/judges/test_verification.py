@@ -1,5 +1,5 @@
-"""Verification beside a judge: what its columns claim, by hand, and what its stages are made of, by a bench that tells
-what it was asked for."""
+"""Verification beside a judge: its columns, computed by hand, and its stages, planned with a builder that records what
+it was asked for."""
 
 from dataclasses import fields
 from types import SimpleNamespace
@@ -115,7 +115,7 @@ def test_a_stage_reads_the_judges_real_images_and_strangers_and_what_it_is_about
         "strangers": ("strangers", {**its.config, "most": 1000}, {**its.hints, **least}),
         **({"projected": ("projected", ("data", judged.size, False), 50)} if reach else {"loot": "loot"}),
     }
-    assert kind.asked == f"judges.{kind.accompanies}"
+    assert kind.requested_by == f"judges.{kind.accompanies}"
     assert kind.work.labelled == (("real", "projected") if reach else ("real", "loot"))
     assert kind.work.run == f"smoothsweep.tasks.verification:{'reach' if reach else 'verify'}"
 

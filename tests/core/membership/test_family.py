@@ -147,7 +147,7 @@ def test_every_number_of_the_measure_stands_on_its_attack():
         right_over_views=given.right_over_views[:, asked],
         right_over_noise=given.right_over_noise[:, asked],
     )
-    found = measure(few, MEMBER, asked=asked)
+    found = measure(few, MEMBER, queried=asked)
     numbers = found.metrics()
     there = {"phi", "margin", "right_over_views", "right_over_noise"}
     assert set(found.scores) == {name for name, kind in MEMBERSHIP_ATTACKS.items() if set(kind.needs) <= there}

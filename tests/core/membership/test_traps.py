@@ -8,7 +8,7 @@ from sklearn.preprocessing import StandardScaler
 
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.membership.measuring import membership_only
-from smoothsweep.core.membership.traps import COPY, SIDE, copies, thumbnails, told_apart
+from smoothsweep.core.membership.traps import COPY, SIDE, copies, scores_without_target, thumbnails
 from smoothsweep.core.metrics.membership import rates_per_image, roc_auc
 
 
@@ -23,7 +23,7 @@ def member(faces):
 
 
 def shift(images, member):
-    scores = told_apart(thumbnails(images), member)
+    scores = scores_without_target(thumbnails(images), member)
     return roc_auc(scores[member], scores[~member])
 
 
@@ -86,7 +86,7 @@ def test_an_image_is_scored_by_a_ridge_regression_that_did_not_see_it(seed):
     """By scikit-learn: five folds of members and of others alike; scores of every fold are around its own mean."""
     draw = np.random.default_rng(8)
     small, member = draw.uniform(size=(43, 3 * SIDE * SIDE)), np.arange(43) % 3 > 0
-    found, told = told_apart(small, member, seed=seed), by_hand(small)
+    found, told = scores_without_target(small, member, seed=seed), by_hand(small)
     order = np.random.default_rng(seed)
     fold = np.empty(43, int)
     for kind in (True, False):

@@ -5,7 +5,7 @@ import pytest
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.comparisons import compare_recipes
-from smoothsweep.core.metrics.hiding import hidden_by
+from smoothsweep.core.metrics.hiding import hidden_claim
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison, compare_leaks
 from smoothsweep.core.metrics.reduction import LeakCells, against_baseline, reductions
 
@@ -256,7 +256,7 @@ def test_sweeps_asked_at_once_are_told_what_each_is_told(seeds: int) -> None:
         if recipe == "plain":
             continue
         reduction = together.ends(together.reduction(row, 0), family)
-        hidden = together.ends(hidden_by(together, row, 0, (0, 1)), family)
+        hidden = together.ends(hidden_claim(together, row, 0, (0, 1)), family)
         for number, one in enumerate(cells):
             leaks = {name: dict(zip(ATTACKS, under, strict=True)) for name, under in zip(rates, one, strict=True)}
             told = verdicts(leaks, baseline="plain", published=PUBLISHED)[recipe]

@@ -12,7 +12,7 @@ from smoothsweep.core.metrics import power
 from smoothsweep.core.metrics.components import QUICKSTART, Components, weights_against_baseline
 from smoothsweep.core.metrics.crossed_effects import contrast_errors
 from smoothsweep.core.metrics.dunnett import Dunnett
-from smoothsweep.core.metrics.power import Design, planned, seeds_to_tell
+from smoothsweep.core.metrics.power import Design, planned, seeds_to_detect
 from smoothsweep.core.metrics.reduction import reductions
 
 WEAK_ATTACK = 0.4  # how much less every further attack finds
@@ -136,7 +136,7 @@ def test_more_tells_more_and_more_comparisons_tell_less(more):
 @settings(deadline=None, max_examples=30)
 @given(components=COMPONENTS, design=DESIGNS, difference=st.floats(0.02, 0.6))
 def test_the_number_of_seeds_is_the_least_that_tells(components, design, difference):
-    found = seeds_to_tell(components, design, difference)
+    found = seeds_to_detect(components, design, difference)
     numbers = range(2, 51) if found is None else (found, max(2, found - 1))
     tells = {n: planned(components, replace(design, seeds=n)).tells <= difference for n in numbers}
     assert found is not None or not any(tells.values())
@@ -145,8 +145,8 @@ def test_the_number_of_seeds_is_the_least_that_tells(components, design, differe
 
 def test_what_varies_by_persons_alone_no_seeds_tell():
     persons = Components(seed=0.0, person=0.2, cell=0.1)
-    assert seeds_to_tell(persons, Design(seeds=3, classes=10), 0.1) is None
-    assert seeds_to_tell(persons, Design(seeds=3, classes=200), 0.1) is not None
+    assert seeds_to_detect(persons, Design(seeds=3, classes=10), 0.1) is None
+    assert seeds_to_detect(persons, Design(seeds=3, classes=200), 0.1) is not None
 
 
 def test_nothing_that_varies_is_told_from_nothing_on():

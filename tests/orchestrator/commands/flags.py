@@ -17,7 +17,7 @@ ASKED: dict[str, tuple[str, tuple[str, ...]]] = {
         (
             "orchestrator.commands.plan:open_store",
             "orchestrator.commands.plan:load_sweep",
-            "orchestrator.commands.plan:Proposed",
+            "orchestrator.commands.plan:ProposalLog",
             "orchestrator.commands.plan:forecast_of",
             "orchestrator.commands.plan:make_plan",
             "orchestrator.commands.plan:refuse_impossible",
@@ -69,8 +69,8 @@ ASKED: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "audit": ("m.pth --data d", ("orchestrator.commands.audit.auditing:run_audit",)),
-    "diff": ("a b", ("orchestrator.commands.records.diff:tell_differences",)),
-    "lineage": ("a", ("orchestrator.commands.records.lineage:tell_lineage",)),
+    "diff": ("a b", ("orchestrator.commands.records.diff:print_differences",)),
+    "lineage": ("a", ("orchestrator.commands.records.lineage:print_lineage",)),
     "rejudge": ("s.yaml --judges a=1", ("orchestrator.commands.records.rejudge:rejudge",)),
     "import prior": (
         "random-face --out o",

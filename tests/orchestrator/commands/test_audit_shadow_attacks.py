@@ -13,7 +13,7 @@ from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.membership.halves import inside_part
 from smoothsweep.core.membership.measuring import Measured
 from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS
-from smoothsweep.core.membership.within import within_persons
+from smoothsweep.core.membership.within import measure_within_persons
 from smoothsweep.core.metrics.membership import roc_auc
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.orchestrator.cli import main
@@ -139,7 +139,7 @@ def test_the_library_finds_the_same_by_the_same_shadow_models(rendered):
         model, people.train, people.test, shadows=4, shadow_recipe=recipe, size=SIDE, progress=False
     )
     assert found.holds and (found.shadows, found.shadow_words) == (4, "resnet_small, 8 epochs")
-    told, _ = within_persons(Measured(scores={name: kept[name].to_numpy() for name in SCORED}, **who(kept)))
+    told, _ = measure_within_persons(Measured(scores={name: kept[name].to_numpy() for name in SCORED}, **who(kept)))
     assert found.by_shadows["attack"].tolist() == [one.attack for one in told]
     assert found.by_shadows["auc_within"].tolist() == [one.auc for one in told]
     assert found.by_shadows["low"].tolist() == [one.low for one in told]

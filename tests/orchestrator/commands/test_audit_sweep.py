@@ -7,7 +7,7 @@ import pytest
 
 from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
-from smoothsweep.core.audit.portfolio import portfolio, spread
+from smoothsweep.core.audit.portfolio import portfolio, spread_classes
 from smoothsweep.core.audit.references import audit_trainings
 from smoothsweep.core.models.weight_files import WEIGHT_FILES
 from smoothsweep.orchestrator.cli import main
@@ -90,7 +90,7 @@ def test_controls_alone_are_a_sweep_of_a_model_that_may_be_asked_too_little(impo
 
 
 def test_people_are_taken_evenly():
-    assert spread(3, 20) == [0, 1, 2] and spread(100, 5) == [0, 25, 50, 74, 99]
+    assert spread_classes(3, 20) == [0, 1, 2] and spread_classes(100, 5) == [0, 25, 50, 74, 99]
 
 
 @pytest.mark.parametrize("access", ["labels", "scores", "gradients"])

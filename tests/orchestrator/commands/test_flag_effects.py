@@ -12,7 +12,7 @@ import torch
 
 from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
-from smoothsweep.core.audit.portfolio import spread
+from smoothsweep.core.audit.portfolio import spread_classes
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit import auditing, pages, work
 from smoothsweep.orchestrator.commands.audit.forecast import Cost
@@ -147,7 +147,7 @@ def test_an_audit_shows_no_more_than_its_access(owned, imported, unwritten, tmp_
     sweep = load_sweep(tmp_path / "out" / "audit.yaml").sweep
     tried = [ATTACKS[one["kind"]].access for one in sweep.grid["attack"]]
     assert max(map(ACCESS_LEVELS.index, tried)) == ACCESS_LEVELS.index(access) and len(set(tried)) > 1
-    assert list(sweep.classes) == spread(len(PEOPLE), people) and len(sweep.classes) == people
+    assert list(sweep.classes) == spread_classes(len(PEOPLE), people) and len(sweep.classes) == people
 
 
 @pytest.mark.parametrize(("stated", "code"), [(None, 0), ("0.5", 0), ("0.97", 2), ("1.5", 2)])

@@ -7,7 +7,7 @@ from importlib import import_module
 import pytest
 from PIL import Image
 
-from smoothsweep.core.attacks.registry import ATTACKS, PARTS, access_needed, looks_at_layers, make_attack
+from smoothsweep.core.attacks.registry import ATTACKS, PARTS, access_needed, make_attack, needs_layers
 from smoothsweep.core.audit.portfolio import LEAST_PUBLIC, portfolio
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.isolation import program as isolated
@@ -264,5 +264,5 @@ def _function(folder, make):
 
 def test_every_attack_says_what_it_needs_of_the_target():
     made = {kind: make_attack(kind, **needed(kind)) for kind in ATTACKS}
-    assert {"ked", "lomma_gmi", "lomma_ked"} <= {kind for kind, attack in made.items() if looks_at_layers(attack)}
+    assert {"ked", "lomma_gmi", "lomma_ked"} <= {kind for kind, attack in made.items() if needs_layers(attack)}
     assert {access_needed(attack) for attack in made.values()} <= {"none", "labels", "scores", "gradients"}

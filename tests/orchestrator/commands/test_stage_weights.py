@@ -1,7 +1,7 @@
 """Which published weights a sweep needs, a search's choices included."""
 
 from smoothsweep.orchestrator.commands.importing.stage_weights import needed_files
-from smoothsweep.orchestrator.stages.weights import missing_weights
+from smoothsweep.orchestrator.stages.weights import missing_imagenet_weights
 from smoothsweep.sweeps.expand import expand
 from smoothsweep.sweeps.load import load_sweep
 from tests.tiny import write_tiny
@@ -33,6 +33,6 @@ def test_an_attack_that_trains_students_needs_theirs(tmp_path, monkeypatch):
     loaded = {form: load_sweep(write_tiny(tmp_path, attack=attack, prior=None)) for form, attack in attacks.items()}
     assert needed_files([loaded["ours"]]) == ["efficientnet_b1"] and needed_files([loaded["L_logit"]]) == []
     settings = [cell.settings for cell in expand(loaded["ours"])]
-    [stop] = missing_weights(settings)
+    [stop] = missing_imagenet_weights(settings)
     assert stop.weights == "efficientnet_b1"
     assert stop.message.startswith("pretrained efficientnet_b1: expected its ImageNet weights here, got none; ")

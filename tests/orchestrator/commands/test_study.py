@@ -11,7 +11,7 @@ from tiny import write_tiny
 from smoothsweep.core.files import write_file
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.study import build
-from smoothsweep.orchestrator.commands.study.chosen import published_preferences
+from smoothsweep.orchestrator.commands.study.study_selection import published_preferences
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.sweeps.expand import expand
 from smoothsweep.sweeps.load import load_sweep
@@ -48,7 +48,7 @@ def near(colour, expected):
 
 def test_every_picture_is_where_the_key_says(built):
     folder, key = built
-    assert key["recipes"] == ["alpha\u00a0\u22120.2", "alpha\u00a00", "alpha\u00a00.1"]
+    assert key["recipes"] == ["smoothing\u00a0\u22120.2", "plain training", "smoothing\u00a00.1"]
     assert len(key["questions"]) == PEOPLE + 8
     shown = pictures_of((folder / "study.html").read_text())
     for question, (examples, options) in zip(key["questions"], shown, strict=True):
@@ -117,11 +117,11 @@ def refused(capsys, *arguments):
         (("--checks", 7), "--checks: expected at least 8"),
         (("--seed", -1), "--seed: expected at least 0, got -1"),
         (
-            ("--recipe", "alpha 0", "--recipe", "alpha 7"),
-            "--recipe: expected one of 'alpha -0.2', 'alpha 0', 'alpha 0.1', got 'alpha 7'",
+            ("--recipe", "plain training", "--recipe", "alpha 7"),
+            "--recipe: expected one of 'smoothing -0.2', 'plain training', 'smoothing 0.1', got 'alpha 7'",
         ),
-        (("--recipe", "alpha 0", "--recipe", "alpha 0"), "--recipe: expected each once, got 'alpha 0' twice"),
-        (("--recipe", "alpha 0"), "expected at least 2 recipes to choose between, got 1"),
+        (("--recipe", "plain training") * 2, "--recipe: expected each once, got 'plain training' twice"),
+        (("--recipe", "plain training"), "expected at least 2 recipes to choose between, got 1"),
         (("--set", "grid={recipe.defense.alpha: [0.0]}"), "expected at least 2 recipes to choose between, got 1"),
         (("--attack", "gmi"), "--attack: expected none, since there is one, got 'gmi'"),
         (("--set", "recipe.lr=0.5"), "got none: smoothsweep run makes them"),
@@ -178,7 +178,7 @@ def test_from_the_answers_to_the_shares(study, capsys):
     assert main(["study", "read", str(ann), str(ben)]) == 0
     told = capsys.readouterr().out
     assert f"{PEOPLE - odd} people decided, {odd} level and left out" in told and "Fleiss' kappa" in told
-    assert "alpha -0.2" in told and "8 of 8 passed" in told
+    assert "smoothing -0.2" in told and "8 of 8 passed" in told
 
 
 def test_who_takes_the_photograph_for_least_like_the_person_is_named_and_left_out(study, capsys):

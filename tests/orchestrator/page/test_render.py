@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
-from smoothsweep.core.text import upright
+from smoothsweep.core.text import escape_controls
 from smoothsweep.orchestrator.page.drawing.canvas import Canvas
 from smoothsweep.orchestrator.page.render import environment, fill
 
@@ -42,7 +42,7 @@ def test_a_parser_reads_back_any_text_as_text_only(value):
     reader.close()
     assert reader.tags == 1
     made.encode("utf-8")  # no lone surrogate is left to stop the file from being written
-    assert set(reader.data) <= set(upright(value)) | {"?"}
+    assert set(reader.data) <= set(escape_controls(value)) | {"?"}
 
 
 @pytest.mark.parametrize("words", ["a <b> & $x$", "\x1b[2J\u202e\x00", "\ud800", "fill: #aabbcc"])
@@ -52,5 +52,5 @@ def test_a_drawing_holds_any_words(words):
     (mark,) = axes.plot([1], [1], "o")
     canvas.describe(mark, words, recipe=words, link="#row-1")
     drawn = canvas.svg()
-    assert upright(drawn) == drawn and "<b>" not in drawn
+    assert escape_controls(drawn) == drawn and "<b>" not in drawn
     assert drawn == canvas.svg() and b"<script" not in canvas.svg_file()

@@ -10,7 +10,7 @@ from PIL import Image
 from study_answers import made_sweep
 
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.page.study import Shown, drawn, study_page
+from smoothsweep.orchestrator.page.study import StudyPictures, draw_pictures, study_page
 from tests.orchestrator.made_reports import picture
 
 pytestmark = pytest.mark.skipif(
@@ -117,10 +117,12 @@ def test_on_a_phone_everything_fits_and_a_closed_page_goes_on(study, tab, tmp_pa
 def test_pictures_have_one_size_whatever_they_came_in():
     """A recipe whose attack draws larger pictures is not told by them."""
     options = tuple(picture(n, 16 * n).transpose(2, 0, 1) for n in (1, 2))
-    shown = [Shown(examples=(picture(1, 300).transpose(2, 0, 1),), options=options)]
-    page = study_page(drawn(shown), digest="0" * 64, real_people=True)
+    shown = [StudyPictures(examples=(picture(1, 300).transpose(2, 0, 1),), options=options)]
+    page = study_page(draw_pictures(shown), digest="0" * 64, real_people=True)
     assert page.count("data:image/jpeg") == 3 and "real people" in page
-    sizes = {Image.open(io.BytesIO(file)).size for one in drawn(shown) for file in (*one.examples, *one.options)}
+    sizes = {
+        Image.open(io.BytesIO(file)).size for one in draw_pictures(shown) for file in (*one.examples, *one.options)
+    }
     assert sizes == {(224, 224)}
-    nobody = study_page([Shown(examples=(b"a",), options=(b"b", b"c"))], digest="0" * 64, real_people=False)
+    nobody = study_page([StudyPictures(examples=(b"a",), options=(b"b", b"c"))], digest="0" * 64, real_people=False)
     assert "real people" not in nobody

@@ -9,7 +9,7 @@ from smoothsweep.core.priors.projection import STEPS
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.planning.history import History
 from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
-from smoothsweep.orchestrator.planning.proposals import Proposed
+from smoothsweep.orchestrator.planning.proposals import ProposalLog
 from smoothsweep.orchestrator.planning.reference import (
     MACHINE,
     RATES,
@@ -159,7 +159,7 @@ def test_a_search_that_has_not_begun_is_told_by_the_rates_and_never_above_its_bu
     told = {}
     for hours in (2.0, 0.25):
         loaded = load_sweep(sweep, [f"budget.device_hours={hours}", "reaudit=null"])
-        proposed = Proposed(loaded, store)
+        proposed = ProposalLog(loaded, store)
         told[hours] = plan_summary(make_plan([], store, forecast_of(proposed)), store)
     whole = told[2.0]
     assert whole["about"]["hours"] == whole["search"]["about"]["hours"] and whole["device_hours"] is None

@@ -4,7 +4,7 @@ import pytest
 import torch
 from tiny import tiny_sweep, write_tiny
 
-from smoothsweep.orchestrator.planning.trial import Trial, run_trial, to_begin_early
+from smoothsweep.orchestrator.planning.trial import Trial, run_trial, stages_to_start_early
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.sweeps.expand import Cell, expand
 from smoothsweep.sweeps.load import load_sweep
@@ -85,13 +85,13 @@ def test_stages_run_in_the_order_in_which_they_are_needed():
 
 def test_what_judges_alone_need_is_asked_for_early_and_nothing_that_the_attack_needs():
     stages = trial().stages
-    early = to_begin_early(stages)
+    early = stages_to_start_early(stages)
     by_name = {stage.name: stage for stage in stages}
     assert by_name["judge_evaluator"].inputs["evaluator"] in early
     needed = {one.fingerprint for one in with_ancestors([by_name["attack"]])}
     assert early and not {one.fingerprint for one in early} & needed
     assert not any("attack" in {below.name for below in with_ancestors([one])} for one in early)
-    assert to_begin_early(trial(judges={}).stages) == []
+    assert stages_to_start_early(trial(judges={}).stages) == []
 
 
 def test_a_judge_that_was_brought_in_is_looked_at_before_there_is_anything_to_judge(tmp_path):

@@ -9,7 +9,7 @@ import yaml
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.reading.axes import by_attack, first_finished, sweep_axes
 from smoothsweep.orchestrator.reading.numbers.model import Axis
-from smoothsweep.orchestrator.reading.numbers.summary import UNCHANGED, attack_label
+from smoothsweep.orchestrator.reading.numbers.summary import UNCHANGED, attack_label, recipe_label
 from smoothsweep.sweeps.axes import settings_words
 from smoothsweep.sweeps.load import load_sweep
 from tests.tiny import write_tiny
@@ -71,6 +71,32 @@ def test_an_attack_with_other_targets_is_called_by_them_and_one_without_is_the_u
     assert labels[0] == UNCHANGED and labels.count(UNCHANGED) == 1
     assert labels[1:4] == [f"sampling target\u00a0alpha {factor}" for factor in ("0.1", "\u22120.05", "\u22120.8")]
     assert labels[4] == "sampling target\u00a0alpha 0, selection target\u00a0alpha 0"
+
+
+def test_recipes_have_one_name_whether_whole_defenses_or_their_parameters_vary(tmp_path):
+    ramp = {"kind": "ramp", "start": 0.2, "end": 0.6}
+    whole = [{"kind": "label_smoothing", "alpha": 0.0}, {"kind": "label_smoothing", "alpha": -0.1, "schedule": ramp}]
+    grids = (
+        {"recipe.defense": whole},
+        {"recipe.defense.alpha": [0.0, -0.1]},
+        {"recipe.defense.alpha": [0.0, -0.1], "recipe.defense.schedule": [ramp]},
+    )
+    names = []
+    for number, grid in enumerate(grids):
+        sweep = yaml.safe_load((SWEEPS / "factors_small.yaml").read_text())
+        schedule = {} if "recipe.defense.schedule" in grid else {"schedule": ramp}
+        sweep["recipe"] |= {"defense": {"kind": "label_smoothing", **schedule}} if number else {}
+        sweep |= {"seeds": [1], "grid": grid, "baseline": {key: values[0] for key, values in grid.items()}}
+        file = tmp_path / f"sweep{number}.yaml"
+        file.write_text(yaml.safe_dump(sweep))
+        loaded = load_sweep(file)
+        trials = trials_of(loaded)
+        axes = sweep_axes(loaded, trials)
+        names.append([recipe_label(axes, trial.cell.axes) for trial in trials])
+        assert all(trial.label.startswith(name) for trial, name in zip(trials, names[-1], strict=True))
+    plain, ramped = names[0]
+    assert names == [[plain, ramped]] * 3
+    assert plain == "plain training" and ramped.startswith("smoothing\u00a0\u22120.1, ramp")
 
 
 def test_a_sweep_that_varies_no_attack_calls_it_nothing():

@@ -205,15 +205,17 @@ def test_who_is_chosen_among_the_accurate_enough(floor, best, front):
     assert summary.frame.loc[found.reference, ["recipe", "attack"]].tolist() == ["base", "ppa"]
     assert found.marked == found.best
     if best == "mid":
-        assert summary.frame.loc[found.best, "attack"] == "brep" and found.clear and found.told and not found.ties
+        assert (
+            summary.frame.loc[found.best, "attack"] == "brep" and found.clear and found.significant and not found.ties
+        )
 
 
 def test_two_that_leak_alike_are_tied_and_neither_is_marked():
     alike = {**LEAKS, "mid": {**LEAKS["mid"], "brep": 0.55}}
     found = decide(summarise(data(ACCURACIES, alike), resamples=20))
-    assert found.ties and found.marked is None and found.best is not None and not found.told and found.clear
+    assert found.ties and found.marked is None and found.best is not None and not found.significant and found.clear
     one = decide(summarise(data(ACCURACIES, seeds=(1,)), resamples=20))
-    assert one.seeds == 1 and one.marked is None and not one.clear and not one.told
+    assert one.seeds == 1 and one.marked is None and not one.clear and not one.significant
 
 
 def test_of_a_distance_the_farthest_is_chosen():

@@ -87,7 +87,7 @@ def test_the_least_is_called_so_only_where_it_is_told_from_all_others():
         data = sweep(points, baseline="base")
         summary = summarise(data, resamples=100)
         choice, page = decide(summary), render(data, summary)
-        assert choice.clear and choice.told == (words == "least leak")
+        assert choice.clear and choice.significant == (words == "least leak")
         assert {tag for tag in ("least leak", "lowest measured") if f">{tag}<" in page} == {words}
 
 

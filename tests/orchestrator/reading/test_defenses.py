@@ -21,7 +21,7 @@ from smoothsweep.orchestrator.reading.defenses.families import (
     versus,
 )
 from smoothsweep.orchestrator.reading.defenses.order import Order, agreement, our_order, paper_orders
-from smoothsweep.orchestrator.reading.defenses.readings import reading, training_costs
+from smoothsweep.orchestrator.reading.defenses.readings import family_sentence, training_costs
 from smoothsweep.orchestrator.reading.numbers.decision import decide
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 from smoothsweep.orchestrator.reading.numbers.model import Axis
@@ -140,14 +140,14 @@ def test_readings_follow_the_verdicts(defense_data):
     compared = versus(summary, group)
     assert compared[group.reference].leak is None
     for found in group.families:
-        said = text_of(reading(summary, group, found, compared))
+        said = text_of(family_sentence(summary, group, found, compared))
         words = {compared[point.recipe].leak.word for point in found.points}
         assert ("Reduces the leak against plain training" in said) == ("reduces" in words), found.key
         assert ("Leaks more than plain training" in said) == ("leaks more" in words), found.key
         assert ("Inconclusive, against plain training" in said) == ("inconclusive" in words), found.key
         for strength in strengths(found.points):
             assert strength in said
-    said = text_of(reading(summary, group, family(group, "label_smoothing"), compared))
+    said = text_of(family_sentence(summary, group, family(group, "label_smoothing"), compared))
     gap = compared[family(group, "label_smoothing").points[0].recipe]
     assert gap.leak.word == "reduces"
     assert f"at alpha -0.2: +{100 * gap.leak.reduction:.1f} points" in said
@@ -155,14 +155,14 @@ def test_readings_follow_the_verdicts(defense_data):
     assert low < -0.01 and f"; test accuracy {shown}" in said
     assert "without a loss" not in said.split(" Leaks more")[0]
     wide = replace(summary, accuracy_margin=-1.01 * low)
-    said = text_of(reading(wide, group, family(group, "label_smoothing"), compared))
+    said = text_of(family_sentence(wide, group, family(group, "label_smoothing"), compared))
     assert f"without a loss of {-101 * low:.1f} points of test accuracy ({shown}" in said
 
 
 def test_failed_and_missing_trials_leave_their_mark(small):
     data, summary = small
     (group,) = defense_groups(summary)
-    said = text_of(reading(summary, group, family(group, "mid"), versus(summary, group)))
+    said = text_of(family_sentence(summary, group, family(group, "mid"), versus(summary, group)))
     assert "since trials are missing: beta 0.001 and beta 0.003." in said and "with 3 seeds" in said
     page = text_of(part("defenses", data, summary))
     assert "0 of 3" in page and "2 of 3" in page and "nan" not in page
@@ -172,7 +172,7 @@ def test_one_seed_says_so(defense_data):
     data = defense_data(only=SMALL, seeds=1)
     summary = summarise(data, resamples=200)
     (group,) = defense_groups(summary)
-    said = " ".join(text_of(reading(summary, group, f, versus(summary, group))) for f in group.families)
+    said = " ".join(text_of(family_sentence(summary, group, f, versus(summary, group))) for f in group.families)
     assert "one seed" in said or "1 seed" in said
     page = part("defenses", data, summary)
     assert "no interval" in page and "nan" not in text_of(page).lower()

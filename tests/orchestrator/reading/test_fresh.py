@@ -6,7 +6,7 @@ import pytest
 
 from smoothsweep.core.metrics.second_audit import reaudit, together
 from smoothsweep.orchestrator.page.render import part, render
-from smoothsweep.orchestrator.reading.findings.fresh import checked, fresh_words
+from smoothsweep.orchestrator.reading.findings.fresh import check_reaudit, fresh_words
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import recipe_label, summarise
@@ -63,7 +63,7 @@ def matrices(data, alpha):
 def test_the_bias_is_fresh_minus_first_paired_by_class():
     data = audited({-0.2: 0.2, -0.1: 0.3, 0.0: 0.5}, {-0.2: 0.26, -0.1: 0.36})
     summary = summarise(data, resamples=200)
-    found = checked(data, summary)
+    found = check_reaudit(data, summary)
     assert found.seeds == (101, 102) and found.by_class and len(found.recipes) == 2
     recipe = recipe_label(summary.axes, {"alpha": -0.2})
     pairs = [[{"": cells} for cells in matrices(data, alpha)] for alpha in (-0.2, -0.1)]
@@ -76,13 +76,13 @@ def test_the_bias_is_fresh_minus_first_paired_by_class():
 def test_the_words_say_whether_the_first_audit_was_too_low():
     data = audited({-0.2: 0.2, -0.1: 0.3, 0.0: 0.5}, {-0.2: 0.3, -0.1: 0.4})
     summary = summarise(data, resamples=200)
-    first, second = (ascii_text(line) for line in fresh_words(summary, checked(data, summary)))
+    first, second = (ascii_text(line) for line in fresh_words(summary, check_reaudit(data, summary)))
     assert first.startswith("Alpha -0.2 leaks 29.5 % with fresh seeds, 20.2")
     assert first.endswith("the first audit underestimated the leak.")
     assert "Over the 2 recipes checked, selection bias is +" in second
     data = audited({-0.2: 0.2, 0.0: 0.5}, {-0.2: 0.2})
     summary = summarise(data, resamples=200)
-    (only,) = fresh_words(summary, checked(data, summary))
+    (only,) = fresh_words(summary, check_reaudit(data, summary))
     assert "no more than chance explains" in only
 
 
@@ -99,16 +99,16 @@ def test_only_the_recipes_checked_are_listed_and_the_first_audit_alone_decides()
 def test_without_a_second_audit_there_is_no_section():
     data = audited({-0.2: 0.2, 0.0: 0.5}, {-0.2: 0.2}, fresh=None)
     summary = summarise(data, resamples=50)
-    assert checked(data, summary) is None and part("fresh", data, summary) == ""
+    assert check_reaudit(data, summary) is None and part("fresh", data, summary) == ""
     unfinished = audited({-0.2: 0.2, 0.0: 0.5}, {-0.2: 0.2})
     unfinished = ReportData(**{**vars(unfinished), "fresh": unfinished.fresh.assign(status="missing")})
-    assert checked(unfinished, summarise(unfinished, resamples=50)) is None
+    assert check_reaudit(unfinished, summarise(unfinished, resamples=50)) is None
 
 
 def test_values_without_classes_and_a_single_seed_cannot_tell():
     data = audited({-0.2: 0.2, 0.0: 0.5}, {-0.2: 0.3}, per_class=None)
     one = ReportData(**{**vars(data), "results": data.results.query("seed == 0"), "fresh": data.fresh.iloc[:1]})
-    found = checked(one, summarise(one, resamples=50))
+    found = check_reaudit(one, summarise(one, resamples=50))
     (result,) = found.recipes.values()
     assert result.low is None and result.verdict == "inconclusive" and not found.by_class
     assert "inconclusive: one seed" in fresh_words(summarise(one, resamples=50), found)[0]

@@ -8,7 +8,7 @@ import pytest
 
 from smoothsweep.core.metrics.needed import Needed
 from smoothsweep.orchestrator.page.render import part
-from smoothsweep.orchestrator.reading.leak.hiding import hiding_sentences, hidings, verdict_frame, verdict_text
+from smoothsweep.orchestrator.reading.leak.hiding import hiding_sentences, hiding_verdicts, verdict_frame, verdict_text
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
@@ -55,7 +55,7 @@ def data(attacks=tuple(PUBLISHED), published=PUBLISHED, seeds=(1, 2, 3), rates=R
 @pytest.fixture(scope="module")
 def told():
     summary = summarise(data())
-    return summary, hidings(summary)
+    return summary, hiding_verdicts(summary)
 
 
 def test_each_recipe_gets_its_word_and_controls_are_no_attacks(told):
@@ -118,7 +118,7 @@ def test_page_terminal_and_file_say_the_same(told):
 
 def test_published_attacks_alone_reduce_and_say_nothing_of_hiding():
     summary = summarise(data(published=dict.fromkeys(PUBLISHED, True)))
-    found = hidings(summary)
+    found = hiding_verdicts(summary)
     assert {one.word for one in found.verdicts.values()} == {"reduces", "inconclusive"}
     assert "published one" in found.reason and all(one.hidden is None for one in found.verdicts.values())
     assert "hiding: not looked for" in verdict_text(summary, found)
@@ -133,7 +133,7 @@ def test_one_attack_shows_no_section():
 
 def test_one_seed_tells_nothing():
     summary = summarise(data(seeds=(1,)))
-    found = hidings(summary)
+    found = hiding_verdicts(summary)
     assert {verdict.word for verdict in found.verdicts.values()} == {"inconclusive"}
     assert "at least 2 seeds might settle it" in hiding_sentences(summary, found)[0]
 
@@ -144,7 +144,7 @@ def test_a_recipe_that_not_every_attack_was_tried_on_is_named():
     summary = summarise(
         ReportData(title="t", results=short, per_class=whole.per_class, axes=whole.axes, baseline={"alpha": 0.0})
     )
-    found = hidings(summary)
+    found = hiding_verdicts(summary)
     assert len(found.left_out) == 1 and found.left_out[0] not in found.verdicts
 
 
@@ -154,7 +154,7 @@ def test_the_answer_and_the_verdict_of_a_recipe_have_one_interval():
     for leak in np.linspace(0.5, 0.7, 9):
         rates = {0.0: RATES[0.0], -0.2: {"ppa": 0.2, "ppa logit": float(leak), "chance": 0.05}}
         summary = summarise(data(rates=rates))
-        found = hidings(summary)
+        found = hiding_verdicts(summary)
         ((recipe, verdict),) = found.verdicts.items()
         gap = summary.evidence.against(recipe, found.baselines[0])
         assert (-gap.difference, -gap.high, -gap.low, gap.p) == pytest.approx(
@@ -177,7 +177,7 @@ def test_every_undecided_recipe_has_what_might_settle_it_in_every_output():
         -0.2: {"ppa": 0.8, "ppa logit": 0.79, "chance": 0.05},
     }
     summary = summarise(data(rates=rates))
-    found = hidings(summary)
+    found = hiding_verdicts(summary)
     undecided = {recipe: one for recipe, one in found.verdicts.items() if one.word == "inconclusive"}
     assert len(undecided) == 2 and all(one.needed is not None for one in undecided.values())
     page, text = part("hiding", data(rates=rates), summary), verdict_text(summary, found)
@@ -195,7 +195,7 @@ def test_every_undecided_recipe_has_what_might_settle_it_in_every_output():
 
 
 def test_more_classes_are_named_where_the_data_have_them():
-    one = next(iter(hidings(summarise(data())).verdicts.values()))
+    one = next(iter(hiding_verdicts(summarise(data())).verdicts.values()))
 
     def words(needs, **changes):
         return ascii_text(needed_words(replace(one, word="inconclusive", needed=needs, **changes)))

@@ -23,7 +23,7 @@ from smoothsweep.orchestrator.page.render import part, render
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
 from smoothsweep.orchestrator.reading.audit.sentences import membership_lines
 from smoothsweep.orchestrator.reading.findings.tables import text_table
-from smoothsweep.orchestrator.reading.leak.hiding import hidings, verdict_text
+from smoothsweep.orchestrator.reading.leak.hiding import hiding_verdicts, verdict_text
 from smoothsweep.orchestrator.reading.leak.membership import LESS, MORE, SCORES_ALONE, UNCLEAR
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
 from tests.made_searches import halving, proposed, view
@@ -63,7 +63,9 @@ def words_of(page):
 def of_sweep(data):
     """The page and the terminal of a sweep."""
     summary = summarise(data, resamples=200)
-    return "\n".join([words_of(render(data, summary)), text_table(summary), verdict_text(summary, hidings(summary))])
+    return "\n".join(
+        [words_of(render(data, summary)), text_table(summary), verdict_text(summary, hiding_verdicts(summary))]
+    )
 
 
 def of_audit(audit, *, anonymous=False):

@@ -15,7 +15,7 @@ from smoothsweep.core.metrics.reduction import reductions
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.reading.axes import baseline_axes, sweep_axes
-from smoothsweep.orchestrator.reading.leak.hiding import Hidings
+from smoothsweep.orchestrator.reading.leak.hiding import HidingVerdicts
 from smoothsweep.orchestrator.reading.leak.looks import look_sentences, look_text
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
@@ -23,7 +23,8 @@ from smoothsweep.orchestrator.reading.results import results_table
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.orchestrator.tracking.runs.verdicts import LOOK, verdicts_of
 
-LABELS = {alpha: f"alpha{NBSP}{str(alpha).replace('-', chr(0x2212)).removesuffix('.0')}" for alpha in CHANGES}
+LABELS = {alpha: f"smoothing{NBSP}{str(alpha).replace('-', chr(0x2212))}" for alpha in CHANGES if alpha}
+LABELS |= {0.0: "plain training"}
 
 
 def summary_of(loaded, store, trials):
@@ -108,14 +109,14 @@ def test_terminal_page_and_runs_say_at_which_look(swept):
     loaded, store, summary = swept
     lines = [line.replace(NBSP, " ") for line in look_sentences(summary)]
     assert "2 seeds, those still undecided again at 3 and 5" in lines[0] and "Pocock" in lines[0]
-    starts = {alpha: f"Alpha {LABELS[alpha][6:]}:" for alpha in CHANGES if alpha}
+    starts = {alpha: f"Smoothing {LABELS[alpha][10:]}:" for alpha in CHANGES if alpha}
     of = {alpha: next(line for line in lines if line.startswith(words)) for alpha, words in starts.items()}
     assert (
         "decided at look 1 of 3 (2 seeds), reduction +4" in of[-0.3] and "decided at look 2 of 3 (3 seeds)" in of[-0.2]
     )
     assert "decided at look 3 of 3 (5 seeds)" in of[0.1] and "undecided after look 3 of 3 (5 seeds)" in of[-0.1]
     assert look_text(summary).isascii()
-    tags = verdicts_of(summary, Hidings()).of_trials
+    tags = verdicts_of(summary, HidingVerdicts()).of_trials
     told = {trial.cell.values[ALPHA]: tags[trial.id].tags.get(LOOK) for trial in trials_of(loaded, store)}
     assert told[-0.3] == "decided at look 1 of 3 (2 seeds)" and told[0.0] is None
 

@@ -7,7 +7,7 @@ from tiny import write_tiny
 
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.running.sweep_run import of_earlier_versions
+from smoothsweep.orchestrator.running.sweep_run import earlier_versions_line
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.tasks.registry import TASKS
 from tests.recorded import recorded
@@ -15,7 +15,7 @@ from tests.recorded import recorded
 
 def test_how_many_artifacts_of_earlier_versions_stand_there(tmp_path, monkeypatch):
     trials, store = recorded(tmp_path, seeds=[1, 2])
-    assert of_earlier_versions(store, make_plan(trials, store).missing) is None
+    assert earlier_versions_line(store, make_plan(trials, store).missing) is None
     count = len({stage.fingerprint for trial in trials for stage in trial.stages if stage.name == "judge_embedder"})
     was = TASKS["judge_embedder"].version
     for raised in (1, 2):
@@ -24,7 +24,7 @@ def test_how_many_artifacts_of_earlier_versions_stand_there(tmp_path, monkeypatc
         fresh = trials_of(load_sweep(write_tiny(tmp_path, seeds=[1, 2])))
         missing = make_plan(fresh, store).missing
         assert {stage.name for stage in missing} == {"judge_embedder"}
-        said = of_earlier_versions(store, missing)
+        said = earlier_versions_line(store, missing)
         assert said.endswith(f"are not used: {count} judge embedder (version {was}, now {now})") and "\n" not in said
 
 
@@ -33,4 +33,4 @@ def test_manifests_that_cannot_be_read_are_not_counted(content, tmp_path, monkey
     trials, store = recorded(tmp_path, seeds=[1])
     for path in store.root.glob("judge_embedder/*/manifest.json"):
         path.write_bytes(content)
-    assert of_earlier_versions(store, [stage for trial in trials for stage in trial.stages]) is None
+    assert earlier_versions_line(store, [stage for trial in trials for stage in trial.stages]) is None

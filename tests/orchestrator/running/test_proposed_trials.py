@@ -5,7 +5,7 @@ import json
 import pytest
 from tiny import write_tiny
 
-from smoothsweep.orchestrator.planning.trial import to_begin_early
+from smoothsweep.orchestrator.planning.trial import stages_to_start_early
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.running import tuning
 from smoothsweep.sweeps.load import load_sweep
@@ -41,7 +41,7 @@ def asked(tmp_path, monkeypatch):
             "seed": 1,
             "phase": "sweep",
         }
-        return tuning.drive_proposed(config, "{}", "a sweep", scheduler), scheduler
+        return tuning.drive_proposals(config, "{}", "a sweep", scheduler), scheduler
 
     return trials, drive
 
@@ -51,7 +51,7 @@ def test_the_same_trial_is_run(asked, place):
     trials, drive = asked
     result, scheduler = drive(place, trials[place].id)
     assert result == {"failed": 0, "failure": ""} and scheduler.ended == [(trials[place].id, None)]
-    early = to_begin_early(trials[place].stages)
+    early = stages_to_start_early(trials[place].stages)
     assert [stage.fingerprint for (stage,) in scheduler.stages[: len(early)]] == [one.fingerprint for one in early]
     assert {stage.fingerprint for (stage,) in scheduler.stages[len(early) :]} == {
         one.fingerprint for one in trials[place].stages
@@ -68,7 +68,7 @@ def test_another_trial_than_was_planned_fails_under_the_planned_name_and_runs_no
 
 def test_what_failed_early_fails_the_judge_that_needs_it_and_is_not_tried_again(asked, monkeypatch):
     trials, drive = asked
-    [lost] = [one for one in to_begin_early(trials[0].stages) if one.name == "target"]
+    [lost] = [one for one in stages_to_start_early(trials[0].stages) if one.name == "target"]
 
     def remote(self, *given):
         (self.stages if len(given) == 1 else self.ended).append(given)

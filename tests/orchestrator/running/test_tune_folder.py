@@ -2,12 +2,12 @@
 
 import os
 
-from smoothsweep.core.writers import here
+from smoothsweep.core.writers import machine_id
 from smoothsweep.orchestrator.running.tuning import own_folder
 
 
 def test_folders_of_dead_drivers_go_and_those_of_living_ones_stay(tmp_path):
-    host = here()
+    host = machine_id()
     dead, alive, elsewhere = f"tune.{host}.{2**22 + 1}", f"tune.{host}.{os.getppid()}", "tune.other.host.17"
     for name in ("tune", dead, alive, elsewhere, f"tune.{host}.{os.getpid()}"):
         (tmp_path / name).mkdir()

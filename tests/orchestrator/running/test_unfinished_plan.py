@@ -92,7 +92,7 @@ def run_some(folder, monkeypatch, capsys, *, runs):
     path.write_text("# Toy.\n" + yaml.safe_dump({"name": "toys", "experiment": "toy", "alpha": 0.0, "grid": grid}))
 
     def phases(run, loaded, trials, agenda, place):
-        run.take_up(trials)
+        run.add_trials(trials)
         for number, trial in enumerate(trials):
             if runs(number):
                 run_trial(trial, lambda stage: execute_with_inputs(run.store, stage))

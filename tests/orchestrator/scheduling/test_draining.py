@@ -10,11 +10,11 @@ from ray.exceptions import RayTaskError, WorkerCrashedError
 from benchmarks.sleeping import Sleep
 from smoothsweep.orchestrator.scheduling import draining
 from smoothsweep.orchestrator.scheduling import scheduler as scheduler_module
-from smoothsweep.orchestrator.scheduling.draining import LEAVE_FILE, Departures, leaving, limit_is_near
+from smoothsweep.orchestrator.scheduling.draining import LEAVE_FILE, DrainWatch, leaving_check, limit_is_near
 from smoothsweep.orchestrator.scheduling.tasks_in_flight import Process
 from smoothsweep.orchestrator.scheduling.worker import WORKER_RETRIES
 from smoothsweep.orchestrator.store.opening import open_store
-from smoothsweep.tasks.context import MachineLeaves
+from smoothsweep.tasks.context import MachineLeaving
 
 RESOURCES = {
     "cpus_per_task": 1,
@@ -48,7 +48,7 @@ def clock(monkeypatch):
 
 
 def test_a_worker_asks_every_few_seconds_and_remembers(ray_says, clock):
-    leaves = leaving("aa")
+    leaves = leaving_check("aa")
     assert not leaves() and not leaves() and ray_says.asked == 1
     ray_says.nodes = {"aa", "cc"}
     assert not leaves()
@@ -60,14 +60,14 @@ def test_a_worker_asks_every_few_seconds_and_remembers(ray_says, clock):
 
 
 def test_a_loss_on_a_drained_machine_is_explained_also_after_it_has_gone(ray_says, clock):
-    departures = Departures()
+    departures = DrainWatch()
     ray_says.nodes = {"aa"}
     departures.look()
     ray_says.nodes = set()
     clock[0] += 100
     departures.look()
     assert departures.explain(WorkerCrashedError(), [HERE])
-    assert departures.explain(MachineLeaves(), [])
+    assert departures.explain(MachineLeaving(), [])
     assert not departures.explain(WorkerCrashedError(), [THERE])
     assert not departures.explain(RayTaskError("f", "", ValueError("a bug")), [HERE]), "a bug is one on any machine"
 
@@ -120,7 +120,7 @@ def run(tmp_path, ends):
 
 def test_a_shard_is_moved_more_often_than_a_worker_may_die(tmp_path, ray_says):
     moves = 3 * WORKER_RETRIES
-    started, events = run(tmp_path, [MachineLeaves()] * moves)
+    started, events = run(tmp_path, [MachineLeaving()] * moves)
     assert started == moves + 1
     lines = [event["line"] for event in events if event["what"] == "say"]
     assert len(lines) == moves and all("goes on elsewhere" in line for line in lines)
@@ -137,7 +137,7 @@ def test_near_the_time_limit_of_a_batch_job_every_node_leaves_and_nothing_more_i
 ):
     monkeypatch.setenv(LEAVE_FILE, str(tmp_path / "leave"))
     monkeypatch.setattr("smoothsweep.orchestrator.scheduling.draining.ASK_EVERY_S", 0.0)
-    leaves = leaving("aa")
+    leaves = leaving_check("aa")
     assert not leaves() and not limit_is_near()
     (tmp_path / "leave").touch()
     assert leaves() and limit_is_near()

@@ -71,7 +71,7 @@ def clock(monkeypatch):
 
 def test_a_task_that_leaves_marks_is_never_overdue_by_default_and_a_silent_one_is(store, clock):
     signs = Heartbeat(last=0.0)
-    task = Running(stage=TARGET, devices=1.0, limit=Limits(store, NONE).of(TARGET, 1.0), signs=signs)
+    task = Running(stage=TARGET, devices=1.0, limit=Limits(store, NONE).of(TARGET, 1.0), heartbeat=signs)
     clock[0] = 1e6
     assert not task.is_overdue(), "it waits for a device"
     task.since = 1e6
@@ -85,9 +85,9 @@ def test_a_task_that_leaves_marks_is_never_overdue_by_default_and_a_silent_one_i
 
 def test_marks_do_not_put_off_a_limit_of_the_sweep_file(store, clock):
     limit = Limits(store, {**NONE, "training_timeout_minutes": 1}).of(TARGET, 1.0)
-    task = Running(stage=TARGET, devices=1.0, limit=limit, signs=Heartbeat(last=0.0), since=0.0)
+    task = Running(stage=TARGET, devices=1.0, limit=limit, heartbeat=Heartbeat(last=0.0), since=0.0)
     clock[0] = 59.0
-    task.signs.see("epoch 1", 59.0)
+    task.heartbeat.see("epoch 1", 59.0)
     assert not task.is_overdue()
     clock[0] = 61.0
     assert task.is_overdue()

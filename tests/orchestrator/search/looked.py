@@ -6,7 +6,7 @@ from pathlib import Path
 import yaml
 from tiny import searchable
 
-from smoothsweep.orchestrator.planning.proposals import Proposed
+from smoothsweep.orchestrator.planning.proposals import ProposalLog
 from smoothsweep.orchestrator.search.looks import LookAgenda
 from smoothsweep.orchestrator.search.shared.setup import Wait
 from smoothsweep.orchestrator.store.common.base import Store
@@ -49,7 +49,7 @@ def finish(store: Store, trial) -> None:
 
 def work_off(loaded, store: Store, *, shuffle: int = 0, stop_after: int | None = None, fails=lambda trial: False):
     """Several trials at once that end in a random order. Returns the agenda and the trials that ended."""
-    agenda, order, running, ended = LookAgenda(Proposed(loaded, store)), random.Random(shuffle), [], []
+    agenda, order, running, ended = LookAgenda(ProposalLog(loaded, store)), random.Random(shuffle), [], []
     agenda.begin()
     while True:
         while len(running) < 5 and not isinstance(trial := agenda.next(), Wait | None):

@@ -6,7 +6,7 @@ from pathlib import Path
 import yaml
 from tiny import searchable
 
-from smoothsweep.orchestrator.planning.proposals import Proposed
+from smoothsweep.orchestrator.planning.proposals import ProposalLog
 from smoothsweep.orchestrator.search.agenda import Agenda
 from smoothsweep.orchestrator.search.shared.setup import Wait
 from smoothsweep.orchestrator.store.common.base import Store
@@ -48,7 +48,7 @@ def numbers(trial) -> dict[str, float]:
 
 def work_off(loaded, store: Store, *, shuffle: int = 0, stop_after: int | None = None, fails=lambda trial: False):
     """Run the search with several trials at once that end in a random order. Returns the agenda and trials ended."""
-    agenda, order, running, ended = Agenda(Proposed(loaded, store)), random.Random(shuffle), [], []
+    agenda, order, running, ended = Agenda(ProposalLog(loaded, store)), random.Random(shuffle), [], []
     agenda.begin()
     while True:
         while len(running) < 6 and not isinstance(trial := agenda.next(), Wait | None):

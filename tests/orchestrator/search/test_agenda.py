@@ -6,9 +6,9 @@ import pytest
 from made import ALPHA, KIND, SPACE, finish, load, work_off
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.planning.proposals import PROPOSALS, Proposed, TrialMaker
+from smoothsweep.orchestrator.planning.proposals import PROPOSALS, ProposalLog, TrialMaker
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.search.agenda import Agenda, setup_of
+from smoothsweep.orchestrator.search.agenda import Agenda, search_setup
 from smoothsweep.orchestrator.search.record import read_search, write_end
 from smoothsweep.orchestrator.search.shared.places import place as place_of
 from smoothsweep.orchestrator.search.shared.setup import Wait
@@ -23,7 +23,7 @@ SMALL_GRID = {"strategy": "grid", "space": {ALPHA: {"choices": [-0.2, 0.0]}, KIN
 
 
 def proposed(loaded, store):
-    return [(p.number, p.values, p.rung, p.origin) for p in Proposed(loaded, store).proposals()]
+    return [(p.number, p.values, p.rung, p.origin) for p in ProposalLog(loaded, store).proposals()]
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def test_a_killed_search_goes_on_as_if_nothing_had_happened(tmp_path, undisturbe
 
 def test_proposals_use_outcomes_up_to_the_lag_and_no_more(tmp_path):
     loaded, store = load(tmp_path, OPTUNA), LocalStore(root=tmp_path / "store")
-    agenda = Agenda(Proposed(loaded, store))
+    agenda = Agenda(ProposalLog(loaded, store))
     agenda.begin()
     opened = [agenda.next() for _ in range(6)]  # three recipes under two seeds
     assert isinstance(agenda.next(), Wait) and len(agenda.proposals) == 3
@@ -78,7 +78,7 @@ def test_proposals_use_outcomes_up_to_the_lag_and_no_more(tmp_path):
 def test_a_trial_may_lie_finished_in_the_store_before_it_is_told_to_have_ended(tmp_path):
     """Two seeds that share stages: the first one's end finds both done, and the second one's says nothing new."""
     loaded, store = load(tmp_path, RANDOM), LocalStore(root=tmp_path / "store")
-    agenda = Agenda(Proposed(loaded, store))
+    agenda = Agenda(ProposalLog(loaded, store))
     agenda.begin()
     first, second = agenda.next(), agenda.next()
     assert agenda.proposals[0].number == 0 and first.seed != second.seed
@@ -151,7 +151,7 @@ def test_another_search_under_the_same_name_starts_anew_and_keeps_the_old_propos
     work_off(load(tmp_path, RANDOM), store)
     changed = load(tmp_path, {**RANDOM, "space": {**SPACE, ALPHA: {"low": -1.0, "high": 0.3, "step": 0.05}}})
     assert trials_of(changed, store) == []
-    agenda = Agenda(Proposed(changed, store))
+    agenda = Agenda(ProposalLog(changed, store))
     agenda.begin()
     kind, said = agenda.news.get()
     assert kind == "say" and "the search has changed: its 14 earlier proposals lie in search/proposals-" in said
@@ -162,7 +162,7 @@ def test_another_search_under_the_same_name_starts_anew_and_keeps_the_old_propos
 
 def test_a_stopped_search_proposes_nothing_more(tmp_path):
     loaded, store = load(tmp_path, RANDOM), LocalStore(root=tmp_path / "store")
-    agenda = Agenda(Proposed(loaded, store))
+    agenda = Agenda(ProposalLog(loaded, store))
     agenda.begin()
     first = agenda.next()
     agenda.stop()
@@ -172,7 +172,7 @@ def test_a_stopped_search_proposes_nothing_more(tmp_path):
 
 def test_a_baseline_lies_in_the_space_where_the_sweep_file_puts_it(tmp_path):
     loaded = load(tmp_path, {**RANDOM, "strategy": "optuna"}, baseline={ALPHA: 0.0})
-    setup = setup_of(TrialMaker(loaded))
+    setup = search_setup(TrialMaker(loaded))
     place = place_of(setup, setup.baseline)
     by_key = {dimension.key: dimension for dimension in setup.space.dimensions}
     assert set(place) == set(by_key)
@@ -182,7 +182,7 @@ def test_a_baseline_lies_in_the_space_where_the_sweep_file_puts_it(tmp_path):
 
 def test_a_closed_search_ends_what_is_open_and_proposes_nothing_more(tmp_path):
     loaded, store = load(tmp_path, RANDOM), LocalStore(root=tmp_path / "store")
-    agenda = Agenda(Proposed(loaded, store))
+    agenda = Agenda(ProposalLog(loaded, store))
     agenda.begin()
     begun = [agenda.next()]
     agenda.close("1 of 2 device-hours")
@@ -197,7 +197,7 @@ def test_a_closed_search_ends_what_is_open_and_proposes_nothing_more(tmp_path):
 def test_a_space_of_invalid_recipes_says_why(tmp_path):
     """Every value occurs in some valid recipe, so it loads; but all draws of the search are refused."""
     loaded = load(tmp_path, RANDOM)
-    agenda = Agenda(Proposed(loaded, LocalStore(root=tmp_path / "store")))
+    agenda = Agenda(ProposalLog(loaded, LocalStore(root=tmp_path / "store")))
 
     def refuse(values):
         raise InputError(f"no: {values[ALPHA]}")
@@ -212,7 +212,7 @@ def test_the_record_tells_what_is_known(tmp_path):
     loaded = load(tmp_path, {**HALVING, "constraints": constraints}, budget={"device_hours": 2.0})
     store = LocalStore(root=tmp_path / "store")
     agenda, _ = work_off(loaded, store)
-    write_end(Proposed(loaded, store), agenda.ended_by)
+    write_end(ProposalLog(loaded, store), agenda.ended_by)
     record = read_search(loaded, store)
     assert (record.strategy, record.stopped_by, record.budget) == ("halving", "recipes", {"device_hours": 2.0})
     assert record.constraints == constraints and record.reaudit is None

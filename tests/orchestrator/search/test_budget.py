@@ -8,7 +8,7 @@ from made import ALPHA, finish, load, work_off
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.commands.reporting.plan_text import plan_text
 from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
-from smoothsweep.orchestrator.planning.proposals import Proposed, recipe_of
+from smoothsweep.orchestrator.planning.proposals import ProposalLog, recipe_of
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.search import budget
 from smoothsweep.orchestrator.search.agenda import Agenda
@@ -146,10 +146,10 @@ def measured(store: Store, trials, seconds: float) -> None:
 
 def test_a_budget_smaller_than_one_trial_is_refused_where_its_cost_is_known(tmp_path):
     store, loaded = LocalStore(root=tmp_path / "store"), load(tmp_path, RANDOM, budget={"device_hours": 0.001})
-    first = Agenda(Proposed(loaded, store)).preview()
+    first = Agenda(ProposalLog(loaded, store)).preview()
     refuse_small_budget(loaded, make_plan(first, store), store)  # nothing was ever measured here
     other = load(tmp_path / "other", RANDOM, name="other", seeds=[9])
-    measured(store, Agenda(Proposed(other, store)).preview(), 60.0)
+    measured(store, Agenda(ProposalLog(other, store)).preview(), 60.0)
     with pytest.raises(InputError, match=r"budget.device_hours: expected at least what one trial costs"):
         refuse_small_budget(loaded, make_plan(first, store), store)
     store.write_note("made", "spent.jsonl", b'{"run": 1, "device_seconds": 3.0, "stage": "data"}\n')
@@ -158,9 +158,9 @@ def test_a_budget_smaller_than_one_trial_is_refused_where_its_cost_is_known(tmp_
 
 def test_recipes_still_to_come_count_where_the_first_is_there_already(tmp_path):
     store, loaded = LocalStore(root=tmp_path / "store"), load(tmp_path, RANDOM, budget={"device_hours": 0.001})
-    first = Agenda(Proposed(loaded, store)).preview()
+    first = Agenda(ProposalLog(loaded, store)).preview()
     measured(store, first, 60.0)
-    plan = make_plan(first, store, forecast_of(Proposed(loaded, store)))
+    plan = make_plan(first, store, forecast_of(ProposalLog(loaded, store)))
     assert not plan.missing
     with pytest.raises(InputError, match=r"budget.device_hours: expected at least what one trial costs"):
         refuse_small_budget(loaded, plan, store)
@@ -175,7 +175,7 @@ def test_the_plan_of_a_search_says_what_may_come(tmp_path):
     assert summary["search"]["budget_device_hours_left"] == 1.0
     assert f"search: at most {more:.0f} more recipes, not proposed yet" in plan_text(summary)
     work_off(loaded, store)
-    assert forecast_of(Proposed(loaded, store)) is None
+    assert forecast_of(ProposalLog(loaded, store)) is None
     summary = summary_of(loaded, store)
     assert summary["search"] is None
 
@@ -187,7 +187,7 @@ def test_the_plan_of_a_search_that_has_not_begun_says_what_it_does_before_it_cou
     assert second.startswith("search: at most 6 recipes; at most 1 recipe audited again: ")
     assert not any("yet" in line for line in (second, *rest)), "the first line says so, and once is enough"
     assert not [line for line in rest if "0 trials" in line or "to run  " in line or line.startswith("of a recipe")]
-    measured(store, Agenda(Proposed(loaded, store)).preview(), 60.0)
+    measured(store, Agenda(ProposalLog(loaded, store)).preview(), 60.0)
     summary = summary_of(loaded, store)
     (each,) = [line for line in plan_text(summary).splitlines() if line.startswith("of a recipe: ")]
     minutes = 60 * summary["search"]["device_hours"] / 6
@@ -195,19 +195,19 @@ def test_the_plan_of_a_search_that_has_not_begun_says_what_it_does_before_it_cou
 
 
 def summary_of(loaded, store):
-    return plan_summary(make_plan(trials_of(loaded, store), store, forecast_of(Proposed(loaded, store))), store)
+    return plan_summary(make_plan(trials_of(loaded, store), store, forecast_of(ProposalLog(loaded, store))), store)
 
 
 def test_the_plan_counts_the_re_audit_until_its_recipes_are_known(tmp_path):
     store, loaded = LocalStore(root=tmp_path / "store"), load(tmp_path, RANDOM, reaudit={"seeds": [9], "recipes": 2})
-    measured(store, Agenda(Proposed(loaded, store)).preview(), 60.0)
+    measured(store, Agenda(ProposalLog(loaded, store)).preview(), 60.0)
     both = summary_of(loaded, store)
     assert "at most 2 recipes audited again: " in plan_text(both)
     work_off(loaded, store)
     left = summary_of(loaded, store)
     assert left["search"]["at_most_more_recipes"] == 0 and left["search"]["at_most_audited_again"] == 2
     assert 0 < left["device_hours"] < both["device_hours"]
-    Proposed(loaded, store).write_reaudit([{"recipe.defense.alpha": 0.1}])
+    ProposalLog(loaded, store).write_reaudit([{"recipe.defense.alpha": 0.1}])
     known = summary_of(loaded, store)
     assert known["search"] is None and known["stages_to_run"] > 0
 
@@ -220,20 +220,20 @@ def test_the_frontier_is_audited_again_under_fresh_seeds(tmp_path):
         reaudit={"seeds": [101, 102, 103], "recipes": 3},
     )
     work_off(loaded, store)
-    assert Proposed(loaded, store).reaudit() is None and read_reaudit_record(Proposed(loaded, store)) is None
+    assert ProposalLog(loaded, store).reaudit() is None and read_reaudit_record(ProposalLog(loaded, store)) is None
     main = trials_of(loaded, store)
     recipes = frontier_recipes(loaded, main, store)
     assert 1 <= len(recipes) <= 3
-    Proposed(loaded, store).write_reaudit(recipes)
-    trials = Proposed(loaded, store).reaudit_trials()
+    ProposalLog(loaded, store).write_reaudit(recipes)
+    trials = ProposalLog(loaded, store).reaudit_trials()
     assert len(trials) == 3 * len(recipes) and {t.seed for t in trials} == {101, 102, 103}
     assert {t.phase for t in trials} == {"reaudit"} and not {t.id for t in trials} & {t.id for t in main}
-    record = read_reaudit_record(Proposed(loaded, store))
+    record = read_reaudit_record(ProposalLog(loaded, store))
     assert not record.complete and len(record.axes) == len(recipes) and record.seeds == (101, 102, 103)
     assert [axes["alpha"] for axes in record.axes] == [recipe[ALPHA] for recipe in recipes]
     for trial in trials:
         finish(store, trial)
-    assert read_reaudit_record(Proposed(loaded, store)).complete
+    assert read_reaudit_record(ProposalLog(loaded, store)).complete
     assert frontier_recipes(loaded, trials_of(loaded, store), store) == recipes  # which does not look at the re-audit
 
 
@@ -245,7 +245,7 @@ def test_a_grid_is_audited_again_by_its_own_recipes(tmp_path):
         finish(store, trial, test_acc=0.9 + trial.cell.values[ALPHA], embedder_acc1=0.5 + trial.cell.values[ALPHA])
     recipes = frontier_recipes(loaded, trials_of(loaded, store), store)
     assert recipes == [{ALPHA: 0.0}, {ALPHA: -0.3}]  # the ends of a frontier of three
-    Proposed(loaded, store).write_reaudit(recipes)
-    trials = Proposed(loaded, store).reaudit_trials()
+    ProposalLog(loaded, store).write_reaudit(recipes)
+    trials = ProposalLog(loaded, store).reaudit_trials()
     assert [recipe_of(t.cell.values) for t in trials] == [{ALPHA: -0.3}] * 2 + [{ALPHA: 0.0}] * 2
     assert trials_of(loaded, store)[-4:] == trials

@@ -5,7 +5,7 @@ from harm import HARMS, harmed
 from made import load, work_off
 
 from benchmarks.sleeping import Sleep
-from smoothsweep.orchestrator.planning.proposals import PROPOSALS, REAUDIT, Proposed
+from smoothsweep.orchestrator.planning.proposals import PROPOSALS, REAUDIT, ProposalLog
 from smoothsweep.orchestrator.planning.state import STATE_FILE, SweepState, read_failures, read_state, write_state
 from smoothsweep.orchestrator.search import record
 from smoothsweep.orchestrator.search.budget import Meter, spent
@@ -37,8 +37,8 @@ def search(tmp_path_factory):
         {"abc": "a cause"},
         finished=False,
     )
-    Proposed(loaded, store).write_reaudit([{"recipe.defense.alpha": 0.0}])
-    record.write_end(Proposed(loaded, store), "recipes")
+    ProposalLog(loaded, store).write_reaudit([{"recipe.defense.alpha": 0.0}])
+    record.write_end(ProposalLog(loaded, store), "recipes")
     return loaded, store
 
 
@@ -47,9 +47,9 @@ def read(loaded, store):
     return {
         STATE_FILE: (read_failures(store, "made"), read_state(store, "made") is None),
         SPENT: spent(store, "made")[0],
-        REAUDIT: Proposed(loaded, store).reaudit(),
-        record.ENDED: record.read_end(Proposed(loaded, store)),
-        PROPOSALS: len(Proposed(loaded, store).proposals()),
+        REAUDIT: ProposalLog(loaded, store).reaudit(),
+        record.ENDED: record.read_end(ProposalLog(loaded, store)),
+        PROPOSALS: len(ProposalLog(loaded, store).proposals()),
     }
 
 
@@ -88,10 +88,10 @@ def test_a_damaged_note_is_set_aside_with_one_line(search, note, how, monkeypatc
 def test_a_search_whose_proposals_are_lost_proposes_the_same_again(search, tmp_path):
     loaded, store = search
     path = store.sweep_folder("made") / PROPOSALS
-    before, proposals = path.read_bytes(), Proposed(loaded, store).proposals()
+    before, proposals = path.read_bytes(), ProposalLog(loaded, store).proposals()
     path.write_bytes(harmed(before, "halved"))
     work_off(loaded, store)
-    assert Proposed(loaded, store).proposals() == proposals and path.read_bytes() == before
+    assert ProposalLog(loaded, store).proposals() == proposals and path.read_bytes() == before
 
 
 def test_what_was_spent_is_forgotten_only_with_both_notes(search, capsys):

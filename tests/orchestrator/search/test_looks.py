@@ -9,7 +9,7 @@ from smoothsweep.core.metrics.looks import Looks
 from smoothsweep.core.metrics.reduction import reductions
 from smoothsweep.orchestrator.commands.reporting.plan_text import plan_text
 from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
-from smoothsweep.orchestrator.planning.proposals import Proposed
+from smoothsweep.orchestrator.planning.proposals import ProposalLog
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.search.forecast import forecast_of
 from smoothsweep.orchestrator.search.record import write_end
@@ -62,16 +62,16 @@ def test_a_killed_sweep_goes_on_as_if_nothing_had_happened(tmp_path, killed_afte
     for shuffle, many in enumerate(killed_after):
         done += work_off(loaded, store, shuffle=shuffle, stop_after=many)[1]
     done += work_off(loaded, store, shuffle=9)[1]
-    proposals = [[(p.values, p.look) for p in Proposed(loaded, one).proposals()] for one in (whole, store)]
+    proposals = [[(p.values, p.look) for p in ProposalLog(loaded, one).proposals()] for one in (whole, store)]
     assert proposals[0] == proposals[1] and len({trial.id for trial in done}) == len(done)
 
 
 def test_proposals_that_are_lost_are_made_again_from_what_has_finished(tmp_path):
     loaded, store = load(tmp_path), LocalStore(root=tmp_path / "store")
     work_off(loaded, store)
-    before = Proposed(loaded, store).proposals()
+    before = ProposalLog(loaded, store).proposals()
     (store.sweep_folder("looked") / "search" / "proposals.jsonl").unlink()
-    assert work_off(loaded, store)[1] == [] and Proposed(loaded, store).proposals() == before
+    assert work_off(loaded, store)[1] == [] and ProposalLog(loaded, store).proposals() == before
 
 
 def test_a_recipe_whose_training_failed_gets_no_more_seeds_and_stops_nobody(tmp_path):
@@ -88,7 +88,7 @@ def test_without_a_baseline_nothing_is_decided_and_nothing_added(tmp_path):
 
 
 def planned(loaded, store):
-    plan = make_plan(trials_of(loaded, store), store, forecast_of(Proposed(loaded, store)))
+    plan = make_plan(trials_of(loaded, store), store, forecast_of(ProposalLog(loaded, store)))
     summary = plan_summary(plan, store)
     return summary, plan_text(summary)
 
@@ -102,7 +102,7 @@ def test_the_plan_says_the_least_and_the_most(tmp_path):
     middle, said = planned(loaded, store)
     assert middle["looks"]["seeds"] == [5] and middle["looks"]["at_most_more_trials"] == 4 * 2 * 2
     agenda, _ = work_off(loaded, store)
-    write_end(Proposed(loaded, store), agenda.ended_by)
+    write_end(ProposalLog(loaded, store), agenda.ended_by)
     after, said = planned(loaded, store)
     assert after["looks"] is None and "every stage is in the store" in said
 

@@ -4,7 +4,7 @@ import pytest
 from made import SPACE, load, work_off
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.planning.proposals import Proposed
+from smoothsweep.orchestrator.planning.proposals import ProposalLog
 from smoothsweep.orchestrator.search.shared.setup import strategy
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.sweeps.search import Search
@@ -101,8 +101,8 @@ def test_another_number_of_recipes_goes_on_with_a_search_unless_it_shapes_it(nam
     store.open_for_writing()
     before = work_off(loaded, store, stop_after=2)[0].proposals
     more, _ = made(tmp_path, name, recipes=8)
-    said = Proposed(more, store).open_for_appending()
-    known = Proposed(more, store).proposals()
+    said = ProposalLog(more, store).open_for_appending()
+    known = ProposalLog(more, store).proposals()
     if STRATEGIES[name].count_shapes:
         assert known == [] and "it starts anew" in said
     else:

@@ -9,8 +9,8 @@ from smoothsweep.core.external.address import ADDRESS
 from smoothsweep.core.models.weight_files import FOLDER_VARIABLE, weight_file
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.stages import judges
+from smoothsweep.orchestrator.stages.judge_availability import unavailable_reasons
 from smoothsweep.orchestrator.stages.judges import reconstruction_sizes
-from smoothsweep.orchestrator.stages.unheard import unavailable_judges
 from smoothsweep.sweeps.schema import InversionSweep
 
 FACENET = "the weights of facenet are not here: smoothsweep weights stage"
@@ -45,20 +45,20 @@ def settings(of_judges, **changes):
 def test_a_judge_whose_weights_are_not_staged_is_not_heard_and_says_why(staged):
     asked = settings(BOTH)
     beside = {"judge_verification": FACENET, "judge_prior_reach": FACENET}  # of the embedder, which they accompany
-    assert unavailable_judges(asked) == {"judge_embedder": FACENET, "judge_fidelity": INCEPTION, **beside}
+    assert unavailable_reasons(asked) == {"judge_embedder": FACENET, "judge_fidelity": INCEPTION, **beside}
     stages = inversion_stages(asked, 1)
     assert not stages.judges
     stage_file(staged, "facenet")
-    assert unavailable_judges(asked) == {"judge_fidelity": INCEPTION}
+    assert unavailable_reasons(asked) == {"judge_fidelity": INCEPTION}
     stage_file(staged, "fid_inception")
-    assert unavailable_judges(asked) == {}
+    assert unavailable_reasons(asked) == {}
 
 
 def test_the_general_judge_is_heard_beside_the_independent_one_once_its_weights_are_staged(staged):
     asked = settings({"embedder": {"name": "synthetic"}, "general": {}})
     reason = "the weights of swag_vit_b_16 are not here: smoothsweep weights stage"
     beside = {"judge_verification_general": reason, "judge_prior_reach_general": reason}
-    assert unavailable_judges(asked) == {"judge_general": reason, **beside}
+    assert unavailable_reasons(asked) == {"judge_general": reason, **beside}
     assert "judge_general" not in inversion_stages(asked, 1).judges
     path = stage_file(staged, "swag_vit_b_16")
     stages = inversion_stages(asked, 1)
@@ -72,10 +72,10 @@ def test_a_vision_language_model_is_asked_where_the_user_says_so_and_nowhere_els
     asked = settings({"asked": {"model": "seer", "questions": 30}})
     monkeypatch.delenv(ADDRESS, raising=False)
     reason = f"no vision-language model is named: set {ADDRESS}, and pictures are sent there"
-    assert unavailable_judges(asked) == {"judge_asked": reason} and not inversion_stages(asked, 1).judges
+    assert unavailable_reasons(asked) == {"judge_asked": reason} and not inversion_stages(asked, 1).judges
     monkeypatch.setenv(ADDRESS, "https://host/v1")
     stage = inversion_stages(asked, 1).judges["judge_asked"]
-    assert unavailable_judges(asked) == {} and "host" not in str(stage.config) + str(stage.hints)
+    assert unavailable_reasons(asked) == {} and "host" not in str(stage.config) + str(stage.hints)
     assert stage.config == {"model": "seer", "images": 5, "pairs": 10, "seed": 0}
     assert stage.hints == {"questions": 30, "per_second": 1.0}
 
@@ -83,9 +83,9 @@ def test_a_vision_language_model_is_asked_where_the_user_says_so_and_nowhere_els
 def test_a_judge_that_needs_no_staged_weights_is_always_heard(staged, tmp_path):
     own = tmp_path / "own.bin"
     own.write_bytes(b"mine")
-    assert unavailable_judges(settings({})) == unavailable_judges(settings({"embedder": {"name": "synthetic"}})) == {}
+    assert unavailable_reasons(settings({})) == unavailable_reasons(settings({"embedder": {"name": "synthetic"}})) == {}
     named = {"embedder": {"name": "facenet", "weights": str(own)}, "fidelity": {"weights": str(own), "neighbours": 1}}
-    assert unavailable_judges(settings(named)) == {}
+    assert unavailable_reasons(settings(named)) == {}
     stage = inversion_stages(settings(named), 1).judges["judge_embedder"]
     assert stage.hints == {"path": str(own)} == stage.inputs["real"].hints
 
@@ -171,7 +171,7 @@ PUBLISHED = {"evaluator": EVALUATOR, "fid_lomma": {}, "fid_plg": {}}
 
 def test_the_published_fids_are_judges_of_their_own_over_what_the_evaluator_recognises(staged):
     asked = settings(PUBLISHED, protocol="paper")
-    assert unavailable_judges(asked) == {"judge_fid_lomma": INCEPTION, "judge_fid_plg": IMAGENET}
+    assert unavailable_reasons(asked) == {"judge_fid_lomma": INCEPTION, "judge_fid_plg": IMAGENET}
     stages = inversion_stages(asked, 1)
     assert list(stages.judges) == ["judge_evaluator"]
     files = {"fid_lomma": stage_file(staged, "fid_inception"), "fid_plg": stage_file(staged, "inception_v3")}

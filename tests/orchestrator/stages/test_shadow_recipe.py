@@ -5,7 +5,7 @@ from tiny import tiny_sweep
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.stages import judges
-from smoothsweep.orchestrator.stages.weights import started_from
+from smoothsweep.orchestrator.stages.weights import pretrained_architectures
 from smoothsweep.sweeps.loaded import check
 from smoothsweep.sweeps.schema import InversionSweep
 
@@ -49,4 +49,4 @@ def test_a_recipe_that_no_shadow_model_can_have_is_refused_by_its_key(judge, lin
 def test_weights_that_a_named_recipe_starts_from_are_looked_for():
     recipe = {**tiny_sweep()["recipe"], "architecture": "resnet18", "pretrained": True}
     asked = settings({"membership": {"shadows": 4, "shadow_recipe": recipe}})
-    assert started_from(asked) == ["resnet18"]
+    assert pretrained_architectures(asked) == ["resnet18"]

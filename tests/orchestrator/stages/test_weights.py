@@ -14,8 +14,8 @@ from smoothsweep.orchestrator.commands.reporting.plan_text import weights_text
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.stages import judges
-from smoothsweep.orchestrator.stages.unheard import unheard_judges
-from smoothsweep.orchestrator.stages.weights import lacks_of, weights_summary
+from smoothsweep.orchestrator.stages.judge_availability import unavailable_judges
+from smoothsweep.orchestrator.stages.weights import find_missing_weights, weights_summary
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.schema import InversionSweep
 
@@ -73,7 +73,9 @@ def test_plan_lists_a_judge_that_cannot_be_heard_with_its_columns_and_the_remedy
         stage_file(staged, file)
         loaded = load_sweep(path)
         assert (
-            lacks_of(loaded, trials_of(loaded)).lines == [] == weights_text(weights_summary(loaded, trials_of(loaded)))
+            find_missing_weights(loaded, trials_of(loaded)).lines
+            == []
+            == weights_text(weights_summary(loaded, trials_of(loaded)))
         )
 
 
@@ -85,7 +87,7 @@ def test_every_judge_whose_stage_is_left_out_is_listed(staged):
         settings = InversionSweep.model_validate(tiny_sweep(judges=asking_for(*chosen), grid={}, baseline={}))
         stages = inversion_stages(settings, 1)
         left_out = [name for name in chosen if f"judge_{name}" not in stages.judges]
-        assert sorted(judge.judge for judge in unheard_judges(settings)) == left_out == chosen
+        assert sorted(judge.judge for judge in unavailable_judges(settings)) == left_out == chosen
 
 
 def test_weights_that_run_stops_for_are_in_the_plan_and_run_stops_for_the_first(staged, tmp_path, capsys):
@@ -126,10 +128,13 @@ def test_of_a_search_every_choice_of_its_space_and_every_objective_counts(staged
 def test_a_run_ends_with_a_line_on_what_it_has_not_measured(staged, tmp_path):
     path = write_tiny(tmp_path, judges=asking_for("embedder", "fidelity"), grid={}, baseline={})
     loaded = load_sweep(path)
-    [line] = lacks_of(loaded, trials_of(loaded)).lines
+    [line] = find_missing_weights(loaded, trials_of(loaded)).lines
     counts = {name: sum(metric.measured_by == name for metric in METRICS) for name in LACKING}
     for name, file in (("embedder", "facenet"), ("fidelity", "the FID network")):
         assert f"{name} ({counts[name]} columns): the weights of {file} are not here: smoothsweep weights stage" in line
     stage_file(staged, "facenet")
     stage_file(staged, "fid_inception")
-    assert lacks_of(loaded, trials_of(loaded)).lines == [] and set(WEIGHT_FILES) >= {"facenet", "fid_inception"}
+    assert find_missing_weights(loaded, trials_of(loaded)).lines == [] and set(WEIGHT_FILES) >= {
+        "facenet",
+        "fid_inception",
+    }

@@ -10,7 +10,7 @@ from harm import HARMS, harmed
 
 from benchmarks.sleeping import Sleep
 from smoothsweep.core.errors import ArtifactDamaged, InputError
-from smoothsweep.orchestrator.commands.damage import healed, quarantine_damaged
+from smoothsweep.orchestrator.commands.damage import quarantine_damaged, read_with_repair
 from smoothsweep.orchestrator.commands.health import examining
 from smoothsweep.orchestrator.commands.health.examining import examine_store
 from smoothsweep.orchestrator.planning.plan import make_plan
@@ -219,7 +219,7 @@ def test_what_pages_read_is_verified_before_a_run_and_when_it_is_read(store, cap
     assert store.has(SOURCE) and not store.has(READER) and len(lines(capsys)) == 1
     path = store.place(SOURCE) / "images.safetensors"
     path.write_bytes(harmed(path.read_bytes(), "bit 1"))
-    assert healed(lambda: store.file(SOURCE, "images.safetensors")) == (None, True)
+    assert read_with_repair(lambda: store.file(SOURCE, "images.safetensors")) == (None, True)
     assert not store.has(SOURCE) and "images.safetensors differs" in lines(capsys)[0]
 
 

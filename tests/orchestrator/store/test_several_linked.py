@@ -53,7 +53,7 @@ def test_of_several_stores_the_first_that_has_a_stage_serves_it_and_the_own_come
         assert own.path(stage) == holder.place(stage) and own.manifest(stage) == holder.manifest(stage)
         assert own.manifest_file(stage.name, stage.fingerprint) == holder.place(stage) / MANIFEST
         assert own.examined(stage.name, stage.fingerprint) == holder.manifest(stage)
-        assert (own.other_with(stage) or here).root == (lab.root if number == 2 else holder.root)
+        assert (own.find_other(stage) or here).root == (lab.root if number == 2 else holder.root)
     assert own.manifest_file("target", "0" * 16) == here.manifest_file("target", "0" * 16)
     with pytest.raises(FileNotFoundError):
         own.examined("target", "0" * 16)
@@ -96,9 +96,9 @@ def test_what_stages_cost_is_told_by_the_own_store_first_and_then_by_the_others_
 def test_an_artifact_is_looked_at_again_where_its_manifest_has_changed_since(two):
     found, lab, colleague, own = two
     looked = []
-    held = LinkedStore._hold_to
+    held = LinkedStore._check_other
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LinkedStore, "_hold_to", lambda self, *given: looked.append(given[2]) or held(self, *given))
+        patch.setattr(LinkedStore, "_check_other", lambda self, *given: looked.append(given[2]) or held(self, *given))
         assert own.has(found[0]) and own.has(found[0]) and looked == [lab.place(found[0])], "once, while it stays"
         changed(lab, found[0], lambda manifest: manifest["config"].update(other=1))
         assert own.path(found[0]) == colleague.place(found[0])

@@ -19,7 +19,7 @@ from smoothsweep.orchestrator.store.common.artifacts import DAMAGED, MANIFEST
 from smoothsweep.orchestrator.store.linked import LINKS_FILE, links_of, other_store, write_links
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.orchestrator.store.opening import open_existing_store
-from smoothsweep.tasks.stage_names import shown_stage
+from smoothsweep.tasks.stage_names import stage_title
 
 DONE, FAILED = 0, 1
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -55,7 +55,7 @@ def list_sizes(location: str) -> int:
         keys = [key for key in usage.sizes if key[0] == kind]
         idle = [key for key in keys if key not in used]
         left_over = in_words(usage.size(idle)) if idle else ""
-        rows.append((shown_stage(kind), str(len(keys)), in_words(usage.size(keys)), left_over))
+        rows.append((stage_title(kind), str(len(keys)), in_words(usage.size(keys)), left_over))
     left = leftovers(usage.store)
     for name, chosen in (("damaged", True), ("unfinished", False)):
         folders = [path for path in left if (path.parent.parent.name == DAMAGED) == chosen]
@@ -76,7 +76,7 @@ def collect_garbage(location: str, *, remove: bool) -> int:
     damaged = [path for path in leftovers(usage.store) if path.parent.parent.name == DAMAGED]
     freed = usage.size(list(unused)) + sum(map(size_of, damaged))
     counts = Counter(kind for kind, _ in unused)
-    rows = [(shown_stage(kind), str(count)) for kind, count in sorted(counts.items())]
+    rows = [(stage_title(kind), str(count)) for kind, count in sorted(counts.items())]
     _print([("artifact", "used by no sweep"), *rows, ("damaged", str(len(damaged)))])
     if not remove:
         goes = f"{in_words(freed)} would be freed; --yes deletes them."
@@ -95,12 +95,12 @@ def verify(location: str) -> int:
     """Read every artifact of the store, and of those that it reads through. 1 where something is damaged."""
     store = _local(location)
     code = DONE
-    for one in (LocalStore(root=store.root), *(other_store(other, store) for other in links_of(store))):
-        found = examine_store(one)
-        for line in (*found.damaged, *found.unread):
-            screen.out(printable(f"{one.location}: {line}"))
+    for member in (LocalStore(root=store.root), *(other_store(other, store) for other in links_of(store))):
+        examined = examine_store(member)
+        for line in (*examined.damaged, *examined.unread):
+            screen.out(printable(f"{member.location}: {line}"))
             code = FAILED
-        screen.out(printable(f"{one.location}: {found.artifacts} artifacts as they were written"))
+        screen.out(printable(f"{member.location}: {examined.artifacts} artifacts as they were written"))
     return code
 
 
@@ -155,7 +155,7 @@ def change_links(location: str, other: str, *, add: bool) -> int:
         return DONE
     if root not in known:
         raise InputError(f"{root}: expected one of the linked stores ({', '.join(known) or 'there are none'})")
-    write_links(store, [one for one in known if one != root])
+    write_links(store, [linked for linked in known if linked != root])
     screen.out(printable(f"{store.location} no longer reads through {root}"))
     return DONE
 
@@ -188,10 +188,10 @@ def _refuse_bucket(location: str) -> None:
 
 
 def _refuse_unclear(usage: Usage) -> None:
-    if usage.untold:
+    for name in usage.unknown_sweeps[:1]:
         raise InputError(
-            f"{usage.untold[0]}: expected notes of what this sweep needs (`smoothsweep report` writes them), got none; "
-            f"remove {usage.store.root / 'sweeps' / usage.untold[0]} if the sweep may go"
+            f"{name}: expected notes of what this sweep needs (`smoothsweep report` writes them), got none; "
+            f"remove {usage.store.root / 'sweeps' / name} if the sweep may go"
         )
     for name in usage.sweeps:
         state = read_state(usage.store, name)

@@ -39,11 +39,11 @@ class Usage:
 
     @property
     def unused(self) -> list[Key]:
-        """Artifacts that no sweep of this store needs, sorted. Raises nothing: see `untold` first."""
+        """Artifacts that no sweep of this store needs, sorted. Raises nothing: see `unknown_sweeps` first."""
         return sorted(set(self.sizes) - self.used)
 
     @property
-    def untold(self) -> list[str]:
+    def unknown_sweeps(self) -> list[str]:
         """Sweeps whose needs are not known: their report was never written, or their notes are damaged."""
         return [name for name, keys in self.sweeps.items() if keys is None]
 

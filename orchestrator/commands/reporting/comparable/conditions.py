@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inversion_stages
 from smoothsweep.orchestrator.stages.shared import canonical_json
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.sweeps.loaded import inversion
+from smoothsweep.sweeps.loaded import as_inversion
 
 SEED = 0
 """Stages are compared under one seed; which seeds were run is compared by itself."""
@@ -86,7 +86,7 @@ def conditions_of(trials: Sequence[Trial], names: Mapping[str, tuple[str, str]])
     attacks: dict[str, AttackNote] = {}
     notes = []
     for trial in trials:
-        settings = inversion(trial.settings)
+        settings = as_inversion(trial.settings)
         stages = inversion_stages(settings, SEED)
         settings_json = settings.model_dump(mode="json", exclude_none=True)
         data.setdefault(stages.data.fingerprint, _condition(stages.data.fingerprint, settings_json, "data"))
@@ -96,13 +96,13 @@ def conditions_of(trials: Sequence[Trial], names: Mapping[str, tuple[str, str]])
         recipe, label = names[trial.id]
         if attack not in attacks:
             words = label or ("" if settings.attack is None else settings.attack.words)
-            found = _condition(attack, settings_json, "attack", "prior", "public", "classes")
-            attacks[attack] = AttackNote(label=words, **dict(found))
+            condition = _condition(attack, settings_json, "attack", "prior", "public", "classes")
+            attacks[attack] = AttackNote(label=words, **dict(condition))
         fingerprint, defense = stages.target.fingerprint, trial.stated_defense
         notes.append(TrialNote(trial=trial.id, recipe=fingerprint, label=recipe, attack=attack, defense=defense))
     return Conditions(
         data=tuple(data.values()),
-        judges={name: tuple(found.values()) for name, found in judges.items()},
+        judges={name: tuple(conditions.values()) for name, conditions in judges.items()},
         attacks=attacks,
         trials=tuple(notes),
     )
@@ -119,7 +119,7 @@ def _judges(stages: InversionStages) -> dict[str, str]:
 
 def _digest(stage: Stage, masked: Mapping[str, str]) -> str:
     """The stage's fingerprint with words in the place of these inputs."""
-    inputs = {name: masked.get(one.fingerprint) or _digest(one, masked) for name, one in stage.inputs.items()}
+    inputs = {name: masked.get(source.fingerprint) or _digest(source, masked) for name, source in stage.inputs.items()}
     identity = f"{stage.name} {stage.task.version} {canonical_json(stage.config)} {sorted(inputs.items())}"
     return sha256(identity.encode()).hexdigest()
 

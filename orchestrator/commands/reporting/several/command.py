@@ -9,8 +9,8 @@ from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.commands.reporting.several.merging import merged
 from smoothsweep.orchestrator.commands.reporting.several.page import Several, write_several
-from smoothsweep.orchestrator.commands.reporting.several.pairing import paired
-from smoothsweep.orchestrator.commands.reporting.several.sources import sides
+from smoothsweep.orchestrator.commands.reporting.several.pairing import pair_sweeps
+from smoothsweep.orchestrator.commands.reporting.several.sources import read_sweeps
 
 MOST_SWEEPS = 8
 """Most sweeps in one report: more tables side by side are not read."""
@@ -27,10 +27,10 @@ def report_several(named: Sequence[Path], overrides: list[str], location: str, o
     if len(named) > MOST_SWEEPS:
         raise InputError(f"report: expected at most {MOST_SWEEPS} sweeps, got {len(named)}")
     _refuse_place(out)
-    found = sides(named, location, out)
-    pairings = [paired(found[0], other) for other in found[1:]]
-    alike = [found[0], *(side for side, one in zip(found[1:], pairings, strict=True) if one.compared)]
-    several = Several(sides=found, pairings=pairings, merged=merged(alike) if len(alike) > 1 else None)
+    sweeps = read_sweeps(named, location, out)
+    pairings = [pair_sweeps(sweeps[0], other) for other in sweeps[1:]]
+    alike = [sweeps[0], *(side for side, pairing in zip(sweeps[1:], pairings, strict=True) if pairing.compared)]
+    several = Several(sides=sweeps, pairings=pairings, merged=merged(alike) if len(alike) > 1 else None)
     text, page = write_several(several, out)
     screen.out_text(text)
     screen.err(f"report: {page}")

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from smoothsweep.core.judges.columns import BY_KEY, metric_of
-from smoothsweep.orchestrator.commands.reporting.several.pairing import judged_alike
-from smoothsweep.orchestrator.commands.reporting.several.side import Side, report_data
+from smoothsweep.orchestrator.commands.reporting.several.pairing import measured_by_same_judge
+from smoothsweep.orchestrator.commands.reporting.several.side import ComparedSweep, report_data
 from smoothsweep.orchestrator.reading.numbers.estimates import images_column
 from smoothsweep.orchestrator.reading.numbers.format import count, listing
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
@@ -35,7 +35,7 @@ class Merged:
     recipes: Mapping[tuple[str, str], str]
 
 
-def merged(sides: Sequence[Side]) -> Merged:
+def merged(sides: Sequence[ComparedSweep]) -> Merged:
     """The rows of sweeps that may be compared; the first one's baseline and thresholds hold."""
     first = sides[0]
     recipes, attacks = _names(sides)
@@ -72,7 +72,7 @@ def merged(sides: Sequence[Side]) -> Merged:
     return Merged(data=data, notes=(*notes, *_standing_notes(sides)), recipes=called)
 
 
-def _names(sides: Sequence[Side]) -> tuple[dict[str, str], dict[str, str]]:
+def _names(sides: Sequence[ComparedSweep]) -> tuple[dict[str, str], dict[str, str]]:
     """Digest -> name of every recipe, and of every attack; a name that two of them have says the sweep too."""
     recipes: dict[str, str] = {}
     attacks: dict[str, str] = {}
@@ -88,15 +88,15 @@ def _name(names: dict[str, str], digest: str, label: str, side: str) -> None:
         names[digest] = f"{label} ({side})" if label in names.values() else label
 
 
-def _rows(side: Side, first: Side) -> tuple[pd.DataFrame, list[str]]:
+def _rows(side: ComparedSweep, first: ComparedSweep) -> tuple[pd.DataFrame, list[str]]:
     """The rows without the metrics of another judge than the first sweep's, and these."""
     measured = [key for key in BY_KEY if key in side.rows and side.rows[key].notna().any()]
-    left_out = [] if side is first else [key for key in measured if not judged_alike(first, side, key)]
+    left_out = [] if side is first else [key for key in measured if not measured_by_same_judge(first, side, key)]
     return side.rows.assign(**dict.fromkeys(left_out, np.nan)), left_out
 
 
 def _data(
-    sides: Sequence[Side], rows: Sequence[dict], per_class: pd.DataFrame | None, recipes: dict[str, str]
+    sides: Sequence[ComparedSweep], rows: Sequence[dict], per_class: pd.DataFrame | None, recipes: dict[str, str]
 ) -> ReportData:
     first = sides[0]
     notes = [note for side in sides for note in side.conditions.trials]
@@ -122,23 +122,23 @@ def _data(
     )
 
 
-def _standing_notes(sides: Sequence[Side]) -> list[str]:
+def _standing_notes(sides: Sequence[ComparedSweep]) -> list[str]:
     """Where the first sweep's settings hold for the others."""
-    first, found = sides[0], []
+    first, notes = sides[0], []
     for side in sides[1:]:
         if _reference(side) != _reference(first):
             theirs = side.standing.baseline or "none"
-            found.append(
+            notes.append(
                 f"The baseline is that of {first.name} ({first.standing.baseline or 'none'}); "
                 f"{side.name} has its own ({theirs})."
             )
     if len({side.standing.min_test_acc for side in sides}) > 1:
-        found.append("The sweeps ask for different test accuracies, so that none is asked for here.")
+        notes.append("The sweeps ask for different test accuracies, so that none is asked for here.")
     if len({side.standing.accuracy_margin for side in sides}) > 1:
         margin = 100 * first.standing.accuracy_margin
-        found.append(f"A loss of test accuracy below {margin:g} points counts as none, as in {first.name}.")
-    return found
+        notes.append(f"A loss of test accuracy below {margin:g} points counts as none, as in {first.name}.")
+    return notes
 
 
-def _reference(side: Side) -> str | None:
+def _reference(side: ComparedSweep) -> str | None:
     return next((n.recipe for n in side.conditions.trials if n.label == side.standing.baseline), None)

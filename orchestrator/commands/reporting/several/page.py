@@ -10,16 +10,16 @@ from typing import Any
 
 from smoothsweep.core.files import write_file
 from smoothsweep.core.judges.columns import metric_of
-from smoothsweep.core.plugins import by_plugin
+from smoothsweep.core.plugins import with_plugin_name
 from smoothsweep.orchestrator.commands.reporting.several.merging import Merged
 from smoothsweep.orchestrator.commands.reporting.several.pairing import Pairing, attacks_of
-from smoothsweep.orchestrator.commands.reporting.several.side import Side
+from smoothsweep.orchestrator.commands.reporting.several.side import ComparedSweep
 from smoothsweep.orchestrator.commands.reporting.several.tables import write_tables
 from smoothsweep.orchestrator.page import content
 from smoothsweep.orchestrator.page.render import fill
 from smoothsweep.orchestrator.reading.findings.findings import find
 from smoothsweep.orchestrator.reading.findings.tables import text_table
-from smoothsweep.orchestrator.reading.leak.hiding import hidings, verdict_text
+from smoothsweep.orchestrator.reading.leak.hiding import hiding_verdicts, verdict_text
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text, count, listing
 from smoothsweep.orchestrator.reading.numbers.summary import Summary, summarise
 
@@ -46,7 +46,7 @@ class Several:
         merged: The rows of the first and of those that may be compared with it, None where none may.
     """
 
-    sides: Sequence[Side]
+    sides: Sequence[ComparedSweep]
     pairings: Sequence[Pairing]
     merged: Merged | None
 
@@ -84,7 +84,7 @@ class Several:
             "Private data": [_data(side) for side in self.sides],
             "Protocol": [side.standing.protocol for side in self.sides],
             "Deciding judge": [_judge(side) for side in self.sides],
-            "Attacks": [listing(one.label for one in attacks_of(side).values()) or "none" for side in self.sides],
+            "Attacks": [listing(attack.label for attack in attacks_of(side).values()) or "none" for side in self.sides],
             "Training seeds": [listing(map(str, side.seeds)) or "none finished" for side in self.sides],
             "Baseline": [side.standing.baseline or "none" for side in self.sides],
             "Recipes": [str(len(side.summary.recipes)) for side in self.sides],
@@ -100,14 +100,14 @@ class Several:
         return find(self.merged.data, self.summary).answer[0]
 
 
-def _data(side: Side) -> str:
+def _data(side: ComparedSweep) -> str:
     settings = side.conditions.data[0].settings if len(side.conditions.data) == 1 else {}
     people = count(side.standing.people, "class", "classes") if side.standing.people else ""
     kind = str(settings.get("data.kind", "several"))
-    return ", ".join(part for part in (by_plugin(kind, "data", kind), people) if part)
+    return ", ".join(part for part in (with_plugin_name(kind, "data", kind), people) if part)
 
 
-def _judge(side: Side) -> str:
+def _judge(side: ComparedSweep) -> str:
     return "none" if side.summary.primary is None else metric_of(side.summary.deciding).label
 
 
@@ -119,13 +119,13 @@ def page_of(several: Several, *, results_file: bool) -> str:
         if several.merged is None
         else content.everything(several.merged.data, several.summary or several.sides[0].summary)
     )
-    rules = "".join(str(one["colour_rules"]) for one in (*alone, *([both] if both else [])))
+    rules = "".join(str(page["colour_rules"]) for page in (*alone, *([both] if both else [])))
     shared: dict[str, Any] = {**(both or alone[0]), "colour_rules": rules}
-    given = {"several": several, "alone": alone, "is_merged": bool(both), "SEVERAL_SECTIONS": SECTIONS}
-    return fill("several.html", **shared, **given, results_file=results_file, origin="")
+    context = {"several": several, "alone": alone, "is_merged": bool(both), "SEVERAL_SECTIONS": SECTIONS}
+    return fill("several.html", **shared, **context, results_file=results_file, origin="")
 
 
-def _alone(side: Side) -> dict[str, Any]:
+def _alone(side: ComparedSweep) -> dict[str, Any]:
     """What the template shows of one sweep by itself."""
     return {
         **content.everything(side.data, side.summary),
@@ -139,7 +139,7 @@ def write_several(several: Several, out: Path) -> tuple[str, Path]:
     page's path."""
     apart = several.sides if several.merged is None else _not_merged(several)
     write_tables(out, several.sides, apart, several.merged, several.summary)
-    texts = [*several.unfinished, *(one.sentence for one in several.pairings)]
+    texts = [*several.unfinished, *(pairing.sentence for pairing in several.pairings)]
     if several.merged is not None and several.summary is not None:
         summary = several.summary
         figures = content.everything(several.merged.data, summary)["figures"]
@@ -154,12 +154,12 @@ def write_several(several: Several, out: Path) -> tuple[str, Path]:
     return "\n".join(ascii_text(text) if "\n" not in text else text for text in texts), page
 
 
-def _not_merged(several: Several) -> list[Side]:
-    return [side for side, one in zip(several.sides[1:], several.pairings, strict=True) if not one.compared]
+def _not_merged(several: Several) -> list[ComparedSweep]:
+    return [side for side, pairing in zip(several.sides[1:], several.pairings, strict=True) if not pairing.compared]
 
 
 def _tables(summary: Summary) -> list[str]:
     texts = [text_table(summary)]
     if len(summary.attacks) > 1 and len(summary.recipes) > 1:
-        texts += ["", verdict_text(summary, hidings(summary))]
+        texts += ["", verdict_text(summary, hiding_verdicts(summary))]
     return texts

@@ -25,7 +25,7 @@ PER_CLASS = ("trial", "class", *CLASS_METRICS, *map(images_column, CLASS_METRICS
 
 
 @dataclass(frozen=True, kw_only=True)
-class Side:
+class ComparedSweep:
     """One of several sweeps that are compared.
 
     Attributes:
@@ -63,7 +63,7 @@ class Side:
         labels = [
             (known[trial].label, self.conditions.attacks[known[trial].attack].label) for trial in self.rows["trial"]
         ]
-        rows = self.rows.assign(recipe=[one[0] for one in labels], attack=[one[1] for one in labels])
+        rows = self.rows.assign(recipe=[name[0] for name in labels], attack=[name[1] for name in labels])
         return report_data(
             self.name,
             rows,
@@ -117,10 +117,10 @@ def report_data(
     )
 
 
-def rows_of(results: pd.DataFrame) -> pd.DataFrame:
+def comparable_rows(results: pd.DataFrame) -> pd.DataFrame:
     """What a side has of a table of results."""
     columns = [name for name in (*COLUMNS, *BY_KEY) if name in results]
     rows = results[columns].copy()
     if "failure" in rows:
-        rows["failure"] = [printable(one) if isinstance(one, str) else None for one in rows["failure"]]
+        rows["failure"] = [printable(failure) if isinstance(failure, str) else None for failure in rows["failure"]]
     return rows

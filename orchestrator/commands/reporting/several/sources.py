@@ -17,8 +17,8 @@ from smoothsweep.core.files import write_pieces
 from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.readers.archives import Members, members_of
 from smoothsweep.core.readers.parquet import UnreadableTable, read_columns
-from smoothsweep.core.text import shown
-from smoothsweep.orchestrator.commands.damage import healed
+from smoothsweep.core.text import quoted
+from smoothsweep.orchestrator.commands.damage import read_with_repair
 from smoothsweep.orchestrator.commands.reporting.comparable.comparison import (
     COMPARISON,
     ROWS_BY_CLASS,
@@ -26,56 +26,56 @@ from smoothsweep.orchestrator.commands.reporting.comparable.comparison import (
     compared,
     comparison_of,
 )
-from smoothsweep.orchestrator.commands.reporting.several.side import COLUMNS, PER_CLASS, Side, rows_of
+from smoothsweep.orchestrator.commands.reporting.several.side import COLUMNS, PER_CLASS, ComparedSweep, comparable_rows
 from smoothsweep.orchestrator.commands.reporting.sharing import contents
 from smoothsweep.orchestrator.commands.reporting.sharing.archive import Index, index_of
 from smoothsweep.orchestrator.commands.reporting.sharing.export import sweep_to_share
 from smoothsweep.orchestrator.reading.results import relative_links
-from smoothsweep.sweeps.loaded import inversion
+from smoothsweep.sweeps.loaded import as_inversion
 
 RESULTS = "results.parquet"
 
 
-def sides(named: Sequence[Path], location: str, out: Path) -> list[Side]:
+def read_sweeps(named: Sequence[Path], location: str, out: Path) -> list[ComparedSweep]:
     """The sweeps by their names, in this order; sweeps of one name are numbered. out: where the report goes.
 
     Raises InputError for what cannot be read, and for one sweep named twice.
     """
-    found: list[Side] = []
+    sweeps: list[ComparedSweep] = []
     for path in named:
         side = _bundled(path) if path.suffix == ".zip" else _stored(path, location, out)
-        if any(same_rows(side, other) for other in found):
+        if any(same_rows(side, other) for other in sweeps):
             raise InputError(f"{path}: expected sweeps that differ, got the same results twice")
-        alike = sum(other.name.partition(" #")[0] == side.name for other in found)
-        found.append(replace(side, name=f"{side.name} #{alike + 1}") if alike else side)
-    return found
+        alike = sum(other.name.partition(" #")[0] == side.name for other in sweeps)
+        sweeps.append(replace(side, name=f"{side.name} #{alike + 1}") if alike else side)
+    return sweeps
 
 
-def same_rows(one: Side, other: Side) -> bool:
+def same_rows(first: ComparedSweep, other: ComparedSweep) -> bool:
     """Whether two sides are the same trials under the same names."""
-    return one.conditions.trials == other.conditions.trials
+    return first.conditions.trials == other.conditions.trials
 
 
-def _stored(path: Path, location: str, out: Path) -> Side:
+def _stored(path: Path, location: str, out: Path) -> ComparedSweep:
     loaded, trials, store = sweep_to_share(path, [], location)
-    sweep, _ = healed(lambda: contents.gather(loaded, trials, store))
+    sweep, _ = read_with_repair(lambda: contents.gather_sweep(loaded, trials, store))
     page = store.sweep_folder(sweep.name) / "report.html"
     links = {
-        trial.id: relative_links(trial, store, out, workers=float(inversion(trial.settings).recipe.workers))
+        trial.id: relative_links(trial, store, out, workers=float(as_inversion(trial.settings).recipe.workers))
         for trial in compared(trials)
     }
-    return Side(
+    return ComparedSweep(
         name=sweep.name,
         source=str(path),
         comparison=comparison_of(trials, sweep.data, sweep.summary),
-        rows=rows_of(sweep.data.results),
+        rows=comparable_rows(sweep.data.results),
         per_class=sweep.data.per_class,
         links=links,
         page=Path(os.path.relpath(page, out)).as_posix() if page.is_file() else None,
     )
 
 
-def _bundled(path: Path) -> Side:
+def _bundled(path: Path) -> ComparedSweep:
     """The sweep of a bundle, read without laying it out. Raises InputError for what is no whole bundle."""
     if not path.is_file():
         raise InputError(f"{path}: expected a bundle, got no such file")
@@ -91,25 +91,25 @@ def _bundled(path: Path) -> Side:
     rows = tables[RESULTS]
     if "phase" not in rows or not {"trial", "seed", "status"} <= set(rows):
         raise InputError(f"{path}: {RESULTS}: expected columns trial, seed, phase and status, got others")
-    side = Side(
+    side = ComparedSweep(
         name=index.sweep,
         source=str(path),
         comparison=comparison,
-        rows=rows_of(rows[rows["phase"] == "sweep"]),
+        rows=comparable_rows(rows[rows["phase"] == "sweep"]),
         per_class=tables.get(ROWS_BY_CLASS),
     )
     _check(side, path)
     return side
 
 
-def _check(side: Side, path: Path) -> None:
+def _check(side: ComparedSweep, path: Path) -> None:
     """Raise InputError for rows that do not belong to the conditions, or are no results."""
     notes = {note.trial: note for note in side.conditions.trials}
     unknown = [trial for trial in side.rows["trial"] if trial not in notes]
     unknown += [note.attack for note in notes.values() if note.attack not in side.conditions.attacks]
     if unknown:
         raise InputError(
-            f"{path}: {COMPARISON}: expected every trial with its attack, got none for {shown(unknown[0])}"
+            f"{path}: {COMPARISON}: expected every trial with its attack, got none for {quoted(unknown[0])}"
         )
     try:
         _ = side.summary
@@ -130,7 +130,7 @@ def _comparison(content: bytes, path: Path) -> Comparison:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"])) or "content"
-        raise InputError(f"{path}: {COMPARISON}: {shown(key)}: {first['msg']}") from None
+        raise InputError(f"{path}: {COMPARISON}: {quoted(key)}: {first['msg']}") from None
 
 
 def _table(members: Members, name: str, index: Index, path: Path, folder: Path) -> pd.DataFrame:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from smoothsweep.orchestrator.commands.reporting.several.merging import Merged
-from smoothsweep.orchestrator.commands.reporting.several.side import Side
-from smoothsweep.orchestrator.reading.leak.hiding import hidings, verdict_frame
+from smoothsweep.orchestrator.commands.reporting.several.side import ComparedSweep
+from smoothsweep.orchestrator.reading.leak.hiding import hiding_verdicts, verdict_frame
 from smoothsweep.orchestrator.reading.numbers.format import listing
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 from smoothsweep.orchestrator.reading.results import measured, write_rows
@@ -17,7 +17,7 @@ from smoothsweep.orchestrator.reading.results import measured, write_rows
 FRONT = ("sweep", "trial", "recipe", "recipe_in_sweep", "attack")
 
 
-def results_of(sides: Sequence[Side], merged: Merged | None) -> pd.DataFrame:
+def results_of(sides: Sequence[ComparedSweep], merged: Merged | None) -> pd.DataFrame:
     """A row per sweep and trial. `recipe`: the name in the comparison; `recipe_in_sweep`: the one in its own sweep."""
     tables = []
     for side in sides:
@@ -30,7 +30,7 @@ def results_of(sides: Sequence[Side], merged: Merged | None) -> pd.DataFrame:
 
 
 def verdicts_of(
-    results: pd.DataFrame, apart: Sequence[Side], merged: Merged | None, summary: Summary | None
+    results: pd.DataFrame, apart: Sequence[ComparedSweep], merged: Merged | None, summary: Summary | None
 ) -> pd.DataFrame:
     """A row per sweep and recipe that has a verdict. apart: the sweeps that are read by themselves; summary: of the
     others. `compared`: the sweeps whose recipes the verdict was corrected for; one that two of them hold has two rows.
@@ -39,16 +39,20 @@ def verdicts_of(
     if merged is not None and summary is not None:
         alone = {side.name for side in apart}
         held = results.loc[~results["sweep"].isin(alone), ["sweep", "recipe"]].drop_duplicates()
-        tables.append(_joined(held, verdict_frame(summary, hidings(summary))))
+        tables.append(_joined(held, verdict_frame(summary, hiding_verdicts(summary))))
     for side in apart:
         held = results.loc[results["sweep"] == side.name, ["sweep", "recipe"]].drop_duplicates()
-        tables.append(_joined(held, verdict_frame(side.summary, hidings(side.summary))))
+        tables.append(_joined(held, verdict_frame(side.summary, hiding_verdicts(side.summary))))
     known = [table for table in tables if len(table)]
     return pd.concat(known, ignore_index=True) if known else pd.DataFrame()
 
 
 def write_tables(
-    out: Path, sides: Sequence[Side], apart: Sequence[Side], merged: Merged | None, summary: Summary | None
+    out: Path,
+    sides: Sequence[ComparedSweep],
+    apart: Sequence[ComparedSweep],
+    merged: Merged | None,
+    summary: Summary | None,
 ) -> None:
     """Write both; no verdicts.parquet where no recipe is compared with a baseline."""
     results = results_of(sides, merged)

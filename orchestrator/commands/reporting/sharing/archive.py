@@ -16,7 +16,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import replacing
 from smoothsweep.core.readers.archives import MOST_MEMBERS, Members
 from smoothsweep.core.readers.files import why_unread
-from smoothsweep.core.text import shown
+from smoothsweep.core.text import quoted
 from smoothsweep.orchestrator.commands.reporting.sharing.folder import digest
 from smoothsweep.sweeps.mistakes import first_mistake
 
@@ -70,12 +70,12 @@ def _add(archive: zipfile.ZipFile, name: str, content: Content, size: int, *, de
     entry = zipfile.ZipInfo(name)  # of no date: the same content is the same file
     entry.compress_type = zipfile.ZIP_DEFLATED if deflate else zipfile.ZIP_STORED
     entry.external_attr, entry.file_size = 0o644 << 16, size
-    found = sha256()
+    digest = sha256()
     with archive.open(entry, "w") as target:
         for piece in _pieces(content):
-            found.update(piece)
+            digest.update(piece)
             target.write(piece)
-    return found.hexdigest()
+    return digest.hexdigest()
 
 
 def _pieces(content: Content) -> Iterator[bytes]:
@@ -106,9 +106,9 @@ def index_of(members: Members, where: str) -> tuple[Index, str]:
         refuse_name(name, where)
     folders = {name.rsplit("/", depth)[0] for name in index.files for depth in range(1, name.count("/") + 1)}
     if both := sorted(folders & set(index.files)):
-        raise InputError(f"{where}: expected files in folders, got {shown(both[0])}, which is both")
+        raise InputError(f"{where}: expected files in folders, got {quoted(both[0])}, which is both")
     if others := sorted({INDEX, *index.files} ^ set(members)):
-        raise InputError(f"{where}: expected the files that {INDEX} lists, got another set: {shown(others[0])}")
+        raise InputError(f"{where}: expected the files that {INDEX} lists, got another set: {quoted(others[0])}")
     return index, digest(content)
 
 
@@ -117,6 +117,6 @@ def refuse_name(name: str, where: str) -> None:
     parts = name.split("/")
     good = len(parts) <= MOST_PARTS and all(_PART.fullmatch(part) and len(part) <= LONGEST_PART for part in parts)
     if not good:
-        raise InputError(f"{where}: expected plain names of files, got {shown(name)}")
+        raise InputError(f"{where}: expected plain names of files, got {quoted(name)}")
     if name.rpartition(".")[2] not in KINDS:
-        raise InputError(f"{where}: expected files of kinds {', '.join(sorted(KINDS))}, got {shown(name)}")
+        raise InputError(f"{where}: expected files of kinds {', '.join(sorted(KINDS))}, got {quoted(name)}")

@@ -8,7 +8,7 @@ from smoothsweep.core.citations import PAPER, SOFTWARE, bibliography
 from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.sweeps.imported import ImportedClassifier
-from smoothsweep.sweeps.loaded import inversion
+from smoothsweep.sweeps.loaded import as_inversion
 from smoothsweep.sweeps.schema import InversionSweep
 
 SMOOTHING = "label_smoothing"
@@ -16,10 +16,10 @@ SMOOTHING = "label_smoothing"
 
 def bibliography_of(trials: Iterable[Trial]) -> str:
     """A BibTeX file. The software and the paper whose question it asks are always in it."""
-    found = {SOFTWARE, PAPER}
+    keys = {SOFTWARE, PAPER}
     for trial in trials:
-        found |= set(cited(inversion(trial.settings)))
-    return bibliography(found)
+        keys |= set(cited(as_inversion(trial.settings)))
+    return bibliography(keys)
 
 
 def cited(settings: InversionSweep) -> Iterable[str]:

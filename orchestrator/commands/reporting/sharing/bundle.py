@@ -13,7 +13,7 @@ import yaml
 
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.commands.damage import healed
+from smoothsweep.orchestrator.commands.damage import read_with_repair
 from smoothsweep.orchestrator.commands.reporting.comparable.comparison import (
     COMPARISON,
     ROWS_BY_CLASS,
@@ -21,7 +21,7 @@ from smoothsweep.orchestrator.commands.reporting.comparable.comparison import (
 )
 from smoothsweep.orchestrator.commands.reporting.sharing import contents
 from smoothsweep.orchestrator.commands.reporting.sharing.archive import Content, write_archive
-from smoothsweep.orchestrator.commands.reporting.sharing.contents import Gathered
+from smoothsweep.orchestrator.commands.reporting.sharing.contents import SweepContents
 from smoothsweep.orchestrator.commands.reporting.sharing.export import sweep_to_share
 from smoothsweep.orchestrator.commands.reporting.sweep_report import contact_sheets, write_gathered
 from smoothsweep.orchestrator.planning.proposals import PROPOSALS, REAUDIT
@@ -56,15 +56,15 @@ def bundle(request: BundleRequest) -> int:
     """Write the bundle. Returns the exit code; raises InputError before anything is written."""
     _refuse_place(request.out)
     loaded, trials, store = sweep_to_share(request.sweep_file, request.overrides, request.store)
-    sweep, _ = healed(lambda: contents.gather(loaded, trials, store))
-    about = contents.about(sweep, bundle=1, images=request.images, artifacts=request.artifacts)
+    sweep, _ = read_with_repair(lambda: contents.gather_sweep(loaded, trials, store))
+    about = contents.overview_facts(sweep, bundle=1, images=request.images, artifacts=request.artifacts)
 
     def written() -> str:
         with tempfile.TemporaryDirectory(prefix="smoothsweep-bundle-") as folder:
             files = _files(sweep, request, Path(folder))
             return write_archive(request.out, sweep.name, files, about)
 
-    found, _ = healed(written)
+    found, _ = read_with_repair(written)
     screen.out(f"{request.out}: {request.out.stat().st_size / 2**20:.1f} MiB, digest {found}")
     screen.out(f"to open it: smoothsweep report {request.out.name}")
     if request.images or request.artifacts:
@@ -82,9 +82,9 @@ def _refuse_place(out: Path) -> None:
         raise InputError(f"{out}: expected a file in a folder that is there, got no such folder")
 
 
-def _files(sweep: Gathered, request: BundleRequest, folder: Path) -> Iterator[tuple[str, Content]]:
+def _files(sweep: SweepContents, request: BundleRequest, folder: Path) -> Iterator[tuple[str, Content]]:
     """The files by their names; the report is written into `folder` first."""
-    data = for_others(sweep.data)
+    data = without_local_paths(sweep.data)
     if request.images:
         data = replace(data, sheets=contact_sheets(sweep.trials, sweep.store, data, sweep.summary))
     write_rows(measured(with_recipes(sweep.table, data.axes)), folder / "results.parquet")
@@ -110,7 +110,7 @@ def _files(sweep: Gathered, request: BundleRequest, folder: Path) -> Iterator[tu
         yield from _artifacts(sweep, finished)
 
 
-def for_others(data: ReportData) -> ReportData:
+def without_local_paths(data: ReportData) -> ReportData:
     """The report without places on this machine; links lead to the manifests in the bundle."""
     links = {
         trial: tuple(replace(link, path=_manifest_name(*Path(link.path).parts[-3:-1])) for link in of_trial)
@@ -130,11 +130,11 @@ def _manifest_name(stage: str, fingerprint: str) -> str:
     return f"manifests/{stage}/{fingerprint}.json"
 
 
-def _stages(sweep: Gathered) -> list[Stage]:
+def _stages(sweep: SweepContents) -> list[Stage]:
     return with_ancestors([stage for trial in sweep.trials for stage in trial.stages])
 
 
-def _artifacts(sweep: Gathered, finished: list[Stage]) -> Iterator[tuple[str, Content]]:
+def _artifacts(sweep: SweepContents, finished: list[Stage]) -> Iterator[tuple[str, Content]]:
     """A store of these stages alone, with the notes that a run goes on from."""
     yield f"{STORE}/{VERSION_FILE}", version_note(empty=False)
     yield from _notes(sweep.store, sweep.name)

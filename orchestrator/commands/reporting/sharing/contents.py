@@ -13,10 +13,10 @@ from smoothsweep.orchestrator.commands.reporting.facts import prior_licences
 from smoothsweep.orchestrator.commands.reporting.sharing.bibliography import bibliography_of
 from smoothsweep.orchestrator.commands.reporting.sharing.reconstructions import (
     Choice,
-    pictured,
     reconstruction_files,
+    trials_to_export,
 )
-from smoothsweep.orchestrator.commands.reporting.sweep_report import contact_sheets, gathered
+from smoothsweep.orchestrator.commands.reporting.sweep_report import contact_sheets, gather_report
 from smoothsweep.orchestrator.page.drawing.colours import assign
 from smoothsweep.orchestrator.page.drawing.sheets import png, sheet_image
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures
@@ -39,7 +39,7 @@ OVERVIEW = "overview.png"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gathered:
+class SweepContents:
     """A sweep as it is exported: its trials, what a report shows of it, and its cells."""
 
     loaded: LoadedSweep
@@ -55,16 +55,16 @@ class Gathered:
         return self.loaded.sweep.name
 
 
-def gather(loaded: LoadedSweep, trials: list[Trial], store: Store, *, redact: bool = False) -> Gathered:
+def gather_sweep(loaded: LoadedSweep, trials: list[Trial], store: Store, *, redact: bool = False) -> SweepContents:
     """Read what is there of a sweep. redact: classes get numbers for names. Raises InputError where nothing is."""
     table = results_table(trials, store, earlier_failures(store, loaded.sweep.name))
     if not (table["status"] == "done").any():
         raise InputError(f"{loaded.source}: expected a finished trial in {store.location}, got none")
-    data, summary = gathered(loaded, trials, store, table, store.sweep_folder(loaded.sweep.name))
+    data, summary = gather_report(loaded, trials, store, table, store.sweep_folder(loaded.sweep.name))
     if redact:
         data = without_names(data)
         summary = summarise(data)
-    return Gathered(loaded=loaded, trials=trials, store=store, data=data, summary=summary, table=table)
+    return SweepContents(loaded=loaded, trials=trials, store=store, data=data, summary=summary, table=table)
 
 
 def without_names(data: ReportData) -> ReportData:
@@ -76,7 +76,7 @@ def without_names(data: ReportData) -> ReportData:
     return replace(data, per_class=data.per_class.assign(**{"class": data.per_class["class"].map(numbers)}))
 
 
-def table_files(sweep: Gathered, kinds: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
+def table_files(sweep: SweepContents, kinds: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
     """The tables in these formats."""
     for table in printed_tables(sweep.summary, sweep.name, sweep.data.protocol):
         label = f"tab:{sweep.name}-{table.stem}"
@@ -89,7 +89,7 @@ def table_files(sweep: Gathered, kinds: tuple[str, ...]) -> Iterator[tuple[str, 
                 yield f"tables/{table.stem}.{kind}", write(table).encode()
 
 
-def figure_files(sweep: Gathered, kinds: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
+def figure_files(sweep: SweepContents, kinds: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
     """The report's figures in these formats."""
     figures = Figures(data=sweep.data, summary=sweep.summary, colours=assign(sweep.summary))
     drawn = {"frontier.svg": figures.frontier(), **figures.files()} if kinds else {}
@@ -100,12 +100,12 @@ def figure_files(sweep: Gathered, kinds: tuple[str, ...]) -> Iterator[tuple[str,
                 yield name, canvas.file(name)
 
 
-def image_files(sweep: Gathered, choice: Choice, *, sheets: bool = True) -> Iterator[tuple[str, bytes]]:
+def image_files(sweep: SweepContents, choice: Choice, *, sheets: bool = True) -> Iterator[tuple[str, bytes]]:
     """Reconstructions, and sheets of them beside training images. sheets: False where a report has those already.
 
     Raises InputError where the store has no reconstructions.
     """
-    pictures = pictured(choice, sweep.trials, sweep.data.axes, sweep.summary, sweep.store)
+    pictures = trials_to_export(choice, sweep.trials, sweep.data.axes, sweep.summary, sweep.store)
     if choice == "none":
         return
     if not pictures:
@@ -116,12 +116,12 @@ def image_files(sweep: Gathered, choice: Choice, *, sheets: bool = True) -> Iter
         yield f"images/sheet-{number}.png", png(sheet_image(sheet))
 
 
-def references(sweep: Gathered) -> tuple[str, bytes]:
+def references(sweep: SweepContents) -> tuple[str, bytes]:
     """The BibTeX file of everything that the sweep used."""
     return BIBLIOGRAPHY, bibliography_of(sweep.trials).encode()
 
 
-def about(sweep: Gathered, **more: Any) -> Mapping[str, Any]:
+def overview_facts(sweep: SweepContents, **more: Any) -> Mapping[str, Any]:
     """What the list of an export's files says of the sweep."""
     done = int((sweep.data.results["status"] == "done").sum())
     return {

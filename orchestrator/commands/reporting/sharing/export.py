@@ -8,8 +8,8 @@ from pathlib import Path
 
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.text import shown
-from smoothsweep.orchestrator.commands.damage import healed
+from smoothsweep.core.text import quoted
+from smoothsweep.orchestrator.commands.damage import read_with_repair
 from smoothsweep.orchestrator.commands.reporting.sharing import contents
 from smoothsweep.orchestrator.commands.reporting.sharing.folder import refuse_other_content, write_folder
 from smoothsweep.orchestrator.commands.reporting.sharing.reconstructions import Choice
@@ -50,7 +50,7 @@ def export(request: ExportRequest) -> int:
     images = _images(request)
     refuse_other_content(request.out, INDEX)
     loaded, trials, store = sweep_to_share(request.sweep_file, request.overrides, request.store)
-    sweep, _ = healed(lambda: contents.gather(loaded, trials, store, redact=request.redact))
+    sweep, _ = read_with_repair(lambda: contents.gather_sweep(loaded, trials, store, redact=request.redact))
     if request.images is None and not _has_pictures(loaded):
         images = "none"
 
@@ -60,8 +60,8 @@ def export(request: ExportRequest) -> int:
         yield from contents.figure_files(sweep, figures)
         yield from contents.image_files(sweep, images)
 
-    about = contents.about(sweep, images=images, redacted=request.redact)
-    names, _ = healed(lambda: write_folder(request.out, files(), INDEX, about))
+    about = contents.overview_facts(sweep, images=images, redacted=request.redact)
+    names, _ = read_with_repair(lambda: write_folder(request.out, files(), INDEX, about))
     _tell(request, names)
     return 0
 
@@ -83,12 +83,12 @@ def formats(flag: str, typed: str, known: tuple[str, ...]) -> tuple[str, ...]:
     names = typed.split(",")
     if names == ["none"]:
         return ()
-    wrong = [one for one in names if one not in known]
+    wrong = [suffix for suffix in names if suffix not in known]
     if wrong:
-        raise InputError(f"{flag}: expected some of {','.join(known)}, or none, got {shown(typed)}")
+        raise InputError(f"{flag}: expected some of {','.join(known)}, or none, got {quoted(typed)}")
     if len(set(names)) < len(names):
-        raise InputError(f"{flag}: expected each format once, got {shown(typed)}")
-    return tuple(one for one in known if one in names)
+        raise InputError(f"{flag}: expected each format once, got {quoted(typed)}")
+    return tuple(suffix for suffix in known if suffix in names)
 
 
 def _images(request: ExportRequest) -> Choice:

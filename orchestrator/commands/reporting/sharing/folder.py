@@ -45,13 +45,13 @@ def refuse_other_content(out: Path, index: str, flag: str = "--out") -> None:
 def write_folder(out: Path, files: Iterable[tuple[str, bytes]], index: str, about: Mapping[str, Any]) -> list[str]:
     """Write the files and the list of them; nothing is at `out` before all are written. Returns their names."""
     digests: dict[str, str] = {}
-    with making_folder(beside(out)) as draft:
+    with making_folder(draft_folder(out)) as draft:
         for name, content in files:
             digests[name] = digest(content)
             write_file(draft / name, content, parents=True, flush=False)  # the folder is flushed as a whole
         listed = {**about, "files": dict(sorted(digests.items()))}
         write_file(draft / index, json.dumps(listed, indent=1, ensure_ascii=False) + "\n", flush=False)
-    put_in_place(beside(out), out)
+    put_in_place(draft_folder(out), out)
     return [*digests, index]
 
 
@@ -71,7 +71,7 @@ def put_in_place(finished: Path, out: Path) -> None:
             shutil.rmtree(old, ignore_errors=True)
 
 
-def beside(out: Path) -> Path:
+def draft_folder(out: Path) -> Path:
     """Where a folder is made ready; the name is of this process alone."""
     return out.with_name(f".{out.name}.{os.getpid()}.ready")
 
@@ -86,7 +86,7 @@ def _listed(index: Path) -> dict[str, str]:
 
 
 def _digest_of(path: Path) -> str:
-    found = sha256()
+    digest = sha256()
     for piece in pieces_of(path, most_bytes=MOST_FILE):
-        found.update(piece)
-    return found.hexdigest()
+        digest.update(piece)
+    return digest.hexdigest()

@@ -14,7 +14,7 @@ from smoothsweep.core.readers.files import read_text
 from smoothsweep.orchestrator.commands import run
 from smoothsweep.orchestrator.commands.reporting.sharing.archive import INDEX, Index, index_of
 from smoothsweep.orchestrator.commands.reporting.sharing.bundle import SETTINGS, STORE, TEXT
-from smoothsweep.orchestrator.commands.reporting.sharing.folder import beside, put_in_place, refuse_other_content
+from smoothsweep.orchestrator.commands.reporting.sharing.folder import draft_folder, put_in_place, refuse_other_content
 
 PAGE = "report.html"
 DEFAULT_STORE = "store"
@@ -26,8 +26,8 @@ def report_or_open(sweep: Path, overrides: list[str], store: str, out: Path | No
     """The report of a sweep, or of the bundle that is named in its place. Returns the exit code."""
     if sweep.suffix != ".zip":
         return run.report_only(sweep, overrides, store, out)
-    for flag, given in (("--set", overrides), ("--store", store != DEFAULT_STORE)):
-        if given:
+    for flag, is_given in (("--set", overrides), ("--store", store != DEFAULT_STORE)):
+        if is_given:
             raise InputError(f"{flag}: expected a sweep file beside it, got the bundle {sweep}")
     return report_bundle(sweep, out)
 
@@ -46,23 +46,23 @@ def report_bundle(path: Path, out: Path | None) -> int:
         for needed in (PAGE, TEXT, SETTINGS):
             if needed not in index.files:
                 raise InputError(f"{path}: expected a bundle with {needed}, got one without")
-        with making_folder(beside(out)) as draft:
+        with making_folder(draft_folder(out)) as draft:
             for name, expected in index.files.items():
                 _take_out(members, name, expected, draft / name, path)
             write_file(draft / INDEX, members.read(INDEX))
-    put_in_place(beside(out), out)
+    put_in_place(draft_folder(out), out)
     _tell(out, index, digest)
     return 0
 
 
 def _take_out(members: Members, name: str, expected: str, place: Path, where: Path) -> None:
-    found = sha256()
+    digest = sha256()
 
     def pieces() -> Iterator[bytes]:
         for piece in members.pieces(name):
-            found.update(piece)
+            digest.update(piece)
             yield piece
-        if found.hexdigest() != expected:
+        if digest.hexdigest() != expected:
             raise InputError(f"{where}: {name}: expected the content whose digest {INDEX} has, got another")
 
     place.parent.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.readers.files import open_regular
-from smoothsweep.core.text import brief
+from smoothsweep.core.text import shortened
 
 KEY = "smoothsweep"
 """Key of the text within a PNG file that says where the picture comes from."""
@@ -46,4 +46,4 @@ def read_provenance(path: Path) -> Provenance:
         return Provenance.model_validate_json(text)
     except (OSError, ValueError, SyntaxError, ValidationError):  # PIL's for what is no PNG, and for too long a text
         expected = "expected a reconstruction of `smoothsweep export`, which names its stages"
-        raise InputError(f"{brief(str(path))}: {expected}, got a picture that does not") from None
+        raise InputError(f"{shortened(str(path))}: {expected}, got a picture that does not") from None

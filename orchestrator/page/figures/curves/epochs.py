@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from smoothsweep.orchestrator.page.drawing.canvas import INK, SOFT, Canvas, limits, percent
 from smoothsweep.orchestrator.page.drawing.colours import Colours
 from smoothsweep.orchestrator.page.figures.curves import lines as drawn
-from smoothsweep.orchestrator.reading.findings.searches import value_words
-from smoothsweep.orchestrator.reading.numbers.search_model import Progress, Proposed, SearchView
+from smoothsweep.orchestrator.reading.findings.searches import proposal_words
+from smoothsweep.orchestrator.reading.numbers.search_model import Progress, SearchView
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,11 +39,11 @@ def training_curves(curves: Mapping[str, Sequence[Mapping[str, float]]], colours
     """Loss, and accuracy on training (dashed) and test images, by epoch."""
 
     def series(key: str) -> dict[str, Curve]:
-        found = {
+        by_recipe = {
             name: [(row["epoch"] + 1, row[key]) for row in rows if row.get(key) == row.get(key) is not None]
             for name, rows in curves.items()
         }
-        return {name: points for name, points in found.items() if points}
+        return {name: points for name, points in by_recipe.items() if points}
 
     loss, train, test = series("loss"), series("train_acc"), series("test_acc")
     if not (loss or train or test):
@@ -74,14 +74,8 @@ def search_steps(view: SearchView, gone: Progress) -> Canvas:
     for proposal, spot in zip(gone.met, spots, strict=True):
         if proposal.number in gone.best:
             (dot,) = axes.plot(*([value] for value in spot), "o", ms=9, color=INK, clip_on=False)
-            canvas.describe(dot, _found(view, proposal), recipe=proposal.recipe or "")
+            canvas.describe(dot, proposal_words(view, proposal), recipe=proposal.recipe or "")
     return canvas
-
-
-def _found(view: SearchView, proposal: Proposed) -> str:
-    objectives = [f"{o.label}: {value_words(o, proposal.objectives.get(o.column))}" for o in view.objectives]
-    name = proposal.recipe or ", ".join(f"{key} {value}" for key, value in proposal.values.items())
-    return "\n".join([f"{name} (proposal {proposal.number})", *objectives])
 
 
 def _panel(

@@ -42,8 +42,8 @@ def gradient_curves(curves: Curves, colours: Colours) -> Canvas | None:
             seen += cosine[["mean", "low", "high"]].stack().dropna().tolist()
             _band(canvas, above, cosine, recipe, colours)
             for quantity, dashes in SHARES.items():
-                found = _series(rows, loss, quantity)
-                (line,) = below.plot(found["step"], found["mean"], color=colours.of(recipe), lw=2.0, ls=dashes)
+                series = _series(rows, loss, quantity)
+                (line,) = below.plot(series["step"], series["mean"], color=colours.of(recipe), lw=2.0, ls=dashes)
                 canvas.describe(line, f"{recipe}: {quantity.replace('zero', 'zero gradients')}", recipe=recipe)
             if len(cosine):
                 ends[recipe] = float(cosine["mean"].iloc[-1])
@@ -55,8 +55,8 @@ def gradient_curves(curves: Curves, colours: Colours) -> Canvas | None:
 
 def _series(rows: pd.DataFrame, loss: str, quantity: str) -> pd.DataFrame:
     """The steps at which this was measured, in order; counted from 1."""
-    found = rows[(rows["loss"] == loss) & (rows["quantity"] == quantity) & rows["mean"].notna()]
-    return found.assign(step=found["step"] + 1).sort_values("step")
+    points = rows[(rows["loss"] == loss) & (rows["quantity"] == quantity) & rows["mean"].notna()]
+    return points.assign(step=points["step"] + 1).sort_values("step")
 
 
 def _band(canvas: Canvas, axes: Axes, rows: pd.DataFrame, recipe: str, colours: Colours) -> None:

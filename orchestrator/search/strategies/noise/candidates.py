@@ -8,7 +8,7 @@ import numpy as np
 
 from smoothsweep.orchestrator.search.shared.places import from_shares, shares_of
 from smoothsweep.orchestrator.search.shared.setup import Setup
-from smoothsweep.orchestrator.search.strategies.noise.tried import Tried
+from smoothsweep.orchestrator.search.strategies.noise.tried import TriedRecipe
 from smoothsweep.sweeps.dimension import Values
 
 TRIES = 50  # random designs of which the one with the widest gaps is taken
@@ -37,24 +37,26 @@ def first_shares(count: int, dimensions: int, others: np.ndarray, seed: int) -> 
     return best
 
 
-def new_recipes(setup: Setup, known: Sequence[Tried], number: int) -> list[Values]:
+def new_recipes(setup: Setup, known: Sequence[TriedRecipe], number: int) -> list[Values]:
     """Recipes of the space that were not tried: all of a small space, else random ones and some near those tried.
 
     Some of them may be no valid recipes, or the same work as one that was tried.
     """
     space = setup.space
-    if all(one.values is not None for one in space.dimensions) and not space.is_larger_than(MOST):
-        found = list(space.enumerate())
+    if all(dimension.values is not None for dimension in space.dimensions) and not space.is_larger_than(MOST):
+        designs = list(space.enumerate())
     else:
         random = np.random.default_rng([setup.seed, number, 0])
-        found = [space.sample(random) for _ in range(MOST - NEAR)]
-        centres = [shares_of(space, one.positions) for one in known if one.positions is not None and one.by_seed]
+        designs = [space.sample(random) for _ in range(MOST - NEAR)]
+        centres = [
+            shares_of(space, tried.positions) for tried in known if tried.positions is not None and tried.by_seed
+        ]
         for index in range(NEAR if centres else 0):
             centre = centres[index % len(centres)]
             moved = random.random(len(centre)) < OTHERS_MOVE
             moved[random.integers(len(centre))] = True
             steps = moved * random.normal(0.0, STEP, len(centre))
-            found.append(from_shares(space, np.clip(centre + steps, 0.0, 1.0)))
-    there = {repr(sorted(one.values.items())) for one in known}
-    fresh = {text: values for values in found if (text := repr(sorted(values.items()))) not in there}
+            designs.append(from_shares(space, np.clip(centre + steps, 0.0, 1.0)))
+    there = {repr(sorted(tried.values.items())) for tried in known}
+    fresh = {text: values for values in designs if (text := repr(sorted(values.items()))) not in there}
     return list(fresh.values())

@@ -24,7 +24,7 @@ PRIORS = {"length": (0.6, 0.8), "signal": (1.0, 0.7), "noise": (0.1, 1.2), "seed
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
+class SeenTrials:
     """The trials seen, by one objective.
 
     Attributes:
@@ -53,7 +53,7 @@ class NoiseModel:
         seed: variance of the effect that a seed has on all recipes.
     """
 
-    seen: Seen
+    seen: SeenTrials
     lengths: np.ndarray
     signal: float
     noise: np.ndarray
@@ -79,7 +79,7 @@ class NoiseModel:
         return mean + normals @ lower.T
 
 
-def fit(seen: Seen) -> NoiseModel:
+def fit(seen: SeenTrials) -> NoiseModel:
     """The model of the trials seen."""
     shift, scale = _standard(seen)
     values = (seen.values - shift) / scale
@@ -96,11 +96,11 @@ def fit(seen: Seen) -> NoiseModel:
         return float(0.5 * rest @ rest + np.log(np.diag(lower)).sum() + 0.5 * (((logs - centre) / width) ** 2).sum())
 
     bounds = list(zip(centre - 5 * width, centre + 5 * width, strict=True))
-    found = minimize(minus_log_density, centre, method="L-BFGS-B", bounds=bounds, options={"maxiter": 60}).x
-    signal, noise, seed = (float(value) for value in np.exp(found[-3:]))
+    optimum = minimize(minus_log_density, centre, method="L-BFGS-B", bounds=bounds, options={"maxiter": 60}).x
+    signal, noise, seed = (float(value) for value in np.exp(optimum[-3:]))
     return NoiseModel(
         seen=seen,
-        lengths=np.exp(found[:-3]),
+        lengths=np.exp(optimum[:-3]),
         signal=signal,
         seed=seed * seeds_differ,
         shift=shift,
@@ -125,21 +125,21 @@ def shrunk_variances(values: np.ndarray, recipe: np.ndarray, seed: np.ndarray, p
     return (PRIOR_DF * pooled + np.bincount(recipe, weights=rest**2)) / (PRIOR_DF + freedom)
 
 
-def matern(one: np.ndarray, other: np.ndarray, lengths: Sequence[float] | np.ndarray) -> np.ndarray:
+def matern(first: np.ndarray, other: np.ndarray, lengths: Sequence[float] | np.ndarray) -> np.ndarray:
     """Matern 5/2 correlation [n, m] of positions [n, d] and [m, d]. lengths: [d]."""
-    gaps = (one[:, None, :] - other[None, :, :]) / lengths
+    gaps = (first[:, None, :] - other[None, :, :]) / lengths
     distance = np.sqrt(5 * (gaps**2).sum(axis=2))
     return (1 + distance + distance**2 / 3) * np.exp(-distance)
 
 
-def _covariance(seen: Seen, lengths: np.ndarray, signal: float, noise: np.ndarray, seed: float) -> np.ndarray:
+def _covariance(seen: SeenTrials, lengths: np.ndarray, signal: float, noise: np.ndarray, seed: float) -> np.ndarray:
     """[n, n] of the trials seen."""
     recipes = signal * matern(seen.places, seen.places, lengths[seen.groups])
     trials = recipes[np.ix_(seen.recipe, seen.recipe)] + seed * (seen.seed[:, None] == seen.seed[None, :])
     return trials + np.diag(noise[seen.recipe])
 
 
-def _standard(seen: Seen) -> tuple[float, float]:
+def _standard(seen: SeenTrials) -> tuple[float, float]:
     """Mean and standard deviation of the recipes' means."""
     means = _means(seen.values, seen.recipe)
     return float(means.mean()), float(means.std()) or 1.0

@@ -13,7 +13,7 @@ from smoothsweep.sweeps.dimension import Positions, Values
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tried:
+class TriedRecipe:
     """One recipe, of all that was proposed of it.
 
     Attributes:
@@ -46,7 +46,9 @@ class Tried:
         return not self.has_failed and (self.is_open or self.seeds >= self.of)
 
 
-def tried_recipes(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes, *, visible: int) -> list[Tried]:
+def tried_recipes(
+    setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes, *, visible: int
+) -> list[TriedRecipe]:
     """The recipes tried so far, in the order in which they were begun.
 
     visible: the outcomes of so many first proposals are used.
@@ -57,11 +59,15 @@ def tried_recipes(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcome
     return [_tried(setup, members, outcomes, visible) for members in groups.values()]
 
 
-def _tried(setup: Setup, members: Sequence[Proposal], outcomes: Outcomes, visible: int) -> Tried:
+def _tried(setup: Setup, members: Sequence[Proposal], outcomes: Outcomes, visible: int) -> TriedRecipe:
     first, last = members[0], members[-1]
-    out = {one.number: outcomes[one.number] for one in members if one.number < visible and one.number in outcomes}
+    out = {
+        member.number: outcomes[member.number]
+        for member in members
+        if member.number < visible and member.number in outcomes
+    }
     done = [outcome for outcome in out.values() if outcome.status == DONE]
-    return Tried(
+    return TriedRecipe(
         number=first.number,
         values=first.values,
         positions=place(setup, first.values),

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from smoothsweep.core.analysis.robustness.classifier import OnPictures, predictions
+from smoothsweep.core.analysis.robustness.classifier import UnitRangeClassifier, predictions
 from smoothsweep.core.analysis.robustness.margin import Margin, zero_gradients
 from smoothsweep.core.analysis.robustness.measuring import chosen_images, measure_robustness, other_classes
 from smoothsweep.core.analysis.robustness.one_pixel import one_pixel
@@ -45,7 +45,7 @@ def pictures():
 
 
 def of_scale(scale, pictures):
-    model = OnPictures(Scaled(scale)).eval().requires_grad_(False)
+    model = UnitRangeClassifier(Scaled(scale)).eval().requires_grad_(False)
     return model, predictions(model, pictures, "cpu")
 
 
@@ -115,7 +115,7 @@ class Spot(nn.Module):
 
 @pytest.mark.parametrize(("targeted", "label"), [(False, 0), (True, 1), (True, 2)])
 def test_one_pixel_changes_one_pixel_and_asks_no_more_than_the_papers_attack(targeted, label):
-    model, picture = OnPictures(Spot()), torch.full((3, 9, 12), 0.5)
+    model, picture = UnitRangeClassifier(Spot()), torch.full((3, 9, 12), 0.5)
     reached = 0
     for seed in range(8):
         arguments = {"targeted": targeted, "generations": 10, "population": 10, "seed": seed}
@@ -170,7 +170,7 @@ def test_strong_steps_are_passes_of_the_network(pictures):
 
 
 def test_generations_and_population_bound_the_queries(pictures):
-    model, label = OnPictures(Spot()), 3  # a class that is never the answer: nothing ends it early
+    model, label = UnitRangeClassifier(Spot()), 3  # a class that is never the answer: nothing ends it early
     for generations, population, most in ((1, 10, 20), (3, 10, 40), (2, 20, 60)):
         _, shown = one_pixel(
             model, pictures[0], min(label, 2), targeted=False, generations=generations, population=population, seed=0

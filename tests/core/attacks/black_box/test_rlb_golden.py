@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from smoothsweep.core.attacks.black_box.rlb_learner import official_classes, paper_learner
-from smoothsweep.core.attacks.black_box.rlb_search import Draws, Episodes, Manner, Search, scores_of
+from smoothsweep.core.attacks.black_box.rlb_search import Draws, Episodes, Search, SearchVariant, scores_of
 from smoothsweep.core.attacks.black_box.soft_actor_critic import OFFICIAL, Actor, Critic, Replay, SoftActorCritic
 
 GOLDEN = np.load(Path(__file__).parents[3] / "golden" / "black_box.npz")
 SIZE, HIDDEN, MINIBATCH = 6, 16, 8
-OFFICIALLY = Manner(floored=False, ask_twice=True, by_margin=False)
+OFFICIALLY = SearchVariant(floored=False, ask_twice=True, by_margin=False)
 
 
 def golden(name):

@@ -8,7 +8,14 @@ import torch
 
 from smoothsweep.core.attacks.black_box.rlb_learner import class_learner, paper_learner
 from smoothsweep.core.attacks.black_box.rlb_mi import RLBMI
-from smoothsweep.core.attacks.black_box.rlb_search import CURVE_POINTS, Draws, Episodes, Manner, Search, log_margin
+from smoothsweep.core.attacks.black_box.rlb_search import (
+    CURVE_POINTS,
+    Draws,
+    Episodes,
+    Search,
+    SearchVariant,
+    log_margin,
+)
 from smoothsweep.core.attacks.black_box.soft_actor_critic import Replay
 from smoothsweep.core.attacks.registry import make_attack
 from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
@@ -123,13 +130,13 @@ def searched(manner, confidences, keep=1):
 
 def test_of_saturated_confidences_the_last_is_kept_officially_and_the_one_with_most_margin_otherwise():
     p = [torch.tensor(row) for row in ([0.9, 0.1, 0.0], [1.0, 1e-30, 0.0], [1.0, 1e-9, 0.0], [0.5, 0.4, 0.1])]
-    official = Manner(floored=True, ask_twice=True, by_margin=False)
+    official = SearchVariant(floored=True, ask_twice=True, by_margin=False)
     shown, found = searched(official, p, keep=3)
     assert torch.equal(found.z, shown[[2, 1, 0]]) and found.confidences.tolist() == pytest.approx([1.0, 1.0, 0.9])
-    shown, found = searched(Manner(floored=True, ask_twice=True, by_margin=True), p, keep=2)
+    shown, found = searched(SearchVariant(floored=True, ask_twice=True, by_margin=True), p, keep=2)
     assert torch.equal(found.z, shown[[1, 2]])
     assert found.margins.tolist() == pytest.approx([30 * math.log(10), 9 * math.log(10)], rel=1e-5)
-    shown, found = searched(Manner(floored=True, ask_twice=True, by_margin=True), p[1:2] * 3)
+    shown, found = searched(SearchVariant(floored=True, ask_twice=True, by_margin=True), p[1:2] * 3)
     assert torch.equal(found.z, shown[:1])  # of equals the first
 
 

@@ -31,7 +31,7 @@ SETTINGS = {
 
 
 class Silent:
-    """A workshop that keeps nothing."""
+    """A context that keeps nothing."""
 
     team = ALONE
 

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smoothsweep.core.attacks.if_gmi.search import Staged, StagePlan
+from smoothsweep.core.attacks.if_gmi.search import StagedSearch, StagePlan
 from smoothsweep.core.attacks.optimisation.crops import Preprocess
 from smoothsweep.core.attacks.optimisation.descent import StepGradient, descend
 from smoothsweep.core.attacks.ppa.config import OptimiseConfig, SelectConfig
@@ -35,7 +35,7 @@ def target(images):
 
 def staged(protocol="clean", *, steps=STEPS, radius=FAR, rows=None, asked=target, rgb=None, **changes):
     selected, descent = changes.pop("selected", 3), {"lr": LR, "batch_size": 4, **changes}
-    return Staged(
+    return StagedSearch(
         prior=PRIOR,
         target=asked,
         transform=SHOWN,
@@ -51,9 +51,9 @@ def reached(search):
     """What each stage begins with, and what it comes to."""
     states, found = W0[:, 0], []
     for block in range(len(search.plans)):
-        one = search.reach(block, states, CLASS, seed=5)
+        one = search.run_stage(block, states, CLASS, seed=5)
         found.append((states, one))
-        states = search.begun(one) if block + 1 < len(search.plans) else None
+        states = search.next_states(one) if block + 1 < len(search.plans) else None
     return found
 
 
@@ -83,7 +83,7 @@ def test_no_coordinate_moves_further_than_the_learning_rate_a_step(protocol):
     for (begun, one), steps in zip(reached(staged(protocol)), STEPS, strict=True):
         moved = (one.states - begun).abs()
         assert moved.max() <= steps * LR * (1 + 1e-9)
-        for span in one.stage.moved:
+        for span in one.stage.optimised_columns:
             assert moved[:, span].max() > 0.9 * LR
 
 
@@ -109,23 +109,23 @@ def test_with_both_betas_at_a_tenth_a_step_is_no_longer_than_the_learning_rate(g
 @pytest.mark.parametrize("radius", [0.05, 0.3])
 def test_no_stage_leaves_the_balls_around_where_it_began(radius):
     for begun, one in reached(staged(radius=radius)):
-        for span in one.stage.moved:
+        for span in one.stage.optimised_columns:
             reach = (one.states - begun)[:, span].abs().sum(1)
             assert (reach <= radius * (1 + 1e-9)).all() and (reach > 0.99 * radius).any()
 
 
 def test_under_paper_the_images_are_those_before_the_last_step_and_the_state_is_behind_it():
     [(_, one)], [(_, shorter)] = reached(staged("paper", steps=(3,))), reached(staged("paper", steps=(2,)))
-    assert torch.equal(one.shown, shorter.states) and not torch.equal(one.shown, one.states)
-    assert all(torch.equal(one.shown, one.states) for _, one in reached(staged("clean")))
+    assert torch.equal(one.selectable, shorter.states) and not torch.equal(one.selectable, one.states)
+    assert all(torch.equal(one.selectable, one.states) for _, one in reached(staged("clean")))
 
 
 @pytest.mark.parametrize("protocol", ["clean", "paper"])
 def test_the_stage_that_the_target_grades_best_is_kept_and_nothing_of_the_others(protocol):
     search = staged(protocol, loss="max_margin")
     found = search.invert(W0, CLASS, seed=5)
-    grades = [search.graded(one, CLASS, seed=5) for _, one in reached(search)]
-    worth = [one.worth for one in grades]
+    grades = [search.select_best(one, CLASS, seed=5) for _, one in reached(search)]
+    worth = [one.mean_margin for one in grades]
     assert found.worth.tolist() == pytest.approx(worth) and len(set(worth)) == 3
     assert found.chosen == max(range(3), key=worth.__getitem__)
     best = grades[found.chosen]
@@ -133,22 +133,22 @@ def test_the_stage_that_the_target_grades_best_is_kept_and_nothing_of_the_others
     assert best.margins.tolist() == sorted(best.margins.tolist(), reverse=True) and len(best.order) == 3
     _, one = reached(search)[found.chosen]
     with torch.no_grad():
-        images = one.stage.images(one.shown)[best.order]
+        images = one.stage.images(one.selectable)[best.order]
     assert best.images.dtype == torch.float16 and best.images.shape == (3, 3, 12, 12)
     torch.testing.assert_close(best.images.double(), images, rtol=1e-3, atol=1e-3)
-    assert torch.equal(best.w[:, 0], one.shown[best.order, :8])
+    assert torch.equal(best.w[:, 0], one.selectable[best.order, :8])
 
 
 def test_a_stage_that_gets_worse_is_not_kept(monkeypatch):
     """Of equals the earlier counts."""
     worth = iter([0.5, 0.5, 0.1])
-    search, real = staged(), Staged.graded
+    search, real = staged(), StagedSearch.select_best
 
     def graded(self, one, target_class, *, seed):
         found, mean = real(self, one, target_class, seed=seed), next(worth)
         return dataclasses.replace(found, margins=torch.full_like(found.margins, mean))
 
-    monkeypatch.setattr(Staged, "graded", graded)
+    monkeypatch.setattr(StagedSearch, "select_best", graded)
     assert search.invert(W0, CLASS, seed=5).chosen == 0
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from smoothsweep.core.attacks.if_gmi.states import stage_of
+from smoothsweep.core.attacks.if_gmi.states import make_stage
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
@@ -23,9 +23,9 @@ def w():
 
 def chain(w, crop, rgb):
     """The stages, and the states with which each begins where none has moved anything."""
-    stages, states = [stage_of(RUN, PRIOR, crop, block=block, rgb=rgb)[0] for block in range(BLOCKS)], [w]
+    stages, states = [make_stage(RUN, PRIOR, crop, block=block, rgb=rgb)[0] for block in range(BLOCKS)], [w]
     for stage in stages[:-1]:
-        states.append(stage.following(states[-1]))
+        states.append(stage.next_states(states[-1]))
     return stages, states
 
 
@@ -57,7 +57,7 @@ def test_a_stage_moves_w_and_the_features_and_never_the_rgb(w):
         leaf = begun.detach().clone().requires_grad_(True)
         (gradient,) = torch.autograd.grad(stage.images(leaf).square().sum(), leaf)
         moved = torch.zeros(leaf.shape[1], dtype=torch.bool)
-        for span in stage.moved:
+        for span in stage.optimised_columns:
             moved[span] = True
         assert (gradient[:, moved] != 0).any(0).float().mean() > 0.9
         assert (gradient[:, ~moved] == 0).all() and moved.all() == (block == 0)
@@ -72,7 +72,7 @@ def test_the_gradient_of_a_stage_is_that_of_the_blocks_behind_it(w):
     leaf = begun.detach().clone().requires_grad_(True)
     (gradient,) = torch.autograd.grad(stage.images(leaf).sin().sum(), leaf)
     direction = torch.zeros_like(begun)
-    for span in stage.moved:
+    for span in stage.optimised_columns:
         direction[:, span] = torch.randn(direction[:, span].shape, generator=torch.Generator().manual_seed(1)).double()
     with torch.no_grad():
         up, down = (stage.images(begun + sign * 1e-5 * direction).sin().sum() for sign in (1, -1))

@@ -253,8 +253,8 @@ def test_students_are_resumed_exactly():
     settings = {"architectures": ["resnet_small", "vgg_small"], "pretrained": False, "epochs": 2, "batch_size": 4}
     inputs, target = AttackInputs(protocol="clean", public=public), Small().eval()
 
-    def made(workshop):
-        return make_students(settings, inputs, view(target), workshop)
+    def made(part_context):
+        return make_students(settings, inputs, view(target), part_context)
 
     whole, stopped = made(Kept()), Kept(stop_after=11)
     with pytest.raises(KeyboardInterrupt):

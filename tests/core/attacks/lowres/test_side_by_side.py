@@ -14,7 +14,7 @@ from smoothsweep.core.attacks.lowres.gmi import GMI
 from smoothsweep.core.attacks.lowres.lomma import LommaGMI
 from smoothsweep.core.attacks.lowres.lomma_parts import FEATURES, STUDENTS
 from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
-from smoothsweep.core.attacks.shared.execution import Execution, Prepared
+from smoothsweep.core.attacks.shared.execution import Execution, PreparedTarget
 from smoothsweep.core.attacks.shared.together import same_bits
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.devices import ExecutionConfig
@@ -63,7 +63,7 @@ GIVEN = AttackInputs(protocol="clean", networks={GENERAL: {"generator": Generato
 
 
 def viewed(target, side=SIDE, **settings):
-    answer = target if isinstance(target, nn.Module) else Prepared(target)
+    answer = target if isinstance(target, nn.Module) else PreparedTarget(target)
     execution = Execution(ExecutionConfig(**settings), "cpu")
     return view_of(answer, "gradients", num_classes=CLASSES, image_size=side, execution=execution)
 
@@ -159,7 +159,7 @@ def test_networks_of_convolutions_and_students_are_the_same_too(kind):
 
 def test_the_second_step_is_tried_too(monkeypatch):
     """An optimiser's memory is what a first step has not."""
-    monkeypatch.setattr(side_by_side, "same_parts", lambda one, other: len(one.loss) == 1)
+    monkeypatch.setattr(side_by_side, "same_tensors", lambda one, other: len(one.loss) == 1)
     target = rows()
     PLAIN.invert_batch(viewed(target), GIVEN, [0, 1], seed=5)
     assert target.seen.count(6) == 2

@@ -10,7 +10,7 @@ from smoothsweep.core.attacks.optimisation.losses import attack_loss
 from smoothsweep.core.attacks.plg.config import ConditionalTraining
 from smoothsweep.core.attacks.plg.draws import Draws, Fakes, Reals, dequantised
 from smoothsweep.core.attacks.plg.gan_part import make_gan
-from smoothsweep.core.attacks.plg.training import critic_hinge, generator_hinge, new_state, shown, train
+from smoothsweep.core.attacks.plg.training import critic_hinge, generator_hinge, new_state, target_images, train
 from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import view_of
@@ -188,12 +188,12 @@ def test_bytes_become_the_range_of_the_generator():
     assert dequantised(images, noise, "unit").tolist() == pytest.approx([0, 1 + 1 / 256])
     assert dequantised(images, noise, "signed").tolist() == pytest.approx([-1, 1])
     made = torch.tensor([-1.0, 0.0, 1.0])
-    assert shown(made, None, "signed").tolist() == [-1, 0, 1]
-    assert shown(made, None, "unit").tolist() == [-3, -1, 1]  # what is below 0 reaches the target as it is
+    assert target_images(made, None, "signed").tolist() == [-1, 0, 1]
+    assert target_images(made, None, "unit").tolist() == [-3, -1, 1]  # what is below 0 reaches the target as it is
 
 
 class Kept:
-    """A workshop in memory."""
+    """A context in memory."""
 
     def __init__(self, state=None):
         self.state, self.kept, self.told = state, [], []
@@ -210,7 +210,7 @@ class Kept:
         self.told.append((fraction, text))
 
 
-def part(access="gradients", classes=CLASSES, workshop=None, protocol="clean", steps=20):
+def part(access="gradients", classes=CLASSES, part_context=None, protocol="clean", steps=20):
     public = torch.randint(256, (9, 3, 24, 24), generator=generator(0), dtype=torch.uint8)
     index = torch.stack([torch.randperm(9, generator=generator(c))[:4] for c in range(classes)])
     network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * SIDE * SIDE, CLASSES))
@@ -219,15 +219,15 @@ def part(access="gradients", classes=CLASSES, workshop=None, protocol="clean", s
     view = view_of(network, access, num_classes=CLASSES, image_size=SIDE, execution=Execution(ExecutionConfig(), "cpu"))
     settings = {**vars(RECIPE), "betas": list(RECIPE.betas), "steps": steps}
     asked = AttackInputs(protocol=protocol, public=public, parts={"plg_labels": {"index": index}})
-    return make_gan(settings, asked, view, workshop or Kept()), view
+    return make_gan(settings, asked, view, part_context or Kept()), view
 
 
 def test_the_part_goes_on_from_its_state_and_tells_how_far_it_is():
-    workshop = Kept()
-    whole, view = part(workshop=workshop)
-    assert view.queries == 20 * RECIPE.batch_size and workshop.told[-1] == (1.0, "step 20/20")
-    assert [state["step"] for state in workshop.kept] == list(range(1, 20))
-    resumed, view = part(workshop=Kept(workshop.kept[11]))
+    part_context = Kept()
+    whole, view = part(part_context=part_context)
+    assert view.queries == 20 * RECIPE.batch_size and part_context.told[-1] == (1.0, "step 20/20")
+    assert [state["step"] for state in part_context.kept] == list(range(1, 20))
+    resumed, view = part(part_context=Kept(part_context.kept[11]))
     assert view.queries == 8 * RECIPE.batch_size
     same(whole.networks["generator"].state_dict(), resumed.networks["generator"].state_dict())
     assert torch.equal(whole.tensors["losses"], resumed.tensors["losses"]) and whole.facts == resumed.facts

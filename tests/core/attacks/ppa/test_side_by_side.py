@@ -12,7 +12,7 @@ from smoothsweep.core.attacks.ppa.attack import Optimise, PlugAndPlay, Select
 from smoothsweep.core.attacks.ppa.config import Pool
 from smoothsweep.core.attacks.ppa.temperature import TEMPERATURE
 from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
-from smoothsweep.core.attacks.shared.execution import Execution, Prepared
+from smoothsweep.core.attacks.shared.execution import Execution, PreparedTarget
 from smoothsweep.core.attacks.shared.together import same_bits
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.devices import ExecutionConfig
@@ -59,7 +59,7 @@ def inputs():
 
 def viewed(target, **settings):
     execution = Execution(ExecutionConfig(**settings), "cpu")
-    answer = target if isinstance(target, nn.Module) else Prepared(target)
+    answer = target if isinstance(target, nn.Module) else PreparedTarget(target)
     return view_of(answer, "gradients", num_classes=CLASSES, image_size=SIDE, execution=execution)
 
 

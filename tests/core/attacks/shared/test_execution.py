@@ -12,7 +12,7 @@ from smoothsweep.core.attacks.ppa.batching import batch_spans, group_views, grou
 from smoothsweep.core.attacks.ppa.config import CandidateConfig, OptimiseConfig, PoolConfig, PPAConfig, SelectConfig
 from smoothsweep.core.attacks.ppa.inversion import invert_class, optimise, select
 from smoothsweep.core.attacks.ppa.pool import preprocess_of
-from smoothsweep.core.attacks.shared.execution import Execution, Prepared
+from smoothsweep.core.attacks.shared.execution import Execution, PreparedTarget
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
@@ -65,7 +65,7 @@ def test_what_measures_the_batch_is_no_query():
         tried.append(rows)
         network(torch.ones(rows, 1, 2, 2, requires_grad=True)).sum().backward()
 
-    network = Prepared(answer, shown=shown)
+    network = PreparedTarget(answer, shown=shown)
     Execution(ExecutionConfig(), "cpu").gradient_batch("trying", (network,), probe, most=9)
     assert len(tried) == 2 and shown == [7]
     network(torch.ones(3, 1, 2, 2))
@@ -80,9 +80,9 @@ def test_halvings_of_all_batches_are_counted_together(w0):
 
     run = Execution(ExecutionConfig(rows_per_batch=3), "cpu")
     optimise(PRIOR, crowded, w0, 2, CONFIG.optimise, protocol="clean", **COMMON, execution=run)
-    assert run.rows_halved == 1
+    assert run.batch_halvings == 1
     select(PRIOR, crowded, w0, 2, CONFIG.select, protocol="clean", **COMMON, execution=run)
-    assert run.rows_halved == 2
+    assert run.batch_halvings == 2
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 6, 7, 50])

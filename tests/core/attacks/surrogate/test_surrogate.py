@@ -18,7 +18,7 @@ from smoothsweep.core.attacks.surrogate.parts import (
     make_pictures,
     make_surrogates,
 )
-from smoothsweep.core.attacks.surrogate.training import Lesson, answer_weights, teach
+from smoothsweep.core.attacks.surrogate.training import SurrogateData, answer_weights, teach
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
 from smoothsweep.sweeps.loaded import check
@@ -44,7 +44,7 @@ class Brightness(torch.nn.Module):
 
 
 class Kept:
-    """A workshop that remembers its states, and dies at one of them."""
+    """A context that remembers its states, and dies at one of them."""
 
     def __init__(self, dies_at=None, state=None):
         self.states, self._dies_at, self._state = [], dies_at, state
@@ -170,7 +170,7 @@ def test_pictures_are_shown_as_they_are_beside_their_views_or_not_at_all(picture
     """The views are the same: they follow from seed, network and step."""
     answered = make_answered_labels({}, inputs(pictures=pictures), look("labels"), None).tensors
     answers = torch.nn.functional.one_hot(answered["answers"], CLASSES).float()
-    lesson = Lesson(pictures=pictures["images"], answers=answers, weights=answer_weights(answers, 0.9))
+    lesson = SurrogateData(pictures=pictures["images"], answers=answers, weights=answer_weights(answers, 0.9))
     seen = {}
     for shown in ("both", "changed"):
         settings = {"architectures": ("resnet_small",), "pretrained": False, "epochs": 1, "batch_size": 8}

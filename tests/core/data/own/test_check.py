@@ -9,8 +9,8 @@ from PIL import Image
 from smoothsweep.core.data.labelled import load_labelled
 from smoothsweep.core.data.own.check import check_own
 from smoothsweep.core.data.own.check_text import own_text
-from smoothsweep.core.data.own.overlap import alike, refuse_shared
-from smoothsweep.core.data.own.scanning import look_at
+from smoothsweep.core.data.own.overlap import refuse_shared, similar_pairs
+from smoothsweep.core.data.own.scanning import scan_pictures
 from smoothsweep.core.data.sources import list_labelled, list_unlabelled
 from smoothsweep.core.errors import InputError
 from tests.labelled_files import encoded, folders, parquet, scene
@@ -36,7 +36,7 @@ def test_counts_sizes_and_the_split_are_those_that_loading_gives(tmp_path):
     }
     assert check.counts == expected == {"ann": (4, 1), "bob": (2, 1)}
     assert (check.shapes.images, check.shapes.shortest, check.shapes.longest) == (8, 64, 96)
-    assert check.public.images == 4 and check.fine and not check.shared and not any(check.near.values())
+    assert check.public.images == 4 and check.is_usable and not check.shared and not any(check.near.values())
     text = "\n".join(own_text(check))
     assert "images per class: 3 to 5, median 4; the largest class has 1.7 times the smallest's" in text
     assert text.endswith("fine") and "not fine" not in text
@@ -45,7 +45,7 @@ def test_counts_sizes_and_the_split_are_those_that_loading_gives(tmp_path):
 def test_a_private_picture_that_is_public_is_named_however_it_is_encoded(tmp_path):
     own, public = made(tmp_path, public={"copy.bmp": encoded(scene(11, side=64), "BMP")})
     check = check_own(own, public)
-    assert check.shared == (("bob/1.png", "copy.bmp"),) and not check.fine
+    assert check.shared == (("bob/1.png", "copy.bmp"),) and not check.is_usable
     with pytest.raises(InputError, match=r"none of the pictures in .*own, got 1 of them: bob/1.png = copy.bmp"):
         refuse_shared(own, public)
 
@@ -54,7 +54,7 @@ def test_a_picture_that_only_looks_like_a_public_one_is_a_warning(tmp_path):
     own, public = made(tmp_path, public={"copy.jpg": encoded(scene(3).resize((70, 70)), **JPEG)})
     check = check_own(own, public)
     assert check.near["of private and public"] == (("ann/3.png", "copy.jpg"),)
-    assert check.fine and not check.shared
+    assert check.is_usable and not check.shared
     assert refuse_shared(own, public)[0] == check.near["of private and public"]
 
 
@@ -63,10 +63,10 @@ def test_pictures_whose_bits_agree_by_chance_are_not_alike(tmp_path, monkeypatch
     own, public = made(tmp_path, public={"copy.jpg": encoded(scene(3).resize((70, 70)), **JPEG)})
     same = lambda differing: np.zeros(differing.shape, int)  # noqa: E731
     monkeypatch.setattr("smoothsweep.core.data.own.perceptual.np.bitwise_count", same)
-    mine = look_at(list_labelled(own)[0])
-    assert alike(mine, look_at(list_unlabelled(public))) == ()
+    mine = scan_pictures(list_labelled(own)[0])
+    assert similar_pairs(mine, scan_pictures(list_unlabelled(public))) == ()
     (public / "copy.jpg").rename(public / "-.jpg")  # the first is the nearest of equals
-    assert alike(mine, look_at(list_unlabelled(public))) == (("ann/3.png", "-.jpg"),)
+    assert similar_pairs(mine, scan_pictures(list_unlabelled(public))) == (("ann/3.png", "-.jpg"),)
 
 
 def test_near_duplicates_are_told_by_part_and_two_people_s_are_a_doubt(tmp_path):
@@ -97,7 +97,7 @@ def test_near_duplicates_are_told_by_part_and_two_people_s_are_a_doubt(tmp_path)
 def test_what_loading_refuses_is_a_fault(tmp_path, more, fault):
     own, public = made(tmp_path, more=more)
     check = check_own(own, public)
-    assert fault in check.faults and not check.fine
+    assert fault in check.faults and not check.is_usable
     with pytest.raises(InputError):
         load_labelled(own, size=16)
 

@@ -8,7 +8,7 @@ import pytest
 
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.tasks.registry import TASKS
-from smoothsweep.tasks.stage_names import shown_stage
+from smoothsweep.tasks.stage_names import stage_title
 from tests.recorded import recorded
 
 
@@ -53,7 +53,7 @@ def test_stages_and_numbers_come_in_the_order_of_the_stages(made, capsys):
     walked = [name.partition(" (")[0] for name in found["same"]]
     assert list(found["same"]) == list(told(capsys, store, trials[0].id, trials[1].id)["same"]) and len(walked) > 2
     text = [diff(store, trials[0].id, trials[1].id), capsys.readouterr().out][1]
-    read = [" (".join([shown_stage(kind), *role]) for kind, *role in (name.split(" (") for name in found["same"])]
+    read = [" (".join([stage_title(kind), *role]) for kind, *role in (name.split(" (") for name in found["same"])]
     assert text.rstrip().endswith(", ".join(read))
 
 
@@ -112,7 +112,7 @@ def test_a_raised_version_is_said(tmp_path, capsys, monkeypatch):
     ("a", "line"),
     [
         ("tinny", "got 'tinny'; did you mean 'tiny'?"),
-        ("tiny:alfa=0", "or a recipe's name (alpha 0; alpha -0.2), got 'alfa=0'; did you mean 'alpha'?"),
+        ("tiny:alfa=0", "or a recipe's name (plain training; smoothing -0.2), got 'alfa=0'; did you mean 'alpha'?"),
         ("tiny:alpha=7", "expected trials with these values, got none; alpha is one of -0.2, 0.0"),
         ("ffffffffffff", "trial ffffffffffff: expected one trial"),
         ("\x1b[31mred", "got '\\x1b[31mred'"),

@@ -53,7 +53,7 @@ def test_only_the_new_judge_and_what_it_is_made_of_would_run(made, started, caps
             "judges.evaluater: expected a known key, got the unknown key 'evaluater'; did you",
         ),
         (["--judges", "knowledge=null", "--name", "tiny"], "--name tiny: expected another name than the sweep's"),
-        (["--judges", "knowledge=null", "--set", "recipe.epochs=3"], "got none of alpha 0.0 · seed 1 (attack "),
+        (["--judges", "knowledge=null", "--set", "recipe.epochs=3"], "got none of plain training · seed 1 (attack "),
         (["--judges", "knowledge=null", "--set", "attack.steps=4"], "(attack "),
         (["--judges", "knowledge=null", "--set", "seeds=[1, 5]"], "seed 5 (attack "),
         (["--judges", "knowledge=null", "--set", "seeds={looks: [2, 3]}"], "seeds.looks: expected a list of seeds"),

@@ -109,9 +109,9 @@ def test_what_selects_nothing_is_one_line(made, capsys, asked, line):
 def test_a_recipe_that_two_sweeps_have_needs_the_sweep(tmp_path, capsys):
     _, store = recorded(tmp_path)
     recorded(tmp_path / "b", root=store.root, name="other")
-    assert main(["diff", "alpha -0.2", "tiny", "--store", str(store.root)]) == 2
+    assert main(["diff", "smoothing -0.2", "tiny", "--store", str(store.root)]) == 2
     said = capsys.readouterr().err
-    assert "got 2: other:alpha -0.2, tiny:alpha -0.2" in said and said.count("\n") == 1
+    assert "got 2: other:smoothing -0.2, tiny:smoothing -0.2" in said and said.count("\n") == 1
 
 
 NAMES = st.lists(st.sampled_from(["a", "b", "a, b", "b, c", "c", "a, b, c"]), min_size=1, max_size=5)

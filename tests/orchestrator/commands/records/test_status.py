@@ -9,7 +9,7 @@ from benchmarks import tracking as made_up
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.records.status import status_summary, status_text
 from smoothsweep.orchestrator.planning import state as states
-from smoothsweep.orchestrator.planning.stage_progress import inside
+from smoothsweep.orchestrator.planning.stage_progress import read_stage_progress
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.sweeps.load import load_sweep
@@ -52,7 +52,7 @@ def leave(store, attack, training):
 
 def test_epochs_and_classes_are_told_of_what_nobody_runs_any_more(begun, tmp_path, capsys):
     store, trials, attack, training = begun
-    assert inside([attack, training], store) == {}, "nothing was begun"
+    assert read_stage_progress([attack, training], store) == {}, "nothing was begun"
     leave(store, attack, training)
     summary = status_summary("tiny", trials, store)
     told = {entry["stage"]: entry["words"] for entry in summary["begun"]}
@@ -98,7 +98,7 @@ def test_recipes_that_lack_an_attack_are_named_with_what_they_lack(tmp_path, cap
     store.discard(next(stage for stage in lacking.stages if stage.name == "attack"))
     assert main(["status", str(path), "--store", str(store.root)]) == 0
     said = capsys.readouterr().out
-    assert "compared with no other recipe: alpha \N{MINUS SIGN}0.2 (lacks" in said.replace("\xa0", " ")
+    assert "compared with no other recipe: smoothing \N{MINUS SIGN}0.2 (lacks" in said.replace("\xa0", " ")
     assert "Poincar\xe9: seed 2)." in said and said.count("lacks") == 1
     assert main(["status", str(path), "--store", str(store.root), "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["incomplete"]) == 1

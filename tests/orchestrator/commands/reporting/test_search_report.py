@@ -13,7 +13,7 @@ from smoothsweep.orchestrator.commands.reporting.search_report import (
 )
 from smoothsweep.orchestrator.commands.reporting.sweep_report import report_data
 from smoothsweep.orchestrator.page.render import render
-from smoothsweep.orchestrator.planning.proposals import Proposal, Proposed
+from smoothsweep.orchestrator.planning.proposals import Proposal, ProposalLog
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
@@ -94,7 +94,7 @@ def searched(tmp_path_factory):
     place = tmp_path_factory.mktemp("search")
     (place / "searched.yaml").write_text(SWEEP)
     loaded, store = load_sweep(place / "searched.yaml", ["accuracy_margin=0.03"]), open_store(str(place / "store"))
-    proposals = Proposed(loaded, store)
+    proposals = ProposalLog(loaded, store)
     proposals.open_for_appending()
     plan = [Proposal(number=0, values=RECIPES[0], origin="baseline")]
     plan += [Proposal(number=k, values=RECIPES[k], rung=0) for k in range(1, 7)]
@@ -102,7 +102,7 @@ def searched(tmp_path_factory):
     plan += [Proposal(number=10, values=RECIPES[1], origin="audit", of=1)]
     for proposal in plan:
         proposals.append(proposal)
-    Proposed(loaded, store).write_reaudit([RECIPES[5], RECIPES[4]])
+    ProposalLog(loaded, store).write_reaudit([RECIPES[5], RECIPES[4]])
     trials = trials_of(loaded, store)
     for number, trial in enumerate(trials[:-1]):
         finish(store, trial, number)

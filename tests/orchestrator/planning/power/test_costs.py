@@ -11,7 +11,7 @@ from smoothsweep.core.metrics.power import Design
 from smoothsweep.orchestrator.planning.plan import history_of, make_plan
 from smoothsweep.orchestrator.planning.power.costs import costs_of
 from smoothsweep.orchestrator.planning.power.sizes import Size
-from smoothsweep.orchestrator.planning.proposals import Proposed
+from smoothsweep.orchestrator.planning.proposals import ProposalLog
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.search.forecast import forecast_of
 from smoothsweep.orchestrator.store.local import LocalStore
@@ -76,7 +76,7 @@ def test_a_search_is_priced_by_recipes_that_it_may_propose(tmp_path, store):
     path = tmp_path / "s.yaml"
     path.write_text(yaml.safe_dump(tree))
     loaded = load_sweep(path)
-    plan = make_plan(trials_of(loaded, store), store, forecast_of(Proposed(loaded, store)))
+    plan = make_plan(trials_of(loaded, store), store, forecast_of(ProposalLog(loaded, store)))
     assert plan.forecast is not None and not plan.trials
     of = [replace(SIZE, design=replace(NOW, recipes=many)) for many in (3, 6)]
     sizes = [costs_of(plan, size, history_of(plan, store), lambda stage: 1.0) for size in of]

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from smoothsweep.core.metrics.hiding import Hidden
+from smoothsweep.core.metrics.hiding import HiddenLeak
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.core.metrics.needed import Needed
 from smoothsweep.core.metrics.reduction import Bounded
@@ -50,7 +50,7 @@ def reduction(number, word="reduces", **changes):
     return LeakComparison(**given | changes)
 
 
-HIDDEN = Hidden(
+HIDDEN = HiddenLeak(
     claimed=0.4, part=Bounded(value=0.29, low=0.24, high=0.34, p=0.2), published="ppa", published_baseline="ppa"
 )
 

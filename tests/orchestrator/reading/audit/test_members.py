@@ -68,7 +68,7 @@ class Store:
 def reading(tmp_path, monkeypatch):
     """Reads what two attacks on each training of three recipes have left: the same artifact for both."""
     fakes = {
-        "inversion": lambda settings: settings,
+        "as_inversion": lambda settings: settings,
         "inversion_stages": lambda settings, seed: settings.stages[seed],
         "recipe_label": lambda axes, cell: cell,
         "two_leaks": lambda data, summary: summary,

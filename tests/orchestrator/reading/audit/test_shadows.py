@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from smoothsweep.core.membership.within import Within
+from smoothsweep.core.membership.within import WithinPersons
 from smoothsweep.orchestrator.page.audit import audit_page, audit_pdf
 from smoothsweep.orchestrator.reading.audit import shadows
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
@@ -52,7 +52,7 @@ class Store:
 @pytest.fixture
 def reading(tmp_path, monkeypatch):
     """Reads what attacks on the model, and on the reference, have left."""
-    monkeypatch.setattr(shadows, "inversion", lambda settings: settings)
+    monkeypatch.setattr(shadows, "as_inversion", lambda settings: settings)
     monkeypatch.setattr(shadows, "inversion_stages", lambda settings, seed: settings.stages)
 
     def trial(key, recipe):
@@ -109,7 +109,7 @@ def test_of_a_model_that_was_not_attacked_there_is_nothing(reading, made):
 
 
 def within(attack, auc, found=None, low=0.6):
-    return Within(attack=attack, auc=auc, low=low, high=0.95, found={"fpr1": found, "fpr01": None})
+    return WithinPersons(attack=attack, auc=auc, low=low, high=0.95, found={"fpr1": found, "fpr01": None})
 
 
 def made(*, best="rmia", found=0.12, reference=True, **changes):

@@ -7,7 +7,7 @@ import pytest
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.orchestrator.reading.defenses.families import Versus
-from smoothsweep.orchestrator.reading.defenses.readings import reading
+from smoothsweep.orchestrator.reading.defenses.readings import family_sentence
 from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 
@@ -38,7 +38,7 @@ def said(gaps, metric="embedder_acc1", absent=(), reference="base", plain=True):
     group = SimpleNamespace(reference=reference, plain=SimpleNamespace(recipe="base") if plain else None)
     summary = SimpleNamespace(deciding=metric, spec=metric_of(metric), accuracy_margin=MARGIN)
     compared = {f"r {name}": Versus(leak=leak, accuracy=accuracy) for name, (leak, accuracy) in gaps.items()}
-    return ascii_text(reading(summary, group, SimpleNamespace(points=points), compared))
+    return ascii_text(family_sentence(summary, group, SimpleNamespace(points=points), compared))
 
 
 GAPS = {

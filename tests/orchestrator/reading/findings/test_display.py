@@ -9,12 +9,12 @@ from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.core.metrics.needed import Needed
 from smoothsweep.orchestrator.reading.findings.display import (
     MANY,
+    cell_verdict,
+    difference_verdict,
     hover,
     judges_shown,
-    of_cell,
+    leak_verdict,
     shown_rows,
-    told,
-    told_difference,
 )
 from smoothsweep.orchestrator.reading.numbers.estimates import Comparison
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
@@ -95,7 +95,7 @@ def test_which_way_a_metric_that_is_no_leak_is_good_for_the_owner(metric, verdic
     spec = metric_of(metric)
     sign = {"lower": -1, "higher": 1}.get(verdict, 1)
     one = gap(0.2 * sign, *sorted((0.1 * sign, 0.3 * sign)), verdict)
-    found = told_difference(spec, one)
+    found = difference_verdict(spec, one)
     assert found.look == look and ("10" in found.size or "0.1" in found.size)
     assert verdict in found.words and found.needed == ""
 
@@ -126,21 +126,21 @@ def compared(word, reduction, low, high, **more):
 )
 def test_which_word_of_a_leak_is_good_for_the_owner(word, look):
     needed = Needed(seeds=7, classes=20) if word == "inconclusive" else None
-    found = told(metric_of("embedder_acc1"), compared(word, 0.2, 0.1, 0.3, needed=needed))
+    found = leak_verdict(metric_of("embedder_acc1"), compared(word, 0.2, 0.1, 0.3, needed=needed))
     assert (found.words, found.look) == (word, look) and found.meaning
     assert ascii_text(found.size) == "+20.0 [+10, +30]"
     assert ascii_text(found.needed) == ("7 seeds" if needed else "")
 
 
 def test_nothing_to_compare():
-    assert told(metric_of("embedder_acc1"), None) is None
-    assert told_difference(metric_of("test_acc"), gap(np.nan, np.nan, np.nan, "")) is None
+    assert leak_verdict(metric_of("embedder_acc1"), None) is None
+    assert difference_verdict(metric_of("test_acc"), gap(np.nan, np.nan, np.nan, "")) is None
 
 
 def test_a_cell_of_one_attack_has_no_word_where_several_were_tried():
     summary = summarise(data(3), resamples=20)
     spec, cell = metric_of("embedder_acc1"), summary.frame.iloc[4]
-    found = of_cell(summary, spec, cell)
+    found = cell_verdict(summary, spec, cell)
     assert cell["attack"] == "y" and found.words == "" and found.size.startswith("\N{MINUS SIGN}")
 
 
@@ -157,5 +157,5 @@ def test_a_point_names_its_recipe_its_attack_and_both_numbers_with_their_seeds()
     ("ends", "said"), [((0.0, 0.0), "the same"), ((-1e-17, 2e-17), "the same"), ((-1e-4, 1e-4), "inconclusive")]
 )
 def test_no_difference_at_all_is_the_same_and_not_inconclusive(ends, said):
-    found = told_difference(metric_of("gradient_cosine"), gap(sum(ends) / 2, *ends, "inconclusive"))
+    found = difference_verdict(metric_of("gradient_cosine"), gap(sum(ends) / 2, *ends, "inconclusive"))
     assert said in (found.words, found.size) and ("0.000000000" not in found.size)

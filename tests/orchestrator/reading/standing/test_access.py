@@ -18,7 +18,7 @@ def summary(levels):
         access_levels=levels,
         frame=pd.DataFrame({"recipe": ["mine", "mine"]}),
         worst=lambda metric, level: FOUND[level],
-        shown=lambda row: f"{10 * (1 + row)} %",
+        value_text=lambda row: f"{10 * (1 + row)} %",
     )
 
 

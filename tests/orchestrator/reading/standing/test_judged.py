@@ -58,7 +58,8 @@ def test_every_judge_stands_beside_chance_control_reach_and_ceiling():
         "gallery_rank": [90.0, 251.0, 240.0, None, 1.0],
     }
     assert rows["embedder_acc1"].words == "matched among 20 (independent judge)"
-    assert rows["verified_far01"].shown("reach") == "" and rows["verified_far1"].shown("chance").startswith("1")
+    assert rows["verified_far01"].value_text("reach") == ""
+    assert rows["verified_far1"].value_text("chance").startswith("1")
 
 
 def test_the_reach_has_wilsons_interval_over_its_photographs():

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from made import ALPHA, KIND, load, work_off
 
-from smoothsweep.orchestrator.planning.proposals import Proposal, Proposed
+from smoothsweep.orchestrator.planning.proposals import Proposal, ProposalLog
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.search.record import read_search
 from smoothsweep.orchestrator.search.shared.outcomes import Aims
@@ -78,12 +78,12 @@ def test_an_earlier_end_and_a_later_one_propose_the_same(tmp_path, searched):
     """More recipes go on from fewer, but for the last seeds that fewer got in the end."""
     loaded, store = load(tmp_path, {**SEARCH, "recipes": 14}, baseline={ALPHA: 0.0}), LocalStore(root=tmp_path / "s")
     work_off(loaded, store)
-    fewer = Proposed(searched[0], searched[1]).proposals()
+    fewer = ProposalLog(searched[0], searched[1]).proposals()
     last = 1 + max(one.number for one in fewer if one.of is None)
-    assert Proposed(loaded, store).proposals()[:last] == fewer[:last]
+    assert ProposalLog(loaded, store).proposals()[:last] == fewer[:last]
     grown = load(tmp_path, {**SEARCH, "recipes": 14}, baseline={ALPHA: 0.0})
     work_off(grown, searched[1])
-    assert sum(one.of is None for one in Proposed(grown, searched[1]).proposals()) == 14
+    assert sum(one.of is None for one in ProposalLog(grown, searched[1]).proposals()) == 14
 
 
 def test_all_seeds_at_first_leave_nothing_to_add(tmp_path):

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from smoothsweep.core.writers import here, is_gone
+from smoothsweep.core.writers import is_gone, machine_id
 from smoothsweep.orchestrator.store.remote import layout
 from smoothsweep.orchestrator.store.remote.layout import (
     attempt_name,
@@ -78,7 +78,7 @@ def test_beside_a_damaged_manifest_nothing_is_removed(objects, manifest):
 def test_a_name_says_who_writes_and_whether_they_live():
     mine = attempt_name()
     host, pid, rest = mine.rsplit(".", 2)
-    assert (host, int(pid)) == (here(), os.getpid()) and re.fullmatch("[0-9a-f]{8}", rest)
+    assert (host, int(pid)) == (machine_id(), os.getpid()) and re.fullmatch("[0-9a-f]{8}", rest)
     assert attempt_name() != mine and not is_gone(mine)
     gone = multiprocessing.get_context("fork").Process(target=int)
     gone.start()
@@ -91,7 +91,7 @@ def test_uploads_of_the_dead_and_of_long_ago_go_and_those_of_the_living_stay(obj
     gone = multiprocessing.get_context("fork").Process(target=int)
     gone.start()
     gone.join()
-    dead, living, elsewhere = f"{here()}.{gone.pid}.x", attempt_name(), OTHERS
+    dead, living, elsewhere = f"{machine_id()}.{gone.pid}.x", attempt_name(), OTHERS
     for name in (dead, living, elsewhere):
         attempt(objects, name)
         objects.write(draft_key(KIND, PRINT, name), b"")

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from smoothsweep.core.writers import here
+from smoothsweep.core.writers import machine_id
 from smoothsweep.orchestrator.scheduling.execute import execute, execute_shard
 from smoothsweep.orchestrator.store.common.machine import CACHE_VARIABLE
 from smoothsweep.orchestrator.store.opening import open_store
@@ -146,7 +146,7 @@ def test_what_a_killed_attempt_left_in_a_mirror_goes_with_the_next(s3):
     gone = multiprocessing.get_context("spawn").Process(target=int)
     gone.start()
     gone.join()
-    for name in (f"{a.fingerprint}.work.{here()}.{gone.pid}.x", f".{a.fingerprint}.{here()}.{gone.pid}.x"):
+    for name in (f"{a.fingerprint}.work.{machine_id()}.{gone.pid}.x", f".{a.fingerprint}.{machine_id()}.{gone.pid}.x"):
         (store.root / "sleep" / name).mkdir(parents=True)
     mine = store.draft(a)
     with store.working(a) as work:

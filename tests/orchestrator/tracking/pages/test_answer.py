@@ -40,7 +40,7 @@ def test_the_strongest_attack_counts_and_the_masked_one_does_not(means):
     trials, told = means
     found = answer([*told.values()], planned=trials)
     assert [one.metrics["embedder_acc1"] for one in found.worst] == [0.5, 0.9] and found.incomplete == ()
-    assert "alpha 0" in found.recommended.label
+    assert "plain training" in found.recommended.label
 
 
 @pytest.mark.parametrize("absent", [("logit",), ("logit", "poincare"), ("logit", "poincare", "cross_entropy")])
@@ -63,7 +63,7 @@ def test_a_seed_that_one_attack_lacks_does_not_count_under_the_others(means):
         row["embedder_acc1"] = leak
     told[0.0, "cross_entropy"].metrics["embedder_acc1"] = 0.3
     found = answer([*told.values()], planned=trials)
-    plain = next(one for one in found.worst if "alpha 0" in one.label)
+    plain = next(one for one in found.worst if "plain training" in one.label)
     assert "cross entropy" in plain.label and [said[:6] for said in found.incomplete] == ["Seed 2"]
 
 

@@ -6,7 +6,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow_look import record
 
-from smoothsweep.orchestrator.tracking import arrivals
+from smoothsweep.orchestrator.tracking import list_sweep_pages
 from smoothsweep.orchestrator.tracking.pages.landing import MODEL_TRAINING
 from smoothsweep.orchestrator.tracking.pages.views import TAG
 
@@ -23,7 +23,7 @@ def recorded(load, store, uri, finished):
 
 def test_the_newest_sweep_comes_first_with_its_saved_views(recorded, uri):
     client, experiment = recorded
-    found = arrivals(uri)
+    found = list_sweep_pages(uri)
     assert [one.sweep for one in found] == ["newer", "older"]
     number = experiment("newer").experiment_id
     page = f"/#/experiments/{number}/runs?viewStateShareKey=trials&workflowType=machine_learning"
@@ -41,10 +41,10 @@ def test_what_an_older_version_recorded_gets_them_when_it_is_opened(recorded, ur
     before = experiment("older").tags
     for key in (*MODEL_TRAINING, f"{TAG}trials", f"{TAG}recipes"):
         client.delete_experiment_tag(experiment("older").experiment_id, key)
-    arrivals(uri)
+    list_sweep_pages(uri)
     healed = experiment("older")
     assert healed.tags == before
-    arrivals(uri)
+    list_sweep_pages(uri)
     assert experiment("older").last_update_time == healed.last_update_time, "nothing is written twice"
 
 
@@ -52,4 +52,4 @@ def test_an_experiment_of_somebody_else_is_left_alone(recorded, uri):
     client, experiment = recorded
     number = client.create_experiment("other")
     client.create_run(number)
-    assert [one.sweep for one in arrivals(uri)] == ["newer", "older"] and experiment("other").tags == {}
+    assert [one.sweep for one in list_sweep_pages(uri)] == ["newer", "older"] and experiment("other").tags == {}

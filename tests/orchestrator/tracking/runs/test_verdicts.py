@@ -3,23 +3,31 @@
 import pytest
 from mlflow_look import doubled, look, record
 
-from smoothsweep.core.metrics.hiding import Hidden
+from smoothsweep.core.metrics.hiding import HiddenLeak
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.core.metrics.reduction import Bounded
 from smoothsweep.orchestrator.commands.reporting.sweep_report import report_data
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.reading.leak.hiding import Hidings
+from smoothsweep.orchestrator.reading.leak.hiding import HidingVerdicts
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
 from smoothsweep.orchestrator.reading.results import results_table
 from smoothsweep.orchestrator.tracking import Verdicts, verdicts_of
-from smoothsweep.orchestrator.tracking.runs.verdicts import HIDING, NUMBERS, ORDER, STRONGEST, TOLD, VERDICT, RunVerdict
+from smoothsweep.orchestrator.tracking.runs.verdicts import (
+    HIDING,
+    NUMBERS,
+    ORDER,
+    STRONGEST,
+    VERDICT,
+    VERDICT_DIGEST,
+    RunVerdict,
+)
 
-RECIPE = "alpha −0.2"
+RECIPE = "smoothing −0.2"
 
 
 def verdict(word="reduces", **changes):
     part = Bounded(value=-0.1, low=None, high=None)
-    hidden = Hidden(claimed=0.2, part=part, published="ppa", published_baseline="ppa")
+    hidden = HiddenLeak(claimed=0.2, part=part, published="ppa", published_baseline="ppa")
     given = {"word": word, "reduction": 0.3, "low": 0.1, "high": 0.5, "p": 0.01, "comparisons": 2, "seeds": 3}
     attacks = dict.fromkeys(("attack", "attack_reference"), "ppa")
     return LeakComparison(**{**given, **attacks, "hidden": hidden, **changes})
@@ -46,7 +54,7 @@ def by_alpha(runs):
 
 def test_every_trial_is_told_what_the_table_says_and_what_the_verdict_is(swept):
     _, trials, summary = swept
-    found = verdicts_of(summary, Hidings(verdicts={name_of(summary): verdict()}))
+    found = verdicts_of(summary, HidingVerdicts(verdicts={name_of(summary): verdict()}))
     assert set(found.of_trials) == {trial.id for trial in trials}
     told = {float(trial.cell.axes["alpha"]): found.of_trials[trial.id] for trial in trials}
     leaks = summary.leaks(summary.primary)  # one attack, so the strongest is the only one
@@ -64,12 +72,12 @@ def test_every_trial_is_told_what_the_table_says_and_what_the_verdict_is(swept):
         ORDER: place(name_of(summary)),
     }
     assert told[-0.2].size == "+30.0 [+10, +50]"
-    assert found.whole == {HIDING: "alpha -0.2: reduces"}
+    assert found.whole == {HIDING: "smoothing -0.2: reduces"}
 
 
 def test_a_verdict_is_written_once_where_it_is_missing_and_told_anew_where_it_has_changed(swept, store, uri):
     loaded, trials, summary = swept
-    given = verdicts_of(summary, Hidings(verdicts={name_of(summary): verdict()}))
+    given = verdicts_of(summary, HidingVerdicts(verdicts={name_of(summary): verdict()}))
 
     def after(**closing):
         record(loaded, store, trials, **closing)
@@ -91,17 +99,17 @@ def test_a_verdict_is_written_once_where_it_is_missing_and_told_anew_where_it_ha
         client, recipe, _, parent = after(verdicts=given)
     assert recipe.data.metrics["reduction_low"] == recipe.data.metrics["removed_low"] == 0.1
     assert "hidden_low" not in recipe.data.metrics, "nothing bounds it"
-    assert parent.data.tags[HIDING] == "alpha -0.2: reduces"
+    assert parent.data.tags[HIDING] == "smoothing -0.2: reduces"
     assert {"test_acc", "embedder_acc1"} <= set(parent.data.metrics)
     assert len(client.get_metric_history(parent.info.run_id, "test_acc")) == 1
 
     changed = verdict("hides", reduction=0.0, low=-0.1, high=0.1)
-    client, recipe, _, _ = after(verdicts=verdicts_of(summary, Hidings(verdicts={name_of(summary): changed})))
+    client, recipe, _, _ = after(verdicts=verdicts_of(summary, HidingVerdicts(verdicts={name_of(summary): changed})))
     assert recipe.data.tags[HIDING] == "hides" and recipe.data.metrics["reduction"] == 0.0
     assert [point.step for point in client.get_metric_history(recipe.info.run_id, "reduction")] == [0, 1]
     assert [point.value for point in client.get_metric_history(recipe.info.run_id, "hidden")] == [-0.1]
 
-    _, recipe, trial, _ = after(verdicts=verdicts_of(summary, Hidings()))
+    _, recipe, trial, _ = after(verdicts=verdicts_of(summary, HidingVerdicts()))
     assert recipe.data.tags[HIDING] == trial.data.tags[HIDING] == "", "what is no longer said does not stay"
 
 
@@ -114,7 +122,7 @@ def test_a_recipe_under_further_seeds_is_told_again(load, finished, store, uri):
         record(loaded, store, trials, verdicts=Verdicts(of_trials={trial.id: told for trial in trials}))
     (recipe,) = look(uri)[1]["recipe"]
     assert recipe.data.tags[HIDING] == "reduces" and recipe.data.metrics["reduction"] == 0.3
-    assert recipe.data.tags[TOLD] == told.fingerprint
+    assert recipe.data.tags[VERDICT_DIGEST] == told.fingerprint
 
 
 def test_a_duration_is_that_of_the_work(load, finished, store, uri):

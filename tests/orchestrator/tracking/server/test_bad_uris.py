@@ -12,7 +12,7 @@ import pytest
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.running.recorder import open_recorder
 from smoothsweep.orchestrator.tracking import Tracker, local_uri, refusals
-from smoothsweep.orchestrator.tracking.server.deadline import within
+from smoothsweep.orchestrator.tracking.server.deadline import run_within
 from tests.orchestrator.tracking.server.services import (
     PASSWORD,
     answers_a_page,
@@ -86,13 +86,13 @@ def test_an_empty_uri_is_not_taken_for_none(load, store):
 
 
 def test_a_deadline_gives_what_the_work_gives():
-    assert within(5, lambda: None) is None
+    assert run_within(5, lambda: None) is None
     with pytest.raises(ZeroDivisionError):
-        within(5, lambda: 1 / 0)
+        run_within(5, lambda: 1 / 0)
     with pytest.raises(TimeoutError, match=r"no answer within 0\.1 s"):
-        within(0.1, lambda: time.sleep(1))
+        run_within(0.1, lambda: time.sleep(1))
     with pytest.raises(InputError, match=r"x: expected an MLflow .*, got: no answer within 0\.1 s"), refusals("x"):
-        within(0.1, lambda: time.sleep(1))
+        run_within(0.1, lambda: time.sleep(1))
 
 
 def test_ctrl_c_ends_the_wait_for_a_silent_database():

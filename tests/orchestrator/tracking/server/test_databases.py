@@ -17,7 +17,7 @@ from mlflow_look import files, look
 
 from smoothsweep.orchestrator.running.recorder import Patience, Recorder, open_recorder
 from smoothsweep.orchestrator.store.local import LocalStore
-from smoothsweep.orchestrator.tracking import Tracker, local_uri, told
+from smoothsweep.orchestrator.tracking import Tracker, error_line, local_uri
 from tests.dear import first_of
 from tests.orchestrator.tracking.server.services import refused
 
@@ -162,7 +162,7 @@ def test_a_database_that_is_lost_in_the_middle_of_a_run(happens, load, store, fi
     def open_tracker():
         return Tracker(uri, store=store, experiment="tiny", loaded=loaded)
 
-    recorder = Recorder(open_tracker, "tiny", {}, patience=patience, told=lambda error: told(error, uri))
+    recorder = Recorder(open_tracker, "tiny", {}, patience=patience, error_line=lambda error: error_line(error, uri))
     recorder.add(trials[0])
     recorder.finish()
     assert not recorder.unwritten

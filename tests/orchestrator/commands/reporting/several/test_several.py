@@ -72,13 +72,13 @@ def test_recipes_under_the_same_conditions_are_compared_and_shared_trials_count_
     results = pd.read_parquet(tmp_path / "r" / "results.parquet")
     joined = results.merge(verdicts, on=["sweep", "recipe"], how="left", validate="many_to_one")
     assert len(joined) == len(results) == 16 and set(verdicts["compared"]) == {"first and second"}
-    assert set(joined.loc[joined["verdict"].isna(), "recipe"]) == {"alpha 0"}, "only the baseline has no verdict"
+    assert set(joined.loc[joined["verdict"].isna(), "recipe"]) == {"plain training"}, "only the baseline has no verdict"
     verdicts = verdicts.set_index("recipe")
-    names = {f"alpha -{alpha}" for alpha in ("0.2", "0.8")}
+    names = {f"smoothing -{alpha}" for alpha in ("0.2", "0.8")}
     assert set(verdicts.index) == names and set(verdicts["comparisons"]) == {2 * len(names)}  # recipes times attacks
     assert (verdicts["seeds"] == 2).all()
     plain, strong = (_mean(swept["second"][0], alpha) for alpha in (0.0, -0.8))
-    assert verdicts.loc["alpha -0.8", "reduction"] == pytest.approx(plain - strong)
+    assert verdicts.loc["smoothing -0.8", "reduction"] == pytest.approx(plain - strong)
 
 
 def _mean(shared, alpha):
@@ -122,7 +122,7 @@ def test_more_recipes_widen_the_intervals(swept, tmp_path):
     both, alone = (
         pd.read_parquet(tmp_path / place / "verdicts.parquet").set_index("recipe") for place in ("r", "alone")
     )
-    recipe = "alpha -0.2"
+    recipe = "smoothing -0.2"
     assert both.loc[recipe, "reduction"] == pytest.approx(alone.loc[recipe, "reduction"])
     assert both.loc[recipe, "reduction_low"] != alone.loc[recipe, "reduction_low"]
 
@@ -142,7 +142,7 @@ def test_other_conditions_are_named_and_nothing_is_compared(swept, tmp_path, cap
     assert f"not compared: {reason}." in told and f"{other} by itself:" in told
     verdicts = pd.read_parquet(tmp_path / "r" / "verdicts.parquet")
     assert list(verdicts[["sweep", "recipe", "compared"]].itertuples(index=False, name=None)) == [
-        ("first", "alpha -0.2", "first")
+        ("first", "smoothing -0.2", "first")
     ], "a sweep by itself has its own verdicts"
     page = (tmp_path / "r" / "report.html").read_text()
     assert "No recipes of different sweeps are compared here" in page and f"<h3>{other}</h3>" in page

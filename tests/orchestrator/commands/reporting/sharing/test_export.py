@@ -51,7 +51,8 @@ def rows_of(path):
 
 
 def alpha_of(recipe):
-    return float(recipe.split(" ")[-1])  # as it can be typed: with a plain minus sign and space
+    # As it can be typed: with a plain minus sign and space.
+    return 0.0 if recipe == "plain training" else float(recipe.split(" ")[-1])
 
 
 def test_the_table_has_the_reductions_of_the_verdicts_and_the_means_of_the_trials(whole, reported):

@@ -9,7 +9,7 @@ from smoothsweep.orchestrator.search.shared.outcomes import Aims
 from smoothsweep.orchestrator.search.shared.places import from_shares, groups_of, place, points_of, shares_of
 from smoothsweep.orchestrator.search.shared.setup import Setup
 from smoothsweep.orchestrator.search.strategies.noise.candidates import first_shares, new_recipes
-from smoothsweep.orchestrator.search.strategies.noise.tried import Tried
+from smoothsweep.orchestrator.search.strategies.noise.tried import TriedRecipe
 from smoothsweep.sweeps.dimension import Dimension
 from smoothsweep.sweeps.space import make_space
 
@@ -29,7 +29,7 @@ def setup_of(*dimensions, **changes):
 
 
 def tried(setup, values):
-    return Tried(
+    return TriedRecipe(
         number=0,
         values=values,
         positions=place(setup, values),

@@ -6,7 +6,7 @@ import pytest
 from smoothsweep.orchestrator.search.strategies.noise.noise_model import (
     PRIOR_DF,
     NoiseModel,
-    Seen,
+    SeenTrials,
     fit,
     matern,
     shrunk_variances,
@@ -15,7 +15,7 @@ from smoothsweep.orchestrator.search.strategies.noise.noise_model import (
 
 def seen(values, recipe, seed, places):
     places = np.asarray(places, dtype=float).reshape(len(places), -1)
-    return Seen(
+    return SeenTrials(
         places=places,
         groups=np.arange(places.shape[1]),
         recipe=np.array(recipe),

@@ -12,7 +12,7 @@ from annotated_types import MaxLen, MinLen
 
 from smoothsweep.core.bounds import Count, Positive, Seed
 from smoothsweep.core.external.address import ADDRESS, named_address
-from smoothsweep.core.judges.base import RECONSTRUCTIONS, Bench, Judge, Lack, Planned, Work
+from smoothsweep.core.judges.base import RECONSTRUCTIONS, Judge, MissingRequirement, Planned, StageBuilder, StageWork
 from smoothsweep.core.metrics.metric import Metric
 
 RECONSTRUCTION = "loot"
@@ -62,7 +62,7 @@ COLUMNS: tuple[Metric, ...] = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked(Judge):
+class VisionLanguageJudge(Judge):
     """A vision-language model of the user's, asked whether a reconstruction shows the person of four photographs.
 
     Where it is reached stands in no sweep file: the user says so by SMOOTHSWEEP_ASKED_URL, and without it
@@ -81,7 +81,7 @@ class Asked(Judge):
 
     cites: ClassVar[tuple[str, ...]] = ("ho2025uncovering",)
 
-    work = Work(
+    work = StageWork(
         run="smoothsweep.tasks.vision_judge:judge_by_asking",
         on_device=False,
         labelled=("data", RECONSTRUCTIONS),
@@ -100,18 +100,18 @@ class Asked(Judge):
     questions: Count = 5000
     per_second: Positive = 1.0
 
-    def lack(self, staged: Callable[[str], Path | None]) -> Lack | None:
+    def lack(self, staged: Callable[[str], Path | None]) -> MissingRequirement | None:
         """An address to ask at."""
         if named_address() is not None:
             return None
         reason, remedy = "no vision-language model is named", f"set {ADDRESS}, and pictures are sent there"
-        return Lack(weights=None, reason=reason, remedy=remedy)
+        return MissingRequirement(weights=None, reason=reason, remedy=remedy)
 
-    def plan(self, bench: Bench, name: str) -> Planned:
+    def plan(self, builder: StageBuilder, name: str) -> Planned:
         """Photographs at the target's size."""
         hints = {key: getattr(self, key) for key in self.hints}
-        inputs = {"data": bench.data(bench.image_size), RECONSTRUCTIONS: RECONSTRUCTIONS}
-        return Planned(config=bench.stated(self.hints), hints=hints, inputs=inputs)
+        inputs = {"data": builder.data(builder.image_size), RECONSTRUCTIONS: RECONSTRUCTIONS}
+        return Planned(config=builder.stated(self.hints), hints=hints, inputs=inputs)
 
     @classmethod
     def counts(cls, answers: Any, inputs: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:

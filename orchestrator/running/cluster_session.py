@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from smoothsweep.orchestrator.cluster.connection import ClusterFacts
 
 
-class Workplace:
+class ClusterSession:
     """Use as a context manager: what was connected is let go of at the end."""
 
     def __init__(
@@ -40,7 +40,7 @@ class Workplace:
         self._facts: ClusterFacts | None = None
         self._lifeline: Lifeline | None = None
 
-    def __enter__(self) -> Workplace:
+    def __enter__(self) -> ClusterSession:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -54,13 +54,13 @@ class Workplace:
             return
         if kind is KeyboardInterrupt and self._scheduler is not None:
             end_work(self._scheduler)
-        if interrupts.told():
+        if interrupts.end_requested():
             return  # Ray ends with the process (`interrupts.leave`): its own shutdown would meet Tune's thread at work
         disconnect()
         self._store.sweep_away_drafts()  # of workers that were killed on the way
 
     @property
-    def is_elsewhere(self) -> bool:
+    def is_named_cluster(self) -> bool:
         """Whether there is a cluster to join, not one to start here."""
         return bool(self._address or os.environ.get("RAY_ADDRESS"))
 

@@ -15,7 +15,7 @@ from smoothsweep.sweeps.schema import InversionSweep
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unheard:
+class UnavailableJudge:
     """A judge that the sweep asks for and that cannot measure anything here.
 
     Attributes:
@@ -42,35 +42,35 @@ class Unheard:
 
 
 @remembered(lambda settings: (settings.judges, settings.recipe))
-def asked_judges(settings: InversionSweep) -> dict[str, Judge]:
+def requested_judges(settings: InversionSweep) -> dict[str, Judge]:
     """Name -> every judge that the sweep asks for, in the order of the table."""
-    found = dict(settings.judges.built)
-    found |= {name: kind() for name, kind in JUDGES.items() if _asks(settings, kind)}
-    return {name: found[name] for name in JUDGES if name in found}
+    judges = dict(settings.judges.built)
+    judges |= {name: kind() for name, kind in JUDGES.items() if _asks(settings, kind)}
+    return {name: judges[name] for name in JUDGES if name in judges}
 
 
 def _asks(settings: InversionSweep, kind: type[Judge]) -> bool:
     """Whether another key than its own asks for a judge that accompanies none."""
-    return bool(kind.asked and not kind.accompanies and attrgetter(kind.asked)(settings))
+    return bool(kind.requested_by and not kind.accompanies and attrgetter(kind.requested_by)(settings))
 
 
-def unheard_judges(settings: InversionSweep) -> tuple[Unheard, ...]:
+def unavailable_judges(settings: InversionSweep) -> tuple[UnavailableJudge, ...]:
     """The judges that are asked for and cannot be heard: weights that would have to be staged and are not."""
-    lacks = {name: judge.lack(staged_file) for name, judge in asked_judges(settings).items()}
-    return tuple(Unheard(judge=name, **vars(lack)) for name, lack in lacks.items() if lack is not None)
+    lacks = {name: judge.lack(staged_file) for name, judge in requested_judges(settings).items()}
+    return tuple(UnavailableJudge(judge=name, **vars(lack)) for name, lack in lacks.items() if lack is not None)
 
 
-def unavailable_judges(settings: InversionSweep) -> dict[str, str]:
+def unavailable_reasons(settings: InversionSweep) -> dict[str, str]:
     """Judge's stage name -> why it cannot be heard, and what to do about it; of what accompanies such a judge too."""
-    found = {judge.judge: f"{judge.reason}: {judge.remedy}" for judge in unheard_judges(settings)}
-    found |= {name: found[kind.accompanies] for name, kind in JUDGES.items() if kind.accompanies in found}
-    return {stage_of(name): reason for name, reason in found.items()}
+    reasons = {judge.judge: f"{judge.reason}: {judge.remedy}" for judge in unavailable_judges(settings)}
+    reasons |= {name: reasons[kind.accompanies] for name, kind in JUDGES.items() if kind.accompanies in reasons}
+    return {stage_of(name): reason for name, reason in reasons.items()}
 
 
-def heard_judges(settings: InversionSweep) -> dict[str, Judge]:
+def available_judges(settings: InversionSweep) -> dict[str, Judge]:
     """Name -> every judge that is asked for and can be heard, with those that accompany it."""
-    missing = {judge.judge for judge in unheard_judges(settings)}
-    heard = {name: judge for name, judge in asked_judges(settings).items() if name not in missing}
+    missing = {judge.judge for judge in unavailable_judges(settings)}
+    heard = {name: judge for name, judge in requested_judges(settings).items() if name not in missing}
     needs = {
         name: kind.accompanying(heard[kind.accompanies]) for name, kind in JUDGES.items() if kind.accompanies in heard
     }

@@ -16,7 +16,7 @@ from smoothsweep.core.priors.base import Prior
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class SharedInputs:
     """What the classes have in common: networks, draws, and the way to show the target what is not counted."""
 
     prior: Prior
@@ -31,21 +31,21 @@ class Asked:
         return self.view.execution
 
     @property
-    def alone(self) -> dict[str, Any]:
+    def single_class_arguments(self) -> dict[str, Any]:
         """The same settings as keyword arguments for the stages of a single class."""
         run = self.run
         common = {"seed": self.seed, "protocol": self.protocol, "transform": self.transform}
         return {**common, "device": run.device, "execution": run}
 
-    def lending(self) -> AbstractContextManager[None]:
+    def frozen_networks(self) -> AbstractContextManager[None]:
         """What a stage computes in."""
         return frozen(self.prior, self.view.logits)
 
-    def agree(self, what: tuple[object, ...], networks: tuple[object, ...], compare: Callable[[], bool]) -> bool:
+    def check_once(self, what: tuple[object, ...], networks: tuple[object, ...], compare: Callable[[], bool]) -> bool:
         """What `compare` finds, uncounted; it is asked once for `what` of these prepared networks."""
 
         def compared() -> bool:
             with self.view.uncounted():
                 return compare()
 
-        return self.run.holds(what, networks, compared)
+        return self.run.check_once(what, networks, compared)

@@ -40,7 +40,7 @@ def right_over_views(
     bool [copies, n]. All images are shifted alike, so that a copy differs between images in nothing but the image.
     """
     farthest = max(1, int(SHIFT * image_size))
-    found = []
+    is_right = []
     for number in range(copies):
         across, down = (int(torch.randint(-farthest, farthest + 1, (), generator=generator)) for _ in range(2))
 
@@ -50,8 +50,8 @@ def right_over_views(
             padded = pad(chunk, (farthest,) * 4, mode="replicate")
             return padded[..., farthest + down : farthest + down + side, farthest + across : farthest + across + side]
 
-        found.append(_right(model, images, labels, moved, image_size=image_size, device=device))
-    return torch.stack(found).numpy()
+        is_right.append(_right(model, images, labels, moved, image_size=image_size, device=device))
+    return torch.stack(is_right).numpy()
 
 
 def right_over_noise(
@@ -59,15 +59,15 @@ def right_over_noise(
 ) -> Flags:
     """Whether the label is right under Gaussian noise of each level, bool [levels, n]; levels grow by a factor."""
     low, high = NOISE
-    found = []
+    is_right = []
     for number in range(levels):
         strength = low * (high / low) ** (number / max(1, levels - 1))
 
         def noisy(chunk: Tensor, strength: float = strength) -> Tensor:
             return chunk + strength * torch.randn(chunk.shape, generator=generator).to(chunk)
 
-        found.append(_right(model, images, labels, noisy, image_size=image_size, device=device))
-    return torch.stack(found).numpy()
+        is_right.append(_right(model, images, labels, noisy, image_size=image_size, device=device))
+    return torch.stack(is_right).numpy()
 
 
 def _right(
