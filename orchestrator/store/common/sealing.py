@@ -13,6 +13,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from smoothsweep.core.judges.columns import BY_KEY
+
 RESULT, SEAL = "result", "seal"
 TIMED_FILES = ("history.parquet",)  # hold seconds: another making of the same artifact has another
 FINGERPRINT = re.compile(r"[0-9a-f]{64}")
@@ -108,11 +110,21 @@ def _check_numbers(manifest: Mapping[str, Any]) -> None:
     if not _is_number(manifest["seconds"], 0.0, _LATEST) or not _is_number(manifest["finished_at"], 0.0, _LATEST):
         raise Damage("its manifest tells an impossible time")
     for key, value in manifest["metrics"].items():
-        if value is not None and not (isinstance(value, float) or _is_number(value, -1e300, 1e300)):
+        if value is not None and not _can_be_metric(key, value):
             raise Damage(f"its manifest has no proper number {key[:60]!r}")
     for name, size in manifest.get("sizes", {}).items():
         if type(size) is not int or not 0 <= size < 2**63:
             raise Damage(f"its manifest tells an impossible size of {name[:60]!r}")
+
+
+def _can_be_metric(key: str, value: Any) -> bool:
+    """Whether tables hold such a number: a share is 0 to 1, a known metric is finite, an integer has 64 bits."""
+    if isinstance(value, bool):
+        return False
+    if key not in BY_KEY:
+        return isinstance(value, float) or _is_number(value, -(2**63), 2**63 - 1)
+    least, most = (0.0, 1.0) if BY_KEY[key].unit == "percent" else (-1e300, 1e300)
+    return _is_number(value, least, most) and (isinstance(value, float) or -(2**63) <= value < 2**63)
 
 
 def _is_number(value: Any, least: float, most: float) -> bool:

@@ -52,7 +52,7 @@ INNER = ("metrics", "sizes", "files", "inputs", "config", "libraries")
 
 
 def whole(manifest, seal):
-    seal = seal and isinstance(manifest["files"], dict)  # no other can be sealed
+    seal = seal and isinstance(manifest.get("files"), dict)  # no other can be sealed
     return json.dumps(sealed(manifest) if seal else {k: v for k, v in manifest.items() if k not in ("seal", "result")})
 
 

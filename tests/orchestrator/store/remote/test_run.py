@@ -25,7 +25,7 @@ def server():
 
 
 def command(sweep, store, *more):
-    return [sys.executable, "-m", "smoothsweep", "run", str(sweep), "--store", str(store), *more]
+    return [sys.executable, "-m", "smoothsweep", "run", str(sweep), "--store", str(store), "--yes", *more]
 
 
 def run(sweep, store, environment):
