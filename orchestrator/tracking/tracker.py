@@ -21,16 +21,23 @@ from smoothsweep.orchestrator.tracking.pages.answer import Answer, answer, answe
 from smoothsweep.orchestrator.tracking.pages.generations import bring_back, retire
 from smoothsweep.orchestrator.tracking.pages.landing import MODEL_TRAINING, PRIMARY_METRIC, show
 from smoothsweep.orchestrator.tracking.pages.views import route
+from smoothsweep.orchestrator.tracking.recipe_runs import NOTE, RecipeRuns
 from smoothsweep.orchestrator.tracking.runs.names import run_name, trial_params
-from smoothsweep.orchestrator.tracking.runs.points import already_gone, finished_at, trial_points, work_ms, write
-from smoothsweep.orchestrator.tracking.runs.recipes import RecipeMeans, phase_of, recipe_id, recipe_means
-from smoothsweep.orchestrator.tracking.runs.runs import CONTENT, Runs, StoredRun
+from smoothsweep.orchestrator.tracking.runs.points import (
+    already_gone,
+    finished_at,
+    trial_points,
+    work_ms,
+    write,
+)
+from smoothsweep.orchestrator.tracking.runs.recipes import RecipeMeans, phase_of, recipe_id
+from smoothsweep.orchestrator.tracking.runs.runs import Runs
 from smoothsweep.orchestrator.tracking.runs.searching import PHASE, PROPOSAL, proposal_tags, strategy_tags
 from smoothsweep.orchestrator.tracking.runs.verdicts import ORDER, PLACES, RunVerdict, Verdicts, write_verdict
 from smoothsweep.orchestrator.tracking.server import connection
 from smoothsweep.orchestrator.tracking.server.moving import artifact_folder, follow
 from smoothsweep.orchestrator.tracking.server.scratch import scratch, sweep_away_scratch
-from smoothsweep.orchestrator.tracking.trials import table_json, trial_status, trial_tags, write_trial_files
+from smoothsweep.orchestrator.tracking.trials import trial_status, trial_tags, write_trial_files
 from smoothsweep.sweeps.loaded import LoadedSweep
 
 PRIMARY = {f"{PRIMARY_METRIC}.name": "test_acc", f"{PRIMARY_METRIC}.greaterIsBetter": "true"}
@@ -39,7 +46,7 @@ HOW_TO_COMPARE = (
     "opens them. Or filter by ``tags.`smoothsweep.kind` = 'recipe'`` (single seeds: `'trial'`), select runs, and press "
     "Compare."
 )
-NOTE = "mlflow.note.content"  # what MLflow's pages show as the description, in Markdown
+PASSES = 5  # over the means at a sweep's end, while other drivers write them too
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +75,7 @@ class Tracker:
         self._remarks = follow(uri, store.root)
         self._experiment_id = self._open_experiment()
         self._runs = Runs(self._client, self._experiment_id)
+        self._recipes = RecipeRuns(self._client, self._runs, store=store, loaded=loaded)
         sweep_away_scratch()
 
     @property
@@ -107,20 +115,20 @@ class Tracker:
             return
         row = trial_row(trial, self.store, failure)
         try:
-            self._write_trial(trial, row, parent, run)
+            self._write_trial(trial, row, parent)
         except connection.tracking_errors() as error:
             if run is None or "Changing param values is not allowed" not in str(error):
                 raise
             self._runs.drop("trial", trial.id)  # half-written by a version that called things otherwise
-            self._write_trial(trial, row, parent, None)
+            self._write_trial(trial, row, parent)
 
-    def _write_trial(self, trial: Trial, row: dict[str, Any], parent: str, run: StoredRun | None) -> None:
+    def _write_trial(self, trial: Trial, row: dict[str, Any], parent: str) -> None:
         worked, at = work_ms(trial, self.store), finished_at(trial, self.store)
         started = at - worked if at else None
+        run, points = self._runs.room_for("trial", trial.id, list(trial_points(trial, row, self.store)))
         parentage = {"mlflow.parentRunId": parent}
         run = run or self._runs.create("trial", trial.id, run_name(trial, self._loaded), parentage, started)
         tags = {**trial_tags(trial, row, self.store), **strategy_tags(self._loaded)}
-        points = list(trial_points(trial, row, self.store))
         write(self._client, run.run_id, params=trial_params(trial, row), tags=tags, points=points)
         inputs = dataset_inputs(trial, self.store)
         if inputs:
@@ -135,41 +143,6 @@ class Tracker:
         self._client.set_terminated(run.run_id, status, end_time=run.started + worked if at else None)
         self._runs.note("trial", trial.id, replace(run, status=status))
 
-    def record_recipe(self, trials: Sequence[Trial], parent: str) -> RecipeMeans:
-        """Write the means of one recipe over its finished trials (at least one), unless its run has just these."""
-        bring_back(self._client, self._runs, "recipe", recipe_id(trials[0]))
-        means = recipe_means(trials, self.store, self._loaded)
-        fingerprint, run = recipe_id(trials[0]), self._runs.get("recipe", recipe_id(trials[0]))
-        if run is not None and run.status == "FINISHED" and run.content == means.content:
-            return means
-        if run is not None and not self._may_grow(run, means):
-            self._runs.drop("recipe", fingerprint)
-            run = None
-        tags = {"smoothsweep.phase": phase_of(trials[0]), NOTE: means.note, "mlflow.loggedArtifacts": TABLE_OF_SEEDS}
-        if run is None:
-            tags["mlflow.parentRunId"] = parent
-            run = self._runs.create("recipe", fingerprint, f"{means.label} · mean", tags, means.at - means.worked)
-        self._write_recipe(run, means, tags)
-        return means
-
-    def _may_grow(self, run: StoredRun, means: RecipeMeans) -> bool:
-        """Whether new means may join the old ones: their step is the number of seeds, and no step holds two points."""
-        if run.content == means.content:
-            return True  # half-written: the identical rows again
-        history = self._client.get_metric_history(run.run_id, "n_seeds")
-        return all(point.step < len(means.seeds) for point in history)
-
-    def _write_recipe(self, run: StoredRun, means: RecipeMeans, tags: dict[str, str]) -> None:
-        from mlflow.entities import Metric
-
-        points = [Metric(name, value, means.at, len(means.seeds)) for name, value in means.metrics.items()]
-        tags = {**tags, "smoothsweep.seeds": ", ".join(map(str, means.seeds)), CONTENT: means.content}
-        write(self._client, run.run_id, params=means.params, tags=tags, points=points)
-        table = table_json(list(means.rows[0]), [list(row.values()) for row in means.rows])
-        self._client.log_text(run.run_id, table, "seeds.json")
-        self._client.set_terminated(run.run_id, "FINISHED", end_time=run.started + means.worked)
-        self._runs.note("recipe", recipe_id(means.trial), replace(run, status="FINISHED", content=means.content))
-
     def close_sweep(
         self, parent: str, closing: Closing, *, models: str = "none", progress: Callable[[], None] = lambda: None
     ) -> list[str]:
@@ -180,7 +153,7 @@ class Tracker:
         self.store.check_there()
         self._runs.read()  # another driver may have written the same trials
         self._tag_proposals(closing.trials, progress)
-        recipes = self._record_recipes(closing.trials, parent, progress)
+        recipes = self._record_means(closing.trials, parent, progress)
         present = {"trial": {t.id for t in closing.trials}, "recipe": {recipe_id(t) for t in closing.trials}}
         if retired := retire(self._client, self._runs, present):
             gone = "runs of trials that the sweep no longer has, by other settings, code or data, are no longer shown"
@@ -253,16 +226,17 @@ class Tracker:
                 self._runs.note("trial", trial_id, replace(run, content=tags[PROPOSAL]))
                 progress()
 
-    def _record_recipes(self, trials: Iterable[Trial], parent: str, progress: Callable[[], None]) -> list[RecipeMeans]:
-        """The means of every recipe of which a trial is done."""
-        groups: dict[str, list[Trial]] = {}
-        for trial in trials:
-            if phase_of(trial) != "proxy" and all(self.store.has(stage) for stage in trial.stages):
-                groups.setdefault(recipe_id(trial), []).append(trial)
-        means = []
-        for members in groups.values():
-            means.append(self.record_recipe(list({t.seed: t for t in members}.values()), parent))
-            progress()
+    def _record_means(self, trials: Sequence[Trial], parent: str, progress: Callable[[], None]) -> list[RecipeMeans]:
+        """The means of every recipe, each in one run. Another driver may write them now, and one of two runs goes."""
+        means: list[RecipeMeans] = []
+        for _ in range(PASSES):
+            for trial in trials:
+                if all(self.store.has(stage) for stage in trial.stages):
+                    self.record(trial, parent)
+            means = self._recipes.record_all(trials, parent, progress)
+            self._runs.read()
+            if all(self._recipes.holds(one) for one in means):
+                break
         return means
 
     def _register(self, outcome: Answer, which: str, progress: Callable[[], None]) -> list[str]:
@@ -295,6 +269,3 @@ class Tracker:
             for key, value in {"name": outcome.leak, "greaterIsBetter": greater}.items():
                 self._client.set_experiment_tag(self._experiment_id, f"{PRIMARY_METRIC}.{key}", value)
         show(self._client, self._client.get_experiment(self._experiment_id), outcome.leak)
-
-
-TABLE_OF_SEEDS = '[{"path": "seeds.json", "type": "table"}]'

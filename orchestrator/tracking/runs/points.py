@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -85,6 +85,19 @@ def write(client: Any, run_id: str, *, params: dict[str, str], tags: dict[str, s
         room = PER_CALL - len(now) - len(run_tags)
         client.log_batch(run_id, metrics=points[:room], params=now, tags=run_tags)
         points, run_tags = points[room:], []
+
+
+def points_left(client: Any, run_id: str, points: Sequence[Any]) -> list[Any] | None:
+    """Of the points, those that a run does not hold yet, whenever they were measured.
+
+    None where it holds another value at one of their steps: MLflow cannot write over it.
+    """
+    known = client.get_run(run_id).data.metrics
+    keys = {point.key for point in points if point.key in known}
+    held = {(key, point.step): point.value for key in keys for point in client.get_metric_history(run_id, key)}
+    if any(held.get((point.key, point.step), point.value) != point.value for point in points):
+        return None
+    return [point for point in points if (point.key, point.step) not in held]
 
 
 @contextmanager

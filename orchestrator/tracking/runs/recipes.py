@@ -52,6 +52,13 @@ class RecipeMeans:
     rows: list[dict[str, Any]]
 
     @property
+    def points(self) -> list[Any]:
+        """The means as MLflow's metrics; their step is the number of seeds."""
+        from mlflow.entities import Metric
+
+        return [Metric(name, value, self.at, len(self.seeds)) for name, value in self.metrics.items()]
+
+    @property
     def note(self) -> str:
         return NOTE.format(seeds=", ".join(map(str, self.seeds)))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from smoothsweep.orchestrator.tracking.runs.points import already_gone
+from smoothsweep.orchestrator.tracking.runs.points import already_gone, points_left
 from smoothsweep.orchestrator.tracking.runs.searching import PROPOSAL
 
 KIND = "smoothsweep.kind"
@@ -105,6 +105,18 @@ class Runs:
         """Remember what has become of a run."""
         self._known[kind, fingerprint] = stored
         return stored
+
+    def room_for(self, kind: str, fingerprint: str, points: list[Any]) -> tuple[StoredRun | None, list[Any]]:
+        """The run that can take these points, with those that it lacks; None with all of them where a new one must.
+
+        A run that holds another value at one of their steps is deleted: its work was done again since.
+        """
+        run = self.get(kind, fingerprint)
+        left = None if run is None else points_left(self._client, run.run_id, points)
+        if left is None:
+            self.drop(kind, fingerprint)
+            return None, points
+        return run, left
 
     def drop(self, kind: str, fingerprint: str) -> None:
         """Delete a run, to start over."""

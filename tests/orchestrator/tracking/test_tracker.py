@@ -236,7 +236,7 @@ def test_the_description_gives_the_answer_and_the_file_with_overrides_is_kept(lo
     client, kinds = look(uri)
     (parent,) = kinds["sweep"]
     note = parent.data.tags["mlflow.note.content"]
-    assert note.startswith("**alpha") and "** has the lowest leak measured" in note
+    assert note.startswith("**smoothing") and "** has the lowest leak measured" in note
     assert "verdict" not in note  # nothing was given to say of a comparison
     assert "| n |" in note and "Tiny." in note
     least = min(kinds["recipe"], key=lambda run: run.data.metrics["embedder_acc1"])
