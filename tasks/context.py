@@ -82,7 +82,7 @@ class TaskContext:
         return ask is not None and ask()
 
     def leave_with_the_machine(self) -> None:
-        """Call where all that was done is kept: raises MachineLeaves if it is time to go."""
+        """Call where all that was done is kept: raises MachineLeaving if it is time to go."""
         if self.machine_leaves():
             raise MachineLeaving
 

@@ -1,6 +1,7 @@
 """What a class holds, and what a function of many arguments takes, is described a line each."""
 
 import ast
+import builtins
 import re
 
 import pytest
@@ -56,3 +57,22 @@ def test_fields_and_arguments_are_described_a_line_each(repository, room):
 )
 def test_what_runs_on_is_found(code, names):
     assert run_on(ast.parse(code).body[0]) == names
+
+
+def raised_in(text):
+    """The exceptions that docstrings and comments of a file say are raised."""
+    return re.findall(r"[Rr]aises ([A-Z]\w+)", text)
+
+
+def test_what_is_said_to_be_raised_exists(repository):
+    texts = [
+        path.read_text()
+        for room in ROOMS
+        for path in (repository / room).rglob("*.py")
+        if not path.is_relative_to(repository / "smoothsweep") or path.parent.name == "smoothsweep"
+    ]
+    classes = {name for text in texts for name in re.findall(r"^ *class (\w+)", text, re.MULTILINE)}
+    named = {name for text in texts for name in raised_in(text)}
+    imported = {name for text in texts for name in re.findall(r"import .*?\b([A-Z]\w+)", text)}
+    assert {"InputError", "ValueError"} <= named
+    assert named <= classes | imported | set(dir(builtins))

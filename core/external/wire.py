@@ -52,7 +52,7 @@ class NoResponse(Exception):
 def exchange(url: str, body: bytes, headers: Mapping[str, str], *, seconds: float) -> Response:
     """POST `body` to a plain address (`core.external.address`) and read the answer, within so many seconds in all.
 
-    Raises NotAnswered. Looking the host's name up takes as long as the resolver does, beyond the deadline.
+    Raises NoResponse. Looking the host's name up takes as long as the resolver does, beyond the deadline.
     """
     parts = urlsplit(url)
     connection = _Connection(parts.hostname or "", parts.port, secure=parts.scheme == "https", seconds=seconds)
@@ -149,7 +149,7 @@ class _Reading(io.RawIOBase):
 
 
 def _body(response: http.client.HTTPResponse) -> bytes:
-    """The body, unpacked, at most a byte more than MOST_BYTES. Raises HTTPException where it is cut short."""
+    """The body, unpacked, at most a byte more than MOST_BYTES. Raises http.client.HTTPException where it is cut short."""
     packing = response.headers.get("Content-Encoding", "identity").strip().lower()
     if packing not in ("identity", "", *PACKED):
         raise http.client.HTTPException("an unknown packing")

@@ -22,7 +22,7 @@ def is_sha256(text: str) -> str:
 
 Sha256 = Annotated[str, Checked(is_sha256)]
 
-_Made = tuple[dict[str, Any], dict[str, Any], Any]
+_Features = tuple[dict[str, Any], dict[str, Any], Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ class InceptionJudge(Judge):
         """The published file, unless the settings name another."""
         return self.published if self.weights is None else None
 
-    def with_features(self, builder: StageBuilder, size: int, network: Mapping[str, Any]) -> _Made:
+    def with_features(self, builder: StageBuilder, size: int, network: Mapping[str, Any]) -> _Features:
         """The network's configuration with its weights, hints, and features of the training images at that size."""
         weights = self.weights if self.weights is not None else builder.staged(self.published)
         config = {**network, **builder.content(weights, "weights")}

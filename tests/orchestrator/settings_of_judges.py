@@ -95,7 +95,7 @@ OF_JUDGES: Cases = {
             "verify": None,
         },
     ),
-    "Asked": (
+    "VisionLanguageJudge": (
         lambda: TINY(judges={"asked": {"model": "a"}}),
         "judges.asked",
         {
