@@ -181,7 +181,7 @@ def train(
 def train_alone(
     training: Training, data: ImageSet, test: ImageSet | None, context: TaskContext, stamp: Stamp | None = None
 ) -> tuple[Classifier, list[EpochRecord]]:
-    """One process; goes on from the last checkpoint in the work folder. Raises MachineLeaving behind one that is due."""
+    """One process, from the last checkpoint in the work folder on. Raises MachineLeaving behind one that is due."""
     path = context.work / CHECKPOINT
 
     def keep(state: dict[str, Any]) -> None:

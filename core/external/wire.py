@@ -149,7 +149,7 @@ class _Reading(io.RawIOBase):
 
 
 def _body(response: http.client.HTTPResponse) -> bytes:
-    """The body, unpacked, at most a byte more than MOST_BYTES. Raises http.client.HTTPException where it is cut short."""
+    """The body, unpacked, at most MOST_BYTES + 1 of it. Raises http.client.HTTPException where it is cut short."""
     packing = response.headers.get("Content-Encoding", "identity").strip().lower()
     if packing not in ("identity", "", *PACKED):
         raise http.client.HTTPException("an unknown packing")

@@ -172,7 +172,8 @@ def test_what_was_started_is_ended_too_and_does_not_hear_the_terminal_close(tmp_
 
 def test_a_lost_cluster_is_one_line_and_a_failure(tmp_path):
     body = (
-        "threading.Timer(0.2, interrupts.end_for_lost_cluster, ('the Ray cluster is lost: its head is gone',)).start()\n"
+        "lost = ('the Ray cluster is lost: its head is gone',)\n"
+        "threading.Timer(0.2, interrupts.end_for_lost_cluster, lost).start()\n"
         f"try:\n    {READY}\n    time.sleep(60)\nexcept Exception:\n    pass"
     )
     code, said = told(process(body, tmp_path))
