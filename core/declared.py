@@ -3,10 +3,11 @@ checked by the types of their fields (`core.plain_values`)."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.plain_values import check_value, quick_check
@@ -58,6 +59,16 @@ def check_declared(declared: type[Any]) -> None:
     for field in fields(declared):
         if field.default is not MISSING:
             check_value(hints[field.name], field.default, f"the default of {field.name}")
+
+
+def check_constants(member: type[Any]) -> None:
+    """Raise InputError for a constant of a class that is not what its `ClassVar` says.
+
+    What a class computes in its place, as a property, is left alone.
+    """
+    for name, hint in get_type_hints(member, include_extras=True).items():
+        if get_origin(hint) is ClassVar and not hasattr(inspect.getattr_static(member, name), "__get__"):
+            check_value(get_args(hint)[0], getattr(member, name), name)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

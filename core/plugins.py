@@ -6,6 +6,7 @@ the family's table like any other, and its distribution and version are part of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, is_dataclass
 from functools import lru_cache
@@ -13,9 +14,10 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
-from smoothsweep.core.declared import check_declared
+from smoothsweep.core.citations import bibliography
+from smoothsweep.core.declared import check_constants, check_declared
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.text import shortened
+from smoothsweep.core.text import quoted, shortened
 
 FAMILIES = {
     "attacks": "smoothsweep.core.attacks.registry",
@@ -113,11 +115,10 @@ def with_plugins(
             )
             continue
         if not _is_row(member, base):
-            _BROKEN[family, point.name] = (
-                f"plugin {plugin.source}: expected a {base.__name__} at {plugin.place}, got {shortened(repr(member))}"
-            )
+            got = f"at {plugin.place}, got {shortened(repr(member))}"
+            _BROKEN[family, point.name] = f"plugin {plugin.source}: expected {_with_article(base.__name__)} {got}"
             continue
-        if (why := _wrong_settings(member) or refuse(point.name, member, table)) is not None:
+        if (why := _wrong_name(point.name) or _wrong_settings(member) or refuse(point.name, member, table)) is not None:
             _BROKEN[family, point.name] = f"plugin {plugin.source}: {why}"
             continue
         table[point.name] = member
@@ -140,9 +141,23 @@ def _wrong_settings(member: Any) -> str | None:
         return f"expected a dataclass of settings, got {shortened(repr(declared))}"
     try:
         check_declared(declared)
+        if isinstance(member, type):
+            check_constants(member)
+        bibliography(getattr(member, "cites", ()))
     except InputError as error:
         return str(error)
     return None
+
+
+def _wrong_name(name: str) -> str | None:
+    """Why no sweep file can have a member of this name; None where one can."""
+    if re.fullmatch(r"[a-z][a-z0-9_]*", name):
+        return None
+    return f"expected a name of small letters, digits and _, got {quoted(name)}"
+
+
+def _with_article(name: str) -> str:
+    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
 
 
 def _describe_error(error: BaseException) -> str:

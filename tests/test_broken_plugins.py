@@ -13,11 +13,15 @@ FAULTS = {
         "unlike = odd_attacks:Unlike": "expected names of parts that begin with own_, got target",
         "zero = odd_attacks:Zero": "the default of steps: expected a whole number of at least 1, got 0",
         "typeless = odd_attacks:Typeless": "expected types that its module knows, got: name 'Nowhere' is not defined",
-        "made = odd_attacks:MADE": "expected a Attack at odd_attacks:MADE, got Attack(",
+        "made = odd_attacks:MADE": "expected an Attack at odd_attacks:MADE, got Attack(",
+        "Big-Name = odd_attacks:Fine": "expected a name of small letters, digits and _, got 'Big-Name'",
+        "sees = odd_attacks:Sees": "access: expected one of none, labels, scores, gradients, got 'everything'",
+        "cited = odd_attacks:Cited": "expected a key of citations.bib or a BibTeX entry, got 'nobody2020nothing'",
         "ends = odd_ends:Thing": "cannot load odd_ends:Thing: SystemExit: 7",
         "twice = smoothsweep.core.attacks.random_latents:RandomLatents": "another package both bring attacks twice",
     },
     "judges": {
+        "blank = odd_attacks:Blank": "expected at least one column, got none",
         "odd = json:JSONDecoder": "expected a Judge at json:JSONDecoder",
         "twin = smoothsweep.core.judges.fidelity:Fidelity": "columns that no other judge has, got coverage, density",
     },
@@ -36,12 +40,30 @@ ODD = """
 from dataclasses import dataclass
 from smoothsweep.core.bounds import Count
 from smoothsweep.core.priors.settings import PriorKind
-from smoothsweep.core.attacks.shared.base import Attack
+from smoothsweep.core.attacks.shared.base import Attack, Part
+from smoothsweep.core.judges.base import Judge
 from smoothsweep.core.attacks.shared.part_kind import PartKind
 from smoothsweep.core.external.base import ForeignModel
 
 class Taken(Attack):
     own_parts = {"pool": PartKind(version=1, make="odd_attacks:make")}
+
+class Fine(Attack):
+    pass
+
+class Sees(Attack):
+    access = "everything"
+
+class Cited(Attack):
+    cites = ("nobody2020nothing",)
+
+class Needy(Attack):
+    @property
+    def parts(self):
+        return (Part(name="own_nothing", needs=("target",), settings={}),)
+
+class Blank(Judge):
+    stage = "blank"
 
 class Model(ForeignModel):
     file = "model.odd"
@@ -106,3 +128,13 @@ def test_what_nobody_names_breaks_nothing(tmp_path):
     path = tmp_path / "tiny.yaml"
     path.write_text(yaml.safe_dump(tiny_sweep(), sort_keys=False))
     assert ours(["-m", "smoothsweep", "plan", str(path), "--store", str(tmp_path / "s")], [place]).returncode == 0
+
+
+def test_a_part_that_nobody_brings_is_one_line(tmp_path):
+    place = fake(tmp_path / "site", "odd-one", "3.1", {"attacks": "needy = odd_attacks:Needy"})
+    (tmp_path / "site" / "odd_attacks.py").write_text(ODD)
+    path = tmp_path / "tiny.yaml"
+    path.write_text(yaml.safe_dump(tiny_sweep(attack={"kind": "needy"}), sort_keys=False))
+    refused = ours(["-m", "smoothsweep", "plan", str(path), "--store", str(tmp_path / "s")], [place])
+    assert refused.returncode == 2 and refused.stderr.count("\n") == 1 and not (tmp_path / "s").exists()
+    assert "parts: expected one of pool, candidates," in refused.stderr and "got 'own_nothing'" in refused.stderr

@@ -23,6 +23,7 @@ from smoothsweep.core.attacks.surrogate.attack import SurrogateLabels, Surrogate
 from smoothsweep.core.declared import build
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.plugins import refuse_broken, with_plugins
+from smoothsweep.core.text import quoted
 
 FOREIGN_PART = "own_"
 """How the names of parts from other packages begin, so that they are never those of a stage of ours."""
@@ -152,9 +153,16 @@ PARTS = {**_OWN_PARTS, **{name: part for attack in ATTACKS.values() for name, pa
 """All parts, those that attacks of other packages bring too."""
 
 
+def part_kind(name: str) -> PartKind:
+    """A part by its name. Raises InputError for one that no attack brings, which an attack of another package needs."""
+    if name not in PARTS:
+        raise InputError(f"parts: expected one of {', '.join(PARTS)}, got {quoted(name)}")
+    return PARTS[name]
+
+
 def part_title(name: str) -> str:
     """The label of a part for people."""
-    return PARTS[name].title or name.replace("_", " ")
+    return part_kind(name).title or name.replace("_", " ")
 
 
 def make_attack(kind: str, **parameters: Any) -> Attack:
@@ -175,13 +183,13 @@ def rename_earlier_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 def access_needed(attack: Attack) -> Access:
     """The highest access that the attack or one of its parts needs."""
-    levels = [attack.access, *(PARTS[part.name].access for part in attack.parts if "target" in part.needs)]
+    levels = [attack.access, *(part_kind(part.name).access for part in attack.parts if "target" in part.needs)]
     return max(levels, key=ACCESS_LEVELS.index)
 
 
 def needs_layers(attack: Attack) -> bool:
     """Whether the attack, or a part of it, needs a network with layers, not answers alone."""
-    return any(PARTS[part.name].layers for part in attack.parts if "target" in part.needs)
+    return any(part_kind(part.name).layers for part in attack.parts if "target" in part.needs)
 
 
 def attack_class(kind: object) -> type[Attack]:

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from smoothsweep.core.attacks.registry import PARTS, make_attack, part_title
+from smoothsweep.core.attacks.registry import make_attack, part_kind, part_title
 from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart
 from smoothsweep.core.attacks.shared.base import Attack, Part
 from smoothsweep.core.attacks.shared.execution import Execution
@@ -175,7 +175,7 @@ class Attacker:
         )
 
     def _part(self, part: Part, earlier: Mapping[str, _CachedPart], kind: str, on_progress: OnProgress) -> _CachedPart:
-        row = PARTS[part.name]
+        row = part_kind(part.name)
         needs = [earlier[name].key if name in earlier else name for name in part.needs]
         key = json.dumps([part.name, dict(part.settings), needs], sort_keys=True)
         if key not in self._made:

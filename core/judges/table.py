@@ -31,6 +31,8 @@ from smoothsweep.core.plugins import with_plugins
 
 def _column_conflict(name: str, judge: type[Judge], known: Mapping[str, type[Judge]]) -> str | None:
     taken = {metric.key for row in known.values() for metric in row.columns} | {m.key for m in (*TARGET, *ATTACK)}
+    if not judge.columns:
+        return "expected at least one column, got none"
     again = sorted({metric.key for metric in judge.columns} & taken)
     return f"expected columns that no other judge has, got {', '.join(again)}" if again else None
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from smoothsweep.core.attacks.registry import PARTS
+from smoothsweep.core.attacks.registry import part_kind
 from smoothsweep.core.attacks.shared.base import Part
 from smoothsweep.core.checks import present
 from smoothsweep.core.judges.base import RECONSTRUCTIONS
@@ -194,7 +194,7 @@ def _part_config(settings: InversionSweep, part: Part) -> Shared:
     }
     if part.workers > 1:
         config["workers"] = part.workers
-    if PARTS[part.name].told_protocol:
+    if part_kind(part.name).told_protocol:
         config["protocol"] = settings.protocol
     if part.name in settings.inverted_by.built.own_parts:
         config |= plugin_version("attacks", settings.inverted_by.kind)

@@ -1,14 +1,18 @@
 """What the types of settings promise is checked when they are built."""
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from importlib import import_module
+from typing import Annotated, ClassVar, Literal
 
 import pytest
 from annotated_types import Ge
 
 from smoothsweep.core.bounds import Beta, Count, Fraction, NotNegative, Positive
-from smoothsweep.core.declared import check_fields
+from smoothsweep.core.declared import check_constants, check_fields
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.plugins import FAMILIES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,3 +68,47 @@ def test_what_lies_in_its_range_passes(given):
 def test_what_does_not_is_named(given, message):
     with pytest.raises(InputError, match=message):
         check_fields(Settings(**given), "thing: ")
+
+
+class Constants:
+    access: ClassVar[Literal["none", "scores"]] = "none"
+    cites: ClassVar[tuple[str, ...]] = ()
+    revision: ClassVar[int] = 1
+    columns: ClassVar[Mapping[str, str]] = {}
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({}, None),
+        ({"access": property(lambda self: "anything")}, None),
+        ({"access": "all", "revision": 2}, "access: expected one of none, scores, got 'all'"),
+        ({"cites": "a2020key"}, "cites: expected a list, got 'a2020key'"),
+        ({"revision": True}, "revision: expected a whole number, got True"),
+        ({"columns": ["key"]}, "columns: expected "),
+    ],
+)
+def test_a_constant_of_a_class_is_what_its_declaration_says(changed, message):
+    made = type("Made", (Constants,), changed)
+    if message is None:
+        check_constants(made)
+    else:
+        with pytest.raises(InputError, match=re.escape(message)):
+            check_constants(made)
+
+
+@pytest.mark.parametrize(
+    ("family", "table"),
+    [
+        ("attacks", "ATTACKS"),
+        ("membership", "MEMBERSHIP_ATTACKS"),
+        ("defenses", "DEFENSES"),
+        ("judges", "JUDGES"),
+        ("models", "KINDS"),
+    ],
+)
+def test_so_are_those_of_every_member_of_a_family(family, table):
+    members = getattr(import_module(FAMILIES[family]), table)
+    assert members
+    for member in members.values():
+        check_constants(member)

@@ -227,7 +227,9 @@ def _saved(stages: int, cost: dict[str, Any]) -> str:
 
 
 def _hours(hours: float) -> str:
-    return f"{hours:,.1f} h" if hours >= 1 else f"{hours * 60:.1f} min" if hours >= 1 / 60 else f"{hours * 3600:.1f} s"
+    if hours < 1 / 60:
+        return f"{max(hours * 3600, 0.1):.1f} s"  # what runs never takes 0.0 s
+    return f"{hours:,.1f} h" if hours >= 1 else f"{hours * 60:.1f} min"
 
 
 def _dollars(amount: float) -> str:
