@@ -82,7 +82,10 @@ class EmulatedCluster:
         return f"http://{self._cluster.webui_url}"
 
     def mend(self) -> None:
-        """As many worker nodes as in the beginning."""
+        """As many worker nodes as in the beginning; one that Ray gave up, on a machine too busy, is taken away."""
+        alive = {node["NodeID"] for node in self._accessor().get_node_table() if node["Alive"]}
+        for node in [node for node in self._workers if node.node_id not in alive]:
+            self.take_away(node)
         while len(self._workers) < WORKER_NODES:
             node = self._cluster.add_node(num_cpus=1, object_store_memory=OBJECT_STORE_BYTES, wait=True)
             self._workers.append(node)
