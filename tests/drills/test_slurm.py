@@ -180,4 +180,5 @@ def test_workers_that_come_and_go(slurm, reference, tmp_path):
     said("scancel", worker)
     assert job.until_over() == "COMPLETED", job.log[-3000:]
     wait_until(lambda: not said("squeue", "-h"), seconds=PATIENCE_S, every=1.0)
+    wait_until(lambda: not files_of_rays(), seconds=60, every=1.0)
     job.is_as_undisturbed("Slurm workers that come and go: one is cancelled", harm)

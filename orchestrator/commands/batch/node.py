@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import signal
@@ -40,8 +41,13 @@ STARTS = 3
 WAIT_FOR_HEAD_S = 900.0  # longer than the head's last start takes on a busy node: who gives up earlier leaves it alone
 LOG = "start.log"  # what `ray start` says; shown only where it fails
 CURRENT = "ray/ray_current_cluster"  # where Ray notes the address of the cluster of a folder
-OF_A_NODE = {**OF_EVERY_RAY, **NO_METRICS, "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1"}
-"""Ray's environment on a node, as on other clusters: work without a GPU must not see one. What a user has set stays."""
+END_S = 15.0  # for Ray to end by itself; half of what Slurm leaves between SIGTERM and SIGKILL (KillWait, 30 s)
+DRAIN = "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"
+OF_A_NODE = {**OF_EVERY_RAY, **NO_METRICS, "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1", DRAIN: "0"}
+"""Ray's environment on a node, as on other clusters: work without a GPU must not see one. What a user has set stays.
+
+A job's nodes end together, so none waits for work to go elsewhere; workers that come and go do, as their script says.
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -81,25 +87,64 @@ def _once(folder: Path, own: Path, address: str | None) -> int:
     (own / CURRENT).unlink(missing_ok=True)
     with open(own / LOG, "wb") as log:
         ray = subprocess.Popen(command, stdout=log, stderr=log)
+        end = _End(ray)
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda number, _: ray.send_signal(number))
+            signal.signal(number, lambda number, _: end.begin())
+        signal.signal(signal.SIGUSR1, lambda number, _: end.leave())
         if address is None:
             _publish(own / CURRENT, folder / ADDRESS, ray)
-        return _stay(ray, folder)
+        return _stay(ray, folder, end)
 
 
-def _stay(ray: subprocess.Popen, folder: Path) -> int:
-    """Wait for Ray to end; have it end once the job's folder says so, or is gone. Returns its exit code.
+class _End:
+    """The end of a Ray that was told to end: what does not end by itself within END_S is killed.
+
+    Slurm kills whatever is left of a cancelled job after a while, and then nothing of ours removes Ray's files.
+
+    Attributes:
+        told: Whether it was told, so that however it ends is no failure, and it is not started again.
+    """
+
+    def __init__(self, ray: subprocess.Popen) -> None:
+        self.told = False
+        self._ray = ray
+        self._until: float | None = None
+        self._processes: list[psutil.Process] = []
+
+    def leave(self) -> None:
+        """Tell Ray to end, and let it take its time: work on this node may go elsewhere before the time limit."""
+        self.told = True
+        self._ray.terminate()
+
+    def begin(self) -> None:
+        """Tell Ray to end, once."""
+        if self._until is None:
+            self.told = True
+            self._until = time.monotonic() + END_S
+            with contextlib.suppress(psutil.Error):  # Ray's workers have another parent once the raylet has ended
+                self._processes = psutil.Process(self._ray.pid).children(recursive=True)
+            self._ray.terminate()
+
+    def kill_what_is_late(self) -> None:
+        """Kill Ray and all that it had started, where its time is over."""
+        if self._until is not None and time.monotonic() >= self._until:
+            for process in self._processes:
+                with contextlib.suppress(psutil.Error):
+                    process.kill()
+            self._ray.kill()
+
+
+def _stay(ray: subprocess.Popen, folder: Path, end: _End) -> int:
+    """Wait for Ray to end; have it end once the job's folder says so, or is gone. Returns its exit code, 0 if told.
 
     A signal to `srun` would not do: it ends with a kill that leaves files behind.
     """
-    stopping = False
     while (code := ray.poll()) is None:
-        if not stopping and ((folder / ENDED).exists() or not folder.exists()):
-            stopping = True
-            ray.terminate()
+        if (folder / ENDED).exists() or not folder.exists():
+            end.begin()
+        end.kill_what_is_late()
         time.sleep(LOOK_EVERY_S)
-    return 0 if stopping else code
+    return 0 if end.told else code
 
 
 def start_options(address: str | None) -> list[str]:

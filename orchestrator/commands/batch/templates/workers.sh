@@ -7,7 +7,7 @@
 {% for option in worker_directives -%}
 #SBATCH {{ option }}
 {% endfor -%}
-#SBATCH --signal=B:TERM@{{ grace_s }}
+#SBATCH --signal=B:USR1@{{ grace_s }}
 #SBATCH --requeue
 #SBATCH --open-mode=append
 
@@ -20,9 +20,12 @@ say() { echo "[$(date '+%F %T')] worker $SLURM_JOB_ID: $*"; }
 cd {{ working_folder }}
 python=({{ python }})
 # The time limit is near: Ray drains this node, work leaves its checkpoints and goes on elsewhere. This element queues again.
-trap 'limit=1; kill -TERM ${node:-} 2>/dev/null' TERM
-limit=
-while [ -z "$limit" ] && [ ! -e {{ folder }}/done ]; do
+export RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S={{ leaving_s }}
+limit= over=
+trap 'limit=1; kill -USR1 ${node:-} 2>/dev/null' USR1
+# Cancelled: Ray ends now and removes its files.
+trap 'over=1; kill -TERM ${node:-} 2>/dev/null' TERM
+while [ -z "$limit$over" ] && [ ! -e {{ folder }}/done ]; do
   head=$(readlink {{ folder }}/head || true)
   if [ -n "$head" ] && [ -s "$head/address" ]; then
     export RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH=$head/token SMOOTHSWEEP_LEAVE_FILE=$head/leave

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 from contextlib import contextmanager
 from itertools import pairwise
@@ -68,8 +69,8 @@ def test_what_drivers_that_were_killed_have_left_is_swept_away_before_ray_starts
 class Ray:
     """Stands for the process of `ray start`: runs until its answers are used up, or until it is ended."""
 
-    def __init__(self, *answers, meanwhile=None):
-        self.answers, self.meanwhile, self.told = list(answers), meanwhile, []
+    def __init__(self, *answers, meanwhile=None, stubborn=False):
+        self.answers, self.meanwhile, self.stubborn, self.told = list(answers), meanwhile, stubborn, []
 
     def __call__(self, command, **streams):
         self.command, self.streams = command, streams
@@ -80,12 +81,16 @@ class Ray:
             self.meanwhile()
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
-    def send_signal(self, number):
-        self.told.append(number)
+    pid = 2**30  # nobody's
 
     def terminate(self):
         self.told.append("terminate")
-        self.answers = [None, None, 143]
+        if not self.stubborn:
+            self.answers = [None, None, 143]
+
+    def kill(self):
+        self.told.append("kill")
+        self.answers = [-9]
 
 
 @contextmanager
@@ -115,10 +120,7 @@ def test_the_head_says_where_it_is_once_ray_says_so_and_hands_signals_on(job, tm
     with started(ray) as handlers:
         assert node._once(job, own, None) == 3
     assert seen[:3] == [None] * 3 and (job / "address").read_text() == "10.0.0.1:6379"
-    assert set(handlers) == {signal.SIGTERM, signal.SIGINT}
-    for number, handler in handlers.items():
-        handler(number, None)
-    assert ray.told == [signal.SIGTERM, signal.SIGINT]
+    assert set(handlers) == {signal.SIGTERM, signal.SIGINT, signal.SIGUSR1}
     assert ray.command[:4] == [sys.executable, "-m", "ray.scripts.scripts", "start"] and "--head" in ray.command
     assert {ray.streams["stdout"].name, ray.streams["stderr"].name} == {str(own / "start.log")}
 
@@ -130,12 +132,57 @@ def test_a_ray_is_ended_once_when_the_job_has_ended_and_that_is_no_failure(job, 
         (job / "ended").touch()
     else:
         job = job / "of an earlier attempt"
-    assert node._stay(ray, job) == 0 and ray.told == ["terminate"]
+    assert node._stay(ray, job, node._End(ray)) == 0 and ray.told == ["terminate"]
 
 
 def test_a_ray_that_ends_by_itself_gives_its_code(job):
     ray = Ray(None, None, 9)
-    assert node._stay(ray, job) == 9 and ray.told == []
+    assert node._stay(ray, job, node._End(ray)) == 9 and ray.told == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
+def test_a_signal_ends_ray_once_and_that_is_no_failure(job, tmp_path, number):
+    """A worker's `ray start` ends with 143 then, which else has it started again."""
+    (job / "address").write_text("h:1")
+    asked = []
+
+    def meanwhile():
+        asked.append(1)
+        if len(asked) == 2:
+            handlers[number](number, None)
+            handlers[number](number, None)
+
+    ray = Ray(None, meanwhile=meanwhile)
+    with started(ray) as handlers:
+        assert node._start(job, tmp_path, head=False) == 0
+    assert ray.told[0] == "terminate" and len(asked) == 4
+
+
+@pytest.mark.parametrize(("number", "killed"), [(signal.SIGTERM, True), (signal.SIGUSR1, False)])
+def test_what_does_not_end_before_slurm_kills_it_is_killed_and_who_leaves_has_time(
+    job, tmp_path, monkeypatch, number, killed
+):
+    now = [0.0]
+    monkeypatch.setattr(node.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(node, "_publish", lambda *_: None)
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+
+    def meanwhile():
+        now[0] += 1.0
+        if now[0] == 3.0:
+            handlers[number](number, None)
+        if now[0] == 60.0:
+            ray.answers = [143]
+
+    ray = Ray(None, meanwhile=meanwhile, stubborn=True)
+    ray.pid = os.getpid()  # whose children are those of this test
+    with started(ray) as handlers:
+        assert node._once(job, tmp_path, "h:1") == 0
+    assert ray.told == (["terminate", "kill"] if killed else ["terminate"])
+    assert now[0] == (3 + node.END_S + 1 if killed else 60)
+    assert (child.poll() is None) is not killed or child.wait(timeout=20) == -signal.SIGKILL
+    child.kill()
+    child.wait()
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_workers_say_what_they_were_given():
         "--gpus-per-node=4",
         "--mem=8G",
     ]
-    assert "--signal=B:TERM@600" in directives(text) and "--time=2-00" not in directives(text)
+    assert "--signal=B:USR1@600" in directives(text) and "--time=2-00" not in directives(text)
     assert "\npython=(apptainer exec 'my image.sif' python)\n" in text and "\ncd '/home/me/work here'\n" in text
     assert (
         "module load cuda" in text and "Workers of faces:" in text and "readlink '/home/me/slurm/my faces'/head" in text
