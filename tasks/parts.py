@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from smoothsweep.core.attacks.gan.imported import NETWORKS, check_imported, check_imported_classes
-from smoothsweep.core.attacks.gan.kept_networks import load_network, save_network
+from smoothsweep.core.attacks.kept_networks import load_network, save_network
 from smoothsweep.core.attacks.registry import PARTS
 from smoothsweep.core.attacks.shared.attack_inputs import on_cpu
 from smoothsweep.core.attacks.shared.view import View

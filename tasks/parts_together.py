@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import torch
 
-from smoothsweep.core.attacks.gan.kept_networks import PART_NETWORKS, kind_of
+from smoothsweep.core.attacks.kept_networks import PART_NETWORKS, kind_of
 from smoothsweep.core.attacks.registry import PARTS
 from smoothsweep.core.attacks.shared.attack_inputs import MadePart, on_cpu
 from smoothsweep.core.attacks.shared.view import View

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from smoothsweep.core.attacks.gan.kept_networks import load_network
+from smoothsweep.core.attacks.kept_networks import load_network
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.data.enlarging import ENLARGING
 from smoothsweep.core.data.packed import pack_images

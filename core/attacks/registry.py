@@ -8,6 +8,9 @@ from typing import Any
 from smoothsweep.core.attacks.black_box.brep_mi import BREPMI
 from smoothsweep.core.attacks.black_box.cma_es import CMAES
 from smoothsweep.core.attacks.black_box.rlb_mi import RLBMI
+from smoothsweep.core.attacks.distillation.config import StudentConfig
+from smoothsweep.core.attacks.gan.conditional_config import ConditionalConfig
+from smoothsweep.core.attacks.gan.config import PlainGanConfig
 from smoothsweep.core.attacks.if_gmi.attack import IFGMI
 from smoothsweep.core.attacks.lowres.gmi import GMI
 from smoothsweep.core.attacks.lowres.ked import KED
@@ -18,7 +21,7 @@ from smoothsweep.core.attacks.random_latents import RandomLatents
 from smoothsweep.core.attacks.selection_only import SelectionOnly
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS, Access
 from smoothsweep.core.attacks.shared.base import Attack
-from smoothsweep.core.attacks.shared.part_kind import PartKind
+from smoothsweep.core.attacks.shared.part_kind import NetworkKind, PartKind
 from smoothsweep.core.attacks.surrogate.attack import SurrogateLabels, SurrogateScores
 from smoothsweep.core.declared import build
 from smoothsweep.core.errors import InputError
@@ -27,6 +30,20 @@ from smoothsweep.core.text import quoted
 
 FOREIGN_PART = "own_"
 """How the names of parts from other packages begin, so that they are never those of a stage of ours."""
+
+_PLAIN_GAN = {
+    "plain_generator": NetworkKind(config=PlainGanConfig, make="smoothsweep.core.attacks.gan.networks:PlainGenerator"),
+    "critic": NetworkKind(config=PlainGanConfig, make="smoothsweep.core.attacks.gan.networks:Critic"),
+    "minibatch_discriminator": NetworkKind(
+        config=PlainGanConfig, make="smoothsweep.core.attacks.gan.networks:MinibatchDiscriminator"
+    ),
+}
+_CONDITIONAL_GAN = {
+    "conditional_generator": NetworkKind(
+        config=ConditionalConfig, make="smoothsweep.core.attacks.gan.conditional_generator:ConditionalGenerator"
+    )
+}
+_STUDENT = {"student": NetworkKind(config=StudentConfig, make="smoothsweep.core.attacks.distillation.students:Student")}
 
 _OWN_PARTS: dict[str, PartKind] = {
     "pool": PartKind(version=4, make="smoothsweep.core.attacks.ppa.pool_parts:make_pool", title="candidate pool"),
@@ -49,6 +66,7 @@ _OWN_PARTS: dict[str, PartKind] = {
         access="gradients",
         trains=True,
         title="PLG conditional GAN",
+        networks=_CONDITIONAL_GAN,
     ),
     "pictures": PartKind(
         version=1,
@@ -73,6 +91,7 @@ _OWN_PARTS: dict[str, PartKind] = {
     "surrogates": PartKind(
         version=2,
         make="smoothsweep.core.attacks.surrogate.parts:make_surrogates",
+        networks=_STUDENT,
         trains=True,
         told_protocol=False,
         distilled=True,
@@ -89,10 +108,12 @@ _OWN_PARTS: dict[str, PartKind] = {
         trains=True,
         told_protocol=False,
         title="general GAN",
+        networks=_PLAIN_GAN,
     ),
     "specific_gan": PartKind(
         version=1,
         title="target-specific GAN",
+        networks=_PLAIN_GAN,
         make="smoothsweep.core.attacks.gan.parts:make_specific_gan",
         access="gradients",
         trains=True,
@@ -104,6 +125,7 @@ _OWN_PARTS: dict[str, PartKind] = {
         access="scores",
         trains=True,
         title="distilled students",
+        networks=_STUDENT,
     ),
     "public_features": PartKind(
         version=1,
@@ -121,7 +143,11 @@ def _parts_of_others(name: str, attack: type[Attack], known: Mapping[str, type[A
     if again:
         return f"expected names of parts that no other attack has, got {', '.join(again)}"
     odd = [part for part in attack.own_parts if not part.startswith(FOREIGN_PART)]
-    return f"expected names of parts that begin with {FOREIGN_PART}, got {', '.join(odd)}" if odd else None
+    if odd:
+        return f"expected names of parts that begin with {FOREIGN_PART}, got {', '.join(odd)}"
+    others = {network for part, kind in taken.items() if part not in attack.own_parts for network in kind.networks}
+    shared = sorted({network for kind in attack.own_parts.values() for network in kind.networks} & others)
+    return f"expected names of networks that no other attack has, got {', '.join(shared)}" if shared else None
 
 
 ATTACKS: dict[str, type[Attack]] = with_plugins(

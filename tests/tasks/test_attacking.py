@@ -5,7 +5,7 @@ import torch
 
 from smoothsweep.core.attacks.gan.conditional_config import ConditionalConfig
 from smoothsweep.core.attacks.gan.conditional_generator import ConditionalGenerator
-from smoothsweep.core.attacks.gan.kept_networks import save_network
+from smoothsweep.core.attacks.kept_networks import save_network
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.tasks.attacking import OpenTarget, PartNetworks, PartTensors, attack_inputs_of, execution_of
 from smoothsweep.tasks.files import save_tensors

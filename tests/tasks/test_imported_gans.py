@@ -8,7 +8,7 @@ import torch
 from pipeline import SETTINGS
 from tiny import tiny_sweep
 
-from smoothsweep.core.attacks.gan.kept_networks import load_network
+from smoothsweep.core.attacks.kept_networks import load_network
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.planning.trial import inversion_stages

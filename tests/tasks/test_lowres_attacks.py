@@ -12,7 +12,7 @@ from pipeline import SETTINGS
 from safetensors.torch import load_file
 from tiny import tiny_sweep
 
-from smoothsweep.core.attacks.gan.kept_networks import load_network
+from smoothsweep.core.attacks.kept_networks import load_network
 from smoothsweep.core.attacks.registry import PARTS
 from smoothsweep.core.data.enlarging import truncated_bytes
 from smoothsweep.core.errors import InputError

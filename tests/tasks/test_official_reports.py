@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 import torch
 
-from smoothsweep.core.attacks.gan.kept_networks import load_network
+from smoothsweep.core.attacks.kept_networks import load_network
 from smoothsweep.core.data.enlarging import aligned_corners
 from smoothsweep.core.data.stretching import stretched
 from smoothsweep.orchestrator.planning.trial import inversion_stages

@@ -11,7 +11,7 @@ from pipeline import SETTINGS
 from safetensors.torch import load_file
 from tiny import tiny_sweep
 
-from smoothsweep.core.attacks.gan.kept_networks import load_network, network_names
+from smoothsweep.core.attacks.kept_networks import load_network, network_names
 from smoothsweep.orchestrator.cluster import local_ray
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs

@@ -13,7 +13,7 @@ from pipeline import SETTINGS
 from safetensors.torch import load_file
 from tiny import tiny_sweep
 
-from smoothsweep.core.attacks.gan.kept_networks import load_network
+from smoothsweep.core.attacks.kept_networks import load_network
 from smoothsweep.core.attacks.plg import training
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.trial import inversion_stages

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 from smoothsweep.core.attacks.gan.conditional_config import ConditionalConfig
 from smoothsweep.core.attacks.gan.conditional_generator import ConditionalGenerator, with_class
-from smoothsweep.core.attacks.gan.kept_networks import save_network
+from smoothsweep.core.attacks.kept_networks import save_network
 from smoothsweep.tasks import reconstructions
 from smoothsweep.tasks.files import save_tensors
 from smoothsweep.tasks.reconstructions import reconstructed_images

@@ -9,7 +9,7 @@ from smoothsweep.core.attacks.gan.config import PlainGanConfig
 from smoothsweep.core.cards.network_card import NetworkCard, read_network_card
 from smoothsweep.core.checks import require, require_choice
 
-CARD = ".network.json"  # as `core.attacks.gan.kept_networks` leaves them
+CARD = ".network.json"  # as `core.attacks.kept_networks` leaves them
 
 NETWORKS: dict[str, dict[str, tuple[str, type]]] = {
     "general_gan": {"generator": ("plain_generator", PlainGanConfig), "discriminator": ("critic", PlainGanConfig)},

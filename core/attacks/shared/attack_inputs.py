@@ -65,7 +65,7 @@ class AttackInputs:
 class MadePart:
     """A part: its tensors and its networks by name, each kept in a file of its own, and numbers to record.
 
-    networks: of kinds in `core.attacks.gan.kept_networks.PART_NETWORKS`.
+    networks: of kinds in `core.attacks.kept_networks.PART_NETWORKS`.
     """
 
     tensors: Tensors = field(default_factory=dict)

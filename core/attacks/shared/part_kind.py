@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
 from smoothsweep.core.attacks.shared.access import Access
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkKind:
+    """How a kind of network is built again from what is kept of it.
+
+    Attributes:
+        config: Dataclass that a network keeps as `config` and is built from.
+        make: 'module:Class' of that alone.
+    """
+
+    config: type
+    make: str
+
+    def network(self) -> type[Any]:
+        """The class of the network. Loads torch."""
+        return _named(self.make)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +40,8 @@ class PartKind:
             serves both protocols.
         distilled: Whether it learns answers of a target, and so has the target's classes without seeing the target.
         layers: Whether it reads layers of the target below the last one.
+        networks: Kinds of the networks that it may leave, by their names on cards. One that decodes latents has
+            `resolution` and `synthesize`.
         title: Its label for people, where that is not the name with spaces.
     """
 
@@ -34,6 +53,7 @@ class PartKind:
     told_protocol: bool = True
     distilled: bool = False
     layers: bool = False
+    networks: Mapping[str, NetworkKind] = field(default_factory=dict)
 
     @property
     def labelled(self) -> bool:
@@ -42,5 +62,10 @@ class PartKind:
 
     def function(self) -> Callable[..., Any]:
         """The function that makes it."""
-        module, _, name = self.make.partition(":")
-        return getattr(import_module(module), name)
+        return _named(self.make)
+
+
+def _named(place: str) -> Any:
+    """What 'module:name' names."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)

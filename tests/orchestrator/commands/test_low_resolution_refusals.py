@@ -7,7 +7,7 @@ import yaml
 from PIL import Image
 from tiny import tiny_sweep
 
-from smoothsweep.core.attacks.gan.kept_networks import save_network
+from smoothsweep.core.attacks.kept_networks import save_network
 from smoothsweep.orchestrator.cli import main
 from tests.official_gans import networks_of
 

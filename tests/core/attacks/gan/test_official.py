@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from smoothsweep.core.attacks.gan.imported import NETWORKS
-from smoothsweep.core.attacks.gan.kept_networks import PART_NETWORKS
 from smoothsweep.core.attacks.gan.official import official_networks
+from smoothsweep.core.attacks.kept_networks import PART_NETWORKS
 from smoothsweep.core.errors import InputError
 from tests.official_gans import networks_of, official_file, official_files
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from smoothsweep.core.attacks.distillation.config import StudentConfig
-from smoothsweep.core.attacks.gan.conditional_config import ConditionalConfig
-from smoothsweep.core.attacks.gan.config import PlainGanConfig
+from smoothsweep.core.attacks.registry import PARTS
+from smoothsweep.core.attacks.shared.part_kind import NetworkKind
 from smoothsweep.core.cards.network_card import NetworkCard, read_network_card
 from smoothsweep.core.cards.network_weights import read_weights, write_weights
 from smoothsweep.core.files import write_file
@@ -20,36 +17,8 @@ from smoothsweep.core.files import write_file
 CARD, WEIGHTS = ".network.json", ".network.safetensors"
 
 
-@dataclass(frozen=True, kw_only=True)
-class NetworkKind:
-    """How a kind of network is built again from what is kept of it.
-
-    Attributes:
-        config: Dataclass that a network keeps as `config` and is built from.
-        make: 'module:Class' of that alone.
-    """
-
-    config: type
-    make: str
-
-    def network(self) -> type[nn.Module]:
-        """The class of the network."""
-        module, _, name = self.make.partition(":")
-        return getattr(import_module(module), name)
-
-
-PART_NETWORKS: dict[str, NetworkKind] = {
-    "conditional_generator": NetworkKind(
-        config=ConditionalConfig, make="smoothsweep.core.attacks.gan.conditional_generator:ConditionalGenerator"
-    ),
-    "plain_generator": NetworkKind(config=PlainGanConfig, make="smoothsweep.core.attacks.gan.networks:PlainGenerator"),
-    "critic": NetworkKind(config=PlainGanConfig, make="smoothsweep.core.attacks.gan.networks:Critic"),
-    "minibatch_discriminator": NetworkKind(
-        config=PlainGanConfig, make="smoothsweep.core.attacks.gan.networks:MinibatchDiscriminator"
-    ),
-    "student": NetworkKind(config=StudentConfig, make="smoothsweep.core.attacks.distillation.students:Student"),
-}
-"""Kinds of networks by their names on cards. A network that decodes latents has `resolution` and `synthesize`."""
+PART_NETWORKS: dict[str, NetworkKind] = {name: kind for part in PARTS.values() for name, kind in part.networks.items()}
+"""Kinds of networks by their names on cards."""
 
 
 def save_network(network: nn.Module, directory: Path, name: str) -> None:
