@@ -93,7 +93,9 @@ TAKEN = CODE.replace('"shades": NetworkKind', '"critic": NetworkKind')
 @pytest.fixture
 def sweep(tmp_path):
     path = tmp_path / "shades.yaml"
-    settings = tiny_sweep(name="shades", attack={"kind": "shades", "selected": 3}, prior=None, judges={}, grid={}, baseline={})
+    settings = tiny_sweep(
+        name="shades", attack={"kind": "shades", "selected": 3}, prior=None, judges={}, grid={}, baseline={}
+    )
     path.write_text(yaml.safe_dump(settings, sort_keys=False))
     return path
 

@@ -9,14 +9,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from ray.exceptions import RayError, RayTaskError
 
+from smoothsweep.core.files import write_file
 from smoothsweep.orchestrator.scheduling.tasks_in_flight import Process
 from smoothsweep.tasks.context import MachineLeaving
 
 ASK_EVERY_S = 2.0
 LEAVE_FILE = "SMOOTHSWEEP_LEAVE_FILE"  # a path: where the file exists, all of the job's nodes leave
+LEFT = "left"  # beside it: they have
 
 
 def draining_nodes() -> set[str]:
@@ -30,6 +33,11 @@ def limit_is_near() -> bool:
     """Whether the batch job that this process belongs to is about to reach its time limit."""
     path = os.environ.get(LEAVE_FILE)
     return path is not None and os.path.exists(path)
+
+
+def report_all_left() -> None:
+    """Tell the script of the batch job that nothing runs any more, so that it waits for the limit no longer."""
+    write_file(Path(os.environ[LEAVE_FILE]).with_name(LEFT), "", flush=False)
 
 
 def leaving_check(node: str) -> Callable[[], bool]:

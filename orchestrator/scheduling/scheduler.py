@@ -22,7 +22,7 @@ from smoothsweep.orchestrator.cluster.connection import remove_lost_groups
 from smoothsweep.orchestrator.planning.stage_progress import classes_of
 from smoothsweep.orchestrator.scheduling.causes import one_line
 from smoothsweep.orchestrator.scheduling.dispatch import StartWatch
-from smoothsweep.orchestrator.scheduling.draining import DrainWatch, limit_is_near
+from smoothsweep.orchestrator.scheduling.draining import DrainWatch, limit_is_near, report_all_left
 from smoothsweep.orchestrator.scheduling.heartbeat import Heartbeat
 from smoothsweep.orchestrator.scheduling.limits import BEGIN_S, Limits
 from smoothsweep.orchestrator.scheduling.tasks_in_flight import Process, Running, TasksInFlight
@@ -238,6 +238,8 @@ class StageScheduler:
         while True:
             await asyncio.sleep(WATCH_EVERY_S)
             await self.tasks.end_overdue()
+            if not self.tasks.count and limit_is_near():
+                await asyncio.to_thread(report_all_left)
             with contextlib.suppress(ray.exceptions.RayError):
                 await self.beginnings.check(time.monotonic())
                 await asyncio.to_thread(self.departures.look)

@@ -133,6 +133,11 @@ class TasksInFlight:
             task.since = time.monotonic() if clock else task.since
             task.given = None
 
+    @property
+    def count(self) -> int:
+        """How many there are, those that Ray seeks devices for included."""
+        return len(self._running)
+
     def of(self, stage: Stage) -> list[Running]:
         return [task for task in self._running.values() if task.stage == stage]
 

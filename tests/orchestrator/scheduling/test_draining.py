@@ -95,7 +95,11 @@ class Remote:
         return None
 
 
-def run(tmp_path, ends):
+async def nothing():
+    """What happens beside the scheduler, mostly."""
+
+
+def run(tmp_path, ends, beside=nothing):
     """(Ray tasks started, events) of a scheduler that makes a stage of two classes whose shard ends so."""
     store = open_store(str(tmp_path))
     shard, whole = Remote(store, ends), Remote(store, [])
@@ -103,7 +107,7 @@ def run(tmp_path, ends):
     async def main():
         scheduler = scheduler_module.StageScheduler.__ray_metadata__.modified_class(store, RESOURCES, 2, 0)
         try:
-            await scheduler.ensure(Sleep(config={"classes": 2, "seconds": 0.0}))
+            await asyncio.gather(scheduler.ensure(Sleep(config={"classes": 2, "seconds": 0.0})), beside())
         finally:
             scheduler.watching.cancel()
         return list(scheduler.events)
@@ -112,6 +116,7 @@ def run(tmp_path, ends):
         patch.object(scheduler_module, "execute_shard_remotely", shard),
         patch.object(scheduler_module, "execute_remotely", whole),
         patch.object(scheduler_module, "MOVE_PAUSE_S", 0.0),
+        patch.object(scheduler_module, "WATCH_EVERY_S", 0.01),
         patch("ray.get_runtime_context"),
     ):
         events = asyncio.run(main())
@@ -143,3 +148,32 @@ def test_near_the_time_limit_of_a_batch_job_every_node_leaves_and_nothing_more_i
     assert leaves() and limit_is_near()
     monkeypatch.delenv(LEAVE_FILE)
     assert not limit_is_near()
+
+
+def test_once_all_work_has_left_the_script_of_the_job_is_told(monkeypatch, tmp_path, ray_says):
+    job = tmp_path / "job"
+    job.mkdir()
+    monkeypatch.setenv(LEAVE_FILE, str(job / "leave"))
+    (job / "leave").touch()
+    seen = []
+
+    async def beside():
+        while not (job / "left").exists():
+            seen.append(1)
+            await asyncio.sleep(0.01)
+        (job / "leave").unlink()  # the next start
+
+    started, events = run(tmp_path / "store", [MachineLeaving()], beside)
+    assert started == 2 and seen
+    assert [event["line"] for event in events if event["what"] == "say"] == [
+        next(event["line"] for event in events if "time limit is near" in event.get("line", ""))
+    ]
+
+
+def test_away_from_the_limit_nobody_is_told(monkeypatch, tmp_path, ray_says):
+    monkeypatch.setenv(LEAVE_FILE, str(tmp_path / "leave"))
+
+    async def beside():
+        await asyncio.sleep(0.1)
+
+    assert run(tmp_path / "store", [], beside)[0] == 1 and not (tmp_path / "left").exists()

@@ -20,7 +20,9 @@ say() { echo "[$(date '+%F %T')] job $SLURM_JOB_ID: $*"; }
 # {{ grace_s }} s before the time limit: work leaves its checkpoints, the command ends in order, the job queues again.
 again= driver=
 end_command() { [ -z "$driver" ] || kill -TERM $driver 2>/dev/null; }
-leave() { again=1; say "the time limit is near"; touch "$folder/leave"; (sleep {{ leaving_s }}; end_command) & }
+leave() { again=1; say "the time limit is near"; touch "$folder/leave"; (wait_for_work; end_command) & }
+# At most {{ leaving_s }} s; less where all work has left its checkpoints before.
+wait_for_work() { for _ in $(seq {{ leaving_s }}); do [ ! -e "$folder/left" ] || break; sleep 1; done; }
 trap leave USR1
 trap end_command TERM
 

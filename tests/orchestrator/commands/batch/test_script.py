@@ -72,7 +72,17 @@ def test_the_job_says_what_it_was_given_and_words_with_blanks_stay_one_word(job)
 
 @pytest.mark.parametrize(("grace", "left"), [(120, 30), (121, 31), (300, 210)])
 def test_the_command_ends_ninety_seconds_before_the_limit_and_never_less_than_thirty_after_the_signal(grace, left):
-    assert f"(sleep {left}; end_command)" in job_script(replace(JOB, grace_s=grace))
+    script = job_script(replace(JOB, grace_s=grace))
+    assert f"for _ in $(seq {left}); do" in script and "(wait_for_work; end_command) &" in script
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_it_ends_earlier_where_all_work_has_left(tmp_path, left):
+    waits = re.search(r"^wait_for_work\(\).*$", job_script(replace(JOB, grace_s=300)), re.MULTILINE)[0]
+    if left:
+        (tmp_path / "left").touch()
+    counted = f"folder={tmp_path}; n=0; sleep() {{ n=$((n + $1)); }}\n{waits}\nwait_for_work; echo $n"
+    assert int(subprocess.run(["bash", "-c", counted], capture_output=True, text=True).stdout) == (0 if left else 210)
 
 
 def test_workers_say_what_they_were_given():
