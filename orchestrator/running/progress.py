@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from typing import TextIO
 
 from rich.console import Console, Group
@@ -59,7 +60,8 @@ def _panel(state: SweepState) -> Group:
     bar = Text("━" * filled, style="green") + Text("━" * (bar_width - filled), style="grey37")
     table = Table.grid(padding=(0, 2))
     for entry in state.running[:12]:
-        fraction = f"{100 * entry['fraction']:3.0f} %" if entry["fraction"] else "  ..."
+        begun = f"{100 * entry['fraction']:3.0f} %" if entry["fraction"] else "  ..."
+        fraction = "waits" if entry.get("waits") else begun
         since = duration(max(0.0, time.time() - entry["since"]))  # a clock may be set back meanwhile
         stage, text = Text(shortened(stage_title(entry["stage"])), style="cyan"), Text(shortened(hidden(entry["text"])))
         table.add_row(stage, Text(shortened(entry["fingerprint"][:8])), fraction, since, text)
@@ -69,9 +71,12 @@ def _panel(state: SweepState) -> Group:
 
 
 def _running_text(state: SweepState) -> str:
-    names: dict[str, int] = {}
+    """What runs and what waits for a device or a worker, such as ` | running: target x2 | waiting: attack`."""
+    counts: dict[str, Counter[str]] = {"running": Counter(), "waiting": Counter()}
     for entry in state.running:
-        name = stage_title(entry["stage"])
-        names[name] = names.get(name, 0) + 1
-    listed = ", ".join(f"{name} x{count}" if count > 1 else name for name, count in names.items())
-    return f" | running: {listed}" if listed else ""
+        counts["waiting" if entry.get("waits") else "running"][stage_title(entry["stage"])] += 1
+    listed = {
+        word: ", ".join(f"{name} x{count}" if count > 1 else name for name, count in names.items())
+        for word, names in counts.items()
+    }
+    return "".join(f" | {word}: {names}" for word, names in listed.items() if names)

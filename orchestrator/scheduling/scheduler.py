@@ -100,6 +100,7 @@ class StageScheduler:
     async def snapshot(self) -> dict[str, Any]:
         """What runs now (with the marks its workers left) and what happened since the last call.
 
+        `waits` of what runs: Ray seeks a device for every task of it, or its workers have not reported yet.
         `device_seconds` of what runs: of its tasks in flight, from when they held their devices. Those of a task that
         ended are an event `work`, with its stage's fingerprint, whether it succeeded or not.
         """
@@ -108,6 +109,7 @@ class StageScheduler:
         events, self.events = list(self.events), deque()
         for entry, mark in zip(entries, (mark or {} for mark in marks), strict=True):
             self._listen(entry, mark)
+            tasks = self.tasks.of(entry["stage"])
             running.append(
                 {
                     "stage": entry["stage"].name,
@@ -115,7 +117,8 @@ class StageScheduler:
                     "since": entry["since"],
                     "fraction": entry.get("fraction", mark.get("fraction", 0.0)),
                     "text": mark.get("text", ""),
-                    "device_seconds": sum(task.device_seconds() for task in self.tasks.of(entry["stage"])),
+                    "device_seconds": sum(task.device_seconds() for task in tasks),
+                    "waits": bool(tasks) and not any(task.processes for task in tasks),
                 }
             )
         return {"running": running, "events": events}

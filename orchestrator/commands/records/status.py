@@ -114,7 +114,7 @@ def _at_work(entry: dict[str, Any], known: StageProgress | None) -> dict[str, An
 
 
 def _line(entry: dict[str, Any], width: int) -> str:
-    percent = f"{100 * entry['fraction']:3.0f} %"
+    percent = "waits" if entry.get("waits") else f"{100 * entry['fraction']:3.0f} %"
     return f"  {stage_title(entry['stage']):<{width}} {entry['fingerprint'][:8]}  {percent}  {entry['words']}".rstrip()
 
 

@@ -143,6 +143,14 @@ def test_waiting_for_a_device_does_not_count(limited):
     ray.get(limited.ensure.remote(sleeping(2.0, classes=6)), timeout=90)  # six tasks on two CPUs: 6 s
 
 
+def test_a_stage_of_which_no_task_has_a_device_waits(limited):
+    running = limited.ensure.remote(sleeping(3.0, classes=2))
+    wait_until(lambda: [entry["waits"] for entry in snapshot(limited)["running"]] == [False])
+    waiting = limited.ensure.remote(sleeping(0.1, classes=2))
+    wait_until(lambda: [entry["waits"] for entry in snapshot(limited)["running"]] == [False, True])
+    ray.get([running, waiting], timeout=90)
+
+
 def test_a_process_deaf_to_everything_is_killed(limited):
     scheduler = limited
     failing = scheduler.ensure.remote(sleeping(61))
