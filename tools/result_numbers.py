@@ -225,7 +225,8 @@ def _compared(text: str) -> tuple[str, str, str]:
 
 def _name(cell: str) -> str:
     """A recipe without the tags that stand beside it."""
-    return re.sub(r" (baseline|lowest measured|least leak|on the frontier|frontier)$", "", cell)
+    tags = "baseline|lowest measured|least leak|on the frontier|frontier"
+    return re.sub(rf" ({tags}|test accuracy below {NUMBER} %)$", "", cell)
 
 
 def written(rows: Sequence[Shown]) -> str:

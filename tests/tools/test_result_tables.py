@@ -130,7 +130,7 @@ REPORT = (
     '<tr class="group"><th>selection alone <span>control: no attack</span></th></tr>'
     "<tr><th>plain<span>baseline</span></th><td>3<span>seed 1 2 3</span></td><td>95.8 % [92, 98]</td>"
     "<td>50.0 % [40, 60]<svg><text>7</text></svg></td><td>reference</td></tr>"
-    "<tr><th>alpha −0.2</th><td>3</td><td>95.0 % [91, 98]</td>"
+    "<tr><th>alpha −0.2<span>test accuracy below 96.0 %</span></th><td>3</td><td>95.0 % [91, 98]</td>"
     "<td>30.0 % [20, 40]</td><td>+20.0 [+3, +37]</td></tr></tbody></table>"
     "<table><tr><th>Recipe</th><th>Verdict</th><th>Reduction, points</th><th>Hidden, points</th></tr>"
     "<tr><th>alpha −0.2</th><td>reduces</td><td>+20.0 [+3, +37]</td><td>−1.0 [−9, +7]</td></tr></table>"
