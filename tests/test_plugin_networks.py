@@ -87,6 +87,18 @@ def make(settings, inputs, view, part_context):
     network.mean.data = inputs.public.float().mean(0) / 127.5 - 1
     return MadePart(tensors={}, networks={"generator": network.eval().requires_grad_(False)})
 """
+RUN = """
+import sys
+from pathlib import Path
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.load import load_sweep
+store = open_store(sys.argv[2])
+for trial in trials_of(load_sweep(Path(sys.argv[1]))):
+    for stage in trial.stages:
+        execute_with_inputs(store, stage)
+"""
 TAKEN = CODE.replace('"shades": NetworkKind', '"critic": NetworkKind')
 
 
@@ -104,7 +116,7 @@ def test_its_network_is_kept_read_and_draws_the_reconstructions(tmp_path, sweep)
     place = fake(tmp_path / "site", "shading", "1.0", {"attacks": "shades = shades:Shades"})
     (tmp_path / "site" / "shades.py").write_text(CODE)
     (tmp_path / "site" / "shades_networks.py").write_text(NETWORKS)
-    done = ours(["-m", "smoothsweep", "run", str(sweep), "--yes", "--store", str(tmp_path / "store")], [place])
+    done = ours(["-c", RUN, str(sweep), str(tmp_path / "store")], [place])
     assert done.returncode == 0, done.stderr
     [card] = (tmp_path / "store").glob("own_shades/*/generator.network.json")
     assert json.loads(card.read_text())["kind"] == "shades"
