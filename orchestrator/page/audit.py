@@ -21,6 +21,7 @@ from smoothsweep.orchestrator.reading.audit.sentences import (
     advice,
     audit_sentences,
     person_name,
+    ranks_people,
     share,
     shown_rate,
 )
@@ -85,6 +86,7 @@ def audit_page(
         anonymous=anonymous,
         among=among_words,
         among_count=AMONG,
+        ranked=ranks_people(audit),
         shown_rate=shown_rate,
     )
 
@@ -237,6 +239,7 @@ def _write_portraits(paper: Paper, audit: Audit, portraits: Sequence[Portrait], 
         paper.set_xy(x, y + side + 1)
         paper.set_font("sans", "", 6.5)
         rate = rate_words(metric_of(audit.judge), person)
-        words = f"{person_name(person, anonymous=anonymous)}\n{rate}; top {AMONG}: {among_words(person)}"
+        rank = f"; top {AMONG}: {among_words(person)}" if ranks_people(audit) else ""
+        words = f"{person_name(person, anonymous=anonymous)}\n{rate}{rank}"
         paper.multi_cell(step - 3, 3.4, words, align="L")
     paper.set_xy(paper.l_margin, top + 34 * ((len(portraits) + 3) // 4))

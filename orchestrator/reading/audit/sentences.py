@@ -83,6 +83,7 @@ def _said(audit: Audit, *, anonymous: bool) -> dict[str, tuple[str, ...]]:
         "compared": compared,
         "fewest": min((one.leak.seeds for one in compared if one.leak), default=0),
         "seen": seen,
+        "ranked": ranks_people(audit),
         "sure": [person for person in seen if person.among_top > HALF][:TOP],
         "tried": [named(one.attack) for one in audit.attacks],
         "share": partial(share, audit),
@@ -100,6 +101,11 @@ def share(audit: Audit, value: float) -> str:
 def person_name(person: Person, *, anonymous: bool) -> str:
     """The name of a person, or `person N` where names are left out."""
     return f"person {person.label}" if anonymous else person.name
+
+
+def ranks_people(audit: Audit) -> bool:
+    """Whether enough people were attacked to say who is exposed most."""
+    return len(audit.people) > TOP
 
 
 def accuracy(one: Trained) -> str:
@@ -151,7 +157,6 @@ _WORDS = {
     "RATES": RATES,
     "REDUCES": REDUCES,
     "SEES": SEES,
-    "TOP": TOP,
     "UNCLEAR": UNCLEAR,
     "WORDING": WORDING,
     "WORDS": WORDS,
