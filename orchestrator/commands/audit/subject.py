@@ -111,6 +111,11 @@ class AuditRequest(Reading):
         """The folder of the store and the pages."""
         return self.out or Path("audits") / self.model.stem
 
+    @property
+    def title(self) -> str:
+        """What pages call the model: its file without the ending, or its whole name where it is no file."""
+        return self.model.stem if isinstance(self.model, Path) else self.model.name
+
     @cached_property
     def form(self) -> ModelUnderAudit:
         """The model, in the form in which it is named. Raises InputError."""

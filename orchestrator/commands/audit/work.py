@@ -196,7 +196,7 @@ class Work:
         models = self.prepared.shadow_models(self.round.trainings)
         shadow_count = models.finished if models else 0
         context = AuditContext(
-            name=REDACTED if self.request.redact else shortened(self.request.model.stem),
+            name=REDACTED if self.request.redact else shortened(self.request.title),
             card=self.prepared.card,
             anonymous=self.request.redact,
             notes=RunNotes(

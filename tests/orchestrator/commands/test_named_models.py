@@ -1,7 +1,9 @@
 """Functions and endpoints, brought in by name: nothing is sent without consent, and what was answered stays."""
 
+import dataclasses
 import json
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,6 +14,7 @@ from smoothsweep.core.external.answers import KeptAnswers
 from smoothsweep.core.external.http_endpoint import answers_database
 from smoothsweep.core.external.kinds import Named, as_source
 from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
 from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.load import load_sweep
@@ -202,3 +205,17 @@ def test_what_somebody_calls_a_model_is_a_path_unless_it_says_otherwise():
     assert not isinstance(as_source("pythons/a.pt"), Named)
     assert Named("https://example.org/a/b?token=x").stem == "https-example.org-a-b"
     assert "secret" not in str(Named("https://user:secret@example.org/"))
+
+
+@pytest.mark.parametrize(
+    ("model", "folder", "title"),
+    [
+        (Path("/models/alice.v2.pth"), "alice.v2", "alice.v2"),
+        (Named("python:mymodel:make"), "python-mymodel-make", "python:mymodel:make"),
+        (Named("https://me:word@example.org/a?token=x"), "https-example.org-a", "https://***@example.org/a?***"),
+    ],
+)
+def test_a_page_calls_a_model_what_its_user_calls_it_and_shows_no_secret(model, folder, title):
+    needed = [field.name for field in dataclasses.fields(AuditRequest) if field.default is dataclasses.MISSING]
+    request = AuditRequest(**dict.fromkeys(needed) | {"model": model})
+    assert (request.folder.name, request.title) == (folder, title)
