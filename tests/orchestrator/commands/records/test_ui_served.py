@@ -216,7 +216,7 @@ def test_the_links_lead_to_filled_pages(served, tmp_path):
         tab.open(table)
         assert until(tab, "document.querySelectorAll('.ag-center-cols-container [row-index]').length >= 4")
         shown = tab.run("document.body.innerText")
-        assert shown.count("alpha -0.2 · seed") == shown.count("alpha 0 · seed") == 2
+        assert shown.count("smoothing -0.2 · seed") == shown.count("plain training · seed") == 2
         for column in ("Duration", "test_acc", "embedder_acc1", "attack_acc1"):
             assert column in shown, column
         tab.open("about:blank")
