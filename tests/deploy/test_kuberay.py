@@ -82,3 +82,16 @@ def test_ray_versions_agree(manifest, repository):
     pinned = re.search(r"^ray==(\S+)$", (repository / "constraints.txt").read_text(), re.MULTILINE)[1]
     assert manifest["RayJob"]["spec"]["rayClusterSpec"]["rayVersion"] == pinned == version("ray")
     assert f"rayproject/ray:{pinned}-py311-gpu" in (repository / "docs" / "cluster.md").read_text()
+
+
+def test_work_has_most_of_the_time_that_a_worker_pod_has_to_end(manifest):
+    """Ray drains a node that is told to end for so long, and Kubernetes kills after its grace."""
+    drains = [
+        float(entry["value"])
+        for container in containers_of(manifest)
+        for entry in container["env"]
+        if entry["name"] == "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"
+    ]
+    graces = [pod["terminationGracePeriodSeconds"] for pod in pods(manifest) if "nodeSelector" in pod]
+    assert len(drains) == len(containers_of(manifest)) and graces
+    assert all(grace - 30 <= drain < grace for drain in drains for grace in graces)
