@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import patch
 
+import psutil
 import pytest
 
 from smoothsweep.core.errors import InputError
@@ -163,9 +164,9 @@ def test_what_does_not_end_before_slurm_kills_it_is_killed_and_who_leaves_has_ti
     job, tmp_path, monkeypatch, number, killed
 ):
     now = [0.0]
-    monkeypatch.setattr(node.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(node, "_publish", lambda *_: None)
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    monkeypatch.setattr(node, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=lambda _: None))
+    parent = subprocess.Popen(["sh", "-c", "sleep 60 & echo $!; wait $!"], stdout=subprocess.PIPE, text=True)
+    child = psutil.Process(int(parent.stdout.readline()))
 
     def meanwhile():
         now[0] += 1.0
@@ -175,14 +176,17 @@ def test_what_does_not_end_before_slurm_kills_it_is_killed_and_who_leaves_has_ti
             ray.answers = [143]
 
     ray = Ray(None, meanwhile=meanwhile, stubborn=True)
-    ray.pid = os.getpid()  # whose children are those of this test
+    ray.pid = parent.pid
     with started(ray) as handlers:
         assert node._once(job, tmp_path, "h:1") == 0
     assert ray.told == (["terminate", "kill"] if killed else ["terminate"])
     assert now[0] == (3 + node.END_S + 1 if killed else 60)
-    assert (child.poll() is None) is not killed or child.wait(timeout=20) == -signal.SIGKILL
-    child.kill()
-    child.wait()
+    with parent:  # it ends with its child, and says how that ended
+        if killed:
+            assert parent.wait() == 128 + signal.SIGKILL
+        else:
+            assert child.is_running() and parent.poll() is None
+            child.kill()
 
 
 @pytest.mark.parametrize(
