@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any
+
+from smoothsweep.core.named_code import load_named
 
 _HERE = "smoothsweep.orchestrator.search.strategies."
 
@@ -42,5 +43,4 @@ class StrategyKind:
     @property
     def propose(self) -> Callable[..., Any]:
         """The function itself."""
-        module, _, name = self.code.partition(":")
-        return getattr(import_module(module if "." in module else _HERE + module), name)
+        return load_named(self.code, "" if "." in self.code.partition(":")[0] else _HERE)

@@ -41,7 +41,7 @@ def make_together(config: Config, inputs: Inputs, context: TaskContext) -> tuple
     networks = {}
     for name, network_state in final["networks"].items():
         row = PART_NETWORKS[network_state["kind"]]
-        networks[name] = row.network()(row.config(**network_state["config"]))
+        networks[name] = row.load()(row.config(**network_state["config"]))
         networks[name].load_state_dict(network_state["state"])
         networks[name].eval().requires_grad_(False)
     return MadePart(tensors=final["tensors"], networks=networks, facts=final["facts"]), final["queries"]

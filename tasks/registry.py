@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 from smoothsweep.core.attacks.registry import ATTACKS, PARTS, part_title
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.base import RECONSTRUCTIONS, StageWork
 from smoothsweep.core.judges.table import JUDGES, stage_of, work_of
+from smoothsweep.core.named_code import load_named
 from smoothsweep.tasks.class_names import shard_with_same_classes, with_same_classes
 
 
@@ -38,15 +38,16 @@ class Task(StageWork):
     def refuse(self, config: Mapping[str, Any], inputs: Mapping[str, Mapping[str, Any]]) -> None:
         """Raise the InputError that the task would raise before it begins; inputs: name -> configuration."""
         if self.check is not None:
-            _load(self.check)(config, {name: inputs[name] for name in self.check_reads if name in inputs})
+            load_named(self.check)(config, {name: inputs[name] for name in self.check_reads if name in inputs})
 
     def function(self) -> Callable[..., Any]:
-        return with_same_classes(_load(self.run), self.labelled) if self.labelled else _load(self.run)
+        return with_same_classes(load_named(self.run), self.labelled) if self.labelled else load_named(self.run)
 
     def shard_function(self) -> Callable[..., Any]:
         if self.shard is None:
             raise TypeError(f"{self.run} is not sharded")
-        return shard_with_same_classes(_load(self.shard), self.labelled) if self.labelled else _load(self.shard)
+        shard = load_named(self.shard)
+        return shard_with_same_classes(shard, self.labelled) if self.labelled else shard
 
 
 HISTORY = ("history.parquet",)
@@ -177,8 +178,3 @@ def task(name: str) -> Task:
         return TASKS[name]
     except KeyError:
         raise InputError(f"stage: expected one of {', '.join(TASKS)}, got {name!r}") from None
-
-
-def _load(path: str) -> Callable[..., Any]:
-    module, _, name = path.partition(":")
-    return getattr(import_module(module), name)

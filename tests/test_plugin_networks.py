@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from smoothsweep.core.attacks.shared.base import Attack, Part
-from smoothsweep.core.attacks.shared.part_kind import NetworkKind, PartKind
+from smoothsweep.core.attacks.shared.part_kind import PartKind
+from smoothsweep.core.cards.network_kind import NetworkKind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +40,7 @@ class Shades(Attack):
             make="shades_networks:make",
             trains=True,
             told_protocol=False,
-            networks={"shades": NetworkKind(config=ShadesConfig, make="shades_networks:ShadesNetwork")},
+            networks={"shades": NetworkKind(config=ShadesConfig, network="shades_networks:ShadesNetwork")},
         )
     }
 

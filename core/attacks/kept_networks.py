@@ -9,8 +9,8 @@ from typing import Any
 from torch import nn
 
 from smoothsweep.core.attacks.registry import PARTS
-from smoothsweep.core.attacks.shared.part_kind import NetworkKind
 from smoothsweep.core.cards.network_card import NetworkCard, read_network_card
+from smoothsweep.core.cards.network_kind import NetworkKind
 from smoothsweep.core.cards.network_weights import read_weights, write_weights
 from smoothsweep.core.files import write_file
 
@@ -31,7 +31,7 @@ def save_network(network: nn.Module, directory: Path, name: str) -> None:
 
 def kind_of(network: nn.Module) -> str:
     """Its row of `PART_NETWORKS`. Raises ValueError for a network of another kind."""
-    kinds = [kind for kind, row in PART_NETWORKS.items() if row.network() is type(network)]
+    kinds = [kind for kind, row in PART_NETWORKS.items() if row.load() is type(network)]
     if not kinds:
         raise ValueError(f"network: expected one of {', '.join(PART_NETWORKS)}, got {type(network).__name__}")
     return kinds[0]
@@ -41,7 +41,7 @@ def load_network(directory: Path, name: str) -> Any:
     """What `save_network` left: in eval mode, on the CPU, without parameter gradients. Raises InputError."""
     weights, card = _files(directory, name)
     stored_card = read_network_card(card, {k: row.config for k, row in PART_NETWORKS.items()}, "the card of a network")
-    return read_weights(PART_NETWORKS[stored_card.kind].network(), stored_card.config, weights)
+    return read_weights(PART_NETWORKS[stored_card.kind].load(), stored_card.config, weights)
 
 
 def network_names(directory: Path) -> list[str]:

@@ -21,8 +21,9 @@ from smoothsweep.core.attacks.random_latents import RandomLatents
 from smoothsweep.core.attacks.selection_only import SelectionOnly
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS, Access
 from smoothsweep.core.attacks.shared.base import Attack
-from smoothsweep.core.attacks.shared.part_kind import NetworkKind, PartKind
+from smoothsweep.core.attacks.shared.part_kind import PartKind
 from smoothsweep.core.attacks.surrogate.attack import SurrogateLabels, SurrogateScores
+from smoothsweep.core.cards.network_kind import NetworkKind
 from smoothsweep.core.declared import build
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.plugins import refuse_broken, with_plugins
@@ -32,18 +33,22 @@ FOREIGN_PART = "own_"
 """How the names of parts from other packages begin, so that they are never those of a stage of ours."""
 
 _PLAIN_GAN = {
-    "plain_generator": NetworkKind(config=PlainGanConfig, make="smoothsweep.core.attacks.gan.networks:PlainGenerator"),
-    "critic": NetworkKind(config=PlainGanConfig, make="smoothsweep.core.attacks.gan.networks:Critic"),
+    "plain_generator": NetworkKind(
+        config=PlainGanConfig, network="smoothsweep.core.attacks.gan.networks:PlainGenerator"
+    ),
+    "critic": NetworkKind(config=PlainGanConfig, network="smoothsweep.core.attacks.gan.networks:Critic"),
     "minibatch_discriminator": NetworkKind(
-        config=PlainGanConfig, make="smoothsweep.core.attacks.gan.networks:MinibatchDiscriminator"
+        config=PlainGanConfig, network="smoothsweep.core.attacks.gan.networks:MinibatchDiscriminator"
     ),
 }
 _CONDITIONAL_GAN = {
     "conditional_generator": NetworkKind(
-        config=ConditionalConfig, make="smoothsweep.core.attacks.gan.conditional_generator:ConditionalGenerator"
+        config=ConditionalConfig, network="smoothsweep.core.attacks.gan.conditional_generator:ConditionalGenerator"
     )
 }
-_STUDENT = {"student": NetworkKind(config=StudentConfig, make="smoothsweep.core.attacks.distillation.students:Student")}
+_STUDENT = {
+    "student": NetworkKind(config=StudentConfig, network="smoothsweep.core.attacks.distillation.students:Student")
+}
 
 _OWN_PARTS: dict[str, PartKind] = {
     "pool": PartKind(version=4, make="smoothsweep.core.attacks.ppa.pool_parts:make_pool", title="candidate pool"),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+from smoothsweep.core.named_code import load_named
 
 _HERE = "smoothsweep.core.models."
 
@@ -55,16 +56,11 @@ class EmbedderKind:
 
     def make(self) -> Any:
         """The network, of no particular weights. Loads torch."""
-        return _load(self.network)(**self.sizes)
+        return load_named(self.network, _HERE)(**self.sizes)
 
     def our_state(self, state: Any) -> Any:
         """A published state dict under our names; one that is ours as it is."""
-        return state if self.state is None else _load(self.state)(state)
-
-
-def _load(path: str) -> Callable[..., Any]:
-    module, _, name = path.partition(":")
-    return getattr(import_module(_HERE + module), name)
+        return state if self.state is None else load_named(self.state, _HERE)(state)
 
 
 KINDS: dict[str, EmbedderKind] = {

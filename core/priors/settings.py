@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
+
+from smoothsweep.core.cards.network_kind import NetworkKind
+from smoothsweep.core.named_code import load_named
 
 if TYPE_CHECKING:
     from smoothsweep.core.cards.network_card import NetworkCard
@@ -72,21 +74,7 @@ class PriorSettings:
         """Raise InputError if its images do not suit a target that takes images of that side."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PriorNetworkKind:
-    """A network that a kind of prior brings: whatever is written as prior.json and weights is built from its row.
-
-    Attributes:
-        config: The frozen dataclass of its configuration, which checks itself.
-        network: 'module:class' of the `core.priors.base.PriorNetwork` that is built from one.
-    """
-
-    config: type[Any]
-    network: str
-
-    def load(self) -> type[Any]:
-        """The class of the network. Loads torch."""
-        return _named(self.network)
+PriorNetworkKind = NetworkKind  # what a row of PRIORS calls it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,9 +97,4 @@ class PriorKind:
 
     def function(self) -> Callable[..., Any]:
         """The function that makes it."""
-        return _named(str(self.make))
-
-
-def _named(place: str) -> Any:
-    module, _, name = place.partition(":")
-    return getattr(import_module(module), name)
+        return load_named(str(self.make))

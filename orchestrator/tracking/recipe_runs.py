@@ -33,10 +33,10 @@ class RecipeRuns:
         self._client, self._runs, self._store, self._loaded = client, runs, store, loaded
 
     def record_all(self, trials: Iterable[Trial], parent: str, progress: Callable[[], None]) -> list[RecipeMeans]:
-        """The means of every recipe of which a trial is done, all of them written. progress: called after each."""
+        """The means of every recipe over its finished trials, all of them written. progress: called after each."""
         groups: dict[str, list[Trial]] = {}
         for trial in trials:
-            if phase_of(trial) != "proxy" and all(self._store.has(stage) for stage in trial.stages):
+            if phase_of(trial) != "proxy":
                 groups.setdefault(recipe_id(trial), []).append(trial)
         means = []
         for members in groups.values():

@@ -228,12 +228,12 @@ class Tracker:
 
     def _record_means(self, trials: Sequence[Trial], parent: str, progress: Callable[[], None]) -> list[RecipeMeans]:
         """The means of every recipe, each in one run. Another driver may write them now, and one of two runs goes."""
+        done = [trial for trial in trials if all(self.store.has(stage) for stage in trial.stages)]
         means: list[RecipeMeans] = []
         for _ in range(PASSES):
-            for trial in trials:
-                if all(self.store.has(stage) for stage in trial.stages):
-                    self.record(trial, parent)
-            means = self._recipes.record_all(trials, parent, progress)
+            for trial in done:
+                self.record(trial, parent)
+            means = self._recipes.record_all(done, parent, progress)
             self._runs.read()
             if all(self._recipes.holds(one) for one in means):
                 break

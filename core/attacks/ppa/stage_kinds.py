@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
+
+from smoothsweep.core.named_code import load_named
 
 ROWS = 32
 """Candidates that fill a pass through small networks on a CPU: with more, one costs no less (docs/benchmarks.md)."""
@@ -28,18 +29,13 @@ class StageKind:
 
     def function(self) -> Callable[..., Any]:
         """The function that does the stage."""
-        return _function(self.run)
+        return load_named(self.run)
 
     def function_together(self) -> Callable[..., Any]:
         """The function that does the stage for several classes. Raises ValueError where there is none."""
         if self.together is None:
             raise ValueError(f"{self.run}: expected a way to do several classes side by side, got none")
-        return _function(self.together)
-
-
-def _function(place: str) -> Callable[..., Any]:
-    module, _, name = place.partition(":")
-    return getattr(import_module(module), name)
+        return load_named(self.together)
 
 
 SAMPLERS: dict[str, StageKind] = {

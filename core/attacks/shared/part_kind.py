@@ -4,27 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any
 
 from smoothsweep.core.attacks.shared.access import Access
-
-
-@dataclass(frozen=True, kw_only=True)
-class NetworkKind:
-    """How a kind of network is built again from what is kept of it.
-
-    Attributes:
-        config: Dataclass that a network keeps as `config` and is built from.
-        make: 'module:Class' of that alone.
-    """
-
-    config: type
-    make: str
-
-    def network(self) -> type[Any]:
-        """The class of the network. Loads torch."""
-        return _named(self.make)
+from smoothsweep.core.cards.network_kind import NetworkKind
+from smoothsweep.core.named_code import load_named
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,10 +46,4 @@ class PartKind:
 
     def function(self) -> Callable[..., Any]:
         """The function that makes it."""
-        return _named(self.make)
-
-
-def _named(place: str) -> Any:
-    """What 'module:name' names."""
-    module, _, name = place.partition(":")
-    return getattr(import_module(module), name)
+        return load_named(self.make)

@@ -18,12 +18,12 @@ REPLACED_BY = "smoothsweep.replaced_by"
 def retire(client: Any, runs: Runs, present: Mapping[str, Collection[str]]) -> int:
     """Retire each run that is none of the present ones, and means the same as one of them. Returns how many.
 
-    present: kind of run -> fingerprints. Two runs mean the same when they have one name, and one value in every param
-    that both have. Recipes that the sweep no longer names, or that other settings were tried with, stay as they are.
+    runs: as read after the last of them was written, with its params. present: kind of run -> fingerprints. Two runs
+    mean the same when they have one name, and one value in every param that both have. Recipes that the sweep no longer
+    names, or that other settings were tried with, stay as they are.
     """
     if not any(key[1] not in present.get(key[0], ()) for key, run in runs.all() if key[0] in present):
         return 0
-    runs.read()  # with the params of what was written since
     now = {
         kind: [run for (of, fingerprint), run in runs.all() if of == kind and fingerprint in fingerprints]
         for kind, fingerprints in present.items()

@@ -55,4 +55,4 @@ def test_a_network_of_no_kind_is_not_written(tmp_path):
 
 def test_every_kind_says_what_it_is_built_from():
     for row in PART_NETWORKS.values():
-        assert issubclass(row.network(), torch.nn.Module) and row.config.__dataclass_params__.frozen
+        assert issubclass(row.load(), torch.nn.Module) and row.config.__dataclass_params__.frozen

@@ -21,7 +21,7 @@ def test_the_networks_are_the_official_ones_whatever_their_size(part, size, tmp_
     assert found.keys() == wanted.keys() == NETWORKS[part].keys()
     for name, network in found.items():
         kind, config = NETWORKS[part][name]
-        assert type(network) is PART_NETWORKS[kind].network() and PART_NETWORKS[kind].config is config
+        assert type(network) is PART_NETWORKS[kind].load() and PART_NETWORKS[kind].config is config
         assert network.config == wanted[name].config and not network.training
         assert not any(parameter.requires_grad for parameter in network.parameters())
         own = wanted[name].state_dict()

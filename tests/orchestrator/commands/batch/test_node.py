@@ -82,7 +82,7 @@ class Ray:
             self.meanwhile()
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
-    pid = 2**30  # nobody's
+    pid = 2**30  # no process has this number
 
     def terminate(self):
         self.told.append("terminate")
