@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smoothsweep.core.errors import InputChanged
+from smoothsweep.core.named_code import load_named
 from smoothsweep.orchestrator.stages import fingerprints
 from smoothsweep.sweeps.data import PublishedData, PublishedPublic
 from smoothsweep.tasks import planned_files, registry
@@ -149,7 +150,7 @@ def test_published_sets_are_digested_as_their_reader_expects(tmp_path, monkeypat
 
     monkeypatch.setattr(PlannedFile, "read", read)
     for cls, names in kinds.items():
-        function = registry._load(registry.TASKS["data" if cls is PublishedData else "public"].run)
+        function = load_named(registry.TASKS["data" if cls is PublishedData else "public"].run)
         for kind in names:
             config = {
                 "kind": kind,
