@@ -1,8 +1,8 @@
 """The only way to the screen: nothing from outside (keys, names, files, values) can move the cursor or fake a line,
 and no URI shows its user, query or fragment, but for the address that `smoothsweep ui` is asked for.
 
-`tests/test_house.py` sees to it that nothing else of the product prints; the live panel (`progress`) shows what passed
-`printable`.
+`tests/test_structure.py` sees to it that nothing else of the product prints; the live panel (`progress`) shows what
+passed `printable`.
 """
 
 from __future__ import annotations
