@@ -32,8 +32,7 @@ from smoothsweep.orchestrator.commands.health.plugins import add_plugins_command
 from smoothsweep.orchestrator.commands.health.storage.arguments import add_store_commands
 from smoothsweep.orchestrator.commands.importing.arguments import add_import_commands, add_weights_commands
 from smoothsweep.orchestrator.commands.records.arguments import add_record_commands
-from smoothsweep.orchestrator.commands.reporting.sharing.arguments import add_sharing_commands
-from smoothsweep.orchestrator.commands.study.arguments import add_study_commands
+from smoothsweep.orchestrator.commands.reporting.sharing.arguments import add_sharing_commands, add_study_commands
 
 if TYPE_CHECKING:
     from smoothsweep.orchestrator.commands.confirm import Confirmation

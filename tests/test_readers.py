@@ -51,7 +51,6 @@ HELD = {
             "orchestrator/commands/records/ancestry.py",
             "orchestrator/commands/reporting/sweep_report.py",
             "orchestrator/commands/reporting/toy_report.py",
-            "orchestrator/commands/study/study_selection.py",
             "orchestrator/page/pictures.py",
             "orchestrator/page/stored.py",
             "orchestrator/planning/history.py",

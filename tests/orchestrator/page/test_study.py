@@ -1,17 +1,13 @@
 """The page of a study in a real browser: it loads nothing, works by keys and on a phone, hands the answers out."""
 
-import io
 import json
 import time
 
 import pytest
 from chromium import browsing, find_chromium
-from PIL import Image
 from study_answers import made_sweep
 
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.page.study import StudyPictures, draw_pictures, study_page
-from tests.orchestrator.made_reports import picture
 
 pytestmark = pytest.mark.skipif(
     find_chromium() is None, reason="no Chromium on this machine: apt-get install chromium, or make browser"
@@ -112,17 +108,3 @@ def test_on_a_phone_everything_fits_and_a_closed_page_goes_on(study, tab, tmp_pa
     (file,) = saved(tmp_path)
     answers = json.loads(file.read_text())["answers"]
     assert answers[:2] == [1, None] and set(answers[2:]) == {None}
-
-
-def test_pictures_have_one_size_whatever_they_came_in():
-    """A recipe whose attack draws larger pictures is not told by them."""
-    options = tuple(picture(n, 16 * n).transpose(2, 0, 1) for n in (1, 2))
-    shown = [StudyPictures(examples=(picture(1, 300).transpose(2, 0, 1),), options=options)]
-    page = study_page(draw_pictures(shown), digest="0" * 64, real_people=True)
-    assert page.count("data:image/jpeg") == 3 and "real people" in page
-    sizes = {
-        Image.open(io.BytesIO(file)).size for one in draw_pictures(shown) for file in (*one.examples, *one.options)
-    }
-    assert sizes == {(224, 224)}
-    nobody = study_page([StudyPictures(examples=(b"a",), options=(b"b", b"c"))], digest="0" * 64, real_people=False)
-    assert "real people" not in nobody

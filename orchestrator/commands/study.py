@@ -1,0 +1,595 @@
+"""`smoothsweep study build|read`: people choose the reconstruction that looks least like the person (Table 13).
+
+`build` writes a page of questions, study.html, and its key, study.json, which stays with the user; page and answers
+hold positions and the key's digest alone. `read` counts the annotators' files. The paper counts people: each goes to
+the recipe that most annotators chose, and those where two are level are left out (section C.10).
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import hashlib
+import io
+import json
+import math
+import secrets
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import numpy as np
+from markupsafe import Markup
+from PIL import Image
+from pydantic import Field, ValidationError, model_validator
+from scipy import stats
+
+from smoothsweep.core import screen
+from smoothsweep.core.bounds import LARGEST, Fraction, Seed
+from smoothsweep.core.cards.cards import read_card
+from smoothsweep.core.checks import present
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.files import write_file
+from smoothsweep.core.metrics.agreement import fleiss_kappa
+from smoothsweep.core.metrics.intervals import independent_rate_interval, rate_interval
+from smoothsweep.core.text import shortened
+from smoothsweep.orchestrator.page.render import fill, policy, resource
+from smoothsweep.orchestrator.page.stored import (
+    class_names,
+    reconstructed_labels,
+    reconstruction,
+    training_image,
+    training_labels,
+)
+from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inversion_stages
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.reading.axes import by_attack, sweep_axes
+from smoothsweep.orchestrator.reading.numbers.format import aligned, ascii_text, listing
+from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.base import Model, Several
+from smoothsweep.sweeps.data import SyntheticData
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion
+from smoothsweep.sweeps.mistakes import first_mistake
+from smoothsweep.sweeps.paper_numbers import matching, printed_rows
+from smoothsweep.sweeps.paper_settings import recipe_axes
+from smoothsweep.sweeps.schema import InversionSweep
+
+PAGE_FILE, KEY_FILE = "study.html", "study.json"
+TABLE, PREFERENCE = "13", "user_preference"
+PAPERS_PEOPLE = 150  # of each data set (section C.10)
+MOST_EXAMPLES, MOST_RECIPES = 12, 6  # pictures that one can compare at a glance, and that fit a phone
+LARGEST_SIDE, QUALITY = 224, 95  # of the JPEGs: some 10 kB each, and a page of 150 people stays below 20 MB
+SURE = 0.05  # the highest allowed probability that an annotator who guesses passes the attention checks
+MOST_BYTES = 64 * 2**20  # of a file that an annotator sends
+
+Row = Annotated[int, Field(ge=0)]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+FileT = TypeVar("FileT", bound=Model)
+
+
+class Question(Model):
+    """One person: training images of theirs and a choice between reconstructions.
+
+    Attributes:
+        person: The class's label, and its name.
+        trained: The training seed of the targets that were attacked.
+        examples: Rows of the training images shown.
+        options: For each position on the page, the recipe (its place among the study's) or null for a real training
+            image, `real`, which makes the question an attention check.
+    """
+
+    person: Row
+    name: str
+    trained: Seed
+    examples: Several[Row]
+    options: Several[Row | None]
+    real: Row | None = None
+
+    @property
+    def is_check(self) -> bool:
+        return self.real is not None
+
+
+class StudyKey(Model):
+    """What a page of questions hides.
+
+    Attributes:
+        recipes: Their names, as the report calls them.
+        seed: Seed of the order.
+        pictures: SHA-256 over all pictures of the page in their order.
+        published: What the paper's annotators preferred, by recipe, where it asked about the same.
+    """
+
+    format: Literal[1] = 1
+    sweep: str
+    attack: str
+    recipes: Annotated[Several[str], Field(min_length=2)]
+    seed: Seed
+    real_people: bool
+    pictures: Digest
+    published: Several[Fraction | None]
+    questions: Annotated[Several[Question], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> StudyKey:
+        recipes = set(range(len(self.recipes)))
+        for number, question in enumerate(self.questions):
+            options = set(question.options)
+            if not len(question.options) == len(options) == len(recipes) or not options <= recipes | {None}:
+                raise ValueError(f"questions.{number}.options: expected each of {len(recipes)} recipes once")
+            if question.is_check != (None in options):
+                raise ValueError(f"questions.{number}.options: expected null in attention checks alone")
+        if len(self.published) != len(recipes):
+            raise ValueError(f"published: expected {len(recipes)} values, got {len(self.published)}")
+        return self
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all of it: what page and answers carry. It tells nothing, because the seed is in it."""
+        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+class Annotator(Model):
+    """Who answered: a name they chose, and a number drawn by the page that distinguishes two of one name."""
+
+    id: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+    name: Annotated[str, Field(max_length=80)]
+
+
+class Answers(Model):
+    """One annotator's file. answers: by question, the position that was chosen; null where none was."""
+
+    format: Literal[1]
+    study: Digest
+    annotator: Annotator
+    answers: Several[Row | None]
+
+    @property
+    def known_as(self) -> str:
+        return shortened(self.annotator.name.strip() or self.annotator.id[:6])
+
+
+def build_study(options: argparse.Namespace) -> int:
+    """Write study.html and study.json. Returns the exit code; raises InputError before anything is written."""
+    loaded = load_sweep(options.sweep, options.overrides)
+    sweep = loaded.sweep
+    if not isinstance(sweep, InversionSweep):
+        raise InputError(f"{loaded.source}: expected a sweep that inverts people, got the two-dimensional example")
+    if sweep.attack is None:
+        raise InputError(f"{loaded.source}: attack: expected one whose reconstructions are shown, got null")
+    for option, value, least, most in (
+        ("--seed", options.seed, 0, LARGEST),
+        ("--people", options.people, 1, LARGEST),
+        ("--examples", options.examples, 1, MOST_EXAMPLES),
+    ):
+        if value is not None and not least <= value <= most:
+            bound = f"at least {least}" if value < least else f"at most {most}"
+            raise InputError(f"{option}: expected {bound}, got {value}")
+    store = open_store(options.store)
+    attack, cells = _chosen(loaded, trials_of(loaded, store), options.attack, options.recipes)
+    stages = _with_pictures(loaded, cells, store)
+    out = options.out or store.sweep_folder(sweep.name) / "study"
+    key_file, page_file = out / KEY_FILE, out / PAGE_FILE
+    seed = options.seed
+    if seed is None:  # a build that was interrupted between its files goes on with the same seed
+        lost_page = key_file.is_file() and not page_file.exists()
+        seed = read_key(key_file).seed if lost_page else secrets.randbelow(LARGEST)
+    questions = _draw(options, stages, store, seed)
+    pictures = _pictures(questions, stages, store)
+    key = StudyKey(
+        sweep=sweep.name,
+        attack=attack,
+        recipes=tuple(cells),
+        seed=seed,
+        real_people=not isinstance(sweep.data, SyntheticData),
+        pictures=hashlib.sha256(
+            b"".join(len(file).to_bytes(8, "little") + file for shown in pictures for part in shown for file in part)
+        ).hexdigest(),
+        published=published_preferences(loaded, [trials[0] for trials in cells.values()]),
+        questions=questions,
+    )
+    if key_file.exists() and (there := read_key(key_file).digest) != key.digest:  # its answers could not be read
+        raise InputError(f"{key_file}: expected no other study here, got {there[:12]}; name another place with --out")
+    write_file(page_file, _page(pictures, key), parents=True)  # first: a page without a key was not given away
+    text = json.dumps({"digest": key.digest, **key.model_dump(mode="json")}, indent=1, ensure_ascii=False)
+    write_file(key_file, text + "\n")
+    checks = sum(question.is_check for question in questions)
+    screen.out(f"{page_file}: {len(questions)} questions, {checks} of them attention checks; give it to annotators")
+    screen.out(f"{key_file}: says which picture stands where; keep it, and put their answers beside it")
+    if key.real_people:
+        screen.out("the page shows people from your data: give it to nobody who may not see them, and have it deleted")
+    screen.out(f"then: smoothsweep study read {out}/answers-*.json")
+    return 0
+
+
+def _chosen(
+    loaded: LoadedSweep, trials: Sequence[Trial], attack: str | None, recipes: Sequence[str]
+) -> tuple[str, dict[str, list[Trial]]]:
+    """The attack that is shown, and the trials of each recipe. Raises InputError where either is open."""
+    attacked = [trial for trial in trials if as_inversion(trial.settings).attack is not None]
+    if trials and not attacked:
+        raise InputError(f"{loaded.source}: attack: expected one whose images people compare, got null")
+    groups = by_attack([trial for trial in attacked if trial.phase == "sweep"], sweep_axes(loaded, attacked))
+    if not groups:
+        raise InputError(f"{loaded.source}: expected recipes to compare, got none: the search has proposed none yet")
+    by_name = {ascii_text(name): name for name in groups}
+    if attack is None:
+        real = [name for name, cells in groups.items() if not next(iter(cells.values()))[0].is_control] or list(groups)
+        if len(real) > 1:
+            raise InputError(f"{loaded.source}: expected --attack {_one_of(real)}, got none")
+        name = real[0]
+    elif ascii_text(attack) in by_name:
+        name = by_name[ascii_text(attack)]
+    else:
+        expected = _one_of(groups) or "none, since there is one"
+        raise InputError(f"--attack: expected {expected}, got {shortened(attack)!r}")
+    cells = groups[name]
+    known = {ascii_text(recipe): recipe for recipe in cells}
+    for recipe, times in Counter(map(ascii_text, recipes)).items():
+        if recipe not in known:
+            raise InputError(f"--recipe: expected {_one_of(cells)}, got {shortened(recipe)!r}")
+        if times > 1:
+            raise InputError(f"--recipe: expected each once, got {shortened(recipe)!r} twice")
+    chosen = {known[ascii_text(recipe)]: cells[known[ascii_text(recipe)]] for recipe in recipes or cells}
+    if not 2 <= len(chosen) <= MOST_RECIPES:
+        expected = f"expected 2 to {MOST_RECIPES} recipes to choose between (--recipe), got {len(chosen)}"
+        raise InputError(f"{loaded.source}: {expected}")
+    return name or as_inversion(next(iter(chosen.values()))[0].settings).inverted_by.label, chosen
+
+
+def _one_of(names: Iterable[str]) -> str:
+    quoted = [repr(ascii_text(shortened(name))) for name in names if name]
+    return f"one of {', '.join(quoted)}" if quoted else ""
+
+
+def _with_pictures(
+    loaded: LoadedSweep, chosen: Mapping[str, list[Trial]], store: Store
+) -> dict[int, tuple[InversionStages, ...]]:
+    """Training seed -> stages by recipe, of the seeds under which every recipe's reconstructions are in the store."""
+    by_recipe: dict[str, dict[int, InversionStages]] = {}
+    for recipe, trials in chosen.items():
+        every = {trial.seed: inversion_stages(as_inversion(trial.settings), trial.seed) for trial in trials}
+        by_recipe[recipe] = {seed: stages for seed, stages in every.items() if stages.has_pictures(store)}
+        if not by_recipe[recipe]:
+            what = f"expected reconstructions of {ascii_text(recipe)} in {store.location}, got none"
+            raise InputError(f"{loaded.source}: {what}: smoothsweep run makes them")
+    shared = [seed for seed in next(iter(by_recipe.values())) if all(seed in seeds for seeds in by_recipe.values())]
+    if not shared:
+        raise InputError(f"{loaded.source}: expected reconstructions of all recipes under one seed, got none")
+    stages = {seed: tuple(seeds[seed] for seeds in by_recipe.values()) for seed in shared}
+    if len({json.dumps(class_names(store, one)) for one in stages[shared[0]]}) > 1:
+        raise InputError(f"{loaded.source}: expected recipes trained on the same people, got others")
+    return stages
+
+
+def published_preferences(loaded: LoadedSweep, trials: Sequence[Trial]) -> tuple[float | None, ...]:
+    """The paper's shares, where these are the very recipes that its annotators chose between."""
+    nothing = (None,) * len(trials)
+    reference = loaded.sweep.paper
+    if reference is None or any(trial.settings.paper is None for trial in trials):
+        return nothing
+    dataset = reference.dataset_of(as_inversion(trials[0].settings).data)
+    theirs = {row.first.row for row in printed_rows(TABLE) if row.first.dataset == dataset}
+    axes = [recipe_axes(as_inversion(trial.settings), dataset, TABLE) for trial in trials]
+    matches = [matching(axis_values, TABLE) if axis_values else None for axis_values in axes]
+    if not theirs or {row.first.row for row in matches if row} != theirs or len(matches) != len(theirs):
+        return nothing
+    return tuple(present(row, "row").numbers[PREFERENCE].value for row in matches)
+
+
+def least_checks(options: int) -> int:
+    """The fewest attention checks that tell an annotator who passes them all from one who guesses.
+
+    A guess passes one with probability 1 - 1 / options (at least 2): it does not fall on the real picture.
+    """
+    return math.ceil(math.log(SURE) / math.log(1 - 1 / options))
+
+
+def _draw(
+    options: argparse.Namespace, stages: Mapping[int, tuple[InversionStages, ...]], store: Store, seed: int
+) -> tuple[Question, ...]:
+    """The questions and the attention checks in a random order, training seeds spread evenly over them.
+
+    The checks are about people with at least two training images, as far as possible not asked about otherwise.
+    """
+    every, seeds = [one for of_seed in stages.values() for one in of_seed], tuple(stages)
+    recipes, data = len(stages[seeds[0]]), stages[seeds[0]][0]
+    names, labels = class_names(store, data), training_labels(store, data)
+    attacked = set.intersection(*(set(reconstructed_labels(store, one).tolist()) for one in every))
+    rows = {label: np.flatnonzero(labels == label).tolist() for label in sorted(attacked)}
+    if options.people is not None and options.people > len(rows):
+        raise InputError(f"--people: expected at most the {len(rows)} people reconstructed, got {options.people}")
+    least = least_checks(recipes)
+    if options.checks is not None and options.checks < least:
+        why = f"or nobody who passes with {recipes} choices differs from one who guesses"
+        raise InputError(f"--checks: expected at least {least}, {why}, got {options.checks}")
+    # Beside the seed what was reconstructed: the order is no other sweep's.
+    generator = np.random.default_rng([seed, *(int(one.inverted.fingerprint[:8], 16) for one in every)])
+    order = [int(label) for label in generator.permutation(sorted(rows))]
+    people = options.people or min(PAPERS_PEOPLE, len(rows))
+    able = [label for label in (*order[people:], *order[:people]) if len(rows[label]) >= 2]
+    if not able:
+        raise InputError("study: expected somebody with 2 training images for the attention checks, got nobody")
+
+    def question(label: int, trained: int, check: bool) -> Question:
+        images = [int(row) for row in generator.permutation(list(rows[label]))]
+        placed: list[int | None] = [int(recipe) for recipe in generator.permutation(recipes)]
+        if check:
+            placed[int(generator.integers(recipes))] = None
+        # One image is always held out: fewer examples in a check than elsewhere would give it away.
+        real, others = images[0], images[1:] or images
+        return Question(
+            person=label,
+            name=names[label],
+            trained=trained,
+            examples=tuple(others[: options.examples]),
+            options=tuple(placed),
+            real=real if check else None,
+        )
+
+    checked = [able[number % len(able)] for number in range(options.checks or least)]
+    drawn = [
+        question(label, seeds[number % len(seeds)], check)
+        for check, asked in ((False, order[:people]), (True, checked))
+        for number, label in enumerate(asked)
+    ]
+    return tuple(drawn[place] for place in generator.permutation(len(drawn)))
+
+
+Pictures = list[tuple[list[bytes], list[bytes]]]
+"""By question: the JPEGs of the examples and of the options."""
+
+
+def _pictures(
+    questions: Sequence[Question], stages: Mapping[int, tuple[InversionStages, ...]], store: Store
+) -> Pictures:
+    """Every picture of the page as a JPEG of one size, so that no recipe is told by its resolution."""
+    data = next(iter(stages.values()))[0]
+    shown = [
+        (
+            [training_image(store, data, row) for row in question.examples],
+            [
+                training_image(store, data, present(question.real, "real"))
+                if option is None
+                else reconstruction(store, stages[question.trained][option], question.person, rank=0)
+                for option in question.options
+            ],
+        )
+        for question in questions
+    ]
+    side = min(LARGEST_SIDE, max(picture.shape[1] for both in shown for part in both for picture in part))
+    return [([_jpeg(one, side) for one in examples], [_jpeg(one, side) for one in parts]) for examples, parts in shown]
+
+
+def _jpeg(picture: np.ndarray, side: int) -> bytes:
+    """picture: uint8 [3, H, W]. Without subsampling of colours the losses are far below what people see."""
+    image, buffer = Image.fromarray(np.ascontiguousarray(picture.transpose(1, 2, 0))), io.BytesIO()
+    image.resize((side, side), Image.Resampling.LANCZOS).save(buffer, "JPEG", quality=QUALITY, subsampling=0)
+    return buffer.getvalue()
+
+
+def _page(pictures: Pictures, key: StudyKey) -> str:
+    def uris(files: Sequence[bytes]) -> list[str]:
+        return ["data:image/jpeg;base64," + base64.b64encode(file).decode("ascii") for file in files]
+
+    return fill(
+        "study.html",
+        questions=[
+            {"number": number, "examples": uris(examples), "options": uris(options)}
+            for number, (examples, options) in enumerate(pictures)
+        ],
+        options=len(key.recipes),
+        digest=key.digest,
+        real_people=key.real_people,
+        policy=policy("study.js"),
+        style=Markup(resource("study.css")),
+        script=Markup(resource("study.js")),
+    )
+
+
+def read_key(path: Path) -> StudyKey:
+    """The key in a file. Raises InputError, one line, for a file that is none or is not what was written."""
+    raw = read_card(path, "the key of a study", most_bytes=MOST_BYTES)
+    stated = raw.pop("digest", None)
+    key = _validated(StudyKey, raw, path)
+    if stated != key.digest:
+        raise InputError(f"{path}: expected the key as it was written, got one that was changed since")
+    return key
+
+
+def _validated(kind: type[FileT], raw: Mapping[str, Any], path: Path) -> FileT:
+    try:
+        return kind.model_validate(raw)
+    except ValidationError as error:
+        raise InputError(f"{path}: {first_mistake(error)}") from None
+
+
+def read_study(options: argparse.Namespace) -> int:
+    """Print what the answers show. Returns the exit code; raises InputError."""
+    what = "the answers of one annotator"
+    if missing := [path for path in options.answers if not path.exists()]:  # the key's place follows from theirs
+        raise InputError(f"{missing[0]}: expected {what}, got nothing there")
+    beside = options.answers[0].parent / KEY_FILE
+    if options.study is None and not beside.is_file():
+        raise InputError(f"{beside}: expected the key of the study beside the answers, or --study FILE; got neither")
+    key = read_key(options.study or beside)
+    read: dict[str, Path] = {}
+    answers = []
+    for path in options.answers:
+        one = _validated(Answers, read_card(path, what, most_bytes=MOST_BYTES), path)
+        if one.study != key.digest:
+            raise InputError(f"{path}: expected answers to the study {key.digest[:12]}, got those to {one.study[:12]}")
+        if len(one.answers) != len(key.questions):
+            raise InputError(f"{path}: answers: expected {len(key.questions)}, got {len(one.answers)}")
+        for number, choice in enumerate(one.answers):
+            if choice is not None and choice >= len(key.recipes):
+                expected = f"expected a position below {len(key.recipes)} or null"
+                raise InputError(f"{path}: answers.{number}: {expected}, got {choice}")
+        if (earlier := read.setdefault(one.annotator.id, path)) is not path:
+            raise InputError(f"{path}: expected every annotator once, got {one.known_as} here and in {earlier}")
+        answers.append(one)
+    if all(choice is None for one in answers for choice in one.answers):
+        raise InputError(f"{options.answers[0]}: expected at least one question answered, got none")
+    result = study_result(key, answers)
+    screen.out_text(json.dumps(asdict(result), indent=1, ensure_ascii=False) if options.json else study_text(result))
+    return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """A fraction of `of` with its 95 % interval; None where there is nothing to count, ends None without interval."""
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    count: float = 0
+    of: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByAnnotator:
+    """One annotator.
+
+    Attributes:
+        shares: Share of each recipe.
+        checks, failed: Attention checks answered, and those where the real picture was chosen.
+        attentive: Whether so few failures would surprise of a person who guesses.
+    """
+
+    name: str
+    answered: int
+    questions: int
+    checks: int
+    failed: int
+    attentive: bool
+    shares: tuple[Share, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyResult:
+    """All that the answers show; the lists by recipe in the order of the key.
+
+    Attributes:
+        preferred: Share of the people who go to a recipe by most votes, of those decided.
+        undecided: How many are level.
+        answers: Share of single answers, over the people whom every counted annotator answered about. Both leave out
+            the annotators who are not attentive.
+        agreement: Fleiss' kappa of those counted, None where none can be told.
+    """
+
+    level: float = 0.95
+    recipes: tuple[str, ...]
+    published: tuple[float | None, ...]
+    annotators: tuple[ByAnnotator, ...]
+    preferred: tuple[Share, ...]
+    undecided: int
+    answers: tuple[Share, ...]
+    agreement: float | None
+
+
+def study_result(key: StudyKey, answers: Sequence[Answers]) -> StudyResult:
+    """Count. Nothing is drawn."""
+    recipes = range(len(key.recipes))
+    annotators, counted = [], []
+    for one in answers:
+        chosen, failures = {}, []
+        for number, (question, choice) in enumerate(zip(key.questions, one.answers, strict=True)):
+            if choice is not None and question.is_check:
+                failures.append(question.options[choice] is None)
+            elif choice is not None:
+                chosen[number] = present(question.options[choice], "recipe")
+        counts = Counter(chosen.values())
+        who = ByAnnotator(
+            name=one.known_as,
+            answered=len(chosen),
+            questions=sum(not question.is_check for question in key.questions),
+            checks=len(failures),
+            failed=sum(failures),
+            attentive=attentive(len(failures), sum(failures), len(recipes)),
+            shares=tuple(_of_people(counts[recipe], len(chosen)) for recipe in recipes),
+        )
+        annotators.append(who)
+        if who.attentive:
+            counted.append(chosen)
+    votes = np.zeros((len(key.questions), len(recipes)), dtype=np.int64)
+    for chosen in counted:
+        for number, recipe in chosen.items():
+            votes[number, recipe] += 1
+    best = [np.flatnonzero(row == row.max()) for row in votes if row.sum()]
+    winners = Counter(int(first[0]) for first in best if len(first) == 1)
+    return StudyResult(
+        recipes=key.recipes,
+        published=key.published,
+        annotators=tuple(annotators),
+        preferred=tuple(_of_people(winners[recipe], winners.total()) for recipe in recipes),
+        undecided=sum(len(first) > 1 for first in best),
+        answers=tuple(_of_answers(counted, recipe) for recipe in recipes),
+        agreement=fleiss_kappa(votes),
+    )
+
+
+def attentive(checks: int, failed: int, options: int) -> bool:
+    """Whether a person who guesses would fail so few of the attention checks with a probability of at most `SURE`.
+
+    A person who guesses falls for the real picture in one of `options` checks.
+    """
+    return bool(stats.binom.cdf(failed, checks, 1 / options) <= SURE) if checks else False
+
+
+def _of_people(count: int, of: int) -> Share:
+    if not of:
+        return Share()
+    low, high = independent_rate_interval(count, of, level=0.95)
+    return Share(value=count / of, low=low, high=high, count=count, of=of)
+
+
+def _of_answers(counted: Sequence[Mapping[int, int]], recipe: int) -> Share:
+    """Over annotators and people, as the report's rates over seeds and classes."""
+    shared = sorted(set.intersection(*(set(choices) for choices in counted))) if counted else []
+    if not shared:
+        return Share()
+    chosen = [[float(choices[number] == recipe) for number in shared] for choices in counted]
+    interval = rate_interval(chosen, level=0.95)
+    ends = {"low": interval.low, "high": interval.high}
+    return Share(value=interval.mean, **ends, count=sum(map(sum, chosen)), of=len(shared) * len(counted))
+
+
+def study_text(result: StudyResult) -> str:
+    """The result for a terminal: by recipe, agreement, whom the attention checks leave out, by annotator."""
+    names = [ascii_text(shortened(name)) for name in result.recipes]
+    theirs = any(value is not None for value in result.published)
+    by_recipe = [("looks least like the person", "by most votes", "by single answers", *(("paper",) if theirs else ()))]
+    for name, people, answers, paper in zip(names, result.preferred, result.answers, result.published, strict=True):
+        by_recipe.append((name, _share(people), _share(answers), *((_share(Share(value=paper)),) if theirs else ())))
+    by_annotator = [("annotator", "answered", *names, "attention checks")]
+    for one in result.annotators:
+        passed = f"{one.checks - one.failed} of {one.checks} passed{'' if one.attentive else ': guessing?'}"
+        by_annotator.append(
+            (ascii_text(one.name), f"{one.answered} of {one.questions}", *map(_share, one.shares), passed)
+        )
+    decided = result.preferred[0].of
+    notes = [
+        f"{decided} {'person' if decided == 1 else 'people'} decided, {result.undecided} level and left out",
+        "95 % intervals in brackets: Wilson's over people; of single answers over annotators and people",
+        "agreement: not known with fewer than two annotators, or where all chose one recipe"
+        if result.agreement is None
+        else f"agreement: Fleiss' kappa {result.agreement:.2f}",
+    ]
+    if absent := [
+        f"{one.name} ({one.failed} of {one.checks} failed)" for one in result.annotators if not one.attentive
+    ]:
+        notes.append(f"left out, because their attention checks look like guessing: {listing(absent)}")
+    tables = [aligned(rows, range(len(rows[0]))) for rows in (by_recipe, by_annotator)]
+    return "\n".join([*tables[0], "", *notes, "", *tables[1]])
+
+
+def _share(share: Share) -> str:
+    if share.value is None:
+        return "-"
+    ends = "" if share.low is None or share.high is None else f" [{100 * share.low:.0f}, {100 * share.high:.0f}]"
+    return f"{100 * share.value:.1f} %{ends}"

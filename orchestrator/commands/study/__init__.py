@@ -1,1 +1,0 @@
-"""`smoothsweep study`: a page for annotators, and what their answers show."""

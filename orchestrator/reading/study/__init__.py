@@ -1,1 +1,0 @@
-"""A study with human annotators: the key, their answers, and the results."""
