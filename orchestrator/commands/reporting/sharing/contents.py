@@ -20,8 +20,7 @@ from smoothsweep.orchestrator.commands.reporting.sweep_report import contact_she
 from smoothsweep.orchestrator.page.drawing.colours import assign
 from smoothsweep.orchestrator.page.drawing.sheets import png, sheet_image
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures
-from smoothsweep.orchestrator.page.tables.latex import latex_tables
-from smoothsweep.orchestrator.page.tables.plain import csv_table, markdown_table
+from smoothsweep.orchestrator.page.tables import csv_table, latex_tables, markdown_table
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.leak.printed import printed_tables
 from smoothsweep.orchestrator.reading.numbers.model import ReportData

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from smoothsweep.orchestrator.page.tables.latex import latex_tables
+from smoothsweep.orchestrator.page.tables import latex_tables
 from smoothsweep.orchestrator.reading.leak.printed import (
     OWN_ATTACKS,
     Estimate,
