@@ -51,9 +51,8 @@ def latex_tables(table: PrintedTable, label: str) -> dict[str, str]:
     others = [key for key in table.metrics if key not in deciding]
     files = {"": _latex(table, deciding or others, table.caption, label, compares=True)}
     if deciding and others:
-        caption = (
-            f"What the other judges say of the recipes of the first table. {OWN_ATTACKS if table.own_attacks else ''}"
-        )
+        own = f" {OWN_ATTACKS}" if table.own_attacks else ""
+        caption = f"What the other judges say of the recipes of the first table.{own}"
         files["-judges"] = _latex(table, others, caption, f"{label}-judges", compares=False)
     return files
 
@@ -66,18 +65,16 @@ def _latex(table: PrintedTable, metrics: list[str], caption: str, label: str, *,
     columns = "l" * words + "r" * (frame.shape[1] - words)
     head = f"\\caption{{{escaped(caption)}}} \\label{{{label}}}"
     if len(frame) > _MOST_ROWS:
-        text = style.to_latex(hrules=True, column_format=columns, environment="longtable", caption="C", label="L")
-        text = (
-            "{\\footnotesize\n"
-            + text.replace("\\caption{C} \\label{L}", head).replace("\\caption[]{C}", "\\caption[]{(continued)}")
-            + "}\n"
-        )
+        wrapped = r">{\raggedright\arraybackslash}p{0.14\textwidth}" * words + columns[words:]
+        text = style.to_latex(hrules=True, column_format=wrapped, environment="longtable", caption="C", label="L")
+        text = text.replace("\\caption{C} \\label{L}", head).replace("\\caption[]{C}", "\\caption[]{(continued)}")
+        text = f"{{\\scriptsize\\setlength{{\\tabcolsep}}{{3pt}}\n{text}}}\n"
     else:
         body = style.to_latex(hrules=True, column_format=columns)
         fitted = f"\\begin{{adjustbox}}{{max width=\\textwidth}}\n{body}\\end{{adjustbox}}"
         text = f"\\begin{{table*}}\n\\centering\n{head}\n{fitted}\n\\end{{table*}}\n"
     text = re.sub(r"(?m)^(?=[\[*])", "{}", text)  # else an argument of the line break before
-    return "% \\usepackage[T1]{fontenc}\n% \\usepackage{booktabs,adjustbox,longtable}\n" + text
+    return "% \\usepackage[T1]{fontenc}\n% \\usepackage{array,booktabs,adjustbox,longtable}\n" + text
 
 
 def escaped(text: str) -> str:
