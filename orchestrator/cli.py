@@ -171,7 +171,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _several_sweeps(report: argparse.ArgumentParser) -> None:
     report.add_argument(
-        "more", nargs="*", type=Path, metavar="MORE", help="further sweep files or bundles (OUT.zip), in one report"
+        "more", nargs="*", type=Path, metavar="MORE", help="further sweep files or bundles (OUT.zip), in one table"
     )
     add_out(report, "where to write (default: STORE/sweeps/NAME; needed with several sweeps)")
 
@@ -276,7 +276,7 @@ def _status(options: argparse.Namespace) -> int:
 
 def _report(options: argparse.Namespace) -> int:
     if options.more:
-        from smoothsweep.orchestrator.commands.reporting.several.command import report_several
+        from smoothsweep.orchestrator.commands.reporting.several import report_several
 
         return report_several([options.sweep, *options.more], options.overrides, options.store, options.out)
     from smoothsweep.orchestrator.commands.reporting.sharing.opening import report_or_open

@@ -14,7 +14,7 @@ import yaml
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.commands.damage import read_with_repair
-from smoothsweep.orchestrator.commands.reporting.comparable.comparison import (
+from smoothsweep.orchestrator.commands.reporting.comparison import (
     COMPARISON,
     ROWS_BY_CLASS,
     comparison_of,

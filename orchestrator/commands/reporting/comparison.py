@@ -1,21 +1,28 @@
-"""The conditions of a sweep's numbers: data, judges and attacks, each by a digest that holds across sweeps.
+"""What a sweep's numbers rest on: data, judges and attacks, each by a digest that holds across sweeps.
 
 A stage's fingerprint covers everything that it rests on, the recipe included. Here the trial's own target is replaced
-by a word. So the attack on two recipes has one digest where nothing but the recipe differs.
+by a word. So the attack on two recipes has one digest where nothing but the recipe differs. A bundle brings it along,
+so that its rows can be compared with those of another sweep.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inversion_stages
+from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
+from smoothsweep.orchestrator.reading.numbers.summary import Summary, attack_label, recipe_label
 from smoothsweep.orchestrator.stages.shared import canonical_json
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.sweeps.loaded import as_inversion
+
+COMPARISON, ROWS_BY_CLASS = "comparison.json", "per_class.parquet"
+"""Names of the files in a bundle."""
+
 
 SEED = 0
 """Stages are compared under one seed; which seeds were run is compared by itself."""
@@ -135,3 +142,63 @@ def _leaves(key: str, value: Any) -> Iterator[tuple[str, str | int | float | boo
             yield from _leaves(f"{key}.{inner}", each)
     else:
         yield key, value if isinstance(value, str | int | float | bool) else canonical_json(value)
+
+
+class Standing(BaseModel):
+    """What a sweep states beside its rows.
+
+    Attributes:
+        baseline: Its reference recipe by the report's name, None without one or with several.
+        min_test_acc, accuracy_margin: The accuracy asked for, as in the sweep's file.
+        primary: The leak that decides, where its search names one.
+        people: Classes of the private data.
+        real_images: Test images that the judges were tried on.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    protocol: Literal["clean", "paper"]
+    baseline: str | None = None
+    min_test_acc: float | None = None
+    accuracy_margin: float
+    primary: str | None = None
+    people: int | None = None
+    real_images: int | None = None
+
+
+class Comparison(BaseModel):
+    """What a sweep states, the conditions of its rows, and why metrics are missing."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    standing: Standing
+    conditions: Conditions
+    reasons: dict[str, str]
+
+
+def comparison_of(trials: Sequence[Trial], data: ReportData, summary: Summary) -> Comparison:
+    """The comparison of a sweep in the store. trials: all; those of fresh seeds and cheap attacks are left out."""
+    mine = compared(trials)
+    return Comparison(
+        standing=Standing(
+            protocol=data.protocol,
+            baseline=summary.baseline_recipe,
+            min_test_acc=data.min_test_acc,
+            accuracy_margin=data.accuracy_margin,
+            primary=data.primary,
+            people=data.people,
+            real_images=data.real_images,
+        ),
+        conditions=conditions_of(mine, _names(mine, data.axes)),
+        reasons=dict(data.reasons),
+    )
+
+
+def compared(trials: Sequence[Trial]) -> list[Trial]:
+    """The trials that recipes are compared by."""
+    return [trial for trial in trials if trial.phase == "sweep"]
+
+
+def _names(trials: Sequence[Trial], axes: Sequence[Axis]) -> Mapping[str, tuple[str, str]]:
+    """Trial -> the report's names of its recipe and attack."""
+    return {t.id: (recipe_label(axes, t.cell.axes), attack_label(axes, t.cell.axes)) for t in trials}
