@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pandas as pd
 import torch
 from torch import Tensor, nn
 
@@ -13,6 +12,7 @@ from smoothsweep.core.data.transforms import resize, resize_uint8
 from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.metrics.fid import fid, whole_batches
 from smoothsweep.core.models.lowres_fid import PUBLISHED_FIDS
+from smoothsweep.core.readers.tables import read_rows
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.files import load_tensors, save_tensors
 from smoothsweep.tasks.planned_files import planned
@@ -30,7 +30,7 @@ def judge_by_published_fid(config: Config, inputs: Inputs, out: Path, context: T
     """
     name = config["network"]
     entry, reconstructions = PUBLISHED_FIDS[name], decoded_reconstructions(inputs[RECONSTRUCTIONS])
-    hits = torch.from_numpy(pd.read_parquet(inputs["verdicts"] / "per_image.parquet")["hit"].to_numpy(copy=True))
+    hits = torch.from_numpy(read_rows(inputs["verdicts"] / "per_image.parquet")["hit"].to_numpy(copy=True))
     images, labels = reconstructions["images"][hits], reconstructions["labels"][hits]
     metrics: Metrics = {name: None, f"{name}_images": len(labels)}
     features = torch.zeros(0, 0)

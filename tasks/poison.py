@@ -15,6 +15,7 @@ from smoothsweep.core.analysis.backdoors.success import backdoor_metrics
 from smoothsweep.core.analysis.backdoors.trigger import Trigger, make_trigger
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.models.inference import evaluate_logits, fit_images
+from smoothsweep.core.readers.tables import read_rows
 from smoothsweep.core.seeds import generator
 from smoothsweep.core.training.batches import Stamp
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
@@ -47,7 +48,7 @@ def choose_poison(config: Config, inputs: Inputs, out: Path, context: TaskContex
 def poisoned(data: ImageSet, poison: Path) -> tuple[ImageSet, Stamp]:
     """The training set with the labels of a `poison` artifact, and what lays its trigger over those images."""
     settings = poison_settings(config_of(poison))
-    rows = torch.from_numpy(pd.read_parquet(poison / "poisoned.parquet")["row"].to_numpy(copy=True))
+    rows = torch.from_numpy(read_rows(poison / "poisoned.parquet")["row"].to_numpy(copy=True))
     labels = poisoned_labels(data.labels, rows, settings.target)
     chosen = torch.zeros(len(data), dtype=torch.bool)
     chosen[rows] = True

@@ -20,6 +20,7 @@ from smoothsweep.core.allotted import available_memory
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.readers.files import MIB, open_regular, too_large
 from smoothsweep.core.readers.parquet_pages import DamagedPages, page_sizes
+from smoothsweep.core.readers.tables import open_table
 
 LEAST_BUDGET = 512 * MIB
 TIMES = 8
@@ -38,7 +39,6 @@ _PLAIN = (
 )
 _STEP = 64 * MIB
 _MOST_ROWS = 1024  # at a time
-_FOOTER = {"thrift_string_size_limit": 16 * MIB, "thrift_container_size_limit": 1_000_000}
 
 
 class UnreadableTable(Exception):
@@ -71,7 +71,7 @@ def read_columns(path: Path, wanted: Sequence[str], *, encoded: Sequence[str] = 
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         try:
-            with pq.ParquetFile(file, pre_buffer=False, **_FOOTER) as table:
+            with open_table(file) as table:
                 return _Reading(path=path, file=file, table=table, budget=_budget(size)).columns(wanted, encoded)
         except (pa.ArrowException, DamagedPages, UnicodeDecodeError) as error:
             raise UnreadableTable(str(error)) from error

@@ -11,6 +11,7 @@ import pandas as pd
 
 from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
 from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.readers.tables import read_rows
 from smoothsweep.orchestrator.page.drawing.sheets import png, sheet_image
 from smoothsweep.orchestrator.page.stored import (
     class_names,
@@ -128,4 +129,4 @@ def _looking(stages: InversionStages) -> list[tuple[Metric, Stage]]:
 @lru_cache(maxsize=8)
 def _per_image(path: Path) -> pd.DataFrame:
     """A judge's rows, image by image: a sheet asks for them tile by tile, and a finished artifact never changes."""
-    return pd.read_parquet(path)
+    return read_rows(path)

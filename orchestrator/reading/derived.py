@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from math import fsum
 from pathlib import Path
 
-import pandas as pd
-
 from smoothsweep.core.judges.base import ClassifierJudge
 from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.judges.table import JUDGES, stage_of
+from smoothsweep.core.readers.tables import read_rows
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.numbers.estimates import images_column
 from smoothsweep.orchestrator.stages.stage import Stage
@@ -43,7 +42,7 @@ def balanced_accuracies(trial: Trial, store: Store) -> dict[str, float]:
 
 def mean_over_classes(path: Path) -> float:
     """The mean of the column test_acc over classes with test images (macro-averaged recall). path: a Parquet file."""
-    shares = pd.read_parquet(path, columns=["test_acc"])["test_acc"]
+    shares = read_rows(path, ["test_acc"])["test_acc"]
     return fsum(shares) / len(shares)
 
 
@@ -74,6 +73,6 @@ def _of_judge(stage: Stage, store: Store, all_attacked: bool) -> Mapping[str, in
     kind = COUNTED[stage.name]
     path = store.file(stage, kind.answers)
     if path is not None:
-        return kind.counts(pd.read_parquet(path), {role: source.config for role, source in stage.inputs.items()})
+        return kind.counts(read_rows(path), {role: source.config for role, source in stage.inputs.items()})
     data = stage.inputs.get("data")
     return kind.counts_of_all(store.manifest(data)["metrics"]) if all_attacked and data and store.has(data) else {}

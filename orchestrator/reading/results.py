@@ -16,6 +16,7 @@ from smoothsweep.core.files import write_file
 from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS, TIME_COLUMNS, TOY_COLUMNS
 from smoothsweep.core.judges.vision_language import RECONSTRUCTION
 from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.readers.tables import read_rows
 from smoothsweep.core.text import typable
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.derived import balanced_accuracies, image_counts
@@ -164,7 +165,7 @@ def per_class_rows(trials: list[Trial], store: Store) -> pd.DataFrame:
         for stage in trial.stages:
             path = store.file(stage, "per_class.parquet") if stage.name.startswith("judge_") else None
             if path is not None and store.has(stage):
-                rows = pd.read_parquet(path).assign(trial=trial.id)
+                rows = read_rows(path).assign(trial=trial.id)
                 frames.append(_with_counts(rows, store.file(stage, "per_image.parquet")))
     if not frames:
         return pd.DataFrame(columns=["trial", "class"])
@@ -177,7 +178,7 @@ def _with_counts(rows: pd.DataFrame, images: Path | None) -> pd.DataFrame:
     judged = [key for key in CLASS_METRICS if key in rows]
     if images is None or not judged:
         return rows
-    answers = pd.read_parquet(images)
+    answers = read_rows(images)
     answers = answers[answers["hit"].notna()]
     if "kind" in answers:
         answers = answers[answers["kind"] == RECONSTRUCTION]

@@ -13,9 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from smoothsweep.core.errors import NotFinite
+from smoothsweep.core.readers.tables import open_table
 
 METRICS = "metrics"  # how a number of the manifest is named, where a file would stand
 PART_BYTES = 64 * 2**20  # of a tensor, in memory at once
@@ -64,7 +64,7 @@ def _bad_tensors(path: Path, allowed: Collection[str]) -> Iterator[tuple[str, in
 
 def _bad_columns(path: Path, allowed: Collection[str]) -> Iterator[tuple[str, int, int]]:
     """As `_bad_tensors`, of the columns of a table; what is missing counts as not finite."""
-    with pq.ParquetFile(path) as file:
+    with path.open("rb") as opened, open_table(opened) as file:
         for field in file.schema_arrow:
             if not pa.types.is_floating(field.type) or f"{path.name}:{field.name}" in allowed:
                 continue

@@ -11,6 +11,7 @@ import pandas as pd
 
 from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.judges.table import stage_that_draws
+from smoothsweep.core.readers.tables import read_rows
 from smoothsweep.orchestrator.commands.reporting.facts import sweep_facts
 from smoothsweep.orchestrator.commands.reporting.search_report import search_view
 from smoothsweep.orchestrator.page.faces import UNNAMED_ATTACK, extremes
@@ -124,7 +125,7 @@ def report_data(loaded: LoadedSweep, trials: list[Trial], store: Store, table: p
     compared, phase = _of_sweep(trials), table["phase"]
     known = partial(first_finished, compared, axes, store)
     targets = known("target").items()
-    histories = {r: pd.read_parquet(store.needed_file(stage, "history.parquet")) for r, stage in targets}
+    histories = {r: read_rows(store.needed_file(stage, "history.parquet")) for r, stage in targets}
     return ReportData(
         title=loaded.sweep.name,
         axes=axes,
@@ -147,7 +148,7 @@ def report_data(loaded: LoadedSweep, trials: list[Trial], store: Store, table: p
         training_curves={recipe: _by_epoch(history) for recipe, history in histories.items()},
         features={recipe: _features(store, stage) for recipe, stage in known(stage_that_draws("feature_map")).items()},
         gradient_curves={
-            recipe: pd.read_parquet(store.needed_file(stage, CURVES))
+            recipe: read_rows(store.needed_file(stage, CURVES))
             for recipe, stage in known(stage_that_draws("gradient_curves")).items()
         },
         links={
@@ -207,7 +208,7 @@ def _by_epoch(history: pd.DataFrame) -> list[dict[str, float]]:
 
 
 def _features(store: Store, stage: Stage) -> FeatureView:
-    points, distances = (pd.read_parquet(store.needed_file(stage, name)) for name in FEATURE_FILES)
+    points, distances = (read_rows(store.needed_file(stage, name)) for name in FEATURE_FILES)
     return FeatureView(points=points, distances=distances)
 
 

@@ -6,10 +6,8 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.checks import present
@@ -18,6 +16,7 @@ from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.metrics.components import Components, components_of
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import LEAST_POOLED, LEAST_SEEDS
+from smoothsweep.core.readers.tables import read_rows
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.common.sealing import Damage
@@ -149,8 +148,8 @@ class _Judged:
     def _rates(self, judge: Stage, column: str) -> Rates:
         """Raises ValueError for what are no rates."""
         path = self._store.needed_file(judge, PER_CLASS)
-        rows: dict[str, list[Any]] = pq.read_table(path, columns=["class", column]).to_pydict()
-        rates = dict(zip(rows["class"], rows[column], strict=True))
+        rows = read_rows(path, ["class", column])
+        rates = dict(zip(rows["class"].tolist(), rows[column].tolist(), strict=True))
         if not all(isinstance(rate, float) and 0 <= rate <= 1 for rate in rates.values()):
             raise ValueError(f"{path}: expected rates, got something else")
         return rates

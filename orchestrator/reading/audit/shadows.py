@@ -8,12 +8,12 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from smoothsweep.core.judges.table import stage_of
 from smoothsweep.core.membership.measuring import WITH_SHADOWS, Measured
 from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS
 from smoothsweep.core.membership.within import WithinPersons, measure_within_persons
+from smoothsweep.core.readers.tables import read_rows
 from smoothsweep.orchestrator.planning.trial import Trial, inversion_stages
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.base import Store
@@ -104,7 +104,7 @@ def read_shadows(trials: Sequence[Trial], store: Store) -> ByShadows | None:
 
 def measured_in(file: Path) -> Measured:
     """Read the scores of every attack from the file of a judge of membership."""
-    frame = pd.read_parquet(file)
+    frame = read_rows(file)
     return Measured(
         scores={name: frame[name].to_numpy(dtype=np.float64) for name in frame.columns if name in MEMBERSHIP_ATTACKS},
         member=frame["member"].to_numpy(dtype=bool),

@@ -7,9 +7,8 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import pandas as pd
-
 from smoothsweep.core.judges.table import stage_that_draws
+from smoothsweep.core.readers.tables import read_rows
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.common.base import Store
@@ -53,7 +52,7 @@ def _curves(stage: Stage, store: Store) -> Iterator[Any]:
     path = store.file(stage, "history.parquet")
     if path is None:
         return
-    history, at = pd.read_parquet(path), int(store.manifest(stage)["finished_at"] * 1000)
+    history, at = read_rows(path), int(store.manifest(stage)["finished_at"] * 1000)
     for name in history.columns.difference(NO_CURVE, sort=False):
         for epoch, value in zip(history["epoch"], history[name], strict=True):
             if value is not None and math.isfinite(value):
@@ -68,7 +67,7 @@ def _gradients(stage: Stage, store: Store) -> Iterator[Any]:
     if path is None:
         return
     at = int(store.manifest(stage)["finished_at"] * 1000)
-    rows: Any = pd.read_parquet(path).itertuples()
+    rows: Any = read_rows(path).itertuples()
     for row in rows:
         if math.isfinite(row.mean):
             yield Metric(f"descent/gradients_{row.quantity}_{row.loss}", float(row.mean), at, int(row.step))

@@ -117,7 +117,6 @@ def test_two_columns_are_refused_by_every_reader(tmp_path):
         pa.array([{"a": 1}, {"a": 2}]),
         pa.array([0, 1], pa.timestamp("ms")),
         pa.array([b"a", b"b"]),
-        pa.array([0, 1], pa.duration("s")),
     ],
 )
 def test_a_label_of_another_type_is_one_line(tmp_path, column):
