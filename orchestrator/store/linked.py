@@ -27,7 +27,7 @@ from smoothsweep.orchestrator.store.common.version import refuse_other_versions
 from smoothsweep.orchestrator.store.local import LocalStore
 
 LINKS_FILE = "linked.json"
-OPEN_TO_ALL = stat.S_IWOTH
+OPEN_TO_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _fit: dict[Path, tuple[int, ...]] = {}  # artifact of another store -> its manifest's signature when it was held fit
 _refused: set[Path] = set()  # artifacts of other stores that this process does not use
 
@@ -117,12 +117,14 @@ class LinkedStore(LocalStore):
         if inputs != expected["inputs"]:
             raise Damage("its manifest states other inputs")
         trusted = {0, os.getuid(), self._owner_of(place.parent.parent)}
-        for path in (place, place.parent, *place.iterdir()):
+        for path in (place.parent.parent, place.parent, place, *place.iterdir()):
             status = path.lstat()
             if status.st_uid not in trusted:
                 raise Damage(f"{path.name} belongs to user {status.st_uid}, who is not the store's owner")
-            if status.st_mode & OPEN_TO_ALL and not status.st_mode & stat.S_ISVTX:
-                raise Damage(f"every user may change {path.name} (mode {stat.S_IMODE(status.st_mode):o})")
+            keeps = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX  # others can only add to it
+            if status.st_mode & OPEN_TO_OTHERS and not keeps:
+                mode = f"{stat.S_IMODE(status.st_mode):o}"
+                raise Damage(f"others may change {path.name} (mode {mode}; chmod -R go-w closes a store)")
 
     def _verify(self, other: LocalStore, stage: Stage, files: dict[str, str]) -> None:
         """Raise ArtifactDamaged where a file is not what its manifest says; the artifact is then not used again."""

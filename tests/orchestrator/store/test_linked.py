@@ -133,15 +133,17 @@ def test_a_file_that_is_not_what_its_manifest_says_is_refused_when_it_is_read(bo
     assert not own.has(stage) and file.exists(), "a store that is only read is not mended"
 
 
-@pytest.mark.parametrize("which", ["folder", "file", "kind"])
-def test_what_every_user_may_change_is_refused(both, capsys, which):
+@pytest.mark.parametrize("bits", [0o002, 0o020, 0o1020], ids=oct)
+@pytest.mark.parametrize("which", ["store", "kind", "folder", "file"])
+def test_what_others_or_a_group_may_change_is_refused(both, capsys, which, bits):
+    """A sticky folder lets others add files alone; a file has no such bit."""
     trials, lab, own = both
     stage = stages(trials)[0]
     place = lab.place(stage)
-    path = {"folder": place, "file": place / MANIFEST, "kind": place.parent}[which]
-    path.chmod(path.stat().st_mode | 0o002)
-    assert not own.has(stage)
-    assert "every user may change" in capsys.readouterr().err
+    path = {"store": lab.root, "kind": place.parent, "folder": place, "file": place / MANIFEST}[which]
+    path.chmod(path.stat().st_mode | bits)
+    assert own.has(stage) == (which != "file" and bits == 0o1020)
+    assert own.has(stage) or f"{path.stat().st_mode & 0o7777:o}" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")

@@ -18,12 +18,26 @@ from smoothsweep.core.readers.archives import MOST_MEMBERS, Members
 from smoothsweep.core.readers.files import why_unread
 from smoothsweep.core.text import quoted
 from smoothsweep.orchestrator.commands.reporting.sharing.folder import digest
+from smoothsweep.orchestrator.planning.proposals import PROPOSALS, REAUDIT
+from smoothsweep.orchestrator.planning.state import STATE_FILE
+from smoothsweep.orchestrator.search.record import ENDED
+from smoothsweep.orchestrator.store.common.version import VERSION_FILE
 from smoothsweep.sweeps.mistakes import first_mistake
+from smoothsweep.tasks.registry import TASKS
 
 INDEX = "bundle.json"
 _TEXT = ("bib", "csv", "html", "json", "jsonl", "md", "svg", "tex", "txt", "yaml")
-KINDS = frozenset((*_TEXT, "parquet", "pdf", "png", "safetensors"))
-"""Endings of the files of a bundle: no pickle, no program."""
+NOTES = (STATE_FILE, PROPOSALS, REAUDIT, ENDED)
+"""Files of a sweep that a run goes on from."""
+_STAGES, _FINGERPRINT, _NAME = f"({'|'.join(sorted(TASKS))})", "[0-9a-f]{64}", "[^/]+"
+_HELD = (
+    r"report\.(html|txt)|sweep\.yaml|comparison\.json|references\.bib|[a-z_]+\.parquet",
+    r"(figures|images|tables)/.+\.(csv|json|md|pdf|png|svg|tex)",
+    rf"manifests/{_STAGES}/{_FINGERPRINT}\.json",
+    rf"store/({VERSION_FILE}|sweeps/{_NAME}/({'|'.join(NOTES)}))",
+    rf"store/{_STAGES}/{_FINGERPRINT}/{_NAME}\.(json|parquet|safetensors|txt)",
+)
+"""All that a bundle may hold: of a store its artifacts and notes; no program, and no list of other stores."""
 MOST_DEFLATED = 32 * 2**20
 """Bytes of text that are compressed, all together: what opens a bundle takes no more that unpacks to more."""
 MOST_PARTS, LONGEST_PART = 8, 200
@@ -91,7 +105,7 @@ def index_of(members: Members, where: str) -> tuple[Index, str]:
     """The checked index of a bundle, and its digest.
 
     Raises InputError for a file that is no bundle, names files that it does not list, or lists a file that it lacks,
-    whose name would leave its folder, or whose kind has no place in a bundle.
+    whose name would leave its folder, or that has no place in a bundle (`_HELD`).
     """
     if INDEX not in members:
         raise InputError(f"{where}: expected a bundle of smoothsweep, got an archive without {INDEX}")
@@ -118,5 +132,5 @@ def refuse_name(name: str, where: str) -> None:
     good = len(parts) <= MOST_PARTS and all(_PART.fullmatch(part) and len(part) <= LONGEST_PART for part in parts)
     if not good:
         raise InputError(f"{where}: expected plain names of files, got {quoted(name)}")
-    if name.rpartition(".")[2] not in KINDS:
-        raise InputError(f"{where}: expected files of kinds {', '.join(sorted(KINDS))}, got {quoted(name)}")
+    if not any(re.fullmatch(held, name) for held in _HELD):
+        raise InputError(f"{where}: expected the report, tables and artifacts of a sweep, got {quoted(name)}")

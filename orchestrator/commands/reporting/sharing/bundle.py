@@ -20,15 +20,12 @@ from smoothsweep.orchestrator.commands.reporting.comparison import (
     comparison_of,
 )
 from smoothsweep.orchestrator.commands.reporting.sharing import contents
-from smoothsweep.orchestrator.commands.reporting.sharing.archive import Content, write_archive
+from smoothsweep.orchestrator.commands.reporting.sharing.archive import NOTES, Content, write_archive
 from smoothsweep.orchestrator.commands.reporting.sharing.contents import SweepContents
 from smoothsweep.orchestrator.commands.reporting.sharing.export import sweep_to_share
 from smoothsweep.orchestrator.commands.reporting.sweep_report import contact_sheets, write_gathered
-from smoothsweep.orchestrator.planning.proposals import PROPOSALS, REAUDIT
-from smoothsweep.orchestrator.planning.state import STATE_FILE
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.results import measured, with_recipes, write_rows
-from smoothsweep.orchestrator.search.record import ENDED
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.common.artifacts import MANIFEST
 from smoothsweep.orchestrator.store.common.base import Store
@@ -36,8 +33,6 @@ from smoothsweep.orchestrator.store.common.version import VERSION_FILE, version_
 from smoothsweep.sweeps.loaded import LoadedSweep
 
 SETTINGS, TEXT, STORE = "sweep.yaml", "report.txt", "store"
-NOTES = (STATE_FILE, PROPOSALS, REAUDIT, ENDED)
-"""Files of a sweep that a run goes on from."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -164,6 +164,23 @@ def test_no_entry_leaves_its_folder(name, plain, tmp_path, capsys):
     assert not list((tmp_path / "in").iterdir()) and sorted(p.name for p in tmp_path.iterdir()) == ["bad.zip", "in"]
 
 
+PLACE = f"store/target/{'0' * 64}"
+OTHERS = [
+    *("a.pkl", "notes.txt", "other.yaml", "cluster.yaml", "figures/a.html", "manifests/target/x.json"),
+    *("store/linked.json", "store/mlflow.db", "store/x/linked.json", f"store/damaged/target/{'0' * 64}.json"),
+    *("store/sweeps/tiny/report.html", "store/sweeps/tiny/tune/state.json", "store/sweeps/state.json"),
+    *(f"{PLACE}.work/progress.json", f"{PLACE}/program.pt2", f"{PLACE}/a/b.json", f"{PLACE}/weights.pth"),
+]
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_sender_brings_nothing_but_what_is_listed(name, plain, tmp_path, capsys):
+    bad = changed(plain, tmp_path / "bad.zip", add=[(f"tiny/{name}", b"{}")], index=listing(name, b"{}"))
+    assert main(["report", str(bad)]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert repr(name) in line and [path.name for path in tmp_path.iterdir()] == ["bad.zip"]
+
+
 @pytest.mark.parametrize(
     ("change", "line"),
     [
@@ -178,10 +195,12 @@ def test_no_entry_leaves_its_folder(name, plain, tmp_path, capsys):
         ),
         ({"index": lambda parsed: parsed.update(sweep="../x")}, "bundle.json: sweep: expected text of the form"),
         ({"add": [("other/a.txt", b"x")]}, "got an archive of several folders"),
-        ({"add": [("tiny/a.pkl", b"x")], "index": listing("a.pkl")}, "expected files of kinds "),
         (
-            {"add": [("tiny/report.html/a.txt", b"x")], "index": listing("report.html/a.txt")},
-            "expected files in folders, got 'report.html', which is both",
+            {
+                "add": [("tiny/figures/accuracy-leak.svg/a.svg", b"x")],
+                "index": listing("figures/accuracy-leak.svg/a.svg"),
+            },
+            "expected files in folders, got 'figures/accuracy-leak.svg', which is both",
         ),
         (
             {"without": ["report.txt"], "index": lambda parsed: parsed["files"].pop("report.txt")},
