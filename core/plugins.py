@@ -7,13 +7,14 @@ the family's table like any other, and its distribution and version are part of 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, is_dataclass
 from functools import lru_cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import Distribution, EntryPoint, entry_points
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
+from smoothsweep.core import screen
 from smoothsweep.core.citations import bibliography
 from smoothsweep.core.declared import check_constants, check_declared
 from smoothsweep.core.errors import InputError
@@ -36,54 +37,63 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Plugin:
-    """One entry point.
-
-    Attributes:
-        place: Module:name, as the package says it.
-        file: File of the module, None where there is none.
-    """
+    """One entry point."""
 
     family: str
-    name: str
     distribution: str
     version: str
-    place: str
-    file: str | None
+    point: EntryPoint
+
+    @property
+    def name(self) -> str:
+        return self.point.name
 
     @property
     def source(self) -> str:
         """`distribution 1.2`."""
         return f"{self.distribution} {self.version}"
 
+    @property
+    def file(self) -> str | None:
+        """File of the module, None where there is none or its package cannot be imported."""
+        try:
+            spec = find_spec(self.point.module)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            return None
+        return None if spec is None else spec.origin
+
 
 _BROKEN: dict[tuple[str, str], str] = {}
 """(family, name) -> why it cannot be used."""
 
 
-@lru_cache
-def _found(family: str) -> tuple[EntryPoint, ...]:
-    return tuple(sorted(entry_points(group=f"smoothsweep.{family}"), key=lambda point: (point.name, str(point.dist))))
-
-
-def plugins(family: str) -> list[Plugin]:
-    """The plugins of a family by name, without loading them."""
-    return [_described(family, point) for point in _found(family)]
-
-
-def _described(family: str, point: EntryPoint) -> Plugin:
+def named(distribution: Distribution) -> tuple[str, str] | None:
+    """Name and version of a distribution; None where it has none, or is what an interrupted pip left (`~name`)."""
     try:
-        spec = find_spec(point.module)
-    except (ImportError, ValueError):
-        spec = None
-    dist = point.dist
-    return Plugin(
-        family=family,
-        name=point.name,
-        distribution=dist.name if dist is not None else "nobody",
-        version=dist.version if dist is not None else "0",
-        place=point.value,
-        file=spec.origin if spec is not None else None,
-    )
+        name, version = distribution.metadata["Name"], distribution.version
+    except Exception:  # metadata of any content
+        return None
+    remains = str(getattr(distribution, "_path", "")).rpartition("/")[2].startswith("~")
+    return (name, version) if isinstance(name, str) and isinstance(version, str) and name and not remains else None
+
+
+@lru_cache
+def plugins(family: str) -> tuple[Plugin, ...]:
+    """The plugins of a family by name, without loading them."""
+    found = []
+    for point in entry_points(group=f"smoothsweep.{family}"):
+        if point.dist is not None and (told := named(point.dist)) is not None:
+            found.append(Plugin(family=family, distribution=told[0], version=told[1], point=point))
+    return tuple(sorted(found, key=lambda plugin: (plugin.name, plugin.distribution)))
+
+
+def _leave_out(family: str, name: str, why: str) -> None:
+    """Note that a member cannot be used, and say so, once in a process."""
+    if (family, name) not in _BROKEN:
+        screen.err(f"smoothsweep: {why}; it is left out")
+    _BROKEN[family, name] = why
 
 
 def with_plugins(
@@ -96,32 +106,32 @@ def with_plugins(
 
     base: what a row is: of a family of classes a class to derive from, else the class of its rows. refuse: why one of
     that name cannot stand beside the rows before it, in words, None where it can. One that cannot be loaded, is
-    something else or has a name twice is left out; the user who names it hears why (`refuse_broken`).
+    something else or has a name twice is left out, which is said; who names it is refused (`refuse_broken`).
     """
     table = dict(own)
-    for point in _found(family):
-        plugin = _described(family, point)
-        if point.name in table or (family, point.name) in _BROKEN:
-            with_whom = "smoothsweep itself" if point.name in own else "another package"
-            _BROKEN[family, point.name] = f"plugin {plugin.source} and {with_whom} both bring {family} {point.name}"
-            if point.name not in own:
-                table.pop(point.name, None)
+    for plugin in plugins(family):
+        name = plugin.name
+        if name in table or (family, name) in _BROKEN:
+            with_whom = "smoothsweep itself" if name in own else "another package"
+            _leave_out(family, name, f"plugin {plugin.source} and {with_whom} both bring {family} {name}")
+            if name not in own:
+                table.pop(name, None)
             continue
         try:
-            member = point.load()
-        except (Exception, SystemExit) as error:  # what ends its own program must not end ours
-            _BROKEN[family, point.name] = (
-                f"plugin {plugin.source}: cannot load {plugin.place}: {_describe_error(error)}"
-            )
-            continue
-        if not _is_row(member, base):
-            got = f"at {plugin.place}, got {shortened(repr(member))}"
-            _BROKEN[family, point.name] = f"plugin {plugin.source}: expected {_with_article(base.__name__)} {got}"
-            continue
-        if (why := _wrong_name(point.name) or _wrong_settings(member) or refuse(point.name, member, table)) is not None:
-            _BROKEN[family, point.name] = f"plugin {plugin.source}: {why}"
-            continue
-        table[point.name] = member
+            member = plugin.point.load()
+            if not _is_row(member, base):
+                got = f"at {plugin.point.value}, got {shortened(repr(member))}"
+                raise InputError(f"expected {_with_article(base.__name__)} {got}")
+            if why := _wrong_name(name) or _wrong_settings(member) or refuse(name, member, table):
+                raise InputError(why)
+            table[name] = member
+        except KeyboardInterrupt:
+            raise
+        except InputError as error:
+            _leave_out(family, name, f"plugin {plugin.source}: {error}")
+        except BaseException as error:  # what ends its own program must not end ours
+            why = f"cannot load {plugin.point.value}: {_describe_error(error)}"
+            _leave_out(family, name, f"plugin {plugin.source}: {why}")
     return table
 
 
@@ -170,9 +180,9 @@ def refuse_broken(family: str, name: object) -> None:
         raise InputError(f"{family} {name}: {_BROKEN[family, name]}; `smoothsweep plugins` lists them all")
 
 
-def broken(family: str) -> Iterator[str]:
-    """Why members of a family cannot be used, once its table was read."""
-    return (why for (of, _), why in _BROKEN.items() if of == family)
+def are_broken() -> bool:
+    """Whether any member cannot be used, once the tables were read."""
+    return bool(_BROKEN)
 
 
 def plugin_version(family: str, name: str) -> dict[str, str]:

@@ -18,6 +18,10 @@ FAULTS = {
         "sees = odd_attacks:Sees": "access: expected one of none, labels, scores, gradients, got 'everything'",
         "cited = odd_attacks:Cited": "expected a key of citations.bib or a BibTeX entry, got 'nobody2020nothing'",
         "ends = odd_ends:Thing": "cannot load odd_ends:Thing: SystemExit: 7",
+        "ends_early = odd_package.inner:Thing": "cannot load odd_package.inner:Thing: SystemExit: 7",
+        "raises = odd_raises.inner:Thing": "cannot load odd_raises.inner:Thing: Odd: nothing works",
+        "place = not a place:at all": "cannot load not a place:at all: ",
+        "empty =": "cannot load : ",
         "twice = smoothsweep.core.attacks.random_latents:RandomLatents": "another package both bring attacks twice",
     },
     "judges": {
@@ -87,11 +91,18 @@ MADE = Attack()
 NUMBER = PriorKind(settings=int, make="odd_attacks:make")
 PLAIN = PriorKind(settings=Plain, make="odd_attacks:make")
 """
+RAISES = "class Odd(BaseException): pass\nraise Odd('nothing works')"
 PLAN = """
 import sys
 from smoothsweep.orchestrator.cli import main
 for path in sys.argv[2:]:
     print(main(["plan", path, "--store", sys.argv[1]]))
+"""
+
+PROVENANCE = """
+from smoothsweep.orchestrator.tracking.origins.provenance import provenance_tags, _installed
+assert "smoothsweep.torch" in provenance_tags()
+print(*(f"{name}=={version}" for name, version in _installed().items()))
 """
 
 
@@ -102,6 +113,9 @@ def test_what_cannot_be_used_is_one_line_where_it_is_listed_and_where_it_is_name
     ]
     (tmp_path / "a" / "odd_attacks.py").write_text(ODD)
     (tmp_path / "a" / "odd_ends.py").write_text("raise SystemExit(7)")
+    for package, text in (("odd_package", "import os\nraise SystemExit(7)"), ("odd_raises", RAISES)):
+        (tmp_path / "a" / package).mkdir()
+        (tmp_path / "a" / package / "__init__.py").write_text(text)
     listed, named = ours(["-m", "smoothsweep", "plugins"], places), {}
     faults = [said for lines in FAULTS.values() for said in lines.values()]
     assert listed.returncode == 2 and listed.stderr.count("\n") == len(faults)
@@ -119,15 +133,26 @@ def test_what_cannot_be_used_is_one_line_where_it_is_listed_and_where_it_is_name
             named[str(path)] = said
     refused = ours(["-c", PLAN, str(tmp_path / "store"), *named], places)
     assert refused.stdout.split() == ["2"] * len(named)
-    for said, line in zip(named.values(), refused.stderr.splitlines(), strict=True):
+    lines = [line for line in refused.stderr.splitlines() if not line.endswith("it is left out")]
+    for said, line in zip(named.values(), lines, strict=True):
         assert said in line
 
 
 def test_what_nobody_names_breaks_nothing(tmp_path):
-    place = fake(tmp_path / "site", "odd-one", "3.1", {"judges": "broken = no_such_module:Thing"})
+    """What cannot be loaded is named in a line; what pip left says nothing."""
+    place = fake(tmp_path / "site", "odd-one", "3.1", {"judges": "broken = odd_package.inner:Thing"})
+    (place / "odd_package.py").write_text("raise SystemExit(7)")
+    fake(place, "~d-one", "3.0", {"judges": "rest = no_such_module:Thing"})
+    fake(place, "nameless", "1", {"judges": "rest = no_such_module:Thing"})
+    (place / "nameless-1.dist-info" / "METADATA").write_bytes(b"\xff\xfe")
+    (place / "empty-1.dist-info").mkdir()
     path = tmp_path / "tiny.yaml"
     path.write_text(yaml.safe_dump(tiny_sweep(), sort_keys=False))
-    assert ours(["-m", "smoothsweep", "plan", str(path), "--store", str(tmp_path / "s")], [place]).returncode == 0
+    planned = ours(["-m", "smoothsweep", "plan", str(path), "--store", str(tmp_path / "s")], [place])
+    assert planned.returncode == 0 and planned.stderr.count("\n") == 1
+    assert "odd-one 3.1" in planned.stderr and "SystemExit: 7" in planned.stderr
+    noted = ours(["-c", PROVENANCE], [place])
+    assert noted.returncode == 0 and "odd-one==3.1" in noted.stdout and "odd-one==3.0" not in noted.stdout
 
 
 def test_a_part_that_nobody_brings_is_one_line(tmp_path):

@@ -6,7 +6,7 @@ import argparse
 from importlib import import_module
 
 from smoothsweep.core import screen
-from smoothsweep.core.plugins import FAMILIES, broken, plugins
+from smoothsweep.core.plugins import FAMILIES, are_broken, plugins
 from smoothsweep.core.text import printable
 
 
@@ -17,7 +17,7 @@ def add_plugins_command(commands: argparse._SubParsersAction) -> None:
 
 
 def _list(options: argparse.Namespace) -> int:
-    """One line for each, those of every family in turn; 2 where one cannot be used, which is said on stderr."""
+    """One line for each, those of every family in turn; 2 where one cannot be used."""
     listed = [plugin for family in FAMILIES for plugin in plugins(family)]
     if not listed:
         screen.out("no package brings anything; docs/plugins.md says how one would")
@@ -25,11 +25,8 @@ def _list(options: argparse.Namespace) -> int:
         max((len(text) for text in texts), default=0) for texts in ([plugin.name for plugin in listed], FAMILIES)
     )
     for plugin in listed:
-        line = f"{plugin.name:<{width}}  {plugin.family:<{wide}}  {plugin.source}  {plugin.file or plugin.place}"
+        line = f"{plugin.name:<{width}}  {plugin.family:<{wide}}  {plugin.source}  {plugin.file or plugin.point.value}"
         screen.out(printable(line))
-    for family in {plugin.family: None for plugin in listed}:
-        import_module(FAMILIES[family])
-    faults = [why for family in FAMILIES for why in broken(family)]
-    for why in faults:
-        screen.err(f"smoothsweep: {printable(why)}")
-    return 2 if faults else 0
+    for family in FAMILIES:
+        import_module(FAMILIES[family])  # says on stderr what cannot be used
+    return 2 if are_broken() else 0

@@ -7,11 +7,12 @@ import platform
 import shutil
 import subprocess
 from functools import lru_cache
-from importlib.metadata import distributions, version
+from importlib.metadata import distributions
 from pathlib import Path
 
 from smoothsweep.core.allotted import allotted_cpus
 from smoothsweep.core.files import write_file
+from smoothsweep.core.plugins import named
 from smoothsweep.core.readers.files import read_whole
 from smoothsweep.core.tree import TREE
 from smoothsweep.sweeps.loaded import LoadedSweep
@@ -31,8 +32,8 @@ def commit() -> str | None:
 def provenance_tags() -> dict[str, str]:
     """Commit and the versions that matter, as tags of the sweep's run."""
     tags = {"smoothsweep.python": platform.python_version(), "smoothsweep.platform": platform.platform()}
-    installed = {name.lower() for name, _ in _installed()}
-    tags.update({f"smoothsweep.{name}": version(name) for name in SHOWN if name in installed})
+    here = {name.lower(): version for name, version in _installed().items()}
+    tags.update({f"smoothsweep.{name}": here[name] for name in SHOWN if name in here})
     head = commit()
     return {**tags, **({"mlflow.source.git.commit": head} if head else {})}
 
@@ -49,11 +50,11 @@ def write_provenance(loaded: LoadedSweep, folder: Path) -> None:
         write_file(sweep / f"{name}.yaml", as_yaml(content), flush=False)
     facts = {**provenance_tags(), "machine": platform.machine(), "cpus": allotted_cpus(), "host": platform.node()}
     write_file(environment / "environment.json", json.dumps(facts, indent=1), flush=False)
-    packages = sorted({f"{name}=={number}" for name, number in _installed()}, key=str.lower)
+    packages = sorted((f"{name}=={version}" for name, version in _installed().items()), key=str.lower)
     write_file(environment / "packages.txt", "\n".join(packages) + "\n", flush=False)
 
 
 @lru_cache(maxsize=1)
-def _installed() -> tuple[tuple[str, str], ...]:
-    """(name, version) of every distribution: read once, since each is a file to be parsed."""
-    return tuple((distribution.metadata["Name"], distribution.version) for distribution in distributions())
+def _installed() -> dict[str, str]:
+    """Name -> version of every distribution, the first on the path of each name: each is a file to be parsed."""
+    return dict(told for one in reversed(list(distributions())) if (told := named(one)) is not None)
