@@ -6,6 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 STORE  ?= store
+ROOM   ?= core/membership
 export OMP_NUM_THREADS ?= 1
 export RAY_USAGE_STATS_ENABLED = 0
 export MLFLOW_DISABLE_TELEMETRY = true
@@ -61,13 +62,16 @@ drills: env
 rehearsal: env
 	$(BIN)/python -m pytest -m slow -s $(wildcard tests/orchestrator/commands/test_rehearsal*.py)
 
-# Every slow test: the audit, the rehearsal, the drills and the rest. Hours. Writes its result and date into docs/reliability.md.
+# Every slow test: the audit, the rehearsal, the drills and the rest. Hours.
 nightly: env
-	$(BIN)/python -m tools.nightly
+	DRILLS_TABLE=docs/reliability.md $(BIN)/python -m pytest -m slow -p no:cacheprovider
 
-# Small faults put into our own code, one at a time: do the tests notice? Rewrites the shares in docs/reliability.md.
+# Small faults put into the code of a room, one at a time: do the tests of that room notice?  make mutants ROOM=core/metrics
 mutants: env
-	$(BIN)/python -m tools.mutants --table docs/reliability.md
+	rm -rf build/mutants && mkdir -p build/mutants
+	cp -rL smoothsweep tests tools benchmarks examples docs README.md build/mutants
+	sed 's#core/membership#$(ROOM)#' pyproject.toml > build/mutants/pyproject.toml
+	cd build/mutants && $(abspath $(BIN))/mutmut run && $(abspath $(BIN))/mutmut export-cicd-stats && cat mutants/mutmut-cicd-stats.json
 
 lint: env
 	$(BIN)/ruff check .
@@ -80,8 +84,7 @@ bench: env
 # README, docs/ and the notebook as a site in build/site; a link that leads nowhere ends it.
 docs: env
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
-	$(BIN)/python -m tools.result_tables
-	$(BIN)/python -m tools.result_figures
+	$(BIN)/python -m tools.results
 	$(BIN)/python -m tools.site build/pages
 	$(BIN)/zensical build --strict --clean
 

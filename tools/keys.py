@@ -1,4 +1,4 @@
-"""docs/sweep-keys.md, every key of a sweep file, from the schema that the program itself checks files with.
+"""docs/sweep-keys.md, the reference of every key of a sweep file, from the schema that sweep files are checked with.
 
     python -m tools.keys
 
@@ -7,19 +7,33 @@ A test compares the page with the schema: whoever changes a key, a bound or a de
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import ast
+import inspect
+import json
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, NamedTuple, get_args
 
+import yaml
 from pydantic import BaseModel
 
+from smoothsweep.core.attacks.registry import ATTACKS
+from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.core.files import write_file
+from smoothsweep.core.priors.kinds import PRIORS
 from smoothsweep.core.tree import TREE
+from smoothsweep.sweeps.attacker import MODELS
+from smoothsweep.sweeps.attacks import schema_of as attack_model
+from smoothsweep.sweeps.defenses import PLAIN_KIND, LabelSmoothing
+from smoothsweep.sweeps.defenses import schema_of as other_defense_model
+from smoothsweep.sweeps.derived import DECLARED
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.schema import InversionSweep
 from smoothsweep.sweeps.toy import ToySweep
-from tools.key_examples import example_of
-from tools.key_rows import Key, first_line, written
-from tools.key_sections import FAMILIES, Row, Section, anchor, same, sections, shared
 
 PAGE = TREE / "docs" / "sweep-keys.md"
 HEAD = """# Keys of a sweep file
@@ -44,8 +58,10 @@ TOY = """
 A file with `experiment: toy` has `name`, `grid`, `cells`, `baseline` and `resources` of the [top level](#top-level),
 and these.
 """
-ROW = "| {} | {} | {} | {} | {} |\n"
-TITLES = ROW.format("key", "meaning", "type, range", "default", "example") + ROW.format(*["---"] * 5)
+TITLES = "\n| key | meaning | type, range | default | example |\n| --- | --- | --- | --- | --- |\n"
+ENDLESS = 10**9  # a bound from here on only says that products still fit
+LONG_CHOICES, LONG_EXAMPLE = 110, 48  # characters of a cell
+
 
 LIKE = {
     "judges.evaluator": "recipe",
@@ -55,102 +71,373 @@ LIKE = {
 }
 """Section -> the one that has many of its keys: rows that would be the same stand there alone."""
 
+Row = tuple[str, str, str, str]
+"""What two keys agree in that need to be written once: name, meaning, kind, default."""
 
-@dataclass(kw_only=True)
-class Page:
-    """What is known while the page is written. named: long lists of choices -> the section that has them."""
 
-    sections: dict[type[BaseModel], Section]
-    named: dict[tuple[str, ...], Section] = field(default_factory=dict)
+class Family(NamedTuple):
+    """A key with a value of many kinds: heading, a word for a member, kind -> its model, the kind unless named."""
+
+    title: str
+    one: str
+    models: dict[str, type[BaseModel]]
+    usual: str
+
+
+FAMILIES = {
+    "attack": Family("Attacks", "attack", {kind: attack_model(kind) for kind in ATTACKS}, "ppa"),
+    "recipe.defense": Family(
+        "Defenses",
+        "defense",
+        {kind: LabelSmoothing if kind == PLAIN_KIND else other_defense_model(kind) for kind in DEFENSES},
+        PLAIN_KIND,
+    ),
+    "prior": Family("Priors", "prior", {kind: MODELS[kind] for kind in PRIORS}, ""),
+}
+
+
+class Key(NamedTuple):
+    """A row of the page. kind: type and range, `{keys}` for nested models and `{choices}` for many choices."""
+
+    place: str
+    meaning: str
+    kind: str
+    default: str
+    models: tuple[type[BaseModel], ...]
+    choices: tuple[str, ...]
 
     @property
-    def every(self) -> list[Section]:
-        """In their order."""
-        return list(self.sections.values())
+    def same(self) -> Row:
+        return self.place.rpartition(".")[2], self.meaning, self.kind, self.default
+
+
+def keys_of(model: type[BaseModel], prefix: str = "") -> Iterator[Key]:
+    """Every key of a model, in the order of the file; the meaning of one that nobody explained is empty."""
+    schema, meanings = model.model_json_schema(), _meanings(model)
+    for name, info in model.model_fields.items():
+        if name == "kind" and len(get_args(info.annotation)) < 2:
+            continue
+        part, models = schema["properties"][name], tuple(_models_in(info.annotation))
+        choices = next((one["enum"] for one in (part, *part.get("anyOf", ())) if "enum" in one), ())
+        named = ", ".join(f"`{choice}`" for choice in choices)
+        kind = _kind(part)
+        if len(named) > LONG_CHOICES:
+            kind = kind.replace(named, "{choices}")
+        meaning = meanings.get(name) or (_first_line(models[0]) if models else "")
+        meaning = re.sub(r"\bNone\b", "null", meaning).removesuffix(".")
+        first = meaning.partition(" ")[0].strip(",:;")
+        if first.lower() in choices:
+            meaning = meaning[:1].lower() + meaning[1:]
+        elif first.isalpha():
+            meaning = meaning[:1].upper() + meaning[1:]
+        default = _default(model, name, part)
+        yield Key(f"{prefix}{name}", meaning, kind, default, models, tuple(choices) if "{choices}" in kind else ())
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models that a value of this type may be, or hold."""
+    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+        yield annotation
+    else:
+        for one in get_args(annotation):
+            yield from _models_in(one)
+
+
+def _kind(part: Mapping[str, Any]) -> str:
+    """Type and range of a part of a JSON schema, in words."""
+    if "$ref" in part:
+        return "{keys}"
+    if several := part.get("anyOf", part.get("oneOf")):
+        return " or ".join(dict.fromkeys(map(_kind, several)))
+    if "const" in part or "enum" in part:
+        return ", ".join(f"`{one}`" for one in part.get("enum", [part.get("const")]))
+    if part.get("type") == "array":
+        inner = part.get("prefixItems", [part.get("items", {})])
+        kinds = [*dict.fromkeys(map(_kind, inner))]
+        if len(kinds) > 1:
+            return f"list of {', '.join(kinds)}"
+        words = re.sub(r"^(integer|number|mapping|text|list)", r"\1s", kinds[0]).replace("any", "values")
+        least = part.get("minItems")
+        return f"list of {f'{len(inner)} ' if 'prefixItems' in part else f'{least} or more ' if least else ''}{words}"
+    if part.get("type") == "object":
+        inner = part.get("additionalProperties")
+        values = _kind(inner) if isinstance(inner, Mapping) else "any"
+        return "mapping" if values == "any" else f"mapping to {values}"
+    kind = {"boolean": "true or false", "string": "text"}.get(part.get("type", ""), part.get("type") or "any")
+    return f"{kind} {_bounds(part)}".strip()
+
+
+def _bounds(part: Mapping[str, Any]) -> str:
+    """`≥ 1`, `in [0, 1)`, or nothing."""
+    low, high = part.get("exclusiveMinimum", part.get("minimum")), part.get("exclusiveMaximum", part.get("maximum"))
+    low, high = (None if one is None or abs(one) >= ENDLESS else f"{one:.12g}" for one in (low, high))
+    above, below = "exclusiveMinimum" in part, "exclusiveMaximum" in part
+    if low is not None and high is not None:
+        return f"in {'(' if above else '['}{low}, {high}{')' if below else ']'}"
+    if low is not None:
+        return f"{'>' if above else '≥'} {low}"
+    return "" if high is None else f"{'<' if below else '≤'} {high}"
+
+
+def _default(model: type[BaseModel], name: str, part: Mapping[str, Any]) -> str:
+    info = model.model_fields[name]
+    if info.is_required():
+        return "*required*"
+    if info.default_factory is not None:
+        return written(info.get_default(call_default_factory=True))
+    if isinstance(info.default, BaseModel):
+        if (kind := getattr(info.default, "kind", None)) is not None:
+            return f"kind `{kind}`"
+        inner = type(info.default).model_fields.items()
+        other = {key: getattr(info.default, key) for key, one in inner}
+        other = {key: other[key] for key, one in inner if other[key] != one.get_default(call_default_factory=True)}
+        return written(other) if other else "its defaults"
+    if judged := getattr(getattr(model, "declared", None), "where", {}).get(name):
+        return f"{written(judged[2])} with {judged[0]} {judged[1]}"
+    value = part.get("default")
+    declared = next((DECLARED[one] for one in model.__mro__ if one in DECLARED), None)
+    usual = getattr(declared, name, None)  # what null stands for, where the sweep key leaves it open
+    if value is None and usual is not None and not isinstance(usual, property):
+        return f"null: {written(usual)}"
+    return written(value)
+
+
+def written(value: Any) -> str:
+    """As a file writes it; a number of many digits is rounded."""
+    return "null" if value is None else f"`{json.dumps(_short(value), ensure_ascii=False)}`"
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, float) and len(repr(value)) > 8:
+        return float(f"{value:.4g}")
+    if isinstance(value, tuple | list):
+        return [_short(one) for one in value]
+    return {key: _short(one) for key, one in value.items()} if isinstance(value, Mapping) else value
+
+
+def _first_line(model: type[BaseModel]) -> str:
+    return " ".join(inspect.cleandoc(model.__doc__ or "").partition("\n\n")[0].split())
+
+
+def _meanings(model: type[BaseModel]) -> dict[str, str]:
+    """Key -> what its class says of it: in the docstring, or in a comment beside the field."""
+    found: dict[str, str] = {}
+    for owner in (*reversed(model.__mro__), *reversed(DECLARED.get(model, object).__mro__)):
+        if owner.__module__.partition(".")[0] not in ("pydantic", "builtins", "abc", "typing"):
+            found |= _documented(owner) | _commented(owner)
+    return found
+
+
+def _documented(owner: type) -> dict[str, str]:
+    """Field -> what the docstring says of it, to the next field or the end of the paragraph."""
+    fields = {name for one in owner.__mro__ for name in inspect.get_annotations(one)}
+    fields |= set(getattr(owner, "model_fields", ())) | {
+        name for one in DECLARED.get(owner, object).__mro__ for name in inspect.get_annotations(one)
+    }
+    found: dict[str, str] = {}
+    for paragraph in inspect.cleandoc(owner.__doc__ or "").split("\n\n"):
+        line = " ".join(paragraph.split())
+        stated = re.finditer(r"(?:^|(?<=[.;:] ))((?:[a-z_0-9]+, )*[a-z_0-9]+): ", line)
+        marks = [mark for mark in stated if set(mark[1].split(", ")) <= fields]
+        ends = [*(one.start() for one in marks[1:]), len(line)]
+        for mark, end in zip(marks, ends[: len(marks)], strict=True):
+            found |= dict.fromkeys(mark[1].split(", "), line[mark.end() : end].strip(" ;."))
+    return found
+
+
+@cache
+def _commented(owner: type) -> dict[str, str]:
+    """Field -> the comment beside it."""
+    try:
+        lines = textwrap.dedent(inspect.getsource(owner)).splitlines()
+    except (OSError, TypeError):  # made at run time
+        return {}
+    [statement] = ast.parse("\n".join(lines)).body
+    found = {}
+    for node in statement.body if isinstance(statement, ast.ClassDef) else ():
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            _, mark, said = lines[(node.end_lineno or 1) - 1].partition("  # ")
+            if mark and "noqa" not in said:
+                found[node.target.id] = said.strip()
+    return found
+
+
+@cache
+def examples() -> dict[tuple[str, str], list[tuple[Any, str]]]:
+    """(dotted key, kind of the family around it) -> values and the shipped sweeps that have them, by name."""
+    found: dict[tuple[str, str], list[tuple[Any, str]]] = {}
+
+    def note(place: str, value: Any, kind: str) -> None:
+        found.setdefault((place, kind), []).append((value, sweep))
+        several = place in ("search.space", "search.constraints")  # names of the user's, each with the same keys inside
+        for one in value.values() if several else value if isinstance(value, list) else [value]:
+            if isinstance(one, dict) and place not in ("grid", "baseline", "cells"):
+                own = str(one.get("kind", FAMILIES[place].usual if place in FAMILIES else kind))
+                for name, inner in one.items():
+                    if name != "kind":
+                        note(f"{place}.{name}", inner, own)
+
+    for path in sorted((TREE / "sweeps").glob("*.yaml")):
+        raw, sweep = yaml.safe_load(path.read_text(encoding="utf-8")), path.stem
+        for name, value in raw.items() if raw.get("experiment") != "toy" else ():
+            note(name, value, "")
+        varied = [(place, value) for place, values in (raw.get("grid") or {}).items() for value in values]
+        varied += [pair for cell in raw.get("cells", ()) for pair in cell.items()]
+        for place, value in varied:
+            family = next((one for one in FAMILIES if place.startswith(f"{one}.")), "")
+            node: Any = raw
+            for part in family.split(".") if family else ():
+                node = (node or {}).get(part)
+            if family not in dict(varied):  # else nobody knows which kind it belongs to
+                note(place, value, (node or {}).get("kind", FAMILIES[family].usual) if family else "")
+    return found
+
+
+@dataclass(kw_only=True)
+class Section:
+    """The keys of one model. kinds: of it, where it is one of several. members: kinds of the family that hold it."""
+
+    model: type[BaseModel]
+    place: str
+    kinds: tuple[str, ...]
+    keys: list[Key]
+    members: list[str] = field(default_factory=list)
+    also: list[str] = field(default_factory=list)
+    title: str = ""
+
+    @property
+    def name(self) -> str:
+        return " ".join([self.place, *self.kinds])
+
+    @property
+    def link(self) -> str:
+        """As GitHub and the site make it of the heading."""
+        return anchor(self.title)
+
+
+def anchor(title: str) -> str:
+    """The link to a heading of the same page."""
+    return "#" + re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
+def sections() -> dict[type[BaseModel], Section]:
+    """Those of every sweep file, each model once, in the order of the page; the toy experiment's last."""
+    found: dict[type[BaseModel], Section] = {}
+
+    def collect(model: type[BaseModel], place: str, kinds: tuple[str, ...], member: str) -> None:
+        if (known := found.get(model)) is not None:
+            if known.place != place and place not in known.also:
+                known.also.append(place)
+            if known.place == place and member and member not in known.members:
+                known.members.append(member)
+            return
+        keys = [*keys_of(model, f"{place}." if place else "")]
+        found[model] = Section(model=model, place=place, kinds=kinds, keys=keys, members=[member] if member else [])
+        for key in keys:
+            for one in () if key.place in FAMILIES else key.models:
+                own = one.model_fields.get("kind")
+                of_several = own is not None and own.is_required() and len(key.models) > 1
+                collect(one, key.place, tuple(map(str, get_args(own.annotation))) if of_several else (), member)
+
+    collect(InversionSweep, "", (), "")
+    for place, family in FAMILIES.items():
+        for kind, model in family.models.items():
+            collect(model, place, (kind,), kind)
+    for one in found.values():
+        one.title = f"`{one.place}`" if one.place else "Top level"
+        one.title += f", kind {', '.join(one.kinds)}" if one.kinds else ""
+        one.title += ", imported" if one.model is ImportedClassifier else ""
+    twice = Counter(one.title for one in found.values())
+    for one in found.values():
+        one.title += f" of {', '.join(one.members)}" if twice[one.title] > 1 else ""
+    found[ToySweep] = Section(model=ToySweep, place="", kinds=(), keys=[*keys_of(ToySweep)], title="Toy keys")
+    return found
+
+
+class Page:
+    """Writes the page. named: long lists of choices -> the section that has them."""
+
+    def __init__(self) -> None:
+        self.sections = sections()
+        self.named: dict[tuple[str, ...], Section] = {}
 
     def write(self) -> str:
         """As Markdown."""
-        parts = [HEAD, *(self.section(one) for one in self.every if not one.members and one.model is not ToySweep)]
-        for place in FAMILIES:
-            parts += self.family(place)
         toy, inversion = self.sections[ToySweep], self.sections[InversionSweep]
-        known = {same(key) for key in inversion.keys}
-        return "".join([*parts, TOY, self.table(toy, [key for key in toy.keys if same(key) not in known], "toy")])
-
-    def family(self, place: str) -> list[str]:
-        """The parts of one key with many kinds."""
-        family = FAMILIES[place]
-        members = [self.sections[model] for model in family.models.values()]
-        parts = [f"\n## {family.title}\n\nThe value of `{place}`: a `kind`, and its keys: {self.links(place)}.\n"]
-        common = shared(members)
-        if common:
-            parts.append(f"\n### Keys of every {family.one}\n")
-            every = Section(model=BaseModel, place=place, kinds=tuple(family.kinds), keys=common)
-            parts.append(self.table(every, common))
-        names = {same(key) for key in common}
-        inside = [one for one in self.every if one.members and f"{one.place}.".startswith(f"{place}.")]
-        return parts + [self.section(one, names if one.place == place else set(), family.one) for one in inside]
+        parts = [HEAD, *(self.section(one) for one in self.sections.values() if not one.members and one is not toy)]
+        for place, family in FAMILIES.items():
+            members = [self.sections[model] for model in family.models.values()]
+            rows = Counter(key.same for one in members for key in one.keys)
+            first = {key.same: key for one in reversed(members) for key in one.keys}
+            common = [key for row, key in first.items() if rows[row] >= max(len(members) - 1, 4)]
+            parts.append(
+                f"\n## {family.title}\n\nThe value of `{place}`: a `kind`, and its keys: {self.links(place)}.\n"
+            )
+            if common:
+                parts += [f"\n### Keys of every {family.one}\n", self.table(members[0], common, family.models)]
+            inside = [one for one in self.sections.values() if one.members and f"{one.place}.".startswith(f"{place}.")]
+            names = {key.same for key in common}
+            parts += [self.section(one, names if one.place == place else set(), family.one) for one in inside]
+        known = {key.same for key in inversion.keys}
+        return "".join([*parts, TOY, self.table(toy, [key for key in toy.keys if key.same not in known])])
 
     def links(self, place: str) -> str:
         """To every kind of a family."""
-        models = FAMILIES[place].models.items()
-        return ", ".join(f"[{kind}]({self.sections[model].link})" for kind, model in models)
+        return ", ".join(f"[{kind}]({self.sections[model].link})" for kind, model in FAMILIES[place].models.items())
 
     def section(self, one: Section, common: Collection[Row] = (), family: str = "") -> str:
         """Heading, what it is, and its table."""
-        notes, own = [first_line(one.model)], [key for key in one.keys if same(key) not in common]
+        own = [key for key in one.keys if key.same not in common]
+        notes = [_first_line(one.model)]
         if one.also:
             notes.append(f"The same keys stand under {' and '.join(f'`{place}`' for place in one.also)}.")
         if len(own) < len(one.keys):
             notes.append(f"It has the [keys of every {family}](#keys-of-every-{family}) too.")
-        if (base := LIKE.get(" ".join([one.place, *one.kinds]))) is not None:
-            other = next(two for two in self.every if " ".join([two.place, *two.kinds]) == base)
-            known = {same(key) for key in other.keys}
-            alike = [key.name for key in own if same(key) in known]
-            own = [key for key in own if same(key) not in known]
-            names = ", ".join(f"`{name}`" for name in alike)
-            notes.append(f"These are as with [{other.title}]({other.link}): {names}.")
+        if (base := LIKE.get(one.name)) is not None:
+            other = next(two for two in self.sections.values() if two.name == base)
+            known = {key.same for key in other.keys}
+            alike = ", ".join(f"`{key.same[0]}`" for key in own if key.same in known)
+            own = [key for key in own if key.same not in known]
+            notes.append(f"These are as with [{other.title}]({other.link}): {alike}.")
         elif not one.keys:
             notes.append("It has no other keys.")
         return f"\n### {one.title}\n\n{' '.join(notes)}\n" + (self.table(one, own) if own else "")
 
-    def table(self, one: Section, keys: Sequence[Key], experiment: str = "inversion") -> str:
-        """A row for each key, and long lists of choices below."""
-        rows = "".join(self.row(key, one, experiment) for key in keys)
-        below = [key for key in keys if self.named.get(key.choices) is one]
-        long = "".join(f"\nNames of `{key.place}`: {', '.join(key.choices)}.\n" for key in below)
-        return f"\n{TITLES}{rows}{long}"
+    def table(self, one: Section, keys: Sequence[Key], around: Iterable[str] = ()) -> str:
+        """A row for each key, and long lists of choices below. around: kinds that an example may be of."""
+        rows = "".join(self.row(key, one, around or one.members or one.kinds or ("",)) for key in keys)
+        below = [key for key in keys if key.choices and self.named.get(key.choices) is one]
+        names = (f"\nNames of `{key.place}`: {', '.join(f'`{name}`' for name in key.choices)}.\n" for key in below)
+        return f"{TITLES}{rows}{''.join(names)}"
 
-    def row(self, key: Key, one: Section, experiment: str) -> str:
+    def row(self, key: Key, one: Section, around: Iterable[str]) -> str:
         """A line of the table."""
         meaning, kind = key.meaning, key.kind
         if key.place in FAMILIES:
             meaning = f"{meaning}: {self.links(key.place)}"
-            kind = f"[keys]({anchor(FAMILIES[key.place].title)}) of a kind" + kind.removeprefix("any").removeprefix(
-                "{keys}"
-            )
+            null = kind.removeprefix("any").removeprefix("{keys}")
+            kind = f"[keys]({anchor(FAMILIES[key.place].title)}) of a kind{null}"
         elif key.models:
             nested = [self.sections[model] for model in key.models]
             kinds = [f"[{', '.join(two.kinds)}]({two.link})" for two in nested if two.kinds]
             meaning += f": {', '.join(kinds)}" if kinds else ""
-            inside = "keys of a kind" if kinds else " or ".join(map(_link_to, nested))
-            kind = kind.replace("{keys}", inside)
+            links = [f"[{'imported' if two.model is ImportedClassifier else 'keys'}]({two.link})" for two in nested]
+            kind = kind.replace("{keys}", "keys of a kind" if kinds else " or ".join(links))
         if key.choices:
             there = self.named.setdefault(key.choices, one)
             names = "names, below" if there is one else f"[names]({there.link})"
             kind = kind.replace("{choices}", f"one of {len(key.choices)} {names}")
-        example = example_of(key.place, one.around, key.default, experiment)
-        shown = "" if example is None else f"{written(example.value)} ({example.sweep})"
-        return ROW.format(f"`{key.place}`", *(cell.replace("|", "\\|") for cell in (meaning, kind, key.default, shown)))
-
-
-def _link_to(one: Section) -> str:
-    return f"[{'imported' if one.model is ImportedClassifier else 'keys'}]({one.link})"
+        found = [pair for own in around for pair in examples().get((key.place, own), ())]
+        short = [pair for pair in found if len(written(pair[0])) <= LONG_EXAMPLE]
+        best = next((pair for pair in short if written(pair[0]) != key.default), short[0] if short else None)
+        example = "" if best is None else f"{written(best[0])} ({best[1]})"
+        cells = (f"`{key.place}`", *(cell.replace("|", "\\|") for cell in (meaning, kind, key.default, example)))
+        return f"| {' | '.join(cells)} |\n"
 
 
 def page() -> str:
     """The whole page as Markdown."""
-    return Page(sections={one.model: one for one in sections()}).write()
+    return Page().write()
 
 
 if __name__ == "__main__":

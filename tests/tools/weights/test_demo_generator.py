@@ -7,10 +7,6 @@ from smoothsweep.core.priors.folder_settings import SHIPPED
 from smoothsweep.core.priors.registry import load_shipped_prior
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
 from tools.weights import train_demo_generator as demo
-from tools.weights.measure_demo_generator import (
-    RandomFeatures,
-    sharpness,
-)
 
 SHIPPED_NAME = "stylegan2_synthetic64"
 
@@ -77,16 +73,3 @@ def test_sample_sheet_has_whole_and_truncated_samples():
     last = network.synthesize(network.map(z, psi=0.5))[2].clamp(-1, 1)
     expected = ((last + 1) * 127.5).round().to(torch.uint8).permute(1, 2, 0)
     np.testing.assert_array_equal(sheet[8:, 16:], expected.numpy())
-
-
-def test_random_features_are_the_same_every_time():
-    images = torch.rand(2, 3, 64, 64, generator=torch.Generator().manual_seed(0))
-    features = RandomFeatures()(images)
-    assert features.shape == (2, demo.CONFIG.channels(demo.CONFIG.resolution // 4))
-    assert torch.equal(features, RandomFeatures()(images)) and (features.std(0) > 0).all()
-
-
-def test_sharpness_in_closed_form():
-    ramp = torch.arange(4.0).expand(1, 3, 4, 4)
-    assert sharpness(ramp) == pytest.approx(0.5)
-    assert sharpness(torch.ones(1, 3, 4, 4)) == 0

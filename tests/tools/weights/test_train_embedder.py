@@ -5,9 +5,9 @@ from safetensors.torch import load_file
 
 from smoothsweep.core.models.embedders import load_embedder
 from smoothsweep.core.models.synthetic_embedder import SyntheticEmbedder
-from tools.weights.embedder_augmentation import augment
 from tools.weights.train_embedder import (
     EmbedderRecipe,
+    augment,
     discriminant,
     draw_batch,
     eigenface_basis,
