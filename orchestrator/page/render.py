@@ -18,7 +18,6 @@ from smoothsweep.core.text import NBSP, escape_controls
 from smoothsweep.orchestrator.page import content
 from smoothsweep.orchestrator.page.drawing.canvas import Canvas
 from smoothsweep.orchestrator.page.drawing.sheets import tile_uri
-from smoothsweep.orchestrator.page.figures.toy import ends_inside, hue, mark_of, toy_panel
 from smoothsweep.orchestrator.page.origin import origin
 from smoothsweep.orchestrator.reading.findings.display import (
     cell_verdict,
@@ -27,11 +26,10 @@ from smoothsweep.orchestrator.reading.findings.display import (
     recipe_verdict,
 )
 from smoothsweep.orchestrator.reading.numbers import format as shown
-from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
+from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary, summarise
 from smoothsweep.orchestrator.reading.numbers.wording import LEGEND, WORDING
 from smoothsweep.orchestrator.reading.standing.judged import HEAD
-from smoothsweep.orchestrator.reading.toy import ToyData, toy_answer
 from smoothsweep.tasks.stage_names import stage_title
 
 FILTERS = (
@@ -93,23 +91,6 @@ def part(name: str, data: ReportData, summary: Summary) -> Markup:
     """One part of the page by its template's name; empty where it has nothing to show."""
     template = next(section for section in ("decision/first", *SECTIONS) if section.endswith(f"/{name}"))
     return Markup(fill(f"{template}.html", **content.everything(data, summary), results_file=False).strip())
-
-
-def render_toy(data: ToyData) -> str:
-    """The page of the two-dimensional example."""
-    known = data.results is not None and "alpha" in data.results.columns
-    return fill(
-        "toy.html",
-        data=data,
-        answer=toy_answer(data),
-        axes=(Axis(key="alpha"),) if known else (),
-        colour_rules="",
-        toy_panel=toy_panel,
-        ends_inside=ends_inside,
-        hue=hue,
-        mark_of=mark_of,
-        trials=data.results,
-    )
 
 
 def fill(template: str | Template, **context: Any) -> str:

@@ -5,32 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 
 from smoothsweep.core.files import write_file
-from smoothsweep.orchestrator.page.drawing.canvas import Canvas
 from smoothsweep.orchestrator.page.drawing.colours import assign
 from smoothsweep.orchestrator.page.drawing.sheets import png, sheet_image
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures
-from smoothsweep.orchestrator.page.figures.toy import toy_overview, toy_panel
-from smoothsweep.orchestrator.page.render import render, render_toy
+from smoothsweep.orchestrator.page.render import render
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary, summarise
-from smoothsweep.orchestrator.reading.toy import ToyData
 
 
-def write_report(data: ReportData | ToyData, out: Path, summary: Summary | None = None) -> Path:
+def write_report(data: ReportData, out: Path, summary: Summary | None = None) -> Path:
     """Write `out/report.html` and `out/figures/*`; returns the page's path.
 
     summary: `summarise(data)` where the caller has it already. Every file replaces its predecessor in one step, the
     page last, so that a reader never meets half a report. results.parquet is linked where it lies in `out` already.
     """
     out.mkdir(parents=True, exist_ok=True)
-    figures: dict[str, Canvas | None]
-    if isinstance(data, ToyData):
-        figures, sheets, page = _toy_figures(data), {}, render_toy(data)
-    else:
-        summary = summary or summarise(data)
-        figures = Figures(data=data, summary=summary, colours=assign(summary)).files()
-        sheets = {f"sheet-{number}.png": png(sheet_image(sheet)) for number, sheet in enumerate(data.sheets, start=1)}
-        page = render(data, summary, results_file=(out / "results.parquet").is_file())
+    summary = summary or summarise(data)
+    figures = Figures(data=data, summary=summary, colours=assign(summary)).files()
+    sheets = {f"sheet-{number}.png": png(sheet_image(sheet)) for number, sheet in enumerate(data.sheets, start=1)}
+    page = render(data, summary, results_file=(out / "results.parquet").is_file())
     drawn = {name: canvas.file(name) for name, canvas in figures.items() if canvas is not None}
     for name, content in (drawn | sheets).items():
         write_file(out / "figures" / name, content, parents=True)
@@ -41,13 +34,3 @@ def write_report(data: ReportData | ToyData, out: Path, summary: Summary | None 
 def figure_files(out: Path) -> list[Path]:
     """The figures of the report in `out`, pictures and drawings, by name."""
     return sorted(path for path in (out / "figures").glob("*") if path.suffix in (".png", ".svg"))
-
-
-def _toy_figures(data: ToyData) -> dict[str, Canvas | None]:
-    figures: dict[str, Canvas | None] = {
-        f"toy-{number}-alpha{panel.alpha:g}.svg": toy_panel(data, panel)
-        for number, figure in enumerate(data.figures, start=1)
-        for panel in figure.panels
-    }
-    drawn = data.figures and data.figures[0].panels
-    return figures | ({"overview.png": toy_overview(data)} if drawn else {})

@@ -16,13 +16,11 @@ from smoothsweep.orchestrator.reading.numbers.model import (
     ReportData,
     StageLink,
 )
-from smoothsweep.orchestrator.reading.toy import ToyData
 from smoothsweep.orchestrator.tracking.server.connection import connect
 from smoothsweep.sweeps.paper_settings import Standing
 from tests.commands import Commands, commands
 from tests.orchestrator.made_defenses import DEFENSES, as_text, defense_frames
 from tests.orchestrator.made_reports import AXES, HOSTILE, make_frames, make_sheet, spoil
-from tests.orchestrator.made_toy import make_toy_data
 
 
 @pytest.fixture(scope="session")
@@ -97,12 +95,6 @@ def make_data() -> Callable[..., ReportData]:
         return ReportData(**(fields | changes))
 
     return build
-
-
-@pytest.fixture(scope="session")
-def toy_data() -> ToyData:
-    """Three clouds, three models, straight attack paths."""
-    return make_toy_data()
 
 
 @pytest.fixture(scope="session")

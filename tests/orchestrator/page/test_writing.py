@@ -43,12 +43,6 @@ def test_the_same_data_gives_the_same_page(make_data):
     assert render(make_data()) == render(make_data())
 
 
-def test_the_toy_example_is_written_too(toy_data, tmp_path):
-    write_report(toy_data, tmp_path / "new" / "folder")
-    names = {p.name for p in (tmp_path / "new/folder/figures").iterdir()}
-    assert names == {"overview.png"} | {f"toy-{n}-alpha{a}.svg" for n in (1, 2) for a in ("0", "0.05", "-0.05")}
-
-
 def test_a_failing_write_leaves_the_old_report(make_data, tmp_path, monkeypatch):
     path = write_report(make_data(sheets=()), tmp_path)
     before = path.read_bytes()
