@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from dataclasses import dataclass
 from typing import Any
 
+import grpc
+import psutil
 import ray
 import ray.exceptions
+from ray._private import services
 
 from smoothsweep.core import screen
 from smoothsweep.core.allotted import allotted_cpus
@@ -21,7 +25,9 @@ from smoothsweep.tasks.devices import PROMISED_PER_NODE, promised_gpus
 
 HEAD = "node:__internal_head__"  # what Ray gives the head alone: for what must not die with a spot machine
 STOP_PATIENCE_S = 30.0  # of an orderly end
-STARTS, TOO_SLOW = 3, "timed out during startup"  # of a local Ray; what it says where its processes were too slow
+STARTS, TOO_SLOW = 3, "timed out"  # of a local Ray; what it says where its processes were too slow
+SAID_AFTER_S, ANSWER_S = 10.0, 10.0  # of a start that lasts; of a head that is asked whether it is one
+ALIVE = "/ray.rpc.NodeInfoGcsService/CheckAlive"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,20 +65,27 @@ def connect(address: str | None, trial_slots: int | None) -> ClusterFacts:
 def _start_here(**settings: Any) -> None:
     """Start a local Ray. Try again where its processes were not up within 30 s, as on a busy machine.
 
-    Raises InputError if it does not start.
+    What a start that failed has left running is ended first. Raises InputError if Ray does not start.
     """
+    before = {process.pid for process in psutil.Process().children(recursive=True)}
     for attempts_left in reversed(range(STARTS)):
+        waiting = threading.Timer(SAID_AFTER_S, screen.err, ("smoothsweep: Ray is slow to start here; waiting for it",))
+        waiting.daemon = True
+        waiting.start()
         try:
             with interrupts.sheltered():
                 return local_ray.start(**settings)
         except InputError:
             raise
         except Exception as error:  # Ray raises a bare one when its processes are not up in time
-            if attempts_left and TOO_SLOW in str(error):
+            interrupts.kill_descendants(but=before)
+            if attempts_left and TOO_SLOW in str(error).lower():
                 screen.err("smoothsweep: Ray was not up in time; it is started again")
                 continue
             reason = " ".join(str(error).split())[:200]
             raise InputError(f"expected Ray to start on this machine, got: {reason}") from None
+        finally:
+            waiting.cancel()
     return None
 
 
@@ -113,6 +126,7 @@ def remove_lost_groups() -> int:
 
 def _join(address: str) -> ClusterFacts:
     try:
+        _ask_whether_alive(address)
         ray.init(address=address, configure_logging=False, log_to_driver=False, namespace="smoothsweep")
     except (ConnectionError, RuntimeError, ValueError) as error:
         reason = " ".join(without_secrets(str(error), address).split())[:200]
@@ -135,6 +149,25 @@ def _join(address: str) -> ClusterFacts:
         node_cpus=None if grows else int(_most("CPU")),
         node_gpus=promised_gpus(PROMISED_PER_NODE) if grows else _most("GPU"),
     )
+
+
+def _ask_whether_alive(address: str) -> None:
+    """Raise ConnectionError unless a head of Ray answers there, if only by asking for a token.
+
+    Ray itself goes on asking for minutes, and prints every try.
+    """
+    if os.environ.get("RAY_USE_TLS", "0") != "0":
+        return  # Ray knows the certificates
+    scheme, _, place = address.rpartition("://")
+    place = place if scheme else services.canonicalize_bootstrap_address(address)
+    with grpc.insecure_channel(place, options=[("grpc.enable_http_proxy", 0)]) as channel:
+        try:
+            channel.unary_unary(ALIVE)(b"", timeout=ANSWER_S)
+        except grpc.RpcError as error:
+            answer: Any = error  # also a grpc.Call, whose code it has
+            other = () if scheme else (grpc.StatusCode.UNIMPLEMENTED,)  # the port of Ray's client has other methods
+            if answer.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, *other):
+                raise ConnectionError(f"no answer of Ray's from {place}") from None
 
 
 def _most(resource: str) -> float:

@@ -12,7 +12,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from pathlib import Path
 from types import FrameType
 
@@ -148,16 +148,19 @@ def leave(how: str) -> None:
             stream.flush()
     with contextlib.suppress(OSError):
         os.write(2, f"smoothsweep: {how}; {RESUME_HINT}\n".encode())
-    _kill_descendants()
+    kill_descendants()
     for folder in _interrupts.folders:
         shutil.rmtree(folder, ignore_errors=True)
     os._exit(EXIT_FAILED if _interrupts.lost else EXIT_INTERRUPTED)
 
 
-def _kill_descendants() -> None:
+def kill_descendants(but: Collection[int] = ()) -> None:
+    """Kill all that this process has started, but for these processes, and wait a little for their end."""
     import psutil
 
     with contextlib.suppress(psutil.Error):
-        for process in psutil.Process().children(recursive=True):
+        started = [process for process in psutil.Process().children(recursive=True) if process.pid not in but]
+        for process in started:
             with contextlib.suppress(psutil.Error):
                 process.kill()
+        psutil.wait_procs(started, timeout=1.0)

@@ -98,7 +98,7 @@ def explaining_rays_errors() -> Generator[None]:
 
 
 def _drop_obituaries() -> None:
-    """Keep Ray from printing pages on a dead raylet; one line of ours reports it."""
+    """Keep Ray from printing pages on a dead raylet, which one line of ours tells, and on workers that end with us."""
     from ray._private import worker as its_worker
 
     worker: Any = its_worker
@@ -107,7 +107,7 @@ def _drop_obituaries() -> None:
         return
 
     def show_others(data: dict[str, Any], *arguments: Any, **options: Any) -> None:
-        if not any("Raylet is terminated" in line for line in data.get("lines", [])):
+        if not (interrupts.end_requested() or any("Raylet is terminated" in line for line in data.get("lines", []))):
             show(data, *arguments, **options)
 
     ours: Any = show_others

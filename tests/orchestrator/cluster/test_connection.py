@@ -1,6 +1,12 @@
 """What a cluster offers: the GPUs it can grow to count as well as those it has."""
 
+import socket
+import subprocess
+import sys
+import time
+
 import pytest
+from tiny import write_tiny
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.cluster import connection as cluster
@@ -11,6 +17,7 @@ from smoothsweep.tasks.devices import PROMISED_GPUS, PROMISED_PER_NODE
 def joined(monkeypatch):
     """A cluster whose only machine is a head without a GPU."""
     monkeypatch.setattr(cluster.ray, "init", lambda **_: None)
+    monkeypatch.setattr(cluster, "_ask_whether_alive", lambda _: None)
     monkeypatch.setattr(cluster.ray, "cluster_resources", lambda: {"CPU": 8.0, cluster.SLOT: 32.0})
     nodes = [{"Alive": True, "Resources": {"CPU": 8.0}}, {"Alive": False, "Resources": {"CPU": 64.0, "GPU": 8.0}}]
     monkeypatch.setattr(cluster.ray, "nodes", lambda: nodes)
@@ -39,15 +46,25 @@ def test_a_promise_that_is_no_number_is_one_line(joined, monkeypatch, promised):
 def test_a_ray_that_is_too_slow_to_start_is_started_again(monkeypatch, capsys, slow, starts):
     seen = []
 
+    others, heads = subprocess.Popen(["sleep", "60"]), []
+
     def start(**settings):
+        assert all(head.poll() is not None for head in heads), "no second head beside the first"
         seen.append(settings)
+        heads.append(subprocess.Popen(["sleep", "60"]))
+        time.sleep(0.2)
         if len(seen) <= slow:
             raise Exception("The current node timed out during startup. This could happen because ...")
 
     monkeypatch.setattr(cluster.local_ray, "start", start)
+    monkeypatch.setattr(cluster, "SAID_AFTER_S", 0.05)
     cluster._start_here(num_cpus=2)
-    assert seen == [{"num_cpus": 2}] * starts
-    assert capsys.readouterr().err.count("started again") == slow
+    assert seen == [{"num_cpus": 2}] * starts and heads[-1].poll() is None and others.poll() is None
+    for process in (heads[-1], others):
+        process.kill()
+        process.wait()
+    said = capsys.readouterr().err
+    assert said.count("started again") == slow and said.count("slow to start") == starts
 
 
 @pytest.mark.parametrize(("message", "starts"), [("timed out during startup", 3), ("no space left", 1)])
@@ -62,3 +79,31 @@ def test_a_ray_that_does_not_start_is_one_line(monkeypatch, message, starts):
     with pytest.raises(InputError, match=f"expected Ray to start on this machine, got: {message}"):
         cluster._start_here(num_cpus=2)
     assert len(seen) == starts
+
+
+@pytest.fixture
+def silent():
+    """A port that accepts connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+PLACES = ["127.0.0.1:{silent}", "127.0.0.1:1", "nowhere.invalid:6379", "ray://127.0.0.1:1", "localhost", "a:b"]
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_an_address_where_no_ray_listens_is_one_line_within_twenty_seconds(where, silent, tmp_path):
+    address, began = where.format(silent=silent), time.monotonic()
+    command = [
+        "smoothsweep",
+        "run",
+        str(write_tiny(tmp_path)),
+        "--store",
+        str(tmp_path / "store"),
+        "--address",
+        address,
+    ]
+    done = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and time.monotonic() - began < 20
+    [line] = [line for line in done.stderr.splitlines() if "--address" in line]
+    assert address in line and "gcs_client" not in done.stderr
