@@ -79,7 +79,10 @@ lint: env
 	$(BIN)/ty check smoothsweep smoothsweep/core smoothsweep/tasks smoothsweep/sweeps smoothsweep/orchestrator
 
 bench: env
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.orchestration
+	$(BIN)/python -m benchmarks.attack_full
+	$(BIN)/python -m benchmarks.search_quality
+	$(BIN)/python -m benchmarks.calibration
 
 # README, docs/ and the notebook as a site in build/site; a link that leads nowhere ends it.
 docs: env

@@ -20,7 +20,7 @@ import torch
 
 from benchmarks import attack_full_ours as our_side
 from benchmarks import yardstick
-from benchmarks.attack_full_case import Case, judges_of, target_of
+from benchmarks.attack_full_ours import Case, judges_of, target_of
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError

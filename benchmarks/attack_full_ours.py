@@ -1,22 +1,82 @@
-"""What `benchmarks.attack_full` times on our side, and the box that is drawn and the training that is run on both."""
+"""Our side of `benchmarks.attack_full`: the sizes of a case, its networks of random weights, what is timed of ours."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torchvision
 from torch import Tensor, nn
 
 from benchmarks import yardstick
-from benchmarks.attack_full_case import CLASSES, Case, small_network
 from smoothsweep.core.attacks.optimisation.crops import CropRule, Crops, Preprocess, draw_shared_crop
 from smoothsweep.core.attacks.ppa.config import CandidateConfig, OptimiseConfig, PoolConfig, SelectConfig
 from smoothsweep.core.attacks.ppa.inversion import optimise, select
 from smoothsweep.core.attacks.ppa.pool import decode_pool, sample_candidates, score_pool
 from smoothsweep.core.attacks.shared.execution import Execution
+from smoothsweep.core.models.small import SmallResNet
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
 from smoothsweep.core.seeds import generator
+
+CLASSES = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """pixels: side of prior and target; batch: the paper's 25; epochs: of the knowledge extraction."""
+
+    pixels: int
+    target: str = "resnet_small"
+    steps: int = 25
+    batch: int = 25
+    candidates: int = 25
+    selected: int = 6
+    pool: int = 50
+    epochs: int = 40
+    target_class: int = 3
+
+    @property
+    def crop(self) -> int:
+        """The side of the prior's centre that the attack is shown."""
+        return self.pixels * 800 // 1024
+
+    def side(self, side: int) -> int:
+        """A side of the paper (299, 160) at this benchmark's scale."""
+        return round(self.pixels * side / 224)
+
+
+def target_of(case: Case) -> nn.Module:
+    """The network under attack."""
+    if case.target == "resnet18":
+        return torchvision.models.resnet18(weights=None, num_classes=CLASSES).eval()
+    return nn.Sequential(SmallResNet(), nn.Linear(128, CLASSES)).eval()
+
+
+def small_network(case: Case) -> nn.Module:
+    """A stand-in for judges and surrogate: images -> 64 features, at one side half of the target's operations."""
+    return SmallResNet(16, (32, 64), 64) if case.target == "resnet_small" else _ResNet10()
+
+
+class _ResNet10(torchvision.models.ResNet):
+    def __init__(self) -> None:
+        super().__init__(torchvision.models.resnet.BasicBlock, [1, 1, 1, 1], num_classes=64)
+
+
+def judges_of(case: Case) -> yardstick.JudgeNetworks:
+    """The evaluator, and the networks of FID and of faces."""
+    side = case.side(299)
+    return yardstick.JudgeNetworks(
+        evaluator=small_network(case).eval(),
+        head=nn.Linear(64, CLASSES),
+        evaluator_size=side,
+        fid=small_network(case).eval(),
+        fid_size=side,
+        face=small_network(case).eval(),
+        face_size=case.side(160),
+    )
+
 
 _OPTIMISE_RULE = CropRule(scale=(0.9, 1.0))
 _SELECT_RULE = CropRule(scale=(0.5, 0.9), ratio=(0.8, 1.2), hflip=0.5)

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import yaml
 
-from benchmarks.many_recipes import ATTACKS, QUICKSTART, many_recipes
-
-EMPTY_CLASSES, PLANNED_TRIALS = 2000, (1000, 10_000)
+QUICKSTART = Path(__file__).resolve().parent.parent / "sweeps" / "quickstart.yaml"
+ATTACKS = ("poincare", "cross_entropy")
+EMPTY_CLASSES, PLANNED_TRIALS = 2000, (1000, 5000)
 
 
 def measure() -> dict[str, float]:
@@ -60,7 +60,12 @@ def _plans(folder: Path) -> dict[str, float]:
 
 def _plan(folder: Path, trials: int, seeds: int) -> tuple[float, float]:
     alphas = [round(-0.0001 * i, 4) for i in range(trials // seeds // len(ATTACKS))]
-    settings = many_recipes(alphas, seeds=seeds)
+    grid = {"recipe.defense.alpha": alphas, "attack.loss": list(ATTACKS)}
+    settings = yaml.safe_load(QUICKSTART.read_text()) | {
+        "seeds": list(range(1, seeds + 1)),
+        "baseline": {},
+        "grid": grid,
+    }
     sweep = folder / "plan.yaml"
     sweep.write_text(yaml.safe_dump(settings))
     command = [sys.executable, "-m", "smoothsweep", "plan", str(sweep), "--store", str(folder / "none"), "--json"]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from benchmarks import attack_full_ours, yardstick
-from benchmarks.attack_full_case import Case
+from benchmarks.attack_full_ours import Case
 from smoothsweep.core.attacks.optimisation.crops import Preprocess
 from smoothsweep.core.attacks.ppa.config import OptimiseConfig
 from smoothsweep.core.attacks.ppa.inversion import optimise

@@ -6,8 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.priors import modulated_conv2d_grouped
 from smoothsweep.core.priors import stylegan2_ops as ops
+from tests.core.priors.grouped import modulated_conv2d_grouped
 
 GOLDEN = {
     name: torch.from_numpy(array)

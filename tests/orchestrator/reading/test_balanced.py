@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from sklearn.metrics import balanced_accuracy_score
 from tiny import write_tiny
 
-from benchmarks import tracking as made_up
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.reading.derived import TARGET, mean_over_classes
 from smoothsweep.orchestrator.reading.results import trial_row
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.sweeps.load import load_sweep
+from tests import made_artifacts as made_up
 
 
 @pytest.fixture

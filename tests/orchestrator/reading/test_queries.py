@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 from tiny import write_tiny
 
-from benchmarks import tracking as made_up
 from smoothsweep.orchestrator.page.drawing.colours import Colours
 from smoothsweep.orchestrator.page.figures.curves.queries import query_curves
 from smoothsweep.orchestrator.planning.trials import trials_of
@@ -14,6 +13,7 @@ from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.sweeps.load import load_sweep
+from tests import made_artifacts as made_up
 
 CLASSES = 10
 ATTACKS = {  # attack -> access, is a control, queries per class, queries of parts, hit rate

@@ -5,15 +5,15 @@ import shutil
 import pytest
 from tiny import write_tiny
 
-import benchmarks.tracking as made_up
 import smoothsweep.orchestrator.tracking.trials as trial_files
-from benchmarks.tracking import write_artifacts
 from smoothsweep.orchestrator.page.pictures import contact_sheet_png
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.orchestrator.tracking.server import connection, databases
 from smoothsweep.orchestrator.tracking.server.connection import local_uri
 from smoothsweep.sweeps.load import load_sweep
+from tests import made_artifacts as made_up
+from tests.made_artifacts import write_artifacts
 
 
 @pytest.fixture(autouse=True)

@@ -5,12 +5,12 @@ import json
 import pytest
 from mlflow_look import doubled, files, look, record, text_of
 
-from benchmarks.tracking import write_artifacts
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.reading.results import trial_row
 from smoothsweep.orchestrator.tracking import Tracker
 from smoothsweep.orchestrator.tracking.runs.recipes import recipe_id
 from smoothsweep.sweeps.load import load_sweep
+from tests.made_artifacts import write_artifacts
 
 RAMP = {"recipe.defense.alpha": [0.0, -0.2]}
 

@@ -6,10 +6,10 @@ import pytest
 from mlflow_look import record
 from tiny import write_tiny
 
-from benchmarks import tracking as made_up
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.sweeps.load import load_sweep
+from tests import made_artifacts as made_up
 
 
 @pytest.fixture(scope="session")

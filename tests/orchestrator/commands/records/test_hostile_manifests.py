@@ -9,7 +9,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import benchmarks.tracking as made_up
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.health import doctor
 from smoothsweep.orchestrator.page.drawing.canvas import Canvas
@@ -20,6 +19,7 @@ from smoothsweep.orchestrator.store.common import artifacts
 from smoothsweep.orchestrator.store.common.sealing import Damage, read_manifest
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.sweeps.load import load_sweep
+from tests import made_artifacts as made_up
 from tests.orchestrator.commands.records.hostile_manifests import CORPUS, KEYS, OFTEN, whole
 from tests.tiny import write_tiny
 

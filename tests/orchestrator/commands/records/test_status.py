@@ -5,7 +5,6 @@ import json
 import pytest
 from tiny import write_tiny
 
-from benchmarks import tracking as made_up
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.records.status import status_summary, status_text
 from smoothsweep.orchestrator.planning import state as states
@@ -15,6 +14,7 @@ from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.tasks.classes import class_name
 from smoothsweep.tasks.context import TaskContext
+from tests import made_artifacts as made_up
 
 GRID = {"recipe.defense.alpha": [0.1, -0.2, 0.0, 0.2], "attack.loss": ["logit", "poincare"]}
 
