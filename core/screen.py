@@ -24,11 +24,6 @@ def out_text(text: str) -> None:
     _write(sys.stdout, printable_text(hidden(text)))
 
 
-def out_with_token(text: str) -> None:
-    """Text on stdout with whole URIs, for the one command whose user needs the token in them."""
-    _write(sys.stdout, printable_text(text))
-
-
 def err(line: str, end: str = "\n") -> None:
     """One line on stderr: what is said about the work."""
     _write(sys.stderr, printable(hidden(line)), end)

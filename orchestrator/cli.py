@@ -287,8 +287,7 @@ def _report(options: argparse.Namespace) -> int:
 def _ui(options: argparse.Namespace) -> int:
     from smoothsweep.orchestrator.commands.records.ui import serve_pages
 
-    serve_pages(options.store, options.port, browser=options.browser)
-    return EXIT_DONE
+    return serve_pages(options.store, options.port, browser=options.browser)
 
 
 if __name__ == "__main__":

@@ -86,7 +86,6 @@ HELD = {
             "orchestrator/cluster/listening.py",
             "orchestrator/cluster/tokens.py",
             "orchestrator/commands/batch/node.py",
-            "orchestrator/commands/records/opening.py",
             "orchestrator/tracking/server/sqlite_file.py",
             "orchestrator/commands/reporting/sharing/archive.py",
         ),

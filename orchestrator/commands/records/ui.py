@@ -1,67 +1,110 @@
-"""`smoothsweep ui`: MLflow's pages on the local store, and the links to where its sweeps are compared.
+"""`smoothsweep ui`: MLflow's own server on the local store, and the links to where its sweeps are compared.
 
-The links hold a token that is made for this run, without which the server answers nothing (tracking/server/guard.py).
+It answers this machine's names alone, and only to the user and password that are made for this run: other users of
+the machine, and pages that a browser shows beside ours, reach the port as well.
 """
 
 from __future__ import annotations
 
 import errno
+import os
+import secrets
 import socket
+import subprocess
 import sys
+import tempfile
+import threading
+import time
+import webbrowser
+from pathlib import Path
 
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.files import write_file
 from smoothsweep.core.text import printable
-from smoothsweep.orchestrator.commands.records.opening import HOST, open_beside
 from smoothsweep.orchestrator.store.opening import REMEDY, open_store
 from smoothsweep.orchestrator.tracking import follow, list_sweep_pages, local_uri, refusals
-from smoothsweep.orchestrator.tracking.server.guard import with_token
-from smoothsweep.orchestrator.tracking.server.serving import become_server, new_token
 
-WAITING = 1024  # connections that may wait until MLflow is loaded
+HOST, USER = "127.0.0.1", "smoothsweep"
+AUTH = """[mlflow]
+default_permission = MANAGE
+database_uri = sqlite:///{folder}/users.db
+admin_username = {user}
+authorization_function = mlflow.server.auth:authenticate_request_basic_auth
+auth_cache_ttl_seconds = 3600
+"""
+UNWANTED = ("_MLFLOW_STATIC_PREFIX", "_MLFLOW_SERVER_ARTIFACTS_ONLY", "prometheus_multiproc_dir")
+"""Variables of another server of the user's."""
 
 
-def serve_pages(location: str, port: int, *, browser: bool) -> None:
-    """Become MLflow's server on the store at `location`. Does not return.
+def serve_pages(location: str, port: int, *, browser: bool) -> int:
+    """Serve the store at `location` until interrupted. Returns the server's exit code.
 
     browser: whether to open the newest sweep in the user's. Raises InputError, before anything is started, where
-    nothing was recorded or the port is taken: the links would lead to another's pages.
+    nothing was recorded or the port is taken.
     """
     store = open_store(location)  # of a remote one, its mirror here
     database = store.root / "mlflow.db"
     if not database.is_file():
         raise InputError(f"{database}: expected the MLflow database of an earlier run, got none{REMEDY}")
-    with _listening(port) as listening:
-        port = listening.getsockname()[1]  # of 0, what the system chose
-        uri, token, root = local_uri(store), new_token(), f"http://{HOST}:{port}"
-        with refusals(uri):
-            remarks, pages = follow(uri, store.root), list_sweep_pages(uri)
-        for line in remarks:
-            screen.err(line)
-        lines = [f"MLflow on {with_token(root, token)} (Ctrl-C ends it; the token is for you alone)"]
-        for page in pages:
-            lines += [
-                f"{printable(page.sweep)}: {what:<7} {with_token(root + route, token)}"
-                for what, route in (("trials", page.table), ("charts", page.charts))
-            ]
-        screen.out_with_token("\n".join(lines))
-        first = with_token(root + pages[0].table, token) if pages else ""
-        browser_thread = open_beside(port, first) if browser and first else None  # noqa: F841 - ours until then
-        sys.stdout.flush()
-        become_server(uri, listening, token)
+    port, uri, password = _free(port), local_uri(store), secrets.token_urlsafe(24)
+    with refusals(uri):
+        remarks, pages = follow(uri, store.root), list_sweep_pages(uri)
+    for line in remarks:
+        screen.err(line)
+    root = f"http://{HOST}:{port}"
+    lines = [f"MLflow on {root}/ (user {USER}, password {password}; Ctrl-C ends it)"]
+    for page in pages:
+        for what, route in (("trials", page.table), ("charts", page.charts)):
+            lines.append(f"{printable(page.sweep)}: {what:<7} {root}{route}")
+    screen.out_text("\n".join(lines))
+    sys.stdout.flush()
+    with tempfile.TemporaryDirectory(prefix="smoothsweep-ui-") as folder:  # mode 700
+        server = _server(uri, port, password, Path(folder))
+        if browser and pages:
+            threading.Thread(target=_open, args=(server, port, f"{root}{pages[0].table}"), daemon=True).start()
+        try:
+            return server.wait()
+        finally:
+            server.terminate()
+            server.wait()
 
 
-def _listening(port: int) -> socket.socket:
-    """A socket that listens at the port, so that from now on the links lead to no other process."""
-    listening = socket.socket()
-    try:
-        if sys.platform != "win32":  # there the option would let another take the port, here it shortens a wait
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((HOST, port))
-        listening.listen(WAITING)
-    except (OSError, OverflowError) as error:
-        listening.close()
-        taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
-        reason = "one that another server listens on" if taken else str(error)
-        raise InputError(f"--port {port}: expected a free port, got {reason}") from None
-    return listening
+def _server(uri: str, port: int, password: str, folder: Path) -> subprocess.Popen[bytes]:
+    """MLflow's server: one worker, no jobs. folder: for the user's entry, which is of this run alone."""
+    write_file(folder / "auth.ini", AUTH.format(folder=folder, user=USER))
+    settings = {
+        "MLFLOW_AUTH_CONFIG_PATH": str(folder / "auth.ini"),
+        "MLFLOW_AUTH_ADMIN_PASSWORD": password,
+        "MLFLOW_FLASK_SERVER_SECRET_KEY": secrets.token_urlsafe(24),
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+    }
+    command = [sys.executable, "-m", "mlflow", "server", "--app-name", "basic-auth", "--backend-store-uri", uri]
+    command += ["--host", HOST, "--port", str(port), "--workers", "1"]
+    command += ["--allowed-hosts", f"{HOST}:*,localhost:*", "--uvicorn-opts", "--log-level warning --no-access-log"]
+    inherited = {name: value for name, value in os.environ.items() if name not in UNWANTED}
+    return subprocess.Popen(command, env=inherited | settings, stdout=subprocess.DEVNULL)
+
+
+def _open(server: subprocess.Popen[bytes], port: int, address: str) -> None:
+    """Open the address in the user's browser once the server listens."""
+    while server.poll() is None:
+        with socket.socket() as probe:
+            if not probe.connect_ex((HOST, port)):
+                webbrowser.open(address)
+                return
+        time.sleep(0.5)
+
+
+def _free(port: int) -> int:
+    """The port, or of 0 one that the system chose. Raises InputError for one that is taken."""
+    with socket.socket() as probe:
+        try:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((HOST, port))
+            return probe.getsockname()[1]
+        except (OSError, OverflowError) as error:
+            taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+            reason = "one that another server listens on" if taken else str(error)
+            raise InputError(f"--port {port}: expected a free port, got {reason}") from None

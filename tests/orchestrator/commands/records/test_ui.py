@@ -1,60 +1,153 @@
-"""`smoothsweep ui`: what it prints, and what it refuses."""
+"""`smoothsweep ui`: MLflow's server answers this machine and the run's password alone; its links lead to pages."""
 
+import http.client
+import json
+import os
+import re
 import socket
+import subprocess
+import sys
+import time
+from base64 import b64encode
+from dataclasses import dataclass
 
+import psutil
 import pytest
+from chromium import browsing, find_chromium
+from mlflow import MlflowClient
 
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.records import ui
 from tests.orchestrator.commands.records.ports import free_port
 
 
-class Became(Exception):
-    """The process would be the server now."""
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    """The command and what it printed."""
+
+    port: int
+    user: str
+    password: str
+    links: list[str]
+    pid: int
+
+    def ask(self, path, method="GET", body=None, password=None, **headers):
+        """The status and the body of an answer."""
+        login = b64encode(f"{self.user}:{self.password if password is None else password}".encode()).decode()
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            connection.request(method, path, body=body, headers={"Authorization": f"Basic {login}", **headers})
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
 
 
-def test_it_prints_where_each_sweep_is_compared_and_becomes_the_server(swept, monkeypatch, capsys):
-    asked, tokens, opened = [], [], []
-
-    def become(uri, listening, token):
-        asked.append((uri, listening.getsockname()))
-        tokens.append(token)
-        raise Became
-
-    monkeypatch.setattr(ui, "become_server", become)
-    monkeypatch.setattr(ui, "open_beside", lambda *arguments: opened.append(arguments))
+@pytest.fixture(scope="module")
+def served(swept):
     port = free_port()
-    for options in ([], ["--no-browser"]):
-        with pytest.raises(Became):
-            main(["ui", "--store", str(swept.root), "--port", str(port), *options])
-    said = capsys.readouterr().out
-    tables, charts = (
-        [
-            f"http://127.0.0.1:{port}/?token={token}#/experiments/1/runs?viewStateShareKey=trials"
-            f"&workflowType=machine_learning&compareRunsMode={mode}"
-            for token in tokens
-        ]
-        for mode in ("TABLE", "CHART")
+    command = [sys.executable, "-m", "smoothsweep", "ui", "--no-browser", "--store", str(swept.root)]
+    command = subprocess.Popen(
+        [*command, "--port", str(port)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        start_new_session=True,
+        cwd=swept.root.parent,
     )
-    assert all(said.count(address) == 1 for address in (*tables, *charts))
-    assert all(f"MLflow on http://127.0.0.1:{port}/?token={token} (" in said for token in tokens)
-    assert opened == [(port, tables[0])], "and nothing where nothing is to be opened"
-    assert asked == [(f"sqlite:///{swept.root}/mlflow.db", ("127.0.0.1", port))] * 2
-    assert len(set(tokens)) == 2 and all(len(token) >= 43 for token in tokens), "a new one for each run"
+    try:
+        printed = "".join(command.stdout.readline() for _ in range(3))
+        user, password = re.search(r"user (\S+), password (\S+);", printed).groups()
+        late = time.monotonic() + 180
+        while time.monotonic() < late:
+            with socket.socket() as probe:
+                if not probe.connect_ex(("127.0.0.1", port)):
+                    break
+            time.sleep(0.3)
+        links = re.findall(r"http://\S+#\S+", printed)
+        yield Served(port=port, user=user, password=password, links=links, pid=command.pid)
+    finally:
+        command.terminate()
+        command.wait(60)
+        command.stdout.close()
+        with socket.socket() as probe:
+            assert probe.connect_ex(("127.0.0.1", port)), "the server ends with the command"
+
+
+SEARCH = json.dumps({"max_results": 5})
+PLACES = [
+    ("GET", "/", None),
+    ("POST", "/api/2.0/mlflow/experiments/search", SEARCH),
+    ("POST", "/ajax-api/2.0/mlflow/experiments/search", SEARCH),
+    ("POST", "/api/2.0/mlflow/experiments/create", json.dumps({"name": "x", "artifact_location": "/tmp"})),
+    ("GET", "/get-artifact?run_uuid=0&path=x", None),
+    ("POST", "/ajax-api/2.0/mlflow/upload-artifact?run_uuid=0&path=x", "x"),
+    ("GET", "/api/2.0/mlflow-artifacts/artifacts", None),
+    ("POST", "/graphql", "{}"),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), PLACES)
+def test_nothing_answers_without_the_password_or_under_another_name(method, path, body, served):
+    kind = {"Content-Type": "application/json"}
+    assert served.ask(path, method, body, password="wrong", **kind)[0] == 401
+    assert served.ask(path, method, body, Authorization="", **kind)[0] == 401
+    for name in ("evil.example", f"127.0.0.1.evil.example:{served.port}"):
+        assert served.ask(path, method, body, Host=name, **kind)[0] == 403
+
+
+def test_with_the_password_pages_and_client_answer(served, monkeypatch):
+    status, page = served.ask("/")
+    assert status == 200 and b"<title>MLflow</title>" in page
+    monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", served.user)
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", served.password)
+    client = MlflowClient(tracking_uri=f"http://127.0.0.1:{served.port}")
+    assert len(client.search_runs(["1"])) > 1
+
+
+def test_it_listens_on_the_loopback_interface_alone_and_no_command_line_has_the_password(served):
+    own = psutil.Process(served.pid)
+    every = [own, *own.children(recursive=True)]
+    listening = [c.laddr for one in every for c in one.net_connections("inet") if c.status == psutil.CONN_LISTEN]
+    assert {tuple(address) for address in listening} == {("127.0.0.1", served.port)}
+    assert not [one for one in every if served.password in " ".join(one.cmdline())]
+    assert len(every) <= 4, "no job runners"
+
+
+def test_the_links_name_the_sweeps_pages(served):
+    start = (
+        f"http://127.0.0.1:{served.port}/#/experiments/1/runs?viewStateShareKey=trials&workflowType=machine_learning"
+    )
+    assert served.links == [f"{start}&compareRunsMode={mode}" for mode in ("TABLE", "CHART")]
 
 
 @pytest.mark.parametrize("port", [None, -1, 65536, 99999999999])
-def test_a_port_that_cannot_be_had_is_refused_before_anything_is_opened(port, swept, monkeypatch, capsys):
-    monkeypatch.setattr(ui, "become_server", lambda *_: pytest.fail("a server was started"))
-    monkeypatch.setattr(ui, "open_beside", lambda *_: pytest.fail("a browser was opened"))
+def test_a_port_that_cannot_be_had_is_refused_before_anything_is_started(port, swept, capsys):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1] if port is None else port
         assert main(["ui", "--store", str(swept.root), "--port", str(port)]) == 2
-    assert f"--port {port}: expected a free port" in capsys.readouterr().err
+    told = capsys.readouterr()
+    assert f"--port {port}: expected a free port" in told.err and not told.out
 
 
-def test_the_links_name_the_port_that_the_system_chose(swept, monkeypatch, capsys):
-    monkeypatch.setattr(ui, "become_server", lambda uri, listening, token: ports.append(listening.getsockname()[1]))
-    ports = []
-    main(["ui", "--store", str(swept.root), "--port", "0", "--no-browser"])
-    assert capsys.readouterr().out.count(f"http://127.0.0.1:{ports[0]}/?token=") == 3 and ports[0] > 0
+@pytest.mark.slow
+@pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine: apt-get install chromium")
+def test_the_links_lead_to_filled_pages(served, tmp_path):
+    login = b64encode(f"{served.user}:{served.password}".encode()).decode()
+
+    def until(tab, script):
+        late = time.monotonic() + 60
+        while not (value := tab.run(script)) and time.monotonic() < late:
+            time.sleep(0.3)
+        return value
+
+    with browsing(find_chromium(), tmp_path / "profile") as tab:
+        tab.call("Network.setExtraHTTPHeaders", headers={"Authorization": f"Basic {login}"})
+        tab.resize(1800, 1000)
+        tab.open(served.links[0])
+        assert until(tab, "document.querySelectorAll('.ag-center-cols-container [row-index]').length >= 4")
+        shown = tab.run("document.body.innerText")
+        assert shown.count("smoothing -0.2 · seed") == shown.count("plain training · seed") == 2
+        tab.open("about:blank")
+        tab.open(served.links[1])
+        assert until(tab, "document.querySelectorAll('.js-plotly-plot .trace, .js-plotly-plot .points').length > 0")
+        assert "Accuracy against leak" in tab.run("document.body.innerText")
