@@ -220,11 +220,6 @@ def _sweep_options() -> argparse.ArgumentParser:
 
 def _plan_options(plan: argparse.ArgumentParser) -> None:
     plan.add_argument("--price", metavar="DOLLARS", help=PRICE_HELP)
-    plan.add_argument(
-        "--rates",
-        metavar="DEVICE|FILE",
-        help="GPU-hours by stated rates for an A100, H100 or H200, or by a file of `doctor --calibrate`",
-    )
     plan.add_argument("--tell", metavar="POINTS", help="what a difference of so many percentage points needs")
     plan.add_argument("--json", action="store_true", help="as JSON")
 
@@ -256,8 +251,8 @@ def _confirmation(options: argparse.Namespace) -> Confirmation:
 def _plan(options: argparse.Namespace) -> int:
     from smoothsweep.orchestrator.commands.plan import print_plan
 
-    plan_options = (options.price, options.tell, options.rates)
-    return print_plan(options.sweep, options.overrides, options.store, *plan_options, as_json=options.json)
+    asked = (options.price, options.tell)
+    return print_plan(options.sweep, options.overrides, options.store, *asked, as_json=options.json)
 
 
 def _status(options: argparse.Namespace) -> int:

@@ -41,7 +41,6 @@ ONLY_IN = {
         (
             "core/external/",
             "core/models/weight_files.py",
-            "orchestrator/cluster/listening.py",
             "orchestrator/tracking/server/moving.py",
         ),
     ),

@@ -16,11 +16,6 @@ from smoothsweep.orchestrator.cluster.run_folder import folders, new_folder, rem
 TOKEN = "token"
 
 
-def live_runs() -> list[tuple[int, Path]]:
-    """The runs of this user with a Ray of their own on this machine: the driver's process number, the token's file."""
-    return [(driver, folder / TOKEN) for driver, folder in folders() if _is_held(folder / TOKEN)]
-
-
 @contextlib.contextmanager
 def new_token(content: str | None = None) -> Generator[Path]:
     """A token in a folder of its own, for its owner alone; locked for as long as this process uses it.

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import uuid
+from pathlib import Path
 
 import psutil
 import pytest
@@ -17,7 +18,8 @@ from drills.emulated import wait_until
 from drills.sweep_runs import write_sweep
 from tiny import tiny_sweep
 
-from smoothsweep.orchestrator.cluster.tokens import live_runs
+from smoothsweep.orchestrator.cluster.run_folder import folders
+from smoothsweep.orchestrator.cluster.tokens import TOKEN
 
 pytestmark = [
     pytest.mark.slow,
@@ -110,6 +112,15 @@ def run_in(namespace, folder, environment):
         process.wait(120)
 
 
+PORTS = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parents[2])!r})
+from tests.ray_ports import ports_of
+ports = ports_of(int(sys.argv[1]))
+print(len(ports), sum(port.is_loopback and port.is_guarded for port in ports), sum(port.refused for port in ports))
+"""
+
+
 def gcs_address(namespace, driver):
     (gcs,) = [child for child in driver.children(recursive=True) if child.name() == "gcs_server"]
     code = "import sys, psutil\nfor c in psutil.Process(int(sys.argv[1])).net_connections('tcp'):\n    "
@@ -123,12 +134,8 @@ def test_nobody_outside_reaches_a_run_and_nobody_inside_without_its_token(namesp
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
     with run_in(ours, tmp_path, environment) as driver:
         time.sleep(20)  # Ray's slowest processes listen, or have given it up
-        said = inside(ours, "-m", "smoothsweep", "doctor").splitlines()
-        lines = [line for line in said if f"run {driver.pid}:" in line]
-        assert len(lines) == 1, lines
-        (line,) = lines
-        ports, calls = map(int, re.search(r"^ok .* on (\d+) ports of the loopback .* (\d+) calls", line).groups())
-        assert ports >= 7 and calls > 150
+        told = inside(ours, "-c", PORTS, str(driver.pid)).split()
+        assert int(told[0]) >= 7 and told[0] == told[1] and int(told[2]) > 150
         with control(ours) as answering:
             link = json.loads(ip(ours, "-j", "-6", "addr", "show", "scope", "link"))
             (local,) = [info["local"] for one in link for info in one.get("addr_info", [])]
@@ -138,6 +145,6 @@ def test_nobody_outside_reaches_a_run_and_nobody_inside_without_its_token(namesp
         for settings in ({"RAY_AUTH_MODE": "disabled"}, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "a guess" * 5}):
             stranger = {**environment, **settings, "HOME": str(tmp_path)}
             assert inside(ours, "-c", JOIN, gcs_address(ours, driver), env=stranger).strip() == "refused"
-        (token,) = [token for pid, token in live_runs() if pid == driver.pid]
+        (token,) = [folder / TOKEN for pid, folder in folders() if pid == driver.pid]
         holder = {**environment, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
         assert inside(ours, "-c", JOIN, gcs_address(ours, driver), env=holder).strip() == "joined"

@@ -11,7 +11,7 @@ from smoothsweep.core.data.own.overlap import pair_labels, refuse_identical
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.orchestrator.commands.data.own_sweep import FACES, NO_FACES, Sizes, own_sweep_text, sweep_name
-from smoothsweep.orchestrator.planning.power.summary import power_before_data, power_lines
+from smoothsweep.orchestrator.planning.power import power_before_data, power_lines
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.loaded import check
 from smoothsweep.sweeps.yaml_reader import read_yaml

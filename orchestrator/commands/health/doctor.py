@@ -8,21 +8,14 @@ import sys
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import psutil
 
 from smoothsweep.core.allotted import allotted_cpus, available_memory
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
 from smoothsweep.core.priors.folder_settings import SHIPPED
 from smoothsweep.core.tree import TREE
-from smoothsweep.orchestrator.cluster.tokens import live_runs
 from smoothsweep.orchestrator.commands.health.examining import examine_store
 from smoothsweep.orchestrator.store.opening import open_store
-
-if TYPE_CHECKING:
-    from smoothsweep.orchestrator.cluster.listening import Port
 
 PACKAGES = (
     "torch",
@@ -68,39 +61,12 @@ def examine_artifacts(location: str) -> list[Finding]:
 
 
 def examine(store: str, *, only_read: bool = False) -> list[Finding]:
-    """Look at Python, packages, cores, memory, devices, disk, the files that come with smoothsweep, and what runs.
+    """Look at Python, packages, cores, memory, devices, disk, and the files that come with smoothsweep.
 
     only_read: whether the store need not be written.
     """
     machine = [_python(), *map(_package, PACKAGES), _cores(), _memory(), _device()]
-    return [*machine, *map(_shipped, shipped_files()), _staged(), *_store(store, not only_read), *running()]
-
-
-def running() -> list[Finding]:
-    """The ports of Ray in every run of this user on this machine, and whether they demand the token."""
-    findings = []
-    for driver, _ in live_runs():
-        try:
-            from smoothsweep.orchestrator.cluster.listening import ports_of  # imports Ray, which only a run needs
-
-            ports = ports_of(driver)
-        except (ImportError, psutil.Error):  # no Ray to ask with; it has just ended
-            continue
-        guarded = [port for port in ports if port.is_guarded and port.is_loopback]
-        findings += [_open_port(driver, port) for port in ports if port not in guarded]
-        calls = sum(port.refused for port in guarded)
-        text = f"run {driver}: its Ray listens on {len(guarded)} ports of the loopback interface"
-        text += f"; all of {calls} calls without the run's token were refused"
-        findings.append(Finding(fine=True, needed=False, text=text))
-    return findings
-
-
-def _open_port(driver: int, port: Port) -> Finding:
-    where = "the loopback interface" if port.is_loopback else "every interface" if port.is_any else port.address
-    answered = f"answers {', '.join(port.answered[:3])} to anybody" if port.answered else "asks nobody for a token"
-    guard = "asks for the run's token" if port.is_guarded else answered
-    text = f"run {driver}: {port.process} (process {port.pid}) listens on port {port.port} of {where}; {guard}"
-    return Finding(fine=False, needed=False, text=text)
+    return [*machine, *map(_shipped, shipped_files()), _staged(), *_store(store, not only_read)]
 
 
 def _python() -> Finding:

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from smoothsweep.core.text import counted, printable
-from smoothsweep.orchestrator.planning.power.membership import membership_lines
-from smoothsweep.orchestrator.planning.power.summary import power_lines
+from smoothsweep.orchestrator.planning.power import membership_lines, power_lines
 from smoothsweep.tasks.stage_names import stage_title
 
 COUNTS = {4: "four"}
@@ -34,13 +33,7 @@ def plan_text(summary: dict[str, Any]) -> str:
     says = [f"the sweep file says: {stated}"] if stated and summary["device_hours"] is None else []
     power_text = ["", *power_lines(summary["power"])] if summary.get("power") else []
     power_text += membership_lines(summary.get("membership"))
-    by_rate = [*stated_text(summary.get("stated_cost")), *calibrated_text(summary.get("calibrated_cost"))]
-    if device := summary.get("no_rate_of"):
-        by_rate += [
-            f"--rates {device}: no stated rate is of what is to run; a file of `smoothsweep doctor --calibrate` from "
-            "such a device counts it",
-            "",
-        ]
+    by_rate = stated_text(summary.get("stated_cost"))
     lines += ["", *by_rate, *expectation(summary), *says, *absent, *weights_text(summary), *power_text]
     return "\n".join(map(printable, lines))
 
@@ -85,28 +78,6 @@ def stated_text(cost: dict[str, Any] | None) -> list[str]:
         "training and judging come on top, and nobody states a rate for them",
         "",
     ]
-
-
-def calibrated_text(cost: dict[str, Any] | None) -> list[str]:
-    """Device-hours by the rates of a calibration, and what they do not tell."""
-    if cost is None:
-        return []
-    dollars = f", about ${_rounded(cost['dollars'])}" if "dollars" in cost else ""
-    whole = f"about {_hours(cost['hours'])}{dollars}" if cost["stages"] else "nothing that can be counted"
-    lines = [f"by the rates measured on {cost['device']} ({cost['date']}): {whole}"]
-    lines += [
-        f"  {stage_title(name)}: {counted(row['stages'], 'stage')}, {_hours(row['hours'])}"
-        for name, row in cost["stages"].items()
-    ]
-    lines += [
-        f"  {stage_title(row['stage'])}: {counted(row['stages'], 'stage')}, each {_hours(row['hours_each'])} per "
-        f"{row['images']:,} images, whose number nobody has counted yet"
-        for row in cost["per_images"]
-    ]
-    if cost["without_rate"]:
-        names = ", ".join(f"{stage_title(name)} ({count})" for name, count in cost["without_rate"].items())
-        lines.append(f"  not counted, for want of a rate: {names}")
-    return [*lines, ""]
 
 
 def _rounded(value: float) -> str:

@@ -6,7 +6,7 @@ from tiny import write_tiny
 
 from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.metrics.components import components_of
-from smoothsweep.orchestrator.planning.power.measured import block, measured
+from smoothsweep.orchestrator.planning.power import block, measured
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.sweeps.load import load_sweep

@@ -1,0 +1,455 @@
+"""What a sweep can tell: the smallest difference between recipes, what detects a smaller one, its membership attacks.
+
+Differences are fractions. What recipes vary by is taken from finished trials of the store, else from the quickstart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from smoothsweep.core.attacks.registry import ATTACKS
+from smoothsweep.core.checks import present
+from smoothsweep.core.data.sources import class_count
+from smoothsweep.core.errors import ArtifactDamaged, InputError
+from smoothsweep.core.judges.base import RECONSTRUCTIONS
+from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS
+from smoothsweep.core.judges.membership import Membership
+from smoothsweep.core.judges.table import JUDGES, stage_of
+from smoothsweep.core.metrics.components import QUICKSTART, Components, components_of
+from smoothsweep.core.metrics.membership import smallest_rate
+from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.metrics.power import MOST_SEEDS, POWER, Design, planned, seeds_to_detect
+from smoothsweep.core.metrics.verdicts import LEAST_POOLED, LEAST_SEEDS
+from smoothsweep.core.readers.tables import read_rows
+from smoothsweep.orchestrator.planning.plan import Plan
+from smoothsweep.orchestrator.stages.stage import Stage, canonical_json
+from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.common.sealing import Damage
+from smoothsweep.sweeps.data import LabelledData
+from smoothsweep.sweeps.expand import OF_THE_ATTACKER, Cell, expand
+from smoothsweep.sweeps.imported import ImportedClassifier
+from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.sweeps.other_trials import known_classes
+from smoothsweep.sweeps.resolved import CLASSES
+from smoothsweep.sweeps.schema import InversionSweep
+from smoothsweep.tasks.counts import test_count
+
+TELL = 0.1
+"""The difference that is asked about where the user asks about none, a fraction."""
+STEP = 1.05  # between the numbers of classes that are looked at
+READ_AT_MOST = 200  # judged trials: the newest tell enough
+PER_CLASS = "per_class.parquet"
+
+Rates = Mapping[object, float]  # class -> fraction of its images that the judge accepts
+Met = dict[str, dict[str, dict[int, Rates]]]  # attack -> recipe -> seed -> rates
+Data = tuple[str, int, str]  # fingerprint of the private images, images of each class, and who judges them
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """What a sweep compares.
+
+    Attributes:
+        design: Its seeds, classes, recipes, attacks and images of each class.
+        available: How many classes its data have, whether or not the sweep takes all of them.
+        leak: The metric that its recipes are compared by.
+    """
+
+    design: Design
+    available: int
+    leak: Metric
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """Components and what they are from.
+
+    Attributes:
+        components: Components in the unit of the leak.
+        trials: How many finished trials they rest on; 0 for the defaults.
+        same_data: Whether these trials attacked the people of the sweep.
+    """
+
+    components: Components
+    trials: int = 0
+    same_data: bool = True
+
+
+DEFAULTS = Measured(components=QUICKSTART)
+
+
+def asked_difference(text: str) -> float:
+    """A difference as the user wrote it, in percentage points; a fraction. Raises InputError naming --tell."""
+    try:
+        points = float(text)
+    except ValueError:
+        points = math.nan
+    if not 0 < points <= 100:
+        raise InputError(f"--tell: expected percentage points above 0 and at most 100, got {text!r}")
+    return points / 100
+
+
+def power_of_plan(loaded: LoadedSweep, plan: Plan, store: Store, tell: float | None = None) -> dict[str, Any]:
+    """What the planned sweep can tell, and which would tell more. tell: the difference that the user asks about.
+
+    Without an attack there is nothing of it to say. Raises InputError where the user asks and the sweep can tell no
+    difference.
+    """
+    settings = loaded.sweep
+    if tell is None and not (isinstance(settings, InversionSweep) and settings.attack):
+        return {"power": None}
+    cells = list({id(trial.cell): trial.cell for trial in plan.trials if trial.phase == "sweep"}.values())
+    size = _size_of(loaded, cells or expand(loaded), _recipes_of(plan, cells), tell)
+    if isinstance(size, str):
+        return {"power": {"tells": None, "reason": size}}
+    return {"power": power_summary(size, measured(store, size.leak, _people(plan)) or DEFAULTS, tell)}
+
+
+def power_before_data(loaded: LoadedSweep) -> dict[str, Any]:
+    """What a sweep can tell by the default components, where no store is known."""
+    size = _size_of(loaded, expand(loaded), None, None)
+    return {"tells": None, "reason": size} if isinstance(size, str) else power_summary(size, DEFAULTS, None)
+
+
+def power_summary(size: Size, known: Measured, tell: float | None) -> dict[str, Any]:
+    """What a sweep of this size can tell, as JSON values; differences are fractions."""
+    now, limit = size.design, tell or TELL
+    power = planned(known.components, now)
+    wanted = tell is not None or power.tells > limit
+    return {
+        "tells": power.tells,
+        "half_width": power.half,
+        "standard_error": power.error,
+        "power": POWER,
+        **asdict(now),
+        "classes_available": size.available,
+        "leak": size.leak.key,
+        "components": {**asdict(known.components), "trials": known.trials, "same_data": known.same_data},
+        "to_tell": {
+            "difference": limit,
+            "sweep": _smallest(size, known.components, limit),
+            "seeds_with_these_classes": seeds_to_detect(known.components, now, limit),
+        }
+        if wanted
+        else None,
+    }
+
+
+def _smallest(size: Size, components: Components, difference: float) -> dict[str, Any] | None:
+    """The sweep of fewest seeds x classes that tells a difference; None where there are too few classes."""
+    steps, number = {size.design.classes, size.available}, 2.0
+    while number < size.available:
+        steps.add(int(number))
+        number = max(number * STEP, number + 1)
+    designs = [
+        replace(design, seeds=seeds)
+        for design in (replace(size.design, classes=classes) for classes in sorted(steps))
+        if (seeds := seeds_to_detect(components, design, difference)) is not None
+    ]
+    if not designs:
+        return None
+    found = min(designs, key=lambda design: design.seeds * design.classes)
+    tells = planned(components, found).tells
+    return {"seeds": found.seeds, "classes": found.classes, "images": found.images, "tells": tells}
+
+
+def power_lines(power: dict[str, Any]) -> list[str]:
+    """What a sweep can tell, for a terminal."""
+    if power["tells"] is None:
+        return [f"this sweep can detect no difference between recipes: {power['reason']}"]
+    lines = [_detection_line(power)]
+    if power["to_tell"] is not None:
+        lines.append(_seeds_needed(power))
+    if power["classes"] == power["classes_available"]:
+        lines.append(f"more classes: none, all {power['classes']} of the data are attacked")
+    return lines
+
+
+def _detection_line(power: dict[str, Any]) -> str:
+    smallest = f"differences of {_points(power['tells'])} points or more" if power["tells"] < 1 else "no difference"
+    return (
+        f"with {power['seeds']} seeds and {power['classes']} classes this sweep can detect {smallest} "
+        f"(power {100 * power['power']:.0f} %; spreads {_source(power['components'])})"
+    )
+
+
+def _size_of(loaded: LoadedSweep, cells: Sequence[Cell], recipes: int | None, tell: float | None) -> Size | str:
+    """The size of a sweep that can tell differences, or why it cannot. Raises InputError where the user asks."""
+    where = f"--tell {100 * tell:g}" if tell else "power"
+    try:
+        size = size_of(loaded, cells, recipes=recipes)
+        return replace(size, design=size.design.checked(where))
+    except InputError as error:
+        reason = str(error).removeprefix(f"{where}: ")
+        if tell:
+            raise InputError(f"{where}: {reason}") from None
+        return reason
+
+
+def _recipes_of(plan: Plan, cells: Sequence[Cell]) -> int | None:
+    """How many recipes a search will have compared in the end; None without one, and for looks, which add none."""
+    if plan.forecast is None or not plan.forecast.steps or plan.forecast.looks:
+        return None
+    *_, (further, _), _ = plan.forecast.steps  # those that meet the whole attack; the last step audits again
+    return further + len(set(map(recipe_of, cells)))
+
+
+def _people(plan: Plan) -> str | None:
+    """Fingerprint of the private images that the targets of the plan learn from."""
+    forecast = (
+        () if plan.forecast is None else (s for _, samples in plan.forecast.steps for sample in samples for s in sample)
+    )
+    stages: Sequence[Stage] = plan.stages or tuple(forecast)
+    attack = next((stage for stage in stages if stage.name == "attack" and "target" in stage.inputs), None)
+    return None if attack is None else attack.inputs["target"].inputs["data"].fingerprint
+
+
+def _seeds_needed(power: dict[str, Any]) -> str:
+    target, design, available = power["to_tell"], power["to_tell"]["sweep"], power["classes_available"]
+    start = f"for {100 * target['difference']:g} points:"
+    if design is None:
+        return f"{start} no number of seeds up to {MOST_SEEDS} detects them with the {available} classes of the data"
+    alone = target["seeds_with_these_classes"]
+    text = f"{start} {design['seeds']} seeds x {design['classes']} classes"
+    if design["classes"] == power["classes"]:
+        return text
+    seeds = f"{alone} seeds" if alone is not None else f"no number of seeds up to {MOST_SEEDS}"
+    limit = f"; the data have no more than {available} classes" if design["classes"] == available else ""
+    return f"{text} (with {power['classes']} classes: {seeds}{limit})"
+
+
+def _source(components: dict[str, Any]) -> str:
+    if not components["trials"]:
+        return "as in the quickstart: no finished trials to estimate them from"
+    data = "" if components["same_data"] else " on other data"
+    return f"from {components['trials']} trials of this store{data}"
+
+
+def _points(difference: float) -> str:
+    """Percentage points, rounded up: what is said to be told is told."""
+    points = 100 * difference
+    return f"{math.ceil(points)}" if points >= 10 else f"{math.ceil(10 * points) / 10:g}"
+
+
+def size_of(loaded: LoadedSweep, cells: Iterable[Cell], *, recipes: int | None = None) -> Size:
+    """The size of a sweep with these cells, one for every recipe and attack.
+
+    recipes: how many there will be, where the cells do not hold all of them.
+
+    Raises InputError where recipes are not compared by a leak of classes, or the number of classes is not known yet.
+    """
+    attacked = [(cell, cell.settings) for cell in cells if isinstance(cell.settings, InversionSweep)]
+    known = [(cell, settings, settings.attack) for cell, settings in attacked if settings.attack]
+    counted = [(cell, settings, attack) for cell, settings, attack in known if not attack.built.control]
+    if not counted:
+        raise InputError("no attack is compared")
+    settings = counted[0][1]
+    leak = _leak(settings)
+    classes = _classes(settings)
+    if leak is None:
+        raise InputError("no judge counts hits by class")
+    if classes is None:
+        raise InputError("the number of classes is not known before the data are there")
+    trained, available = classes
+    design = Design(
+        seeds=len(loaded.sweep.every_seed),
+        classes=trained if settings.classes == "all" else len(settings.classes),
+        recipes=recipes or len({recipe_of(cell) for cell, *_ in counted}),
+        attacks=len({_attack_of(cell) for cell, *_ in counted}),
+        images=min(attack.selected for *_, attack in counted),
+    )
+    return Size(design=design, available=available, leak=leak)
+
+
+def recipe_of(cell: Cell) -> str:
+    """What a cell's recipe is told by: the values that are not of the attacker."""
+    return repr([(key, value) for key, value in cell.values.items() if key.split(".")[0] not in OF_THE_ATTACKER])
+
+
+def _attack_of(cell: Cell) -> str:
+    return repr([(key, value) for key, value in cell.values.items() if key.split(".")[0] in OF_THE_ATTACKER])
+
+
+def _leak(settings: InversionSweep) -> Metric | None:
+    """The first metric of classes that a judge of the sweep measures."""
+    metrics = (BY_KEY[key] for key in CLASS_METRICS)
+    return next((metric for metric in metrics if getattr(settings.judges, metric.measured_by or "", None)), None)
+
+
+def _classes(settings: InversionSweep) -> tuple[int, int] | None:
+    """(classes that a target knows, classes that the data have), counted without reading a picture; None where only
+    data that are not there yet say it."""
+    known, data = known_classes(settings), settings.data
+    if isinstance(settings.recipe, ImportedClassifier):
+        return None if known is None else (known, known)
+    there = CLASSES.get(data.kind, known)
+    if isinstance(data, LabelledData) and (path := Path(data.path).expanduser()).exists():
+        there = class_count(path)
+    if there is None:
+        return None
+    trained = there if known is None else known
+    return trained, max(there, trained)
+
+
+def measured(store: Store, leak: Metric, data: str | None) -> Measured | None:
+    """Components of the leak in the newest finished trials of the store; None where they are too few.
+
+    data: fingerprint of the sweep's private images. Trials on these are preferred to others, which are never mixed in.
+    """
+    by_data: dict[Data, Met] = defaultdict(lambda: defaultdict(lambda: defaultdict(dict)))
+    history = _Judged(store)
+    for path in store.newest_manifests(present(leak.stage, "stage of the leak"), READ_AT_MOST):
+        if (judged := history.trial(path.parent.parent.name, path.parent.name, leak.key)) is not None:
+            of, attack, recipe, seed, rates = judged
+            by_data[of][attack][recipe][seed] = rates
+    ranked = [(of[0] == data, *pooled) for of, met in by_data.items() if (pooled := _pooled(met, of[1])) is not None]
+    if not ranked:
+        return None
+    same, freedom, trials, components = max(ranked, key=lambda item: item[:3])
+    return Measured(components=components, trials=trials, same_data=same) if freedom >= LEAST_POOLED else None
+
+
+def _pooled(met: Met, images: int) -> tuple[int, int, Components] | None:
+    """(degrees of freedom of the seeds, trials, components) over the attacks of one set of people."""
+    known = [
+        (cells, components_of(cells, images=images))
+        for of_recipe in met.values()
+        if (cells := block(of_recipe)) is not None
+    ]
+    if not known:
+        return None
+    freedoms = [(len(cells) - 1) * (cells.shape[2] - 1) for cells, _ in known]
+
+    def pooled(name: str) -> float:
+        squares = [getattr(components, name) ** 2 for _, components in known]
+        return math.sqrt(np.average(squares, weights=freedoms))
+
+    image = None if any(components.image is None for _, components in known) else pooled("image")
+    components = Components(seed=pooled("seed"), person=pooled("person"), cell=pooled("cell"), image=image)
+    return max(freedoms), sum(len(cells) * cells.shape[2] for cells, _ in known), components
+
+
+def block(met: Mapping[str, Mapping[int, Rates]]) -> np.ndarray | None:
+    """[recipes, 1, seeds, classes] of recipes that share their seeds and classes, with most degrees of freedom; None
+    where fewer than two recipes share two seeds and two classes.
+
+    met: recipe -> seed -> rates by class.
+    """
+    counts: dict[int, int] = defaultdict(int)
+    for seeds in met.values():
+        for seed in seeds:
+            counts[seed] += 1
+    ordered = sorted(counts, key=lambda seed: (-counts[seed], seed))
+    best: tuple[int, Sequence[str], Sequence[int]] = (0, (), ())
+    for many in range(LEAST_SEEDS, len(ordered) + 1):
+        chosen = ordered[:many]
+        recipes = [recipe for recipe, seeds in met.items() if seeds.keys() >= set(chosen)]
+        best = max(best, ((len(recipes) - 1) * (many - 1), recipes, chosen), key=lambda item: item[0])
+    _, recipes, seeds = best
+    every = [met[recipe][seed] for recipe in recipes for seed in seeds]
+    classes = sorted(set.intersection(*(set(rates) for rates in every)), key=str) if every else []
+    if len(classes) < 2:
+        return None
+    flat = np.array([[rates[label] for label in classes] for rates in every], dtype=np.float64)
+    return flat.reshape(len(recipes), 1, len(seeds), len(classes))
+
+
+class _Judged:
+    """Reads judged trials of a store, every stage once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._stages: dict[tuple[str, str], Stage | None] = {}
+
+    def trial(self, kind: str, fingerprint: str, column: str) -> tuple[Data, str, str, int, Rates] | None:
+        """(people and images, attack, recipe, seed, rates) of a judge's artifact; None for what is no such trial."""
+        try:
+            judge = present(self._stage(kind, fingerprint), "stage")
+            attack = judge.inputs[RECONSTRUCTIONS].inputs["attack"]
+            target = attack.inputs["target"]
+            people = target.inputs["data"].fingerprint, int(attack.config["selected"]), _without_seed(judge)
+            _, seed = attack.config["seed"]
+            if ATTACKS[attack.config["kind"]].control:
+                return None
+            return people, _without_seed(attack), _without_seed(target), int(seed), self._rates(judge, column)
+        except (AttributeError, KeyError, TypeError, ValueError, OSError, ArtifactDamaged):
+            return None  # of an earlier version, deleted meanwhile, or damaged: a trial less to learn from
+
+    def _stage(self, kind: str, fingerprint: str) -> Stage | None:
+        """The stage of a manifest, None where it is gone or another version would make another one."""
+        key = kind, fingerprint
+        if key not in self._stages:
+            self._stages[key] = None  # also while it is read: it may name itself
+            try:
+                manifest = self._store.manifest_of(kind, fingerprint)
+                sources = manifest["inputs"].items()
+                inputs = {
+                    role: present(self._stage(source["stage"], source["fingerprint"]), role) for role, source in sources
+                }
+                stage = Stage(name=kind, config=manifest["config"], inputs=inputs)
+                self._stages[key] = stage if stage.fingerprint == fingerprint else None
+            except (OSError, Damage, ValueError, KeyError, AttributeError, TypeError, RecursionError):
+                return None
+        return self._stages[key]
+
+    def _rates(self, judge: Stage, column: str) -> Rates:
+        """Raises ValueError for what are no rates."""
+        path = self._store.needed_file(judge, PER_CLASS)
+        rows = read_rows(path, ["class", column])
+        rates = dict(zip(rows["class"].tolist(), rows[column].tolist(), strict=True))
+        if not all(isinstance(rate, float) and 0 <= rate <= 1 for rate in rates.values()):
+            raise ValueError(f"{path}: expected rates, got something else")
+        return rates
+
+
+def _without_seed(stage: Stage) -> str:
+    config = {key: value for key, value in stage.config.items() if key != "seed"}
+    return canonical_json([stage.name, config])
+
+
+def membership_of_plan(stages: Sequence[Stage]) -> dict[str, Any]:
+    """{"membership": ...} of a plan with membership attacks, else nothing.
+
+    Shadow models of a recipe, answers of them with and without each image, test images, and the smallest false positive
+    rate where their number is known.
+    """
+    name = next(stage_of(name) for name, kind in JUDGES.items() if kind is Membership)
+    judge = next((stage for stage in stages if stage.name == name), None)
+    if judge is None:
+        return {}
+    settings = {"shadows": Membership.shadows, "share": Membership.share, **judge.config["settings"]}
+    others = test_count({**judge.inputs["data"].config, **judge.inputs["data"].hints})
+    inside = round(settings["shadows"] * settings["share"])
+    return {
+        "membership": {
+            "shadows": settings["shadows"],
+            "with_image": inside,
+            "without_image": settings["shadows"] - inside,
+            "test_images": others,
+            "smallest_fpr": None if others is None else smallest_rate(others),
+        }
+    }
+
+
+def membership_lines(limits: dict[str, Any] | None) -> list[str]:
+    """Lines on the limits of the membership attacks for a terminal; none without membership attacks."""
+    if limits is None:
+        return []
+    rate = "the number of test images, known once the data are read"
+    if limits["smallest_fpr"] is not None:
+        smallest = f"{100 * limits['smallest_fpr']:.3g} %"
+        rate = f"{limits['test_images']:,} test images show no false positive rate below {smallest}"
+    shadows = "no shadow models: thresholds and labels alone"
+    if limits["shadows"]:
+        shadows = (
+            f"{limits['shadows']} shadow models per recipe give each image "
+            f"about {limits['with_image']} answers with it and {limits['without_image']} without"
+        )
+    return ["", f"membership: {rate}; {shadows}"]
