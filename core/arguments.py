@@ -32,6 +32,16 @@ def add_out(parser: argparse.ArgumentParser, text: str, *, required: bool = Fals
     parser.add_argument("--out", type=Path, action=FolderToWrite, required=required, metavar="DIR", help=text)
 
 
+def add_bits(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """Give a command that reads images its `--bits N`."""
+    parser.add_argument(
+        "--bits",
+        type=int,
+        choices=(8, 10, 12, 14, 16),
+        help="how many bits the images use whose files have 16 or 32 for each value (bits of a sweep file's data)",
+    )
+
+
 def refusal(out: Path | None, error: OSError) -> str | None:
     """One line where the system refused to write at `--out` or below; None where the error is about another place."""
     if out is None or not error.filename:

@@ -17,7 +17,7 @@ from smoothsweep.sweeps.base import FilePath, Model, only_with
 from smoothsweep.sweeps.derived import derived, one_of, one_value
 
 Spread = Annotated[float, Field(gt=0, le=1e6)]  # beyond, traits are no numbers that faces can be drawn from
-
+Bits = Literal[8, 10, 12, 14, 16]
 
 if TYPE_CHECKING:
     PublishedKind = str
@@ -62,6 +62,7 @@ class LabelledData(Model):
     path: FilePath  # the Parquet file or the folder
     size: Annotated[int, Field(ge=16, le=2048)] = 64  # side in pixels that images are kept at
     crop: Literal["centre", "stretch"] = "centre"  # what to do with images that are not square
+    bits: Bits | None = None  # how many bits images use whose files have 16 or 32 for each value
     test_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.1
     split_seed: Seed = 42  # seed of that split, and of the choice by samples_per_class
     largest_classes: Annotated[Count, Field(ge=2)] | None = None
@@ -151,6 +152,7 @@ class UnlabelledPublic(Model):
     path: FilePath  # the Parquet file or the folder
     size: Annotated[int, Field(ge=16, le=2048)] = 64  # side in pixels that images are kept at
     limit: Count | None = None  # read a random choice of this many images; null: all
+    bits: Bits | None = None  # as of labelled images
     seed: Seed = 0  # seed of the choice by limit
 
     @property

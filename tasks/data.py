@@ -81,6 +81,7 @@ def _labelled(config: Config) -> tuple[ImageSet, ImageSet, tuple[str, ...]]:
             samples_per_class=config.get("samples_per_class"),
             on_corrupt=config["on_corrupt"],
             crop=config["crop"],
+            bits=config.get("bits"),
         )
     )
     return split.train, split.test, tuple(split.notes)
@@ -113,7 +114,7 @@ def _synthetic_public(config: Config) -> torch.Tensor:
 def _unlabelled(config: Config) -> torch.Tensor:
     from smoothsweep.core.data.labelled import load_unlabelled
 
-    options: dict[str, Any] = {"size": config["size"], "limit": config.get("limit"), "seed": config["seed"]}
+    options: dict[str, Any] = {key: config.get(key) for key in ("size", "limit", "seed", "bits")}
     return planned(config).read(lambda path: load_unlabelled(path, **options))
 
 
@@ -121,7 +122,7 @@ _PRIVATE = {"synthetic": _synthetic, "labelled": _labelled}
 
 
 def _celeba64_public(config: Config) -> torch.Tensor:
-    from smoothsweep.core.data.celeba64_public import load_celeba64_public
+    from smoothsweep.core.data.celeba64 import load_celeba64_public
 
     return planned(config, any_files=True).read(lambda path: load_celeba64_public(path, size=config["size"]))
 

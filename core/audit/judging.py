@@ -96,11 +96,7 @@ def fit_embedder(people: SplitImages, name: str, *, weights: Path | None, device
     name: a row of `core.models.embedder_kinds.KINDS`, for faces or for any pictures. weights: its file, None where the
     weights are shipped. Raises InputError.
     """
-    network = load_embedder(name, weights).to(device)
-
-    def embed(images: Tensor) -> Tensor:
-        return _features(network, images, device)
-
+    embed = embedding(name, weights, device=device)
     real = Photographs(
         train=embed(people.train.images),
         train_labels=people.train.labels,
@@ -119,6 +115,12 @@ def fit_embedder(people: SplitImages, name: str, *, weights: Path | None, device
         logits=lambda images: head_logits(head, embed(images)),
         recogniser=Recogniser(embed=embed, real=real, head=head, test=people.test, prefix=prefix, closed=closed),
     )
+
+
+def embedding(name: str, weights: Path | None, *, device: torch.device | str) -> Callable[[Tensor], Tensor]:
+    """An embedder as a function from images uint8 [N, 3, S, S] to features float32 [N, D]. Raises InputError."""
+    network = load_embedder(name, weights).to(device)
+    return lambda images: _features(network, images, device)
 
 
 def _judge(metric: str, test: ImageSet, logits: Callable[[Tensor], Tensor]) -> Judge:

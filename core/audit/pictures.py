@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +11,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from smoothsweep.core.data.fit import SIDE
 from smoothsweep.core.data.images import ImageSet
-from smoothsweep.core.data.labelled import SplitImages, load_labelled, load_unlabelled
-from smoothsweep.core.data.labelling import assign_labels, split_entries
+from smoothsweep.core.data.labelled import (
+    SplitImages,
+    assign_labels,
+    load_labelled,
+    load_unlabelled,
+    split_entries,
+)
+from smoothsweep.core.data.likeness import ScannedPictures, hashes, identical_pairs, near_and_doubts, warnings_of
 from smoothsweep.core.data.listing import few
-from smoothsweep.core.data.own.overlap import identical_pairs, near_and_doubts, warnings_of
-from smoothsweep.core.data.own.perceptual import SIDE, hashes
-from smoothsweep.core.data.own.scanning import ScannedPictures
 from smoothsweep.core.data.sources import TEST, list_labelled
 from smoothsweep.core.data.splits import stratified_split
 from smoothsweep.core.data.transforms import resize, to_uint8, to_unit
@@ -28,8 +34,9 @@ Place = str | Path
 Pictures = Place | Tensor | np.ndarray
 """Images uint8 [N, 3, S, S], or a folder or Parquet file."""
 
-People = Place | tuple[Tensor | np.ndarray, Tensor | np.ndarray] | ImageSet | SplitImages
-"""Images with their labels [N], whole numbers from 0; or a folder with one folder per person, or a Parquet file."""
+People = Place | tuple[Tensor | np.ndarray, Tensor | np.ndarray | Sequence[str]] | ImageSet | SplitImages
+"""Images with their labels [N], whole numbers from 0, or names, whose sorted order is that of the model's outputs;
+or a folder with one folder per person, or a Parquet file."""
 
 PUBLIC_LIMIT = 8000  # images of a place, drawn at random where there are more
 TEST_FRACTION, SPLIT_SEED = 0.1, 42
@@ -67,7 +74,7 @@ def load_people(data: People, *, size: int) -> SplitImages:
 def has_split(data: People) -> bool:
     """Whether the data mark training images and held-out images. Raises InputError."""
     if isinstance(data, Place):
-        return any(entry.split == TEST for entry in list_labelled(Path(data))[0])
+        return any(entry.split == TEST for entry in list_labelled(Path(data)).entries)
     return isinstance(data, SplitImages)
 
 
@@ -89,9 +96,9 @@ def load_all(data: People, *, size: int) -> ImageSet:
 def _as_listed(path: Path) -> Tensor:
     """Where each picture of a place stands once its drawn split is undone, int64 [N]: noise that is drawn picture by
     picture is then the same as for who reads the same pictures with a split of their own."""
-    entries, folders = list_labelled(path)
-    labels, names, _ = assign_labels(entries, folders, path)
-    train, test, _ = split_entries(entries, labels, names, path, TEST_FRACTION, "stratified", SPLIT_SEED)
+    listing = list_labelled(path)
+    labels, names, _ = assign_labels(listing.entries, listing.folders, path)
+    train, test, _ = split_entries(listing.entries, labels, names, path, TEST_FRACTION, "stratified", SPLIT_SEED)
     return torch.cat([train, test]).argsort()
 
 
@@ -118,7 +125,14 @@ def refuse_shared(people: SplitImages, public: Tensor) -> tuple[str, ...]:
 def _labelled(data: Any) -> ImageSet:
     if not isinstance(data, tuple) or len(data) != 2:
         raise InputError(f"data: expected (images, labels), a folder or a Parquet file, got {type(data).__name__}")
-    images, labels = _squares(data[0], "data"), _tensor(data[1], "data: labels")
+    images = _squares(data[0], "data")
+    if (named := _named(data[1])) is not None:
+        if len(named) != len(images):
+            raise InputError(f"data: expected a label for each of {len(images)} images, got {len(named)}")
+        names = tuple(sorted(set(named)))
+        place = {name: label for label, name in enumerate(names)}
+        return ImageSet(images=images, labels=torch.tensor([place[name] for name in named]), names=names)
+    labels = _tensor(data[1], "data: labels")
     if labels.is_floating_point() or labels.dtype == torch.bool or labels.shape != images.shape[:1]:
         got = f"{labels.dtype} {list(labels.shape)}"
         raise InputError(f"data: expected labels, whole numbers [{len(images)}], got {got}")
@@ -126,6 +140,13 @@ def _labelled(data: Any) -> ImageSet:
     if labels.min() < 0:
         raise InputError(f"data: expected labels from 0, got {int(labels.min())}")
     return ImageSet(images=images, labels=labels, names=tuple(map(str, range(int(labels.max()) + 1))))
+
+
+def _named(labels: Any) -> list[str] | None:
+    """The labels where they are names, else None."""
+    values = labels.tolist() if isinstance(labels, np.ndarray) else labels
+    is_named = isinstance(values, list | tuple) and bool(values) and all(isinstance(value, str) for value in values)
+    return [unicodedata.normalize("NFC", value) for value in values] if is_named else None
 
 
 def _squares(pictures: Any, what: str) -> Tensor:

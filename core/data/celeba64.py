@@ -1,25 +1,30 @@
-"""CelebA at 64 pixels: the private lists of the low-resolution attacks, or our own split where there are none."""
+"""CelebA at 64 pixels: the private lists of the low-resolution attacks, or our own split, and the public list."""
 
 from __future__ import annotations
 
 import hashlib
 from pathlib import Path
 
+import numpy as np
 import torch
 from PIL import Image
+from torch import Tensor
 
 from smoothsweep.core.data.celeba import LAYOUT, largest, on_disk, read_identities
-from smoothsweep.core.data.decoding import UnreadablePicture
+from smoothsweep.core.data.decoding import UnreadablePicture, decode_plain, read_picture, reason, strict_pillow
 from smoothsweep.core.data.listing import (
     ListOptions,
     PublishedListing,
     Report,
     count_classes,
     few,
+    fit_square,
     inside,
     read_rows,
+    refusing,
     require_folder,
 )
+from smoothsweep.core.data.packed import each_in_threads
 from smoothsweep.core.data.splits import stratified_split
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.readers.files import MOST_TEXT, read_whole
@@ -27,6 +32,7 @@ from smoothsweep.core.readers.files import MOST_TEXT, read_whole
 CLASSES = 1000
 TRAIN_LISTS = ("celeba_trainset.txt", "trainset.txt")
 TEST_LISTS = ("celeba_testset.txt", "testset.txt")
+PUBLIC_LISTS = ("celeba_ganset.txt", "ganset.txt")
 
 FOLDER = "img_align_celeba"
 _ALIGNED = (178, 218)
@@ -151,3 +157,65 @@ def central_face(index: int, image: Image.Image) -> Image.Image:
         raise UnreadablePicture(f"{image.width} x {image.height} pixels where CelebA's aligned 178 x 218 are expected")
     left, top = ((side - _CROP) // 2 for side in _ALIGNED)
     return image.crop((left, top, left + _CROP, top + _CROP))
+
+
+def load_celeba64_public(root: Path, *, size: int) -> Tensor:
+    """uint8 [N, 3, size, size]: the listed pictures in their order, cut and resized as the private ones are.
+
+    celeba_ganset.txt (or ganset.txt) in `root` or its folder data_files, rows `file` or `file label`; 30,000 pictures
+    as published. The private lists must lie beside it: that no picture is in two of the three is all that keeps the
+    people apart. Source: PLG-MI-Attack data_files/ and dataloader.py; Knowledge-Enriched-DMI dataloader.py; GMI-Attack.
+
+    Raises InputError, one line, for a list that is not there, a wrong row, a picture listed twice or in a private list,
+    one that is missing or cannot be read.
+    """
+    require_folder(root, FOLDER, LAYOUT)
+    names = _public_names(root)
+    files = on_disk(root, FOLDER, names)
+    images = np.empty((len(files), 3, size, size), dtype=np.uint8)
+
+    def convert(row: int) -> None:
+        try:
+            image = central_face(row, decode_plain(read_picture(root / files[row])))
+        except (UnreadablePicture, OSError) as error:
+            raise InputError(f"data {root}: expected a readable picture, got {files[row]} ({reason(error)})") from error
+        images[row] = np.asarray(fit_square(image, size, "shorter_side")).transpose(2, 0, 1)
+
+    with strict_pillow():
+        each_in_threads(convert, len(files))
+    return torch.from_numpy(images)
+
+
+def _public_names(root: Path) -> list[str]:
+    """The names of the public list, none of which is in a private one."""
+    public, *private = (_found(root, names) for names in (PUBLIC_LISTS, TRAIN_LISTS, TEST_LISTS))
+    report = refusing(root)
+    columns = _columns_of_first_row(root / public)
+    words = "file label" if columns == 2 else "file"
+    names = [row[0] for row in read_rows(root, public, words, report)]
+    if not names:
+        raise InputError(f"data {root}: expected public pictures in {public}, got none")
+    if outside := [name for name in names if not inside(name)]:
+        raise InputError(f"data {root}: {public}: expected file names, got {few(outside)}")
+    if twice := len(names) - len(set(names)):
+        raise InputError(f"data {root}: {public}: expected every picture once, got {twice} again")
+    for other in private:
+        both = sorted(set(names) & {row[0] for row in read_rows(root, other, "file label", report)})
+        if both:
+            raise InputError(
+                f"data {root}: expected other people in {public} than in {other}, got {len(both)} pictures in both: "
+                f"{few(both)}"
+            )
+    return names
+
+
+def _found(root: Path, names: tuple[str, ...]) -> str:
+    path = find_list(root, names)
+    if path is None:
+        raise InputError(f"data {root}: expected the published list {' or '.join(names)}, got nothing there")
+    return path
+
+
+def _columns_of_first_row(path: Path) -> int:
+    lines = read_whole(path, most_bytes=MOST_TEXT).decode("utf-8", errors="replace").splitlines()
+    return next((len(line.split()) for line in lines if line.split()), 1)

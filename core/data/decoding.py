@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import warnings
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,10 +28,13 @@ MOST_PIXELS = 2**26
 _LARGE = 2**24
 _one_large_picture = Lock()  # at a time, however many threads decode: memory does not grow with them
 _STRIPE = 1024  # rows converted at a time
+_DEEP_COLOUR = "colour of 16 bits"
 _T = TypeVar("_T")
 
 # Named, so that Pillow never hands a file to a plug-in that starts another program (PostScript).
-_FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM", "JPEG2000")
+_FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM", "JPEG2000", "AVIF")
+BITS = (8, 10, 12, 14, 16)
+"""How many bits the values of a picture may use whose container has 16 or 32."""
 
 
 class UnreadablePicture(Exception):
@@ -47,6 +50,7 @@ class Picture:
         digest: Hash of all upright RGB pixels at full size.
         width, height: Size of the upright picture in pixels.
         frames: Frames of an animation, of which the first one counts; 1 for any other picture.
+        peak: The largest value of a picture whose container has 16 or 32 bits, None of 8 bits.
     """
 
     pixels: np.ndarray
@@ -54,6 +58,7 @@ class Picture:
     width: int
     height: int
     frames: int
+    peak: int | None = None
 
     @property
     def side(self) -> int:
@@ -85,19 +90,36 @@ def read_picture(path: Path) -> bytes:
         raise UnreadablePicture(str(error).removeprefix(f"{path}: ")) from None
 
 
-def decode_picture(encoded: bytes, *, size: int, crop: str) -> Picture:
+def decode_picture(encoded: bytes, *, size: int, crop: str, bits: int | None = None) -> Picture:
     """Decode, turn upright (EXIF), make RGB, and resize to `size` (bilinear, antialiased).
 
     crop: "centre" takes the central square, "stretch" the whole picture whatever its aspect. Grey becomes
-    three equal channels, 16 bits become 8, CMYK is converted, and transparent parts show white. Of an
-    animation the first frame counts. Raises UnreadablePicture; call it inside `strict_pillow`.
+    three equal channels, CMYK is converted, and transparent parts show white. Of an animation the first frame counts.
+    bits: how many of its 16 or 32 bits a grey picture uses, which become 8; None for 16 (`unsaid_bits` says whether
+    that may be wrong). Raises UnreadablePicture; call it inside `strict_pillow`.
     """
-    rgb, frames = _open(encoded, _upright)
+    (rgb, frames, peak) = _open(encoded, lambda image: _upright(image, bits or BITS[-1]))
     width, height = rgb.size
     digest = hashlib.blake2b(f"{width} x {height} ".encode(), digest_size=16)
     for box in _stripes(rgb):
         digest.update(rgb.crop(box).tobytes())
-    return Picture(pixels=_square(rgb, size, crop), digest=digest.digest(), width=width, height=height, frames=frames)
+    pixels = _square(rgb, size, crop)
+    return Picture(pixels=pixels, digest=digest.digest(), width=width, height=height, frames=frames, peak=peak)
+
+
+def unsaid_bits(peaks: Iterable[int | None], bits: int | None) -> str | None:
+    """What must be said of pictures whose largest values are these before they can be scaled: the bits that they use.
+
+    None where they are, and where a value needs all 16 bits.
+    """
+    known = [peak for peak in peaks if peak is not None]
+    if bits is not None or not known or max(known) >= 1 << BITS[-2]:
+        return None
+    used = next(bits for bits in BITS if max(known) < 1 << bits)
+    return (
+        f"expected bits ({used}, or 16 if the pictures are that dark), since {len(known)} pictures of 16 or 32 bits "
+        f"have {max(known)} as their largest value, got none"
+    )
 
 
 def decode_plain(encoded: bytes) -> Image.Image:
@@ -115,6 +137,7 @@ def _open(encoded: bytes, to_rgb: Callable[[Image.Image], _T]) -> _T:
             if pixels > MOST_PIXELS:
                 raise UnreadablePicture(f"more than {MOST_PIXELS} pixels")
             with _one_large_picture if pixels > _LARGE else nullcontext():
+                image.info[_DEEP_COLOUR] = image.mode == "RGB" and ";16" in str(image.tile)
                 image.load()
                 return to_rgb(image)
     except UnreadablePicture:
@@ -125,10 +148,30 @@ def _open(encoded: bytes, to_rgb: Callable[[Image.Image], _T]) -> _T:
         raise UnreadablePicture(_reason(error)) from error
 
 
-def _upright(image: Image.Image) -> tuple[Image.Image, int]:
-    """The picture as RGB, turned as EXIF says, and how many frames it has."""
+def _upright(image: Image.Image, bits: int) -> tuple[Image.Image, int, int | None]:
+    """The picture as RGB, turned as EXIF says, how many frames it has, and its largest value where that is deep."""
     ImageOps.exif_transpose(image, in_place=True)
-    return _to_rgb(image), _frames(image)
+    deep = image.mode.startswith("I")
+    if not deep and not image.info.get(_DEEP_COLOUR):
+        return _to_rgb(image), _frames(image), None
+    parts = [np.asarray(image.crop(box)) for box in _stripes(image)]
+    low, high = min(int(part.min()) for part in parts), max(int(part.max()) for part in parts)
+    high = high if deep else 256 * high + 255  # of colour, Pillow keeps the upper 8 of 16 bits
+    if low < 0 or high >= 1 << BITS[-1]:
+        raise UnreadablePicture("integer pixels beyond 16 bits")
+    if high >= 1 << bits:
+        raise UnreadablePicture(f"a value of {high}, beyond the stated {bits} bits")
+    if not deep:
+        if bits < BITS[-1]:
+            raise UnreadablePicture(f"colour of 16 bits that uses {bits}, of which too few are read; save it with 8")
+        return _to_rgb(image), _frames(image), high
+    white = (1 << bits) - 1
+
+    def to_8_bit(part: Image.Image) -> Image.Image:
+        values = np.asarray(part).astype(np.int64)  # Pillow's own conversion would clip at 255
+        return Image.fromarray(((values * 255 + white // 2) // white).astype(np.uint8)).convert("RGB")
+
+    return _by_stripes(image, to_8_bit), _frames(image), high
 
 
 def _frames(image: Any) -> int:
@@ -150,8 +193,6 @@ def check_crop(crop: str) -> None:
 def _to_rgb(image: Image.Image) -> Image.Image:
     if image.mode == "F":
         raise UnreadablePicture("floating-point pixels, whose range is unknown")
-    if image.mode.startswith("I"):
-        return _by_stripes(image, _from_16_bit)
     if image.mode in ("LA", "La", "PA", "RGBA", "RGBa") or "transparency" in image.info:
         return _by_stripes(image, _on_white)
     return image.convert("RGB")
@@ -176,14 +217,6 @@ def _stripes(image: Image.Image) -> list[tuple[int, int, int, int]]:
     return [(0, top, width, min(top + _STRIPE, height)) for top in range(0, height, _STRIPE)]
 
 
-def _from_16_bit(image: Image.Image) -> Image.Image:
-    """Pillow's own conversion would clip at 255 and turn nearly everything white."""
-    values = np.asarray(image).astype(np.int64)
-    if values.min() < 0 or values.max() > 65535:
-        raise UnreadablePicture("integer pixels beyond 16 bits")
-    return Image.fromarray(((values + 128) // 257).astype(np.uint8)).convert("RGB")
-
-
 def _square(rgb: Image.Image, size: int, crop: str) -> np.ndarray:
     width, height = rgb.size
     box = (0.0, 0.0, float(width), float(height))
@@ -201,3 +234,10 @@ def _reason(error: Exception) -> str:
     if isinstance(error, Image.UnidentifiedImageError):
         return "not a picture in a known format"
     return " ".join(str(error).split()) or type(error).__name__
+
+
+def reason(error: UnreadablePicture | OSError) -> str:
+    """Why a picture cannot be read, without its path."""
+    if isinstance(error, FileNotFoundError):
+        return "no such file"
+    return (error.strerror or "unreadable") if isinstance(error, OSError) else str(error)

@@ -6,18 +6,17 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from smoothsweep.core.data import splits
-from smoothsweep.core.data.decoding import UnreadablePicture, check_crop, decode_picture, strict_pillow
+from smoothsweep.core.data.decoding import UnreadablePicture, check_crop, decode_picture, strict_pillow, unsaid_bits
 from smoothsweep.core.data.images import ImageSet
-from smoothsweep.core.data.labelling import assign_labels, split_entries
 from smoothsweep.core.data.listing import few
-from smoothsweep.core.data.sources import Entry, list_labelled, list_unlabelled
+from smoothsweep.core.data.sources import TEST, TRAIN, VALIDATION, Entry, list_labelled, list_unlabelled
 from smoothsweep.core.errors import InputError
 
 SPLIT_METHODS = ("stratified", "paper")
@@ -48,12 +47,14 @@ def load_labelled(
     min_per_class: int = 2,
     on_corrupt: str = "refuse",
     crop: str = "centre",
+    bits: int | None = None,
 ) -> SplitImages:
     """Read pictures with classes as uint8 [N, 3, size, size].
 
     Args:
         path: A Parquet file with columns `image` (encoded bytes), `label` (whole numbers or names) or `identity` or
-            both, and optionally `split`; or a folder of class folders, optionally with `train` and `test` above them.
+            both, and optionally `split`; a folder of such files, whose names say the split; what save_to_disk of
+            `datasets` has written; or a folder of class folders, optionally with `train` and `test` above them.
             Labels become 0-based and contiguous in ascending order. Splits are train, test and validation; validation
             pictures are left out (and noted). Without a split one is drawn: `stratified` gives `test_fraction` of every
             class to the test, `paper` is the published 90/10 shuffle of protocol `paper`. `largest_classes` then keeps
@@ -62,7 +63,7 @@ def load_labelled(
             the same labels.
         on_corrupt: "skip" leaves out pictures that cannot be read, and training pictures that the test part holds too,
             and notes them; "refuse" makes both an error.
-        crop: See `core.data.decoding.decode_picture`.
+        crop, bits: See `core.data.decoding.decode_picture`.
 
     Raises InputError, one line naming file and row or picture, for everything else that is wrong: unreadable files,
     missing columns or values, one identity with two labels, a class with fewer than `min_per_class` images or with
@@ -70,10 +71,11 @@ def load_labelled(
     """
     path = Path(path)
     _check_options(split_method, on_corrupt, crop, test_fraction, size)
-    entries, folders = list_labelled(path)
-    labels, names, notes = assign_labels(entries, folders, path)
-    pixels, digests, readable, lines = _decode(entries, path, size=size, crop=crop, on_corrupt=on_corrupt)
-    notes += lines
+    listing = list_labelled(path)
+    entries = listing.entries
+    labels, names, notes = assign_labels(entries, listing.folders, path)
+    pixels, digests, readable, lines = _decode(entries, path, size=size, crop=crop, on_corrupt=on_corrupt, bits=bits)
+    notes = [*listing.notes, *notes, *lines]
     entries, labels = [entries[i] for i in readable], labels[readable]
     _check_counts(labels, names, min_per_class, f"data {path}")
     train, test, lines = split_entries(entries, labels, names, path, test_fraction, split_method, split_seed)
@@ -108,9 +110,9 @@ def training_labels(
 
     Raises InputError as `load_labelled` does for what is wrong with names, labels and splits.
     """
-    entries, folders = list_labelled(Path(path))
-    labels, names, _ = assign_labels(entries, folders, Path(path))
-    train, _, _ = split_entries(entries, labels, names, Path(path), test_fraction, "stratified", split_seed)
+    listing = list_labelled(Path(path))
+    labels, names, _ = assign_labels(listing.entries, listing.folders, Path(path))
+    train, _, _ = split_entries(listing.entries, labels, names, Path(path), test_fraction, "stratified", split_seed)
     if largest_classes is not None:
         labels, names = _only_largest(labels, labels[train], names, largest_classes)
         train = train[labels[train] >= 0]
@@ -128,7 +130,13 @@ def _only_largest(labels: Tensor, trained: Tensor, names: Sequence[str], count: 
 
 
 def load_unlabelled(
-    path: Path | str, *, size: int, limit: int | None = None, seed: int = 0, crop: str = "centre"
+    path: Path | str,
+    *,
+    size: int,
+    limit: int | None = None,
+    seed: int = 0,
+    crop: str = "centre",
+    bits: int | None = None,
 ) -> Tensor:
     """Read pictures without classes, for a prior: uint8 [N, 3, size, size].
 
@@ -143,14 +151,17 @@ def load_unlabelled(
     if limit is not None and limit < len(entries):
         chosen = np.random.default_rng(seed).permutation(len(entries))[:limit]
         entries = [entries[i] for i in sorted(chosen)]
-    return _decode(entries, path, size=size, crop=crop, on_corrupt="refuse")[0]
+    return _decode(entries, path, size=size, crop=crop, on_corrupt="refuse", bits=bits)[0]
+
+
+def read_entries(entries: Sequence[Entry], path: Path, *, size: int, bits: int | None) -> tuple[Tensor, list[int]]:
+    """The pictures that can be read, uint8 [n, 3, size, size], and which of the entries they are. Raises InputError."""
+    images, _, kept, _ = _decode(entries, path, size=size, crop="centre", on_corrupt="skip", bits=bits)
+    return images, kept
 
 
 def _check_options(split_method: str, on_corrupt: str, crop: str, test_fraction: float, size: int) -> None:
-    for name, value, valid in (
-        ("split_method", split_method, SPLIT_METHODS),
-        ("on_corrupt", on_corrupt, ON_CORRUPT),
-    ):
+    for name, value, valid in (("split_method", split_method, SPLIT_METHODS), ("on_corrupt", on_corrupt, ON_CORRUPT)):
         if value not in valid:
             raise InputError(f"{name}: expected one of {', '.join(valid)}, got {value!r}")
     check_crop(crop)
@@ -163,28 +174,30 @@ def _check_options(split_method: str, on_corrupt: str, crop: str, test_fraction:
 
 
 def _decode(
-    entries: Sequence[Entry], path: Path, *, size: int, crop: str, on_corrupt: str
+    entries: Sequence[Entry], path: Path, *, size: int, crop: str, on_corrupt: str, bits: int | None
 ) -> tuple[Tensor, list[bytes], list[int], list[str]]:
     """Pixels uint8 [n, 3, size, size] and digests of what could be read, its indices, and notes."""
 
     pixels = np.empty((len(entries), size, size, 3), dtype=np.uint8)
 
-    def decode(i: int) -> tuple[bytes, int] | str:
+    def decode(i: int) -> tuple[bytes, int, int | None] | str:
         try:
-            picture = decode_picture(entries[i].read(), size=size, crop=crop)
+            picture = decode_picture(entries[i].read(), size=size, crop=crop, bits=bits)
         except (UnreadablePicture, OSError) as error:
             return str(error)
         pixels[i] = picture.pixels
-        return picture.digest, picture.side
+        return picture.digest, picture.side, picture.peak
 
     results = _in_threads(decode, len(entries))
     read = {i: result for i, result in enumerate(results) if not isinstance(result, str)}
-    readable, digests = list(read), [digest for digest, _ in read.values()]
+    readable, digests = list(read), [digest for digest, _, _ in read.values()]
     failures = [f"{entry.where} ({r})" for entry, r in zip(entries, results, strict=True) if isinstance(r, str)]
-    enlarged = sum(side < size for _, side in read.values())
+    enlarged = sum(side < size for _, side, _ in read.values())
     notes = [f"{enlarged} pictures are smaller than {size} pixels and were enlarged"] if enlarged else []
     if failures and (on_corrupt == "refuse" or not readable):
         raise InputError(f"data {path}: expected readable pictures, got {len(failures)} that are not: {few(failures)}")
+    if unsaid := unsaid_bits((peak for _, _, peak in read.values()), bits):
+        raise InputError(f"data {path}: {unsaid}")
     if failures:
         notes.append(f"{len(failures)} unreadable pictures were left out: {few(failures)}")
     images = torch.from_numpy(pixels if not failures else pixels[readable]).permute(0, 3, 1, 2).contiguous()
@@ -241,3 +254,70 @@ def _without_leaks(
         pairs = [f"{entries[first[digests[i]]].where} = {entries[i].where}" for i in clashes]
         notes.append(f"{len(clashes)} pictures appear in two classes: {few(pairs)}")
     return train, notes
+
+
+def assign_labels(
+    entries: Sequence[Entry], folders: Sequence[str], path: Path
+) -> tuple[Tensor, tuple[str, ...], list[str]]:
+    """Contiguous labels int64 [N], class names, notes; labels and identities must go together one to one.
+
+    folders: names of classes that must be there. Raises InputError naming the first picture that does not fit.
+    """
+    identity_of: dict[int | str, str] = {}
+    label_of: dict[str, int | str] = {}
+    labelled = [(entry, cast("int | str", entry.label)) for entry in entries]  # who names entries has labelled them
+    for entry, stated_label in labelled:
+        if entry.identity is None:
+            continue
+        label = label_of.setdefault(entry.identity, stated_label)
+        identity = identity_of.setdefault(stated_label, entry.identity)
+        if label != entry.label:
+            what = f"one label for identity {entry.identity!r}, got {label!r} and {entry.label!r}"
+        elif identity != entry.identity:
+            what = f"one identity for label {entry.label!r}, got {identity!r} and {entry.identity!r}"
+        else:
+            continue
+        raise InputError(f"data {path}: {entry.where}: expected {what}")
+    every: set[Any] = {label for _, label in labelled} | set(folders)  # numbers alone, or names alone
+    classes = sorted(every)
+    if len(classes) < 2:
+        raise InputError(f"data {path}: expected at least 2 classes, got {len(classes)}")
+    index = {label: i for i, label in enumerate(classes)}
+    names = tuple(identity_of.get(label, str(label)) for label in classes)
+    notes = []
+    if isinstance(classes[0], int) and classes != list(range(len(classes))):
+        notes.append(f"labels {few(classes)} were renumbered 0 to {len(classes) - 1} in this order")
+    return torch.tensor([index[entry.label] for entry in entries], dtype=torch.int64), names, notes
+
+
+def split_entries(
+    entries: Sequence[Entry],
+    labels: Tensor,
+    names: Sequence[str],
+    path: Path,
+    test_fraction: float,
+    method: str,
+    seed: int,
+) -> tuple[Tensor, Tensor, list[str]]:
+    """Training and test indices: the data's own split if it has one, else a drawn one; and notes.
+
+    method, seed: of the drawn one (`core.data.labelled.load_labelled`). Raises InputError for a split without a part.
+    """
+    stated_splits = [entry.split for entry in entries]
+    if stated_splits[0] is None:
+        if method == "paper":
+            return *splits.paper_split(len(labels), seed=seed), [f"split: published 90/10 shuffle, seed {seed}"]
+        train, test = splits.stratified_split(labels, test_fraction=test_fraction, seed=seed, names=names)
+        return train, test, [f"split: {test_fraction:g} of every class for the test, seed {seed}"]
+    if method != "stratified":
+        raise InputError(f"data {path}: split_method: expected no {method} split, since the data have one of their own")
+    parts = {
+        part: torch.tensor([i for i, s in enumerate(stated_splits) if s == part]) for part in (TRAIN, TEST, VALIDATION)
+    }
+    for part in (TRAIN, TEST):
+        if not len(parts[part]):
+            raise InputError(f"data {path}: expected images of the splits train and test, got none of {part}")
+    notes = ["split: the one that came with the data"]
+    if len(parts[VALIDATION]):
+        notes.append(f"{len(parts[VALIDATION])} validation images are not used")
+    return parts[TRAIN], parts[TEST], notes

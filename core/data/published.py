@@ -16,17 +16,17 @@ import torch
 from torch import Tensor
 
 from smoothsweep.core.data import celeba, celeba64, facescrub, imagenette, stanford_dogs
-from smoothsweep.core.data.decoding import UnreadablePicture, strict_pillow
+from smoothsweep.core.data.decoding import UnreadablePicture, reason, strict_pillow
 from smoothsweep.core.data.listing import ListOptions, PublishedListing, Report, few, fit_square, refusing
 from smoothsweep.core.data.names import PUBLISHED_NAMES
 from smoothsweep.core.data.packed import each_in_threads, pack_images, packed_bytes
-from smoothsweep.core.data.readable import readable, reason, require_all
 from smoothsweep.core.data.splits import samples_per_class as choose_per_class
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 
 ON_CORRUPT = ("refuse", "skip")
 _SMALL, _OBLONG = 1, 2
+_MOST_LINES = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,10 +163,10 @@ def write_published(
     notes = [*listing.notes, *listing.doubts]
     train, test = listing.train, listing.test
     if on_corrupt == "skip":
-        train, test, lines = readable(listing, workers=workers)
+        train, test, lines = _readable(listing, workers=workers)
         notes += lines
     else:
-        require_all(listing)
+        _require_all(listing)
     if samples_per_class is not None:
         kept = choose_per_class(listing.labels[train], samples_per_class, seed=split_seed, names=listing.names)
         train = train[kept]
@@ -267,3 +267,187 @@ def _require_room(folder: Path, needed: int) -> None:
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise InputError(f"{folder}: expected {needed / 1e9:.1f} GB of free space, got {free / 1e9:.1f} GB")
+
+
+def _require_all(listing: PublishedListing) -> None:
+    """Raises InputError naming listed files that are not there; looking is quick beside decoding."""
+    missing = [file for file in listing.files if not (listing.root / file).is_file()]
+    if missing:
+        raise InputError(
+            f"data {listing.root}: expected every listed picture, got {len(missing)} missing: {few(missing)}"
+        )
+
+
+def _readable(listing: PublishedListing, *, workers: int | None = None) -> tuple[Tensor, Tensor, list[str]]:
+    """The training and test indices whose pictures can be read, and a note on the others."""
+    why = unreadable_pictures(listing, workers=workers)
+    if not why:
+        return listing.train, listing.test, []
+    bad = torch.zeros(len(listing.files), dtype=torch.bool)
+    bad[list(why)] = True
+    named = [f"{listing.files[i]} ({reason})" for i, reason in sorted(why.items())]
+    note = f"{len(why)} pictures that cannot be read were left out: {few(named)}"
+    return listing.train[~bad[listing.train]], listing.test[~bad[listing.test]], [note]
+
+
+def unreadable_pictures(
+    listing: PublishedListing,
+    *,
+    seen: Callable[[int, tuple[int, int]], None] | None = None,
+    workers: int | None = None,
+) -> dict[int, str]:
+    """Reads and decodes every picture; the index of each that cannot be, with the reason.
+
+    seen: called from the threads with the index and the width and height of what a readable picture shows.
+    """
+    why: dict[int, str] = {}
+
+    def look(i: int) -> None:
+        try:
+            image = listing.decode(i, listing.read(i))
+        except (UnreadablePicture, OSError) as error:
+            why[i] = reason(error)
+        else:
+            if seen is not None:
+                seen(i, image.size)
+
+    with strict_pillow():
+        each_in_threads(look, len(listing.files), workers)
+    return why
+
+
+# A look at a whole tree
+
+
+@dataclass(frozen=True, kw_only=True)
+class Count:
+    """A number of a data set beside the recorded one.
+
+    Attributes:
+        what: The things that are counted.
+        found: How many there are.
+        paper: The recorded number, or None where none is recorded.
+        source: Where it is recorded, or who does not record it.
+    """
+
+    what: str
+    found: int
+    paper: int | None
+    source: str
+
+    @property
+    def agrees(self) -> bool:
+        return self.paper is None or self.found == self.paper
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedCheck:
+    """What a look at a published data set found.
+
+    Attributes:
+        faults: What loading refuses, a sentence each, with the file.
+        oddities: What loading accepts and notes.
+        sides: Shortest and longest side in pixels of what the readable pictures show, None if there are none.
+    """
+
+    kind: str
+    path: Path
+    counts: tuple[Count, ...]
+    sides: tuple[int, int] | None
+    faults: tuple[str, ...]
+    oddities: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything is there and readable, and every recorded number agrees."""
+        return not self.faults and not self.oddities and all(count.agrees for count in self.counts)
+
+
+def check_published(
+    kind: str, path: Path | str, *, classes: int | None = None, pictures: str | None = None, workers: int | None = None
+) -> PublishedCheck:
+    """Look at a whole tree: lists, folders, and every picture decoded in full; nothing is written.
+
+    Args:
+        kind, classes, pictures: As for `core.data.published.list_published`. Of CelebA the pictures of the chosen
+            identities are looked at.
+
+    A fault does not end the check.
+
+    Raises InputError, one line, only for an unknown name or option and for a folder that does not have the layout at
+    all (what was expected, and where).
+    """
+    root = Path(path)
+    entry, options = published_set(kind, root, classes=classes, pictures=pictures, split_seed=42)
+    faults: list[str] = []
+    listing = entry.lister(root, options, faults.append)
+    sizes = np.zeros((len(listing.files), 2), dtype=np.int64)
+
+    def seen(index: int, size: tuple[int, int]) -> None:
+        sizes[index] = size
+
+    why = unreadable_pictures(listing, seen=seen, workers=workers)
+    faults += [f"{listing.files[i]}: {reason}" for i, reason in sorted(why.items())]
+    readable = sizes[sizes[:, 0] > 0]
+    return PublishedCheck(
+        kind=kind,
+        path=root,
+        counts=_recorded_counts(kind, listing, len(listing.files) - len(why)),
+        sides=(int(readable.min()), int(readable.max())) if len(readable) else None,
+        faults=tuple(faults),
+        oddities=(*listing.doubts, *_oblong(listing, sizes)),
+        notes=listing.notes,
+    )
+
+
+def check_text(check: PublishedCheck) -> list[str]:
+    """Lines for a terminal: counts beside the recorded ones, faults and oddities, and a verdict."""
+    lines = [f"{check.kind} in {check.path}"]
+    lines += [f"  {_count_text(count)}" for count in check.counts]
+    if check.sides:
+        lines.append(f"  sides: {check.sides[0]} to {check.sides[1]} pixels")
+    lines += [f"  {note}" for note in check.notes]
+    for title, items in (("faults", check.faults), ("oddities, which loading accepts", check.oddities)):
+        if items:
+            lines.append(f"  {len(items)} {title}:")
+            lines += [f"    {item}" for item in items[:_MOST_LINES]]
+            lines += [f"    and {len(items) - _MOST_LINES} more"] if len(items) > _MOST_LINES else []
+    lines.append("  fine" if check.is_complete else f"  not fine: {_verdict(check)}")
+    return lines
+
+
+def _recorded_counts(kind: str, listing: PublishedListing, readable: int) -> tuple[Count, ...]:
+    row = PUBLISHED_NAMES[kind]
+    (classes, source), (images, images_source) = row.classes, row.images
+    # Classes with a picture: an empty folder is no identity.
+    counts = [
+        Count(what=row.what, found=len(torch.unique(listing.labels)), paper=classes, source=source),
+        Count(what="readable images", found=readable, paper=images, source=images_source),
+    ]
+    if row.training is not None:
+        number, source = row.training
+        counts.append(Count(what="training images listed", found=len(listing.train), paper=number, source=source))
+    return tuple(counts)
+
+
+def _oblong(listing: PublishedListing, sizes: np.ndarray) -> list[str]:
+    """FaceScrub's faces are square, and the published loader counts on it; photographs of dogs are not."""
+    if not listing.squares:
+        return []
+    indices = np.flatnonzero(sizes[:, 0] != sizes[:, 1]).tolist()
+    return [f"{listing.files[i]}: {sizes[i, 0]} x {sizes[i, 1]} pixels, will be stretched to a square" for i in indices]
+
+
+def _count_text(count: Count) -> str:
+    if count.paper is None:
+        return f"{count.what}: {count.found} (nothing to compare with: {count.source})"
+    comparison = "as recorded" if count.agrees else f"recorded are {count.paper}"
+    return f"{count.what}: {count.found}, {comparison} ({count.source})"
+
+
+def _verdict(check: PublishedCheck) -> str:
+    parts = [f"{len(check.faults)} faults"] if check.faults else []
+    parts += [f"{len(check.oddities)} oddities"] if check.oddities else []
+    differing = [count.what for count in check.counts if not count.agrees]
+    return few([*parts, *(f"the number of {what} differs" for what in differing)])

@@ -1,24 +1,29 @@
-"""Where a user's pictures lie: a Parquet file, or folders. Lists them; decodes nothing."""
+"""Where a user's pictures lie: a Parquet file, a folder of them, one of `datasets`, or folders. Decodes nothing."""
 
 from __future__ import annotations
 
 import hashlib
+import re
+import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from smoothsweep.core.data.decoding import read_picture
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.readers.parquet import Columns, UnreadableTable, read_columns
+from smoothsweep.core.readers.parquet import Columns, UnreadableTable, column_leaf, column_values, read_columns
 
 TRAIN, TEST, VALIDATION = "train", "test", "validation"
-COLUMNS = ("image", "label", "identity", "split")  # of a Parquet file
+COLUMNS = ("image", "label", "identity", "split")  # of a table
 _SPLITS = {"train": TRAIN, "test": TEST, "validation": VALIDATION, "valid": VALIDATION, "val": VALIDATION}
-_IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".jp2"}
+_IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".jp2", ".avif"}
 _CLUTTER = {"thumbs.db", "desktop.ini"}  # left in folders by desktops, besides names that start with a dot
+_SAVED = ("dataset_dict.json", "dataset_info.json")  # what save_to_disk of `datasets` leaves at the top of a folder
+NO_LABEL = -1
+"""The label of a picture without one, as Hugging Face has it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,14 +45,58 @@ class Entry:
     split: str | None = None
 
 
-def list_labelled(path: Path) -> tuple[list[Entry], tuple[str, ...]]:
-    """The pictures of a Parquet file or of a folder per class, and the names of classes that must not be empty.
+@dataclass(frozen=True, kw_only=True)
+class Listing:
+    """The labelled pictures of a place.
 
-    Raises InputError if the path is neither, or its layout is not understood.
+    Attributes:
+        folders: Names of classes that must not be empty.
+        notes: What listing decided, a sentence each.
     """
-    if path.is_dir():
+
+    entries: list[Entry]
+    folders: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def list_labelled(path: Path) -> Listing:
+    """The pictures of a table (a Parquet file, a folder of them, a folder of `datasets`) or of a folder per class.
+
+    Rows whose label is -1 are without one, where a schema says so or the others count from 0: they are left out.
+    Names that differ by their Unicode form alone are one. Raises InputError if the path is none of these, or its layout
+    is not understood.
+    """
+    tables = _tables(path, COLUMNS)
+    if tables is None:
         return _list_class_folders(path)
-    return _parquet_entries(_read_table(path), path, labelled=True), ()
+    rows = [entry for table in tables for entry in _labelled_rows(table, images=table.values["image"])]
+    states = {entry.split is None for entry in rows}
+    if len(states) > 1:
+        raise InputError(f"data {path}: expected a split for every row or for none, got both")
+    entries, left_out = _without_unlabelled(rows, any("label" in table.classes for table in tables))
+    notes = (f"{left_out} rows whose label is {NO_LABEL}, which stands for none, were left out",) if left_out else ()
+    if not entries:
+        raise InputError(f"data {path}: expected labelled images, got {len(rows)} without a label")
+    return Listing(entries=_one_form(entries), notes=notes)
+
+
+def _without_unlabelled(entries: list[Entry], declared: bool) -> tuple[list[Entry], int]:
+    """The rows that have a label, and how many have none. declared: whether a schema says what numbers mean."""
+    labels = {entry.label for entry in entries}
+    if NO_LABEL not in labels or not (declared or labels == set(range(NO_LABEL, len(labels) - 1))):
+        return entries, 0
+    kept = [entry for entry in entries if entry.label != NO_LABEL]
+    return kept, len(entries) - len(kept)
+
+
+def _one_form(entries: list[Entry]) -> list[Entry]:
+    """The same name in two Unicode forms becomes the first one met; any other name stays as it is written."""
+    first: dict[str, str] = {}
+
+    def known(name: Any) -> Any:
+        return first.setdefault(unicodedata.normalize("NFC", name), name) if isinstance(name, str) else name
+
+    return [replace(entry, label=known(entry.label), identity=known(entry.identity)) for entry in entries]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,28 +118,32 @@ class Counted:
 
 def count_labelled(path: Path) -> Counted:
     """What `list_labelled` finds there, in numbers. Raises InputError as it does."""
-    entries, folders = list_labelled(path)
-    pictures = Counter((entry.label, entry.split) for entry in entries)
-    return Counted(classes=len({label for label, _ in pictures} | set(folders)), pictures=pictures)
+    listing = list_labelled(path)
+    pictures = Counter((entry.label, entry.split) for entry in listing.entries)
+    return Counted(classes=len({label for label, _ in pictures} | set(listing.folders)), pictures=pictures)
 
 
 def class_count(path: Path) -> int:
     """How many classes `list_labelled` finds there, without reading a picture. Raises InputError as it does."""
-    if path.is_dir():
-        entries, classes = _list_class_folders(path)
-        return len({entry.label for entry in entries} | set(classes))
-    table = _read_table(path, ("label", "identity"))
-    name = next((name for name in ("label", "identity") if name in table.values), None)
-    if name is None:
-        raise InputError(f"data {path}: expected a column 'label' or 'identity', got neither")
-    return len(set(_values(table, path, name)))
+    tables = _tables(path, ("label", "identity"))
+    if tables is None:
+        listing = _list_class_folders(path)
+        return len({entry.label for entry in listing.entries} | set(listing.folders))
+    rows = [entry for table in tables for entry in _labelled_rows(table, images=[b""] * table.rows)]
+    kept, _ = _without_unlabelled(rows, any("label" in table.classes for table in tables))
+    return len({entry.label for entry in _one_form(kept)})
 
 
 def list_unlabelled(path: Path) -> list[Entry]:
-    """The pictures of a Parquet file, or of a folder and its subfolders, in the order of their names."""
-    if path.is_dir():
+    """The pictures of a table, or of a folder and its subfolders, in the order of their names."""
+    tables = _tables(path, ("image",))
+    if tables is None:
         return [_file_entry(path, file) for file in _walk(path)]
-    return _parquet_entries(_read_table(path), path, labelled=False)
+    return [
+        Entry(where=table.row(i), read=_constant(image))
+        for table in tables
+        for i, image in enumerate(table.values["image"])
+    ]
 
 
 def content_digest(path: Path) -> str:
@@ -101,7 +154,7 @@ def content_digest(path: Path) -> str:
     _require_existing(path)
     digest = hashlib.sha256()
     if path.is_dir():
-        for file in sorted(_walk(path), key=lambda f: f.relative_to(path).as_posix()):
+        for file in sorted(_walk(path, any_file=_is_tables(path)), key=lambda f: f.relative_to(path).as_posix()):
             name = file.relative_to(path).as_posix().encode()
             digest.update(len(name).to_bytes(8, "little") + name + file.stat().st_size.to_bytes(8, "little"))
             _feed(digest, file)
@@ -121,53 +174,128 @@ def _require_existing(path: Path) -> None:
         raise InputError(f"data {path}: expected a Parquet file or a folder, got nothing at this path")
 
 
-# Parquet
+# Tables
 
 
-def _read_table(path: Path, columns: Sequence[str] = COLUMNS) -> Columns:
+@dataclass(frozen=True, kw_only=True)
+class _Table(Columns):
+    """Columns with their place, and the split that a file's or a folder's name says."""
+
+    path: Path
+    shard: str = ""
+    split: str | None = None
+
+    def row(self, number: int) -> str:
+        """A row's name in messages."""
+        return f"{self.shard} row {number}".lstrip()
+
+
+def _is_tables(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in _SAVED) or bool(_shards(folder))
+
+
+def _shards(folder: Path) -> list[Path]:
+    """Parquet files in a folder, or in its folder `data`, or in the folders of splits in either."""
+    tops = [folder, folder / "data"]
+    places = [*tops, *(top / name for top in tops for name in _SPLITS)]
+    return [file for place in places if place.is_dir() for file in _visible(place) if file.suffix == ".parquet"]
+
+
+def _tables(path: Path, columns: Sequence[str]) -> list[_Table] | None:
+    """The tables of a place with these columns, as far as they are there; None for a folder of pictures."""
     _require_existing(path)
+    if any((path / name).is_file() for name in _SAVED):
+        tables = list(_saved(path, columns))
+    elif shards := _shards(path) if path.is_dir() else []:
+        if pictures := [file.name for file in _walk(path, any_file=True) if file.suffix.lower() in _IMAGE_SUFFIXES]:
+            raise InputError(f"data {path}: expected Parquet files or pictures, got both, first {pictures[0]}")
+        tables = [_table(file, columns, file.relative_to(path).as_posix()) for file in shards]
+    elif path.is_dir():
+        return None
+    else:
+        tables = [_table(path, columns)]
+    if sum(table.rows for table in tables) == 0:
+        raise InputError(f"data {path}: expected images, got an empty table")
+    return [table for table in tables if table.rows]
+
+
+def _table(path: Path, columns: Sequence[str], shard: str = "") -> _Table:
     try:
         table = read_columns(path, columns, encoded=("image",))
     except (UnreadableTable, OSError) as error:
         raise InputError(
             f"data {path}: expected a Parquet file or a folder per class, got an unreadable file"
         ) from error
+    first = re.split(r"[-_.]", path.stem)[0].lower()
+    split = (_SPLITS.get(first) or _SPLITS.get(path.parent.name.lower())) if shard else None
+    return _checked(_Table(**vars(table), path=path, shard=shard, split=split), columns)
+
+
+def _saved(path: Path, columns: Sequence[str]) -> Iterator[_Table]:
+    """What save_to_disk of `datasets` has written. Raises InputError."""
+    try:
+        from datasets import ClassLabel, DatasetDict, load_from_disk  # an extra
+    except ImportError:
+        raise InputError(
+            f"data {path}: expected the package that reads what save_to_disk has written, got none: "
+            "pip install 'smoothsweep[datasets]'"
+        ) from None
+    try:
+        loaded = load_from_disk(str(path))
+    except Exception as error:  # whatever a damaged folder makes it raise
+        raise InputError(f"data {path}: expected what save_to_disk writes, got: {str(error)[:200]}") from None
+    for name, part in loaded.items() if isinstance(loaded, DatasetDict) else [("", loaded)]:
+        held = part.with_format("arrow")[:]
+        chosen = [column for column in columns if column in held.schema.names]
+        for column in chosen:
+            column_leaf(held.schema, column, f"data {path}", encoded=column == "image")
+        values = {
+            column: [value for chunk in held[column].chunks for value in column_values(chunk)] for column in chosen
+        }
+        classes = {name: kind.names for name, kind in part.features.items() if isinstance(kind, ClassLabel)}
+        table = Columns(names=tuple(held.schema.names), rows=len(held), values=values, classes=classes)
+        yield _checked(_Table(**vars(table), path=path, shard=name, split=_SPLITS.get(name.lower())), columns)
+
+
+def _checked(table: _Table, columns: Sequence[str]) -> _Table:
     if "image" not in table.names:
-        raise InputError(f"data {path}: expected a column 'image', got {', '.join(table.names[:20]) or 'no columns'}")
-    if table.rows == 0:
-        raise InputError(f"data {path}: expected images, got an empty table")
+        got = ", ".join(table.names[:20]) or "no columns"
+        raise InputError(f"data {table.path}: expected a column 'image', got {got}")
+    images = table.values.get("image", [])
+    if None in images:
+        raise InputError(
+            f"data {table.path}: {table.row(images.index(None))}: expected a picture in 'image', got null; where "
+            "to_parquet of `datasets` has written paths alone, save_to_disk writes the pictures"
+        )
     return table
 
 
-def _parquet_entries(table: Columns, path: Path, *, labelled: bool) -> list[Entry]:
-    images = table.values["image"]
-    if None in images:
-        raise InputError(f"data {path}: row {images.index(None)}: expected a picture in 'image', got null")
-    if not labelled:
-        return [Entry(where=f"row {i}", read=_constant(image)) for i, image in enumerate(images)]
-    if "label" not in table.names and "identity" not in table.names:
+def _labelled_rows(table: _Table, *, images: Sequence[bytes]) -> Iterator[Entry]:
+    path, columns = table.path, table.values
+    if "label" not in columns and "identity" not in columns:
         raise InputError(f"data {path}: expected a column 'label' or 'identity', got {', '.join(table.names[:20])}")
     labels, identities, splits = (
-        _values(table, path, name) if name in table.names else None for name in ("label", "identity", "split")
+        _named(table, name) if name in columns else None for name in ("label", "identity", "split")
     )
-    entries = []
+    meant = table.classes.get("label")
     for i, image in enumerate(images):
         identity = str(identities[i]) if identities else None
-        split = _split_of(splits[i], f"data {path}: row {i}") if splits else None
         label = labels[i] if labels else identity
-        entries.append(
-            Entry(
-                where=f"row {i}",
-                read=_constant(image),
-                label=label,
-                identity=identity if labels else None,
-                split=split,
-            )
+        if meant and isinstance(label, int) and label != NO_LABEL:
+            if not 0 <= label < len(meant):
+                raise InputError(f"data {path}: {table.row(i)}: expected a label below {len(meant)}, got {label}")
+            identity = identity or meant[label]
+        split = _split_of(splits[i], f"data {path}: {table.row(i)}") if splits else table.split
+        yield Entry(
+            where=table.row(i),
+            read=_constant(image),
+            label=label,
+            identity=identity if labels and label != NO_LABEL else None,
+            split=split,
         )
-    return entries
 
 
-def _values(table: Columns, path: Path, name: str) -> list[Any]:
+def _named(table: _Table, name: str) -> list[Any]:
     """A column of whole numbers or strings without gaps."""
     values = table.values[name]
     for i, value in enumerate(values):
@@ -175,7 +303,7 @@ def _values(table: Columns, path: Path, name: str) -> list[Any]:
             values[i] = int(value)
         elif value is None or value == "" or not isinstance(value, int | str) or isinstance(value, bool):
             got = "null" if value is None else repr(value)
-            raise InputError(f"data {path}: row {i}: expected a number or a name in '{name}', got {got}")
+            raise InputError(f"data {table.path}: {table.row(i)}: expected a number or a name in '{name}', got {got}")
     return values
 
 
@@ -193,7 +321,7 @@ def _constant(image: bytes) -> Callable[[], bytes]:
 # Folders
 
 
-def _list_class_folders(root: Path) -> tuple[list[Entry], tuple[str, ...]]:
+def _list_class_folders(root: Path) -> Listing:
     """class/picture, or split/class/picture if the top folders are named like splits and hold folders."""
     tops = _subfolders(root)
     by_split = all(top.name.lower() in _SPLITS for top in tops) and any(
@@ -207,7 +335,9 @@ def _list_class_folders(root: Path) -> tuple[list[Entry], tuple[str, ...]]:
             for file in _visible(folder):
                 _require_picture(root, file)
                 entries.append(_file_entry(root, file, label=folder.name, split=split))
-    return entries, tuple(sorted(classes))
+    written = _one_form([*entries, *(Entry(where="", read=bytes, label=name) for name in sorted(classes))])
+    named = {str(entry.label) for entry in written[len(entries) :]}
+    return Listing(entries=written[: len(entries)], folders=tuple(sorted(named)))
 
 
 def _subfolders(folder: Path) -> list[Path]:
@@ -220,8 +350,8 @@ def _subfolders(folder: Path) -> list[Path]:
     return children
 
 
-def _walk(folder: Path) -> Iterator[Path]:
-    """Every picture below a folder; a link that leads back up is an error, not an endless walk."""
+def _walk(folder: Path, *, any_file: bool = False) -> Iterable[Path]:
+    """Every picture below a folder, or every file; a link that leads back up is an error, not an endless walk."""
     pending, seen, files = [folder], set(), []
     while pending:
         current = pending.pop()
@@ -233,11 +363,12 @@ def _walk(folder: Path) -> Iterator[Path]:
             if child.is_dir():
                 pending.append(child)
             else:
-                _require_picture(folder, child)
+                if not any_file:
+                    _require_picture(folder, child)
                 files.append(child)
     if not files:
         raise InputError(f"data {folder}: expected pictures, got none")
-    return iter(sorted(files))
+    return sorted(files)
 
 
 def _visible(folder: Path) -> list[Path]:

@@ -32,8 +32,8 @@ from smoothsweep.core.isolation.limits import Limits, code_paths, device_paths, 
 
 KEPT_OUTPUT = 2000  # characters of what a process printed last, for the sentence that says why it ended
 _ROOT = Path(smoothsweep.__file__).resolve().parents[1]
-_START = (
-    "import sys, json; orders = json.loads(sys.argv[1]); sys.path[:] = orders['path']; "
+_START = (  # dill, which torch looks for, would open a device for writing
+    "import sys, json; orders = json.loads(sys.argv[1]); sys.path[:] = orders['path']; sys.modules['dill'] = None; "
     "from smoothsweep.core.isolation.worker import main; main(orders)"
 )
 _PASSED_ON = (

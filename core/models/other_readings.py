@@ -76,7 +76,7 @@ class Trial:
 
     Attributes:
         normalisation, size: None for that of the claim.
-        reordered: Whether the classes are in another order than claimed.
+        order: Int64 [C], as of `Claim`; None for the claimed one.
     """
 
     words: str
@@ -84,7 +84,7 @@ class Trial:
     as_stated: Tensor
     normalisation: Normalisation | None = None
     size: int | None = None
-    reordered: bool = False
+    order: Tensor | None = None
 
     @property
     def gain(self) -> float:
@@ -143,7 +143,7 @@ class Trials:
         """Normalisations under which other sizes are tried, with their words: the claimed one, and the one that fits
         best of those tried, which at a wrong size may be none that is right."""
         yield "", None
-        best = max((trial for trial in trials if not trial.reordered), key=lambda trial: trial.gain, default=None)
+        best = max((trial for trial in trials if trial.order is None), key=lambda trial: trial.gain, default=None)
         if best is not None and best.gain > PROMISING:
             yield best.words, best.normalisation
 
@@ -187,9 +187,7 @@ class Trials:
         for order_words, order in self._orders.items():
             if not torch.equal(order, self._claim.order):
                 hits = seen[:, self._own_outputs][:, order].argmax(1) == labels
-                yield Trial(
-                    words=joint + order_words, hits=hits, as_stated=as_stated, normalisation=other, reordered=True
-                )
+                yield Trial(words=joint + order_words, hits=hits, as_stated=as_stated, normalisation=other, order=order)
 
     def _sized(self, prefix: str, other: Normalisation | None, sizes: tuple[int, ...]) -> Iterator[Trial]:
         """Other sizes under a normalisation and its words; None for the claimed one, without words."""

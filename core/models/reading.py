@@ -6,6 +6,8 @@ not. So real test images decide, and where they contradict the card, what is usu
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
@@ -21,28 +23,48 @@ from smoothsweep.core.models.other_readings import AnyClassifier, Claim, Reading
 
 CHANCE_LEVEL = 0.01  # how seldom chance alone may do as well
 SHORTFALL = 0.05  # of accuracy, below what the card states: another split, another way of cropping
+ORDER_FLAG = "--class-names FILE, its outputs in that order"
 NAMED = 0.05  # in accuracy: how much better an order without a name must be than one that has one
 MOST_MATCHED = 2000  # classes whose order is searched
 
 
 def order_by_name(class_names: Sequence[str], data_names: Sequence[str], where: str) -> Tensor:
-    """int64 [C]: the place in `class_names` of each of the data's classes. InputError if they have other names."""
-    place = {name: i for i, name in enumerate(class_names)}
-    if unknown := sorted(place.keys() - set(data_names)):
+    """int64 [C]: the place in `class_names` of each of the data's classes. InputError if they have other names.
+
+    The Unicode form of a name (accents composed or not) makes no difference.
+    """
+    given, wanted = ([unicodedata.normalize("NFC", name) for name in names] for names in (class_names, data_names))
+    place = {name: i for i, name in enumerate(given)}
+    if unknown := sorted(place.keys() - set(wanted)):
         raise InputError(f"{where}: expected class names of the data (such as {data_names[0]}), got {few(unknown)}")
-    if missing := [name for name in data_names if name not in place]:
+    if missing := [name for name in wanted if name not in place]:
         raise InputError(f"{where}: expected a class for everybody in the data, got none named {few(missing)}")
-    return torch.tensor([place[name] for name in data_names])
+    return torch.tensor([place[name] for name in wanted])
 
 
 def usual_orders(names: Sequence[str], sizes: Tensor) -> dict[str, Tensor]:
     """How classes are usually numbered, as orders (see `Claim`). sizes: int64 [C], training images of each class."""
     by_size = torch.sort(sizes, descending=True, stable=True).indices
+    natural = sorted(names, key=lambda name: [int(part) if part.isdecimal() else part for part in _parts(name)])
     return {
         "classes in the data's order": torch.arange(len(names)),
         "alphabetical classes": order_by_name(sorted(names), names, "classes"),
+        "classes in the order of the numbers in their names": order_by_name(natural, names, "classes"),
         "classes by number of images": torch.argsort(by_size),
+        "classes counted from 1": torch.arange(len(names)).roll(-1),
+        "classes one earlier": torch.arange(len(names)).roll(1),
     }
+
+
+def _parts(name: str) -> list[str]:
+    """Text and numbers in turn, text first: names of any make can be compared."""
+    return re.split(r"(\d+)", name)
+
+
+class MisreadModel(InputError):
+    """A model whose outputs are in another order: `class_names` has it, a name for each output; None without."""
+
+    class_names: tuple[str, ...] | None = None
 
 
 def as_flags(
@@ -57,7 +79,7 @@ def as_flags(
     if normalisation is not None and "bgr" in (normalisation.channels, stated):
         flags.append(f"--channels {normalisation.channels}")  # also the default, where the other was stated
     if reordered:
-        flags.append("--class-names FILE, its outputs in that order")
+        flags.append(ORDER_FLAG)
     return f"use {' and '.join(flags)}"
 
 
@@ -101,7 +123,7 @@ def check_reading(
         return
     tried = Trials(model, test, logits, claim, orders, image_size=image_size, device=device)
     trials = tried.all(Readings() if readings is None else readings)
-    best, reordered = max(trials, key=lambda trial: trial.gain, default=None), _in_any_order(logits, test)
+    best, reordered = max(trials, key=lambda trial: trial.gain, default=None), _in_any_order(logits, test, claim)
     if reordered is not None and (best is None or reordered.gain > best.gain + NAMED):
         best = reordered  # of two that fit, the one with a name is told
     better = best is not None and best.fits_better
@@ -111,14 +133,17 @@ def check_reading(
     fit = (
         f"{best.hits.double().mean():.1%} {best.words}{_enlarged(best.size, test)}; "
         f"{best.as_stated.double().mean():.1%} as stated: "
-        f"{then(best.normalisation, best.reordered, best.size, claim.normalisation.channels)}"
+        f"{then(best.normalisation, best.order is not None, best.size, claim.normalisation.channels)}"
         if best is not None and better
         else "no usual normalisation, size or class order fits: is it a classifier of these classes?"
     )
-    raise InputError(
+    error = MisreadModel(
         f"{where}: expected a classifier that recognises real test images, got {accuracy:.1%} of {len(hits)} "
         f"(chance {chance:.1%}{stated}); {fit}"
     )
+    if best is not None and better and best.order is not None:
+        error.class_names = tuple(test.names[label] for label in best.order.argsort().tolist())
+    raise error
 
 
 def _enlarged(size: int | None, test: ImageSet) -> str:
@@ -144,20 +169,25 @@ def _within_reach(stated: float, images: int) -> float:
     return stated - SHORTFALL - 3 * (variance / images) ** 0.5
 
 
-def _in_any_order(logits: Tensor, test: ImageSet) -> Trial | None:
+def _in_any_order(logits: Tensor, test: ImageSet, claim: Claim) -> Trial | None:
     """The order of the classes under which most answers are right, found on one half and tried on the other."""
     count = test.num_classes
     if count > MOST_MATCHED:
         return None
     answers, hits = logits.argmax(1), torch.zeros(len(test), dtype=torch.bool)
-    half = _rank_within_class(test.labels) % 2 == 0
-    for fit, tried in ((half, ~half), (~half, half)):
+
+    def output_of(fit: Tensor) -> Tensor:
         together = torch.zeros(count, count)
         together.index_put_((test.labels[fit], answers[fit]), torch.ones(()), accumulate=True)
         together += 0.5 * torch.eye(count)  # what nothing contradicts stays
-        output_of = torch.from_numpy(linear_sum_assignment(together.numpy(), maximize=True)[1])
-        hits[tried] = answers[tried] == output_of[test.labels[tried]]
-    return Trial(words="with the classes in another order", hits=hits, as_stated=answers == test.labels, reordered=True)
+        return torch.from_numpy(linear_sum_assignment(together.numpy(), maximize=True)[1])
+
+    half = _rank_within_class(test.labels) % 2 == 0
+    for fit, tried in ((half, ~half), (~half, half)):
+        hits[tried] = answers[tried] == output_of(fit)[test.labels[tried]]
+    # The answers are in the data's order as claimed: the model's own outputs are those of the claim.
+    order = claim.order[output_of(half | ~half)]
+    return Trial(words="with the classes in another order", hits=hits, as_stated=answers == test.labels, order=order)
 
 
 def _rank_within_class(labels: Tensor) -> Tensor:

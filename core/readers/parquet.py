@@ -1,16 +1,17 @@
-"""The columns of a Parquet file from outside: read a few rows at a time, within a budget that follows from its size.
+"""The columns of a Parquet file from outside, within a budget that follows from its size and the memory.
 
 A few kilobytes can stand for gigabytes: zeros compress, and a column repeats an entry of its dictionary at no cost. So
-the pages are measured by their headers first, then the rows are counted while they come.
+the sizes in the footer are added up first, entries of a dictionary stay one object each, and what comes is counted.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +20,6 @@ import pyarrow.parquet as pq
 from smoothsweep.core.allotted import available_memory
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.readers.files import MIB, open_regular, too_large
-from smoothsweep.core.readers.parquet_pages import DamagedPages, page_sizes
 from smoothsweep.core.readers.tables import open_table
 
 LEAST_BUDGET = 512 * MIB
@@ -29,15 +29,9 @@ TIMES = 8
 ROW_BYTES = 500
 """What a row costs beside its values: Python's objects."""
 
-_PLAIN = (
-    pa.types.is_integer,
-    pa.types.is_floating,
-    pa.types.is_boolean,
-    pa.types.is_string,
-    pa.types.is_large_string,
-    pa.types.is_null,
-)
-_STEP = 64 * MIB
+_TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+_NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_null)
+_BYTES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
 _MOST_ROWS = 1024  # at a time
 
 
@@ -47,18 +41,20 @@ class UnreadableTable(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """Columns of a Parquet file.
+    """Columns of a table.
 
     Attributes:
         names: All columns of the file, also those that were not asked for.
         rows: How many rows the file has.
         values: Values of the columns that were asked for and are there, as Python's objects; of a structure {bytes,
             ...} its bytes.
+        classes: Column -> what its whole numbers stand for, as Hugging Face's schema says (ClassLabel).
     """
 
     names: tuple[str, ...]
     rows: int
     values: Mapping[str, list[Any]]
+    classes: Mapping[str, Sequence[str]]
 
 
 def read_columns(path: Path, wanted: Sequence[str], *, encoded: Sequence[str] = ()) -> Columns:
@@ -69,88 +65,86 @@ def read_columns(path: Path, wanted: Sequence[str], *, encoded: Sequence[str] = 
     `LEAST_BUDGET`, or more than there is memory.
     """
     with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
+        least = max(LEAST_BUDGET, TIMES * os.fstat(file.fileno()).st_size)
+        budget = min(least, max(LEAST_BUDGET, available_memory()))
         try:
             with open_table(file) as table:
-                return _Reading(path=path, file=file, table=table, budget=_budget(size)).columns(wanted, encoded)
-        except (pa.ArrowException, DamagedPages, UnicodeDecodeError) as error:
+                footer, schema = table.metadata, table.schema_arrow
+            leaves = {
+                name: column_leaf(schema, name, f"data {path}", encoded=name in encoded)
+                for name in wanted
+                if name in schema.names
+            }
+            size, dictionaries = _footer_sizes(footer, tuple(leaves.values()))
+            _check(path, max(size, footer.num_rows * ROW_BYTES), budget)
+            values: dict[str, list[Any]] = {name: [] for name in leaves}
+            with open_table(file, read_dictionary=dictionaries) as table:
+                held, groups = 0, [group for group in range(footer.num_row_groups) if footer.row_group(group).num_rows]
+                options: dict[str, Any] = {"columns": list(leaves.values()), "use_threads": False}
+                for group in groups if leaves else ():  # a batch of several has no dictionary
+                    for batch in table.iter_batches(_MOST_ROWS, row_groups=[group], **options):
+                        held += batch.nbytes + ROW_BYTES * len(batch)
+                        _check(path, held, budget)
+                        for name, filled in values.items():
+                            filled.extend(column_values(batch.column(name)))
+        except (pa.ArrowException, UnicodeDecodeError) as error:
             raise UnreadableTable(str(error)) from error
+    return Columns(names=tuple(schema.names), rows=footer.num_rows, values=values, classes=_classes(schema))
 
 
-def _budget(size: int) -> int:
-    return min(max(LEAST_BUDGET, TIMES * size), max(LEAST_BUDGET, available_memory()))
+def column_leaf(schema: pa.Schema, name: str, where: str, *, encoded: bool) -> str:
+    """The path of a column's values. Raises InputError, one line from `where` on, for a type that is not read."""
+    if (count := schema.names.count(name)) > 1:
+        raise InputError(f"{where}: expected one column '{name}', got {count}")
+    kind = schema.field(name).type
+    if encoded:
+        wrapped = pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0
+        held = kind.field("bytes").type if wrapped else kind
+        if not any(check(held) for check in _BYTES):
+            raise InputError(f"{where}: column '{name}': expected encoded pictures (bytes), got {kind}")
+        return f"{name}.bytes" if wrapped else name
+    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if not any(check(plain) for check in (*_TEXTS, *_NUMBERS)):
+        raise InputError(f"{where}: expected numbers or names in '{name}', got {kind}")
+    return name
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Reading:
-    path: Path
-    file: BinaryIO
-    table: pq.ParquetFile
-    budget: int
+def column_values(column: pa.Array) -> list[Any]:
+    """Its values as Python's objects; equal entries of a dictionary are one object."""
+    if pa.types.is_struct(column.type):
+        column = pc.call_function("struct_field", [column], pc.StructFieldOptions("bytes"))
+    if not pa.types.is_dictionary(column.type):
+        return column.to_pylist()
+    entries = column.dictionary.to_pylist()
+    return [None if place is None else entries[place] for place in column.indices.to_pylist()]
 
-    def columns(self, wanted: Sequence[str], encoded: Sequence[str]) -> Columns:
-        schema = self.table.schema_arrow
-        chosen = {name: self._leaf(schema, name, name in encoded) for name in wanted if name in schema.names}
-        rows = self.table.metadata.num_rows
-        self._check(rows * ROW_BYTES)
-        data = self.table.metadata
-        groups = [group for group in range(data.num_row_groups) if data.row_group(group).num_rows]
-        largest = self._check_pages(tuple(chosen.values()), groups)
-        values: dict[str, list[Any]] = {name: [] for name in chosen}
-        if chosen and rows:
-            step = max(1, min(_MOST_ROWS, _STEP // max(1, largest)))
-            batches = self.table.iter_batches(
-                batch_size=step, row_groups=groups, columns=list(chosen.values()), use_threads=False
-            )
-            self._fill(values, batches)
-        return Columns(names=tuple(schema.names), rows=rows, values=values)
 
-    def _leaf(self, schema: pa.Schema, name: str, encoded: bool) -> str:
-        """The path of the column's values, whose type must be one that is read."""
-        if (count := schema.names.count(name)) > 1:
-            raise InputError(f"data {self.path}: expected one column '{name}', got {count}")
-        kind = schema.field(name).type
-        if encoded:
-            wrapped = pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0
-            held = kind.field("bytes").type if wrapped else kind
-            if not (pa.types.is_binary(held) or pa.types.is_large_binary(held)):
-                raise InputError(f"data {self.path}: column '{name}': expected encoded pictures (bytes), got {kind}")
-            return f"{name}.bytes" if wrapped else name
-        plain = kind.value_type if pa.types.is_dictionary(kind) else kind
-        if not any(check(plain) for check in _PLAIN):
-            raise InputError(f"data {self.path}: expected numbers or names in '{name}', got {kind}")
-        return name
+def _footer_sizes(footer: pq.FileMetaData, leaves: Sequence[str]) -> tuple[int, list[str]]:
+    """Bytes of these columns when decompressed, and those of bytes or text whose pages use a dictionary."""
+    total, dictionaries = 0, set()
+    for group in range(footer.num_row_groups):
+        for index in range(footer.num_columns):
+            chunk = footer.row_group(group).column(index)
+            if chunk.path_in_schema in leaves:
+                total += max(0, chunk.total_uncompressed_size)
+                if chunk.physical_type == "BYTE_ARRAY" and any("DICTIONARY" in kind for kind in chunk.encodings):
+                    dictionaries.add(chunk.path_in_schema)
+    return total, sorted(dictionaries)
 
-    def _check_pages(self, leaves: Sequence[str], groups: Sequence[int]) -> int:
-        """Bytes of the largest page of these columns. Raises InputError if all of them exceed the budget."""
-        total = largest = 0
-        data = self.table.metadata
-        for group in groups:
-            for index in range(data.num_columns):
-                column = data.row_group(group).column(index)
-                if not any(
-                    column.path_in_schema == leaf or column.path_in_schema.startswith(f"{leaf}.") for leaf in leaves
-                ):
-                    continue
-                start = column.data_page_offset
-                if column.has_dictionary_page and 0 < column.dictionary_page_offset < start:
-                    start = column.dictionary_page_offset
-                for page in page_sizes(self.file, start, column.total_compressed_size):
-                    total, largest = total + page, max(largest, page)
-                    self._check(total)
-        return largest
 
-    def _fill(self, values: dict[str, list[Any]], batches: Iterable[pa.RecordBatch]) -> None:
-        held = 0
-        for batch in batches:
-            for name, filled in values.items():
-                column = batch.column(name)
-                if pa.types.is_struct(column.type):
-                    column = pc.call_function("struct_field", [column], pc.StructFieldOptions("bytes"))
-                held += column.nbytes + ROW_BYTES * len(column)
-                self._check(held)
-                filled.extend(column.to_pylist())
+def _check(path: Path, needed: int, budget: int) -> None:
+    if needed > budget:
+        raise InputError(f"data {path}: expected values of {too_large(budget, needed)} or more")
 
-    def _check(self, needed: int) -> None:
-        if needed > self.budget:
-            raise InputError(f"data {self.path}: expected values of {too_large(self.budget, needed)} or more")
+
+def _classes(schema: pa.Schema) -> dict[str, Sequence[str]]:
+    """Column -> names, of the columns that Hugging Face's `datasets` marks as ClassLabel."""
+    try:
+        features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
+        return {
+            name: tuple(map(str, feature["names"]))
+            for name, feature in features.items()
+            if isinstance(feature, dict) and feature.get("_type") == "ClassLabel"
+        }
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
+        return {}

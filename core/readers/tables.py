@@ -26,13 +26,14 @@ _PLAIN = (pa.types.is_primitive, pa.types.is_string, pa.types.is_large_string, p
 _PLAIN_OF_PANDAS = re.compile(r"bool|boolean|str|string|object|float\d+|Float\d+|u?int\d+|U?Int\d+|datetime64\[\w+\]")
 
 
-def open_table(file: BinaryIO) -> pq.ParquetFile:
+def open_table(file: BinaryIO, *, read_dictionary: Sequence[str] = ()) -> pq.ParquetFile:
     """A Parquet file whose columns all have types of Parquet's own.
 
     pyarrow makes a registered extension type while it opens a file, and that type's code then reads bytes of the file.
     It finds the type's name in the footer under a key that is given another name here, in memory.
 
-    Raises pyarrow.ArrowException for what is no Parquet file.
+    read_dictionary: columns whose repeated values stay one value each. Raises pyarrow.ArrowException for what is no
+    Parquet file.
     """
     size = os.fstat(file.fileno()).st_size
     file.seek(max(0, size - 8))
@@ -43,7 +44,8 @@ def open_table(file: BinaryIO) -> pq.ParquetFile:
     file.seek(size - 8 - length)
     footer = file.read(length).replace(_SCHEMA, _SCHEMA.lower())
     metadata = pq.ParquetFile(pa.BufferReader(_MAGIC + footer + end), **_LIMITS).metadata
-    return pq.ParquetFile(file, metadata=metadata, pre_buffer=False, **_LIMITS)
+    options = {"metadata": metadata, "pre_buffer": False, **_LIMITS}
+    return pq.ParquetFile(file, read_dictionary=list(read_dictionary), **options)
 
 
 def read_rows(path: Path, columns: Sequence[str] | None = None) -> pd.DataFrame:

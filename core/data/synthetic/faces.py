@@ -8,11 +8,8 @@ import numpy as np
 import torch
 
 from smoothsweep.core.data.images import ImageSet
-from smoothsweep.core.data.synthetic.look import Look, look_of
-from smoothsweep.core.data.synthetic.render import render
-from smoothsweep.core.data.synthetic.shot import shot_of
-from smoothsweep.core.data.synthetic.streams import FaceStreams, Population
-from smoothsweep.core.data.synthetic.traits import identity_traits
+from smoothsweep.core.data.synthetic.features import render
+from smoothsweep.core.data.synthetic.people import FaceStreams, Look, Population, identity_traits, look_of, shot_of
 from smoothsweep.core.errors import InputError
 
 _BATCH = 16  # a plane of 16 small images stays in the cache of one core

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from pathlib import Path
 
 from smoothsweep.core import screen
 from smoothsweep.core.audit.portfolio import COMPONENTS, LEAST_PUBLIC, components_of
-from smoothsweep.core.data.own.overlap import refuse_shared, warnings_of
+from smoothsweep.core.data.likeness import refuse_shared, warnings_of
 from smoothsweep.core.data.sources import TEST, count_labelled, list_unlabelled
 from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.commands.audit.people_shown import look_for_people
 from smoothsweep.orchestrator.commands.audit.rounds import FIRST, PreparedAudit, refinements, seeds_left
 from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
 from smoothsweep.orchestrator.commands.audit.work import Work
@@ -31,7 +31,7 @@ def run_audit(request: AuditRequest) -> int:
         )
     form = request.form
     form.check_reading(people.classes)
-    told = _warn_of_shared_pictures(request.data, request.public, request.people_option)
+    told = _warn_of_shared_pictures(request)
     model = form.bring_in(people.classes)
     card = form.read_card(model)
     if card.num_classes != people.classes:
@@ -69,24 +69,29 @@ def _refine(work: Work) -> int:
     return 0
 
 
-def _warn_of_shared_pictures(data: Path, public: Path | None, option: str) -> tuple[str, ...]:
-    """Refuse private pictures that are public too, and warn of pairs that look alike and of ill-fitting images.
+def _warn_of_shared_pictures(request: AuditRequest) -> tuple[str, ...]:
+    """Refuse private pictures that are public too, and warn of pairs that look alike, of ill-fitting images, and of
+    public images that show the same people, where a face embedder judges.
 
     Returns the warnings for the pages, without names; none for rendered public faces, which are no photographs.
-    option: the one that names the private pictures. Raises InputError where a picture is in both sets.
+    Raises InputError where a picture is in both sets.
     """
-    if public is None:
+    if (public := request.public) is None:
         return ()
+    option, data, bits = request.people_option, request.data, request.bits
     if (images := len(list_unlabelled(public))) < LEAST_PUBLIC:
         raise InputError(f"--public {public}: expected at least {LEAST_PUBLIC} images, got {images or 'none'}")
     screen.out(f"comparing the pictures of {option} with {images} of --public")
-    pairs, doubts = refuse_shared(data, public)
-    for line in warnings_of(pairs, doubts, private=option):
+    pairs, doubts = refuse_shared(data, public, bits=bits)
+    shown = look_for_people(data, public, request.independent, bits=bits)
+    for line in (*warnings_of(pairs, doubts, private=option), *shown.warnings):
         screen.err(f"smoothsweep: --public {public}: {line}")
+    for line in shown.notes:
+        screen.out(line)
     if images <= COMPONENTS:
         fewer = f"{images} images make a prior of {components_of(images)} directions instead of {COMPONENTS}"
         screen.err(f"smoothsweep: --public {public}: {fewer}; an attacker with more images may find more")
-    return warnings_of(pairs, doubts, private="the private set", named=False)
+    return (*warnings_of(pairs, doubts, private="the private set", named=False), *shown.unnamed)
 
 
 def _print_result(work: Work) -> None:

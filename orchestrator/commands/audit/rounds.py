@@ -215,6 +215,7 @@ class PreparedAudit:
             images=self.images,
             prior=None if request.prior is None else imported_prior(request.prior, request.eyes, size),
             membership=self.allowance.membership.settings if membership else None,
+            bits=request.bits,
         )
 
     def shadow_models(self, trainings: Sequence[AuditTraining]) -> ShadowModels | None:

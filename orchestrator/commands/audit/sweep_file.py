@@ -60,6 +60,7 @@ def audit_sweep(
     images: int | None = None,
     prior: Mapping[str, Any] | None = None,
     membership: Mapping[str, Any] | None = None,
+    bits: int | None = None,
 ) -> dict[str, Any]:
     """The sweep file of an audit, parsed.
 
@@ -76,12 +77,14 @@ def audit_sweep(
         trainings: The reference and the fixes.
         prior: The attacker's, None for eigenfaces.
         membership: Settings of its judge, None where it is not measured.
+        bits: How many bits the images use whose files have 16 or 32, None where there are none.
         has_second: Train an evaluator beside an independent judge, too; without one it is trained in any case.
     """
     size = min(STORED_SIZE, card.image_size)
     public_images: dict[str, Any] = {"kind": "synthetic", "size": size}
+    deep = {} if bits is None else {"bits": bits}
     if public:
-        public_images = {"kind": "unlabelled", "path": str(public), "size": size, "limit": 8000}
+        public_images = {"kind": "unlabelled", "path": str(public), "size": size, "limit": 8000, **deep}
     learns = prior is None or any("public" in make_attack(**attack).reads for attack in attacks)
     judges = verified(independent)
     if not independent or has_second:
@@ -94,7 +97,7 @@ def audit_sweep(
     return {
         "name": NAME,
         "seeds": seeds,
-        "data": {"kind": "labelled", "path": str(data), "size": size},
+        "data": {"kind": "labelled", "path": str(data), "size": size, **deep},
         **({"public": public_images} if learns or independent else {}),
         "classes": "all" if card.num_classes <= people else spread_classes(card.num_classes, people),
         "recipe": recipes[0],

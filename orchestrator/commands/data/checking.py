@@ -5,17 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 
 from smoothsweep.core import screen
-from smoothsweep.core.data.own.check import check_own
-from smoothsweep.core.data.own.check_text import own_text
-from smoothsweep.core.data.own.overlap import refuse_identical
-from smoothsweep.core.data.published_check import check_published, check_text
+from smoothsweep.core.data.likeness import refuse_identical
+from smoothsweep.core.data.own_check import check_own, own_text
+from smoothsweep.core.data.published import check_published, check_text
 from smoothsweep.core.text import printable
+from smoothsweep.orchestrator.commands.audit.judges import judge_of
+from smoothsweep.orchestrator.commands.audit.people_shown import Found, look_for_people
 
 
-def check_own_data(path: Path, public: Path | None) -> int:
-    """The exit code: 1 where loading would refuse something. Raises InputError where a private picture is public."""
-    check = check_own(path, public)
-    screen.out_text("\n".join(map(printable, own_text(check))))
+def check_own_data(path: Path, public: Path | None, judge: str | None = None, bits: int | None = None) -> int:
+    """The exit code: 1 where loading would refuse something. Raises InputError where a private picture is public.
+
+    judge: NAME=FILE of a face embedder, as `smoothsweep audit` takes it.
+    """
+    judges = judge_of(judge)
+    check = check_own(path, public, bits=bits, tell=screen.out)
+    shown = Found() if public is None else look_for_people(path, public, judges, bits=bits)
+    screen.out_text("\n".join(map(printable, own_text(check, (*shown.warnings, *shown.notes)))))
     if public is not None:
         refuse_identical(path, public, check.shared)
     return 0 if check.is_usable else 1

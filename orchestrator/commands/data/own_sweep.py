@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from smoothsweep.core.data.own.check import OwnCheck
+from smoothsweep.core.data.own_check import OwnCheck
 from smoothsweep.sweeps.yaml_reader import as_yaml
 
 LOSSES = ("poincare", "logit")
@@ -80,12 +80,14 @@ class Sizes:
         classes, training: Classes and training images of the private data.
         median: Side in pixels of the smaller ones of private and public images.
         public: How many public images there are.
+        bits: How many bits deep images were said to use.
     """
 
     classes: int | None = None
     training: tuple[int, ...] = ()
     median: int | None = None
     public: int | None = None
+    bits: int | None = None
 
     @classmethod
     def of(cls, check: OwnCheck) -> Sizes:
@@ -95,6 +97,7 @@ class Sizes:
             training=tuple(train for train, _ in check.counts.values()),
             median=min(sides),
             public=None if check.public is None else check.public.images,
+            bits=check.shapes.bits,
         )
 
     @property
@@ -188,12 +191,17 @@ def _about_public(public: Path | None, sizes: Sizes, subject: Subject) -> str:
 
 def _data(data: Path | None, sizes: Sizes, subject: Subject) -> dict[str, Any]:
     tree: dict[str, Any] = {"kind": "labelled", "path": str(data) if data else subject.data, "size": sizes.side}
-    return tree | ({"largest_classes": sizes.largest} if sizes.largest else {})
+    return tree | ({"largest_classes": sizes.largest} if sizes.largest else {}) | _deep(sizes)
 
 
 def _public(public: Path | None, sizes: Sizes, subject: Subject) -> dict[str, Any]:
     tree: dict[str, Any] = {"kind": "unlabelled", "path": str(public) if public else subject.public, "size": sizes.side}
-    return tree | ({"limit": MOST_PUBLIC} if sizes.public is None or sizes.public > MOST_PUBLIC else {})
+    limit = {"limit": MOST_PUBLIC} if sizes.public is None or sizes.public > MOST_PUBLIC else {}
+    return tree | limit | _deep(sizes)
+
+
+def _deep(sizes: Sizes) -> dict[str, Any]:
+    return {} if sizes.bits is None else {"bits": sizes.bits}
 
 
 def _training(architecture: str, sizes: Sizes) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
 
-from smoothsweep.core.arguments import FolderToWrite
+from smoothsweep.core.arguments import FolderToWrite, add_bits
 from smoothsweep.core.attacks.gan.imported import NETWORKS
 from smoothsweep.core.data.names import PUBLISHED_SETS
 from smoothsweep.core.errors import InputError
@@ -151,6 +151,7 @@ def add_reading_options(reading: argparse._ArgumentGroup) -> None:
         help="what a program says of an image: numbers before "
         "the softmax, after it, or the class alone (default: logits)",
     )
+    add_bits(reading)
     reading.add_argument("--test-acc", type=float, metavar="FRACTION", help="the test accuracy it is said to have")
     reading.add_argument(
         "--class-names",
@@ -174,7 +175,7 @@ def add_kind_options(command: argparse.ArgumentParser) -> None:
 
 def reading_of(options: argparse.Namespace) -> dict[str, Any]:
     """What was said of how a classifier reads an image, and what its kind alone is told: fields of `Reading`."""
-    names = ("architecture", "image_size", "mean", "std", "input_range", "class_names", "answers", "channels")
+    names = ("architecture", "image_size", "mean", "std", "input_range", "class_names", "answers", "channels", "bits")
     kind_options = [field.name for kind in KINDS.values() for field in fields(kind)]
     return {
         **{name: getattr(options, name) for name in names},

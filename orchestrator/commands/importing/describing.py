@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -11,12 +12,14 @@ from typing import TYPE_CHECKING, Any, cast
 from smoothsweep.core.data.names import PUBLISHED_NAMES, PUBLISHED_SETS
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import KINDS, Source, is_external
+from smoothsweep.core.files import write_file
 from smoothsweep.core.readers.files import read_whole, why_unread
 from smoothsweep.sweeps.data import LabelledData
 from smoothsweep.sweeps.imported import CARD_VERSION, TargetCard, checked_card
 
 if TYPE_CHECKING:
     from smoothsweep.core.models.normalisation import Channels, Normalisation, Triple
+    from smoothsweep.core.models.reading import MisreadModel
 
 MOST_NAME_BYTES = 8 * 2**20
 LABELLED = "labelled"  # data of the user's own
@@ -30,6 +33,7 @@ class Reading:
         stated_acc: The accuracy that was stated, in [0, 1].
         architecture: Needed for weights alone.
         answers: What a program says of an image, a word of `core.external.base.Answers`.
+        bits: How many bits the images of its data use whose files have 16 or 32 for each value.
         options: Options that one kind of foreign model alone has, by the names of its fields.
     """
 
@@ -43,6 +47,7 @@ class Reading:
     stated_acc: float | None
     answers: str | None = None
     channels: str | None = None
+    bits: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def given(self, *names: str) -> Iterator[tuple[str, Any]]:
@@ -153,19 +158,38 @@ def _check_data(request: TargetRequest) -> None:
 
 
 def _names_in(path: Path) -> list[str]:
-    """The lines of a file, in their order; the card checks that there is one for each class."""
+    """The lines of a file in their order, or JSON that numbers names; the card checks that there is one for each
+    class."""
     try:
-        lines = read_whole(path.expanduser(), most_bytes=MOST_NAME_BYTES).decode("utf-8-sig").splitlines()
+        text = read_whole(path.expanduser(), most_bytes=MOST_NAME_BYTES).decode("utf-8-sig")
+        if text.lstrip()[:1] in ("{", "[") and path.suffix == ".json":
+            return _names_by_number(json.loads(text))
+        lines = text.splitlines()
     except InputError as error:
         raise InputError(f"--class-names {error}") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(
-            f"--class-names {path}: expected a text file with a name per line, got: {why_unread(error)}"
+            f"--class-names {path}: expected a name per line, or JSON that numbers them, got: {why_unread(error)}"
         ) from None
     names = [line.strip() for line in lines]
     if "" in names:
         raise InputError(f"--class-names {path}: line {names.index('') + 1}: expected a name, got an empty line")
     return names
+
+
+def _names_by_number(named: Any) -> list[str]:
+    """The names of a list, of {name: number} or {number: name}. Raises ValueError unless each number is there once."""
+    if isinstance(named, list):
+        pairs = list(enumerate(named))
+    elif all(isinstance(value, int) for value in named.values()):
+        pairs = [(number, name) for name, number in named.items()]
+    else:
+        pairs = [(int(number), name) for number, name in named.items()]
+    if sorted(number for number, _ in pairs) != list(range(len(pairs))) or not pairs:
+        raise ValueError(f"numbers that are not 0 to {len(pairs) - 1}, each once")
+    if not all(isinstance(name, str) and name.strip() for _, name in pairs):
+        raise ValueError("a name that is no text")
+    return [name.strip() for _, name in sorted(pairs)]
 
 
 def program_source(file: str, kind: str, num_classes: int, sha256: str) -> dict[str, Any]:
@@ -191,6 +215,7 @@ def test_on_data(request: TargetRequest, card: TargetCard, adopt: Callable[..., 
         return {}
     import torch
 
+    from smoothsweep.core.models.reading import ORDER_FLAG, MisreadModel
     from smoothsweep.tasks.context import TaskContext
     from smoothsweep.tasks.data import prepare_private
     from smoothsweep.tasks.files import load_images
@@ -198,7 +223,9 @@ def test_on_data(request: TargetRequest, card: TargetCard, adopt: Callable[..., 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     common: dict[str, Any] = {"size": card.image_size, "split_seed": 42, "on_corrupt": "refuse"}
     if card.data == LABELLED:
-        config = LabelledData(kind="labelled", path=request.data, **common).model_dump(exclude_none=True)
+        config = LabelledData(kind="labelled", path=request.data, bits=request.bits, **common).model_dump(
+            exclude_none=True
+        )
     else:
         config = {"kind": card.data, "path": str(request.data_path), **common}
     with tempfile.TemporaryDirectory() as folder:
@@ -208,11 +235,24 @@ def test_on_data(request: TargetRequest, card: TargetCard, adopt: Callable[..., 
         out = place / "adopted"
         out.mkdir()
         reading = {**card.reading, "seed": 0, "protocol": "clean"}
-        metrics = adopt(reading, place, out, context, where=f"import {request.file.name}")
+        try:
+            metrics = adopt(reading, place, out, context, where=f"import {request.file.name}")
+        except MisreadModel as error:
+            raise _with_order_written(error, request.out, ORDER_FLAG) from None
         names = load_images(place, "test").names
     accuracies = {name: metrics[name] for name in ("test_acc", "test_acc_other_input") if name in metrics}
     unique = names if len(set(names)) == len(names) else None  # else only the data's order tells them apart
     return {"class_names": card.class_names or unique, **accuracies}
+
+
+def _with_order_written(error: MisreadModel, out: Path, flag: str) -> InputError:
+    """The error, naming the file that now holds the order of classes which fits."""
+    if error.class_names is None:
+        return error
+    file = out.with_name(f"{out.name}.class-names.txt")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_file(file, "".join(f"{name}\n" for name in error.class_names))
+    return InputError(str(error).replace(flag, f"--class-names {file}"))
 
 
 def card_lines(card: TargetCard) -> list[str]:

@@ -86,7 +86,7 @@ def import_recogniser(source: Source, reading: Reading, gallery: Gallery, out: P
     held = _embedder(source)
     opened, embed = _opened(held, source, reading)
     embed.check_side()
-    people = load_labelled(gallery.people, size=embed.image_size)
+    people = load_labelled(gallery.people, size=embed.image_size, bits=reading.bits)
     if held.kind != NETWORK:
         sizes = Readings() if opened.side is None else Readings(sizes=())
         check_embedder_reading(embed, people.train, people.test, sizes)
@@ -103,7 +103,7 @@ def import_recogniser(source: Source, reading: Reading, gallery: Gallery, out: P
         name=held.name,
         templates=templates,
         owners=owners,
-        threshold=_threshold(gallery, embed, templates, owners),
+        threshold=_threshold(gallery, embed, templates, owners, reading.bits),
         enrolled=gallery.digest,
     )
     outside = {"answers": "logits", **_gives(opened, recogniser, embed)}
@@ -187,7 +187,7 @@ def _size(held: _Embedder, reading: Reading) -> int | None:
     return EMBEDDERS[held.name].size or OWN_SIZE
 
 
-def _threshold(gallery: Gallery, embed: Embedding, templates: Tensor, owners: Tensor) -> float:
+def _threshold(gallery: Gallery, embed: Embedding, templates: Tensor, owners: Tensor, bits: int | None) -> float:
     from smoothsweep.core.data.labelled import load_unlabelled
     from smoothsweep.core.external.enrolling import similarities, threshold_of
 
@@ -197,7 +197,7 @@ def _threshold(gallery: Gallery, embed: Embedding, templates: Tensor, owners: Te
         raise InputError(
             "--threshold: expected it, or --public, whose people are strangers to the gallery, got neither"
         )
-    strangers = load_unlabelled(gallery.strangers, size=embed.image_size, limit=MOST_STRANGERS)
+    strangers = load_unlabelled(gallery.strangers, size=embed.image_size, limit=MOST_STRANGERS, bits=bits)
     return threshold_of(similarities(embed(strangers), templates, owners))
 
 

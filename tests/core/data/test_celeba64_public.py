@@ -5,7 +5,7 @@ import pytest
 import torch
 from published_trees import celeba64_lists, encoded, pixels, put
 
-from smoothsweep.core.data.celeba64_public import load_celeba64_public
+from smoothsweep.core.data.celeba64 import load_celeba64_public
 from smoothsweep.core.data.decoding import strict_pillow
 from smoothsweep.core.data.published import list_published
 from smoothsweep.core.errors import InputError

@@ -5,8 +5,7 @@ import torch
 from PIL import Image
 from published_trees import celeba, celeba64_lists, encoded, put, written
 
-from smoothsweep.core.data.celeba64 import central_face
-from smoothsweep.core.data.celeba64_public import load_celeba64_public
+from smoothsweep.core.data.celeba64 import central_face, load_celeba64_public
 from smoothsweep.core.data.labelled import load_unlabelled
 from smoothsweep.core.data.published import write_published
 from tests.lowres import golden, whole_bytes

@@ -14,7 +14,7 @@ from published_trees import (
     stanford_dogs,
 )
 
-from smoothsweep.core.data.published_check import Count, PublishedCheck, check_published, check_text
+from smoothsweep.core.data.published import Count, PublishedCheck, check_published, check_text
 from smoothsweep.core.errors import InputError
 
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smoothsweep.core.data.synthetic import TRAIT_NAMES, identity_traits, synthetic_faces
-from smoothsweep.core.data.synthetic.shapes import blob, bump, cover, ramp, triangle_wave
-from smoothsweep.core.data.synthetic.streams import FaceStreams
+from smoothsweep.core.data.synthetic.canvas import blob, bump, cover, ramp, triangle_wave
+from smoothsweep.core.data.synthetic.people import FaceStreams
 from smoothsweep.core.errors import InputError
 
 KNOWN_NOSE = [241, 193, 157]

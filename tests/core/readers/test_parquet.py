@@ -1,7 +1,5 @@
 """Columns of a Parquet file: as pyarrow reads them at once, whatever wrote the pages; else one line."""
 
-import io
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,7 +10,6 @@ from hypothesis import strategies as st
 from smoothsweep.core.data.sources import class_count, list_labelled, list_unlabelled
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.readers.parquet import LEAST_BUDGET, UnreadableTable, read_columns
-from smoothsweep.core.readers.parquet_pages import DamagedPages, page_sizes
 
 
 @settings(max_examples=40, deadline=None)
@@ -52,43 +49,6 @@ def test_columns_are_what_pyarrow_reads(
     found = read_columns(path, ("split", "image", "label", "absent"), encoded=("image",))
     assert found.rows == rows and found.names == tuple(columns)
     assert found.values == {"image": images, "label": columns["label"], "split": columns["split"]}
-
-
-@pytest.mark.parametrize("version", ["1.0", "2.0"])
-@pytest.mark.parametrize("dictionary", [True, False])
-@pytest.mark.parametrize(("statistics", "header"), [(False, 100), (True, 2 * 3000 + 100)])
-def test_pages_are_as_large_as_the_footer_of_an_honest_file_says(tmp_path, version, dictionary, statistics, header):
-    """The footer counts the headers of the pages, too, in which the least and the greatest picture can stand."""
-    path = tmp_path / "x.parquet"
-    images = [bytes([i % 7]) * 3000 for i in range(500)]
-    pq.write_table(
-        pa.table({"image": images}),
-        path,
-        row_group_size=200,
-        data_page_size=20_000,
-        write_batch_size=10,
-        data_page_version=version,
-        use_dictionary=dictionary,
-        write_statistics=statistics,
-    )
-    data = pq.read_metadata(path)
-    assert data.num_row_groups == 3
-    for group in range(3):
-        column = data.row_group(group).column(0)
-        start = column.dictionary_page_offset if dictionary else column.data_page_offset
-        with path.open("rb") as file:
-            pages = list(page_sizes(file, start, column.total_compressed_size))
-        assert len(pages) > (1 if dictionary else 9)
-        assert 0 <= column.total_uncompressed_size - sum(pages) < header * len(pages)
-
-
-@settings(max_examples=300, deadline=None)
-@given(content=st.binary(max_size=200))
-def test_bytes_that_are_no_pages_are_said_to_be_none(content):
-    try:
-        assert all(size >= 0 for size in page_sizes(io.BytesIO(content), 0, len(content)))
-    except DamagedPages as error:
-        assert str(error)
 
 
 def twice(path, name, read=list_labelled):

@@ -5,7 +5,7 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from smoothsweep.core.data.own.fit import fit_of
+from smoothsweep.core.data.fit import fit_of
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.data.transforms import resize
 

@@ -13,8 +13,9 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from smoothsweep.core.data.own.perceptual import SIDE, grey_of
-
+SIDE = 32
+"""Pixels of a side of the pictures that are compared."""
+_GREY = np.array([0.299, 0.587, 0.114], dtype=np.float32)  # ITU-R 601, as Pillow's mode L
 LEAST = 20
 """Images of either set, below which nothing is said."""
 COMMON = 0.8
@@ -121,6 +122,11 @@ def fit_of(private: np.ndarray, labels: np.ndarray, public: np.ndarray) -> Fit |
         aligned=_left(_levels(_moved(public, scale, shift)), _levels(private)) / max(within, 1e-9),
         colour=(_in_colour(private), _in_colour(public)),
     )
+
+
+def grey_of(pictures: np.ndarray) -> np.ndarray:
+    """Grey levels float32 [..., 32, 32] of pictures uint8 [..., 32, 32, 3]."""
+    return pictures.astype(np.float32) @ _GREY
 
 
 def _mean(pictures: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from smoothsweep.core.data.own.aligned import ALIGNED, same_photographs
+from smoothsweep.core.data.likeness import ALIGNED, same_photographs
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.data.transforms import resize
 

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from scipy.fft import dct
 
-from smoothsweep.core.data.own.perceptual import NEAR, Hashes, correlations, grey_of, hashes, nearest
+from smoothsweep.core.data.likeness import NEAR, Hashes, hashes, nearest
 from tests.labelled_files import encoded, scene
 
 
@@ -36,27 +35,6 @@ def test_a_resized_dimmed_grey_or_compressed_copy_is_near_and_another_picture_is
     assert distance(scene(seed), changed(scene(seed))) <= NEAR < distance(scene(seed), scene(seed + 100))
 
 
-@given(st.integers(0, 2**32 - 1))
-def test_a_correlation_is_that_of_numpy_and_none_where_there_is_nothing_to_see(seed):
-    pictures = np.random.default_rng(seed).integers(0, 256, (6, 32, 32, 3), dtype=np.uint8)
-    pictures[5] = 77
-    found = correlations(pictures[:3], pictures[3:])
-    grey = grey_of(pictures).reshape(6, -1).astype(np.float64)
-    assert found[2] == 0
-    for row in range(2):
-        assert found[row] == pytest.approx(np.corrcoef(grey[row], grey[3 + row])[0, 1], abs=1e-4)
-
-
-def test_the_bits_are_those_of_the_published_hash():
-    """imagehash.phash, line by line, on the same small grey picture."""
-    pictures = np.random.default_rng(0).integers(0, 256, (5, 32, 32, 3), dtype=np.uint8)
-    for picture, bits in zip(pictures, hashes(pictures).bits, strict=True):
-        grey = picture.astype(np.float64) @ np.array([0.299, 0.587, 0.114])
-        low = dct(dct(grey, axis=0), axis=1)[:8, :8]
-        expected = low > np.median(low)
-        assert f"{int(bits):064b}" == "".join("01"[int(bit)] for bit in expected.flatten())
-
-
 def test_a_picture_of_one_shade_is_near_nothing():
     flat = np.full((3, 32, 32, 3), 120, dtype=np.uint8)
     index, apart = nearest(hashes(flat))
@@ -74,14 +52,3 @@ def test_the_nearest_is_what_counting_bits_one_by_one_finds(some, others):
             counted = [(value ^ other).bit_count() for other in candidates(row)]
             assert apart[row] == min(counted, default=65)
             assert index[row] == (counted.index(min(counted)) if counted else -1)
-
-
-def test_blocks_change_nothing(monkeypatch):
-    pictures = np.random.default_rng(1).integers(0, 256, (40, 32, 32, 3), dtype=np.uint8)
-    whole = hashes(pictures)
-    found = nearest(whole)
-    monkeypatch.setattr("smoothsweep.core.data.own.perceptual._PICTURES", 7)
-    monkeypatch.setattr("smoothsweep.core.data.own.perceptual._PAIRS", 50)
-    assert (hashes(pictures).bits == whole.bits).all()
-    for one, other in zip(nearest(whole), found, strict=True):
-        np.testing.assert_array_equal(one, other)

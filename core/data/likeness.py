@@ -1,0 +1,407 @@
+"""Which pictures two sets share, or one has twice: the very same ones, those that look alike, and those in a new frame.
+
+Three measures. Digests of all pixels find a picture however it is encoded. Perceptual hashes (ImageHash's `phash`, 64
+bits) find copies of another size, brightness or compression. Mirrored, turned and closely cropped copies are found by
+alignment: one set is shown in some dozen views, the other in a few crops; views whose low frequencies are near those of
+a picture of the other set are aligned more finely and compared pixel by pixel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import imagehash
+import numpy as np
+import torch
+import torch.nn.functional as F
+from PIL import Image
+from scipy.fft import dctn
+from torch import Tensor
+
+from smoothsweep.core.data.decoding import UnreadablePicture, decode_picture, reason, strict_pillow
+from smoothsweep.core.data.fit import SIDE, Fit, fit_of, grey_of
+from smoothsweep.core.data.labelled import assign_labels
+from smoothsweep.core.data.listing import few
+from smoothsweep.core.data.packed import each_in_threads
+from smoothsweep.core.data.sources import Entry, list_labelled, list_unlabelled
+from smoothsweep.core.errors import InputError
+
+NEAR = 4
+"""Bits by which alike pictures differ at most. No two people of the ORL faces, or of 110 people of Labeled Faces in the
+Wild, have pictures so near; at 6 bits 1 and 7 pairs are."""
+ALIKE = 0.85
+"""Correlation of the small grey pictures from which on near ones are alike. Among many millions of pairs a few are near
+by chance (the one such pair of 2,684 and 14,329 faces reaches 0.62); copies and photographs of one moment reach 0.9."""
+SIMILAR = 0.85
+"""Cosine of the low frequencies from which on two pictures are aligned more finely."""
+ALIGNED = 0.97
+"""Correlation of the aligned middles from which on they are the same photograph (copies and false alarms:
+docs/benchmarks.md)."""
+
+_FLAT = 2.0  # grey levels: below this deviation there is nothing to see, and rounding decides the bits
+_PAIRS, _FAR = 1 << 22, 65  # compared at once; bits, more than a hash has
+_LOW, _EDGE = 8, 3  # frequencies of each direction; pixels at the borders that a shift or a turn may have invented
+_MOST = 40  # pairs that are aligned for each picture, the nearest first
+_PICTURES = 256  # at once
+View = tuple[float, float, float, float]
+"""Scale of what is shown, turn in degrees, shifts in pixels of 32."""
+_CROPS: tuple[View, ...] = tuple((scale, 0.0, 0.0, 0.0) for scale in (0.94, 0.87, 0.8, 0.7, 0.6))
+_VIEWS: tuple[View, ...] = (
+    (1.0, 0.0, 0.0, 0.0),
+    *((1.0, 0.0, x, y) for x in (-1.0, 0.0, 1.0) for y in (-1.0, 0.0, 1.0) if x or y),
+    *_CROPS,
+    *((0.9, 0.0, x, y) for x in (-1.6, 1.6) for y in (-1.6, 1.6)),
+    *((0.8, 0.0, x, y) for x in (-3.2, 3.2) for y in (-3.2, 3.2)),
+    *((1.0, turn, 0.0, 0.0) for turn in (5.0, -5.0, 10.0, -10.0)),
+)
+_STEPS = ((0.05, 3.0, 0.7), (0.025, 1.5, 0.35), (0.012, 0.8, 0.2))  # of scale, turn and shift, ever finer
+
+Pairs = tuple[tuple[str, str], ...]
+"""Names of two pictures each: that of the first set, or the later one, comes first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hashes:
+    """Perceptual hashes of N pictures.
+
+    Attributes:
+        bits: uint64 [N].
+        plain: bool [N], pictures of one shade, which are near nothing.
+    """
+
+    bits: np.ndarray
+    plain: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.bits)
+
+    def of(self, index: np.ndarray) -> Hashes:
+        """The hashes at `index` (int64 [M])."""
+        return Hashes(bits=self.bits[index], plain=self.plain[index])
+
+
+def hashes(pictures: np.ndarray) -> Hashes:
+    """Whether each of the 8 x 8 lowest frequencies exceeds their median, of pictures uint8 [N, 32, 32, 3]."""
+    above = np.zeros((len(pictures), 64), dtype=bool)
+    for row, picture in enumerate(pictures):
+        above[row] = imagehash.phash(Image.fromarray(picture)).hash.ravel()
+    plain = np.array([grey_of(picture).std() < _FLAT for picture in pictures], dtype=bool)
+    return Hashes(bits=np.packbits(above, axis=1).view(">u8")[:, 0].astype(np.uint64), plain=plain)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScannedPictures:
+    """What n readable pictures of a list show.
+
+    Attributes:
+        index: int64 [n], their places in the list.
+        where: The pictures' names.
+        digests: Hashes of all their pixels, equal only for the same picture, however it is encoded.
+        small: uint8 [n, 32, 32, 3].
+        hashes: Perceptual hashes of the pictures.
+        shapes: int64 [n, 2], width and height in pixels.
+        frames: int64 [n].
+        peaks: Largest values of the pictures whose containers have 16 or 32 bits, of the whole list.
+        unreadable: A sentence for each of the list's others.
+    """
+
+    index: np.ndarray
+    where: tuple[str, ...]
+    digests: tuple[bytes, ...]
+    small: np.ndarray
+    hashes: Hashes
+    shapes: np.ndarray
+    frames: np.ndarray
+    peaks: tuple[int, ...] = ()
+    unreadable: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.where)
+
+    def at(self, rows: Sequence[int] | np.ndarray) -> ScannedPictures:
+        """The entries in these rows."""
+        rows = np.asarray(rows, dtype=np.int64)
+        return ScannedPictures(
+            index=self.index[rows],
+            where=tuple(self.where[row] for row in rows),
+            digests=tuple(self.digests[row] for row in rows),
+            small=self.small[rows],
+            hashes=self.hashes.of(rows),
+            shapes=self.shapes[rows],
+            frames=self.frames[rows],
+        )
+
+
+def scan_pictures(entries: Sequence[Entry], *, workers: int | None = None, bits: int | None = None) -> ScannedPictures:
+    """Decode all of them, on as many threads as there are cores unless `workers` says how many.
+
+    bits: see `core.data.decoding.decode_picture`. Memory: 3 KiB a picture. A picture that cannot be read is no error.
+    """
+    small = np.zeros((len(entries), SIDE, SIDE, 3), dtype=np.uint8)
+    facts = np.zeros((len(entries), 3), dtype=np.int64)
+    digests: dict[int, bytes] = {}
+    peaks: dict[int, int] = {}
+    why: dict[int, str] = {}
+
+    def look(i: int) -> None:
+        try:
+            picture = decode_picture(entries[i].read(), size=SIDE, crop="stretch", bits=bits)
+        except (UnreadablePicture, OSError) as error:
+            why[i] = reason(error)
+            return
+        small[i], digests[i] = picture.pixels, picture.digest
+        facts[i] = picture.width, picture.height, picture.frames
+        if picture.peak is not None:
+            peaks[i] = picture.peak
+
+    with strict_pillow():
+        each_in_threads(look, len(entries), workers)
+    readable = np.array(sorted(digests), dtype=np.int64)
+    return ScannedPictures(
+        index=readable,
+        where=tuple(entries[i].where for i in readable),
+        digests=tuple(digests[i] for i in readable),
+        small=small[readable],
+        hashes=hashes(small[readable]),
+        shapes=facts[readable, :2],
+        frames=facts[readable, 2],
+        peaks=tuple(peaks.values()),
+        unreadable=tuple(f"{entries[i].where} ({text})" for i, text in sorted(why.items())),
+    )
+
+
+def identical_pairs(some: ScannedPictures, others: ScannedPictures | None = None) -> Pairs:
+    """Pictures of `some` that the others have too, pixel by pixel. others: None for those of `some` before them."""
+    named = list(zip(some.where, some.digests, strict=True))
+    if others is not None:
+        known = dict(zip(others.digests, others.where, strict=True))
+        return tuple((name, known[digest]) for name, digest in named if digest in known)
+    first: dict[bytes, str] = {}
+    pairs = [(name, first.setdefault(digest, name)) for name, digest in named]
+    return tuple((name, earlier) for name, earlier in pairs if earlier != name)
+
+
+def similar_pairs(some: ScannedPictures, others: ScannedPictures | None = None) -> Pairs:
+    """Pictures of `some` that look like another one; `identical_pairs` finds those that are equal.
+
+    Of alike pictures at most 4 of 64 bits differ, and their grey levels correlate by 0.85 or more. others: None for
+    those of `some` that come before. Each picture is named once, with the nearest.
+    """
+    known = {name for name, _ in identical_pairs(some, others)}
+    left = some.at([row for row, name in enumerate(some.where) if name not in known])
+    against = left if others is None else others
+    index, distance = nearest(left.hashes, None if others is None else others.hashes)
+    near = np.flatnonzero(distance <= NEAR)
+    near = near[_correlations(left.small[near], against.small[index[near]]) >= ALIKE]
+    return tuple((left.where[row], against.where[index[row]]) for row in near)
+
+
+def reframed_pairs(some: ScannedPictures, others: ScannedPictures) -> Pairs:
+    """Pictures of `some` that show a photograph of `others` in another crop, shift, turn or mirror."""
+    index, _ = same_photographs(some.small, others.small)
+    return tuple((some.where[row], others.where[index[row]]) for row in np.flatnonzero(index >= 0))
+
+
+def changed_pairs(some: ScannedPictures, others: ScannedPictures) -> dict[str, str]:
+    """The pictures of `some` that look like one of the others or show it in another frame: name -> that picture."""
+    return dict((*reframed_pairs(some, others), *similar_pairs(some, others)))
+
+
+def pair_labels(pairs: Pairs, sign: str) -> Sequence[str]:
+    """Pairs as they are shown, e.g. "row 3 = row 7"."""
+    return [f"{name} {sign} {other}" for name, other in pairs]
+
+
+def nearest(some: Hashes, others: Hashes | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Find the nearest of the others for each of `some`, int64 [N], and in how many bits they differ, int64 [N].
+
+    others: None for those of `some` that come before it. Where there is none, the index is -1 and the distance 65.
+    """
+    against = some if others is None else others
+    index, distance = np.full(len(some), -1), np.full(len(some), _FAR)
+    if not len(against):
+        return index, distance
+    rows = max(1, _PAIRS // len(against))
+    for start in range(0, len(some), rows):
+        block = slice(start, min(start + rows, len(some)))
+        apart = np.bitwise_count(some.bits[block, None] ^ against.bits[None])
+        apart[some.plain[block]], apart[:, against.plain] = _FAR, _FAR
+        if others is None:
+            later = np.arange(len(against))[None] >= np.arange(block.start, block.stop)[:, None]
+            apart[later] = _FAR
+        closest = apart.argmin(axis=1)
+        distance[block] = apart[np.arange(len(apart)), closest]
+        index[block] = np.where(distance[block] < _FAR, closest, -1)
+    return index, distance
+
+
+def _correlations(some: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Correlations of `some` with the `others` in the same rows, both uint8 [M, 32, 32, 3]: float32 [M], in [-1, 1].
+
+    0 where a picture is of one shade.
+    """
+    first, other = (grey_of(pictures).reshape(len(pictures), SIDE * SIDE) for pictures in (some, others))
+    first, other = (levels - levels.mean(axis=1, keepdims=True) for levels in (first, other))
+    scale = np.linalg.norm(first, axis=1) * np.linalg.norm(other, axis=1)
+    return np.divide((first * other).sum(axis=1), scale, out=np.zeros(len(first), np.float32), where=scale > 0)
+
+
+# Private pictures beside public ones
+
+
+def refuse_shared(private: Path, public: Path, *, bits: int | None = None) -> tuple[Pairs, tuple[str, ...]]:
+    """Raise InputError where a picture of labelled `private` is in `public` too, or where these show another kind of
+    thing; gives the pictures that only look alike or show the same photograph, and why the public ones may not fit.
+
+    Pictures that cannot be read are passed over: loading them says so.
+    """
+    listing = list_labelled(private)
+    own = scan_pictures(listing.entries, bits=bits)
+    others = scan_pictures(list_unlabelled(public), bits=bits)
+    labels = assign_labels(listing.entries, listing.folders, private)[0].numpy()[own.index]
+    refuse_identical(private, public, identical_pairs(own, others))
+    return near_and_doubts(own, labels, others, what=f"--public {public}", private=f"in {private}")
+
+
+def near_and_doubts(
+    own: ScannedPictures, labels: np.ndarray, others: ScannedPictures, *, what: str, private: str
+) -> tuple[Pairs, tuple[str, ...]]:
+    """The private pictures that look like a public one or show the same photograph, and why the public ones may not
+    fit.
+
+    Args:
+        labels: int64 [n], whom each private picture shows.
+        what, private: The two sets in a refusal.
+
+    Raises InputError where the public ones show another kind of thing.
+    """
+    fit: Fit | None = fit_of(own.small, labels, others.small)
+    if fit is not None and fit.is_refused:
+        raise InputError(
+            f"{what}: expected the same kind of picture as {private}, got another: a prior made of them misses "
+            f"{fit.unexplained:.1f} times as much of the private pictures as a prior made of private ones"
+        )
+    return tuple(changed_pairs(own, others).items()), () if fit is None else fit.doubts
+
+
+def warnings_of(pairs: Pairs, doubts: tuple[str, ...], *, private: str, named: bool = True) -> tuple[str, ...]:
+    """A sentence for the doubts, and one for the pictures that look alike. private: what the private set is called;
+    named: whether these pictures are."""
+    warnings = [f"{'; '.join(doubts)}; a low leak may then be the attacker's weakness"] if doubts else []
+    if pairs:
+        changed = "cropped, mirrored or saved again"
+        some = f"1 picture of {private} is, or looks like, a public one that was {changed}"
+        if len(pairs) > 1:
+            some = f"{len(pairs)} pictures of {private} are, or look like, public ones that were {changed}"
+        which = f": {few(pair_labels(pairs, '~'))}" if named else ""
+        warnings.append(f"{some}{which}; an attack that draws them may have drawn what was public")
+    return tuple(warnings)
+
+
+def refuse_identical(private: Path, public: Path, pairs: Pairs) -> None:
+    """Raise InputError naming them if there are any."""
+    if pairs:
+        expected = f"expected none of the pictures in {private}, got {len(pairs)} of them"
+        raise InputError(f"--public {public}: {expected}: {few(pair_labels(pairs, '='))}")
+
+
+# The same photograph in another frame
+
+
+def same_photographs(some: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Find for each of `some` the other picture of the same photograph, int64 [N], -1 for none; and how alike.
+
+    Both uint8 [., 32, 32, 3]. The likeness is the correlation of the aligned middles, float64 [N], 0 where nothing is
+    near.
+    """
+    partners, likeness = np.full(len(some), -1), np.zeros(len(some))
+    if not len(some) or not len(others):
+        return partners, likeness
+    ours = _alike(some, others, _VIEWS)
+    theirs = ((column, row, similarity) for row, column, similarity in _alike(others, some, _CROPS))
+    for row, column, similarity in (*ours, *theirs):
+        if similarity > likeness[row]:
+            likeness[row] = similarity
+            partners[row] = column if similarity >= ALIGNED else partners[row]
+    return partners, likeness
+
+
+def _alike(viewed: np.ndarray, known: np.ndarray, views: Sequence[View]) -> Iterator[tuple[int, int, float]]:
+    """Yield the places of pictures that are near in one of these views of the first set, and how alike they are."""
+    signatures, whole = _signatures(_greys(known)), _greys(known)
+    for start in range(0, len(viewed), _PICTURES):
+        greys = _greys(viewed[start : start + _PICTURES])
+        rows, columns, nearest = _near(greys, signatures, views)
+        yield from zip(
+            (rows + start).tolist(),
+            columns.tolist(),
+            _aligned(greys[rows], whole[columns], nearest).tolist(),
+            strict=True,
+        )
+
+
+def _greys(pictures: np.ndarray) -> Tensor:
+    """Convert pictures to grey, float32 [N, 1, 32, 32]."""
+    return torch.from_numpy(grey_of(pictures))[:, None] / 255
+
+
+def _near(greys: Tensor, known: Tensor, views: Sequence[View]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows, columns and views [pairs, 5] of the pairs whose low frequencies are similar."""
+    best = torch.full((len(greys), len(known)), -1.0)
+    which = torch.zeros((len(greys), len(known)), dtype=torch.int64)
+    everything = [(mirror, *view) for mirror in (1.0, -1.0) for view in views]
+    for place, view in enumerate(everything):
+        cosine = _signatures(_seen(greys, torch.tensor(view).expand(len(greys), 5))) @ known.T
+        better = cosine > best
+        best[better], which[better] = cosine[better], place
+    nearest = best.topk(min(_MOST, len(known)), dim=1)
+    row, rank = (nearest.values >= SIMILAR).nonzero(as_tuple=True)
+    column = nearest.indices[row, rank]
+    return row.numpy(), column.numpy(), np.array(everything)[which[row, column].numpy()].reshape(-1, 5)
+
+
+def _seen(greys: Tensor, views: Tensor) -> Tensor:
+    """Pictures float [N, 1, 32, 32] as these views [N, 5] show them: mirror, scale, turn, shifts."""
+    mirror, scale, turn, right, down = views.float().unbind(1)
+    angle = torch.deg2rad(turn)
+    cosine, sine = scale * torch.cos(angle), scale * torch.sin(angle)
+    rows = [
+        torch.stack([mirror * cosine, -sine, 2 * right / SIDE], dim=1),
+        torch.stack([mirror * sine, cosine, 2 * down / SIDE], dim=1),
+    ]
+    grid = F.affine_grid(torch.stack(rows, dim=1), list(greys.shape), align_corners=False)
+    return F.grid_sample(greys, grid, mode="bilinear", padding_mode="border", align_corners=False)
+
+
+def _middle(greys: Tensor) -> Tensor:
+    """Middles [N, P] of mean 0 and length 1; 0 for one shade."""
+    flat = greys[:, 0, _EDGE:-_EDGE, _EDGE:-_EDGE].flatten(1)
+    return F.normalize(flat - flat.mean(dim=1, keepdim=True), dim=1, eps=1e-4)
+
+
+def _signatures(greys: Tensor) -> Tensor:
+    """Low frequencies of the middles [N, 63], of length 1."""
+    side = SIDE - 2 * _EDGE
+    low = dctn(_middle(greys).reshape(-1, side, side).numpy(), axes=(1, 2), norm="ortho")[:, :_LOW, :_LOW]
+    flat = torch.from_numpy(np.ascontiguousarray(low)).flatten(1)[:, 1:]
+    return F.normalize(flat, dim=1, eps=1e-4)
+
+
+def _aligned(greys: Tensor, others: Tensor, views: np.ndarray) -> np.ndarray:
+    """The correlation [pairs] reached by hill climbing from each view."""
+    at, target = torch.from_numpy(views).float(), _middle(others)
+    if not len(at):
+        return np.zeros(0)
+    best = (_middle(_seen(greys, at)) * target).sum(1)
+    for scale, turn, shift in _STEPS:
+        for _ in range(2):
+            for place, step in ((1, scale), (2, turn), (3, shift), (4, shift)):
+                for sign in (-1.0, 1.0):
+                    tried = at.clone()
+                    tried[:, place] += sign * step
+                    reached = (_middle(_seen(greys, tried)) * target).sum(1)
+                    better = reached > best
+                    at[better], best[better] = tried[better], reached[better]
+    return best.double().numpy()
