@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import re
+import struct
+import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import scipy.io
 import torch
 from PIL import Image
 
@@ -25,7 +30,6 @@ from smoothsweep.core.data.listing import (
 )
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.readers.files import MIB, read_whole
-from smoothsweep.core.readers.matlab import read_matlab
 
 CLASSES = 120
 LISTS = ("train_list.mat", "test_list.mat")
@@ -33,6 +37,8 @@ LAYOUT = "Stanford Dogs' layout Images/<folder>/<file>, train_list.mat and test_
 
 _MOST_LIST = 32 * MIB  # the real lists have some hundred kilobytes
 _MOST_ANNOTATION = MIB
+_HEADER, _TAG, _COMPRESSED = 128, 8, 15
+_MOST_DECOMPRESSED = 256 * MIB
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 
 
@@ -78,7 +84,7 @@ def list_stanford_dogs(root: Path, options: ListOptions, report: Report, *, crop
 def _read_list(root: Path, name: str, options: ListOptions, report: Report) -> list[tuple[str, int]]:
     """File (relative to Images) and 0-based label of every usable row of a MATLAB list."""
     try:
-        content = read_matlab(root / name, ("file_list", "labels"), most_bytes=_MOST_LIST)
+        content = _read_matlab(root / name, ("file_list", "labels"))
         files = [str(cell.item()) for cell in content["file_list"].ravel()]
         numbers = content["labels"].ravel().tolist()
         if len(files) != len(numbers):
@@ -129,3 +135,28 @@ def _corners(text: bytes, annotation: str) -> list[int]:
         return [int(box.findtext(corner)) for corner in _CORNERS]
     except (ElementTree.ParseError, StopIteration, AttributeError, TypeError, ValueError) as error:
         raise UnreadablePicture(f"no bounding box in {annotation}") from error
+
+
+def _read_matlab(path: Path, names: Sequence[str]) -> dict[str, Any]:
+    """The variables of these names of a file of version 5, measured as it decompresses before scipy makes arrays of it.
+
+    Raises InputError for a file that is too large, which is not read; else whatever scipy raises, or ValueError.
+    """
+    content = read_whole(path, most_bytes=_MOST_LIST)
+    _check_elements(content)
+    return scipy.io.loadmat(io.BytesIO(content), variable_names=names)
+
+
+def _check_elements(content: bytes) -> None:
+    at, decompressed = _HEADER, 0
+    order = ">" if content[126:128] == b"MI" else "<"
+    while at + _TAG <= len(content):
+        kind, length = struct.unpack_from(f"{order}II", content, at)
+        if kind == _COMPRESSED:
+            stream, left = zlib.decompressobj(), content[at + _TAG : at + _TAG + length]
+            while left and not stream.eof:
+                decompressed += len(stream.decompress(left, MIB))
+                left = stream.unconsumed_tail
+                if decompressed > _MOST_DECOMPRESSED:
+                    raise ValueError(f"more than {_MOST_DECOMPRESSED} bytes when decompressed")
+        at += _TAG + length

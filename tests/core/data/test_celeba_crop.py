@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from smoothsweep.core.data.celeba_crop import STANDARD_5, align_crop, aligned_cut, crop_target, similarity
+from smoothsweep.core.data.celeba import STANDARD_5, align_crop, aligned_cut, crop_target, similarity
 from smoothsweep.core.data.decoding import UnreadablePicture
 
 TARGET = crop_target(STANDARD_5)

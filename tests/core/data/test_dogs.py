@@ -1,4 +1,6 @@
 import shutil
+import struct
+import zlib
 
 import numpy as np
 import pytest
@@ -15,6 +17,14 @@ from published_trees import (
 from smoothsweep.core.data.published import list_published, write_published
 from smoothsweep.core.data.splits import paper_split
 from smoothsweep.core.errors import InputError
+
+
+def zeros(mebibytes=257):
+    """A MATLAB file of some hundred kilobytes that decompresses to more than is read."""
+    packer = zlib.compressobj()
+    content = b"".join(packer.compress(bytes(2**20)) for _ in range(mebibytes)) + packer.flush()
+    head = b"MATLAB 5.0".ljust(124) + struct.pack("<H", 0x0100) + b"IM"
+    return head + struct.pack("<II", 15, len(content)) + content
 
 
 def test_dogs_are_the_training_list_then_the_test_list_with_a_new_split(tmp_path):
@@ -63,6 +73,7 @@ def test_a_dog_without_a_usable_box_is_named(tmp_path, content, reason):
     [
         (lambda root: (root / "test_list.mat").unlink(), "with a file test_list.mat, got nothing there"),
         (lambda root: put(root / "test_list.mat", b"junk" * 99), "expected a MATLAB file .* in test_list.mat"),
+        (lambda root: put(root / "test_list.mat", zeros()), "expected a MATLAB file .* in test_list.mat"),
         (
             lambda root: matlab_list(root / "test_list.mat", [("../a.jpg", 1)]),
             r"test_list.mat row 1: expected <folder>/",
