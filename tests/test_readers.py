@@ -109,6 +109,7 @@ HELD = {
     "core/data/decoding.py": "pictures in memory, of so many pixels at most",
     "core/data/sources.py": "feeds a digest, a mebibyte at a time",
     "core/data/trees.py": "feeds a digest",
+    "core/data/stanford_dogs.py": "a list in memory, measured as it decompresses",
     "orchestrator/commands/reporting/sharing/provenance.py": "a note in a PNG, of a mebibyte at most, and no pixels",
     "core/models/weight_files.py": "the beginning of a file, and a digest",
     "sweeps/load.py": f"{BOUNDED}: a sweep may come through a pipe",
