@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
@@ -27,8 +27,6 @@ class TrialNote(BaseModel):
         axes: Short name -> value.
         stages: Kind -> fingerprint of those whose metrics make the row.
         recipe, attack: What the report calls them, empty in notes of earlier versions.
-        stated: Dotted key -> value of every single setting inside the axes (recipe.defense.alpha of an axis
-            recipe.defense).
     """
 
     trial: Annotated[str, Field(pattern=r"^[0-9a-f]{12}$")]
@@ -38,7 +36,6 @@ class TrialNote(BaseModel):
     recipe: str = ""
     attack: str = ""
     axes: dict[str, Any]
-    stated: dict[str, Any] = {}
     stages: dict[
         Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")], Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     ]
@@ -75,18 +72,8 @@ def _note(trial: Trial, named: Named | None) -> TrialNote:
         recipe=recipe,
         attack=attack,
         axes=trial.cell.axes,
-        stated=dict(leaf for key, value in trial.cell.values.items() for leaf in _leaves(key, value)),
         stages={stage.name: stage.fingerprint for stage in trial.stages},
     )
-
-
-def _leaves(key: str, value: Any) -> Iterator[tuple[str, str | int | float | bool]]:
-    """Single values below a key; lists and what is not set are none."""
-    if isinstance(value, dict):
-        for inner, each in value.items():
-            yield from _leaves(f"{key}.{inner}", each)
-    elif isinstance(value, str | int | float):
-        yield key, value
 
 
 def read_trial_notes(store: Store, name: str) -> list[TrialNote]:

@@ -6,7 +6,7 @@ import argparse
 
 from smoothsweep.core.arguments import add_out
 
-NAMES = "a sweep's name, SWEEP:RECIPE with the report's name of it, SWEEP:axis=value,... or a trial's id"
+NAMES = "a sweep's name, SWEEP:RECIPE with the report's name of it, or a trial's id"
 
 
 def add_record_commands(
@@ -23,7 +23,7 @@ def add_record_commands(
     lineage.add_argument(
         "name",
         metavar="TRIAL|FILE",
-        help="a trial's id (results.parquet has it), SWEEP:axis=value,seed=value, a report.html, or an artifact's file",
+        help="a trial's id, SWEEP:TRIAL as `status` names it, a report.html, or an artifact's file",
     )
     lineage.add_argument("--number", metavar="COLUMN", help="of a trial: only what this number stands on")
     lineage.add_argument("--store", default="store", metavar="STORE", help=store_help)

@@ -15,8 +15,7 @@ from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.spelling import suggestion
 from smoothsweep.core.text import counted, printable, quoted, shortened
-from smoothsweep.orchestrator.commands.records.ancestry import Provenance, ProvenanceReader, in_order
-from smoothsweep.orchestrator.commands.records.named_trials import find_trials
+from smoothsweep.orchestrator.commands.records.trials import Provenance, ProvenanceReader, find_trials, in_order
 from smoothsweep.orchestrator.commands.reporting.sharing.provenance import SUFFIX, read_provenance
 from smoothsweep.orchestrator.page.origin import read_origin
 from smoothsweep.orchestrator.planning.trial_notes import read_trial_notes
@@ -115,7 +114,7 @@ def _of_trial(store: Store, name: str, number: str | None) -> tuple[str, list[Pr
     named = find_trials(store, name)
     if not named.is_single_trial:
         trials = ", ".join(trial.trial for trial in named.trials[:5])
-        expected = "expected one trial, by its id or as SWEEP:axis=value,seed=value"
+        expected = "expected one trial, by its id or the name that `status` has"
         raise InputError(f"{expected}, got {shortened(name)} with {len(named.trials)}: {trials}, ...")
     read, trial = ProvenanceReader(store), named.trials[0]
     artifacts = {kind: read(kind, fingerprint) for kind, fingerprint in trial.stages.items()}

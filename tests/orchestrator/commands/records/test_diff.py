@@ -65,7 +65,7 @@ def test_two_seeds_differ_in_their_seeds_alone(made, capsys):
 
 def test_a_trial_differs_in_nothing_from_itself(made, capsys):
     trials, store = made
-    assert diff(store, trials[0].id, f"{trials[0].id[:6]}") == 0
+    assert diff(store, trials[0].id, trials[0].id) == 0
     assert capsys.readouterr().out.endswith("\nnothing differs\n")
     found = told(capsys, store, trials[0].id, trials[0].id)
     assert found["changes"] == [] and all(number["apart"] == 0 for number in found["numbers"])
@@ -73,7 +73,7 @@ def test_a_trial_differs_in_nothing_from_itself(made, capsys):
 
 def test_recipes_are_compared_seed_by_seed(made, capsys):
     trials, store = made
-    found = told(capsys, store, "tiny:alpha=0", "tiny:alpha=-0.2")
+    found = told(capsys, store, "tiny:plain training", "tiny:smoothing -0.2")
     assert found["pairs"] == 2 and not found["only_a"] and not found["only_b"]
     assert all(count == 2 for _, count in found["changes"])
     target = [next(stage for stage in trial.stages if stage.name == "target") for trial in trials]
@@ -112,9 +112,9 @@ def test_a_raised_version_is_said(tmp_path, capsys, monkeypatch):
     ("a", "line"),
     [
         ("tinny", "got 'tinny'; did you mean 'tiny'?"),
-        ("tiny:alfa=0", "or a recipe's name (plain training; smoothing -0.2), got 'alfa=0'; did you mean 'alpha'?"),
-        ("tiny:alpha=7", "expected trials with these values, got none; alpha is one of -0.2, 0.0"),
-        ("ffffffffffff", "trial ffffffffffff: expected one trial"),
+        ("tiny:alpha=0", "(plain training; smoothing -0.2) or of a trial, as `status` has it, got 'alpha=0'"),
+        ("tiny:plane training", "did you mean 'plain training'?"),
+        ("ffffffffffff", "or a trial's id, got 'ffffffffffff'"),
         ("\x1b[31mred", "got '\\x1b[31mred'"),
     ],
 )
@@ -138,3 +138,13 @@ def test_a_sweep_whose_trials_were_never_noted_says_who_notes_them(made, tmp_pat
     (root / "sweeps" / "tiny" / "trials.jsonl").unlink()
     assert main(["diff", "tiny", "tiny", "--store", str(root)]) == 2
     assert "sweep tiny: expected trials.jsonl" in capsys.readouterr().err
+
+
+NAMES = ["tiny:{label}", "tiny:smoothing \u22120.2 \u00b7 seed 1", "tiny:smoothing -0.2, seed 1", "tiny:{id}", "{id}"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_trial_is_found_by_every_name_that_outputs_give_it(made, capsys, name):
+    trials, store = made
+    found = told(capsys, store, name.format(label=trials[1].label, id=trials[1].id), trials[1].id)
+    assert found["pairs"] == 1 and found["changes"] == [] and trials[1].id in found["a"]

@@ -48,7 +48,7 @@ def test_a_trial_leads_to_every_stage_it_was_made_of_inputs_first(made, capsys):
 
 def test_a_number_leads_to_the_stages_it_stands_on_and_no_others(made, capsys):
     trials, store = made
-    assert lineage(store, "tiny:alpha=-0.2", "--number", "embedder_acc1") == 0
+    assert lineage(store, "tiny:smoothing -0.2", "--number", "embedder_acc1") == 0
     shown = capsys.readouterr().out
     judge = stage_of(trials[1], "judge_embedder")
     value = store.metrics(judge)["embedder_acc1"]
@@ -88,9 +88,9 @@ def test_a_manifest_that_is_gone_or_damaged_is_told_and_the_rest_stays(made, tmp
 @pytest.mark.parametrize(
     ("name", "more", "line"),
     [
-        ("tiny", [], "expected one trial, by its id or as SWEEP:axis=value,seed=value, got tiny with 2"),
-        ("tiny:alpha=0", ["--number", "embeder_acc1"], "got 'embeder_acc1'; did you mean 'embedder_acc1'?"),
-        ("tiny:alpha=0", ["--number", "fid"], "--number fid: expected one that the trial measures"),
+        ("tiny", [], "expected one trial, by its id or the name that `status` has, got tiny with 2"),
+        ("tiny:plain training", ["--number", "embeder_acc1"], "got 'embeder_acc1'; did you mean 'embedder_acc1'?"),
+        ("tiny:plain training", ["--number", "fid"], "--number fid: expected one that the trial measures"),
         ("sweeps/none.parquet", [], "or an exported reconstruction, got nothing there"),
         ("report.html", [], "report.html: expected a trial, a file of an artifact in "),
         ("face.png", [], "or an exported reconstruction, got nothing there"),

@@ -1,4 +1,4 @@
-"""What was made, by its manifests alone: an artifact, what it was made of, and so on down to the images."""
+"""What of a store a name means, and what it was made of: a walk over manifests, from a trial down to the images."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import NotPlainError, plain_content
+from smoothsweep.core.spelling import suggestion
+from smoothsweep.core.text import MINUS, NBSP, counted, quoted, shortened
+from smoothsweep.orchestrator.planning.trial_notes import DOT, TRIALS_FILE, TrialNote, read_trial_notes
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.common.sealing import Damage, read_manifest
 from smoothsweep.tasks.stage_names import stage_label
@@ -104,3 +108,65 @@ def leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield from leaves(inner, f"{prefix}.{key}" if prefix else str(key))
     else:
         yield prefix, value
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedTrials:
+    """What a name means: the trials of `sweep` that were asked for, at least one."""
+
+    name: str
+    sweep: str
+    trials: tuple[TrialNote, ...]
+
+    @property
+    def is_single_trial(self) -> bool:
+        return len(self.trials) == 1
+
+    @property
+    def title(self) -> str:
+        """What is chosen, as a line says it."""
+        if self.is_single_trial:
+            return f"trial {self.trials[0].trial} of {self.sweep}: {plain_name(self.trials[0].name)}"
+        return f"{self.name}: {counted(len(self.trials), 'trial')}"
+
+
+def plain_name(text: str) -> str:
+    """A name with plain minus signs and single spaces, none at its ends."""
+    return " ".join(text.replace(MINUS, "-").replace(NBSP, " ").split())
+
+
+def _typed(text: str) -> str:
+    """As `plain_name`, with a comma for the dot that stands between the parts of a trial's name."""
+    return plain_name(text).replace(f" {DOT} ", ", ")
+
+
+def find_trials(store: Store, name: str) -> NamedTrials:
+    """A sweep by its name, a trial by its id, or trials as SWEEP:LABEL, with the name that outputs give to a recipe or
+    a trial.
+
+    Raises InputError, naming what there is, for everything else.
+    """
+    known = store.sweeps()
+    sweep, colon, wanted = name.partition(":")
+    if sweep in known:
+        trials = read_trial_notes(store, sweep)
+        if not trials:
+            remedy = "smoothsweep report with its sweep file writes it"
+            raise InputError(
+                f"sweep {shortened(sweep)}: expected {TRIALS_FILE} in {store.location}, got none: {remedy}"
+            )
+        labels = [{trial.trial, *map(_typed, (trial.recipe, trial.name, trial.label))} for trial in trials]
+        named = zip(trials, labels, strict=True)
+        chosen = tuple(trial for trial, of_it in named if not colon or _typed(wanted) in of_it)
+        if not chosen:
+            recipes = list(dict.fromkeys(plain_name(trial.recipe) for trial in trials if trial.recipe))
+            near = suggestion(_typed(wanted), set().union(*labels))
+            expected = f"expected the name of a recipe ({'; '.join(recipes[:20])}) or of a trial, as `status` has it"
+            raise InputError(f"{shortened(sweep)}: {expected}, got {quoted(wanted)}{near}")
+        return NamedTrials(name=name, sweep=sweep, trials=chosen)
+    for sweep_name in known:
+        for trial in read_trial_notes(store, sweep_name):
+            if trial.trial == name:
+                return NamedTrials(name=name, sweep=sweep_name, trials=(trial,))
+    expected = f"expected a sweep of {store.location} ({', '.join(known[:20]) or 'none'}), SWEEP:RECIPE or a trial's id"
+    raise InputError(f"{expected}, got {quoted(name)}{suggestion(sweep, known)}")
