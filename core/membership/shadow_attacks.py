@@ -13,6 +13,7 @@ import numpy as np
 
 from smoothsweep.core.bounds import Fraction, Positive
 from smoothsweep.core.checks import present
+from smoothsweep.core.errors import InputError
 from smoothsweep.core.membership.base import MembershipAttack
 from smoothsweep.core.membership.evidence import Evidence, Flags, Numbers, log_probability
 
@@ -190,7 +191,8 @@ def _moments(shadow: Numbers, chosen: Flags) -> tuple[Numbers, Numbers, Numbers]
     """Number of the chosen models [n], their mean and their sum of squared deviations [views, n]."""
     count = chosen.sum(axis=0).astype(np.float64)
     if not count.min() >= 2:
-        raise ValueError(f"inside: expected at least 2 models with and without every image, got {int(count.min())}")
+        expected = "expected every image inside two shadow models and outside two (more of them, or share 0.5)"
+        raise InputError(f"judges.membership.shadows: {expected}, got one with {int(count.min())}")
     weights = chosen[:, None].astype(np.float64)
     mean = (shadow * weights).sum(axis=0) / count
     return count, mean, ((shadow - mean) ** 2 * weights).sum(axis=0)

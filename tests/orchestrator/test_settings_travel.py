@@ -16,10 +16,13 @@ from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.external.address import ADDRESS
 from smoothsweep.core.judges.table import measured
 from smoothsweep.core.priors.random_face_settings import MobileStyleGANConfig
+from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.sweeps.attacks import AnyAttack, schema_of
 from smoothsweep.sweeps.base import Model
 from smoothsweep.sweeps.defenses import LabelSmoothing
+from smoothsweep.sweeps.expand import NOT_OF_A_TRIAL
 from smoothsweep.sweeps.judging import schema_of as schema_of_judge
+from smoothsweep.sweeps.loaded import LoadedSweep, check
 from smoothsweep.sweeps.schema import SWEEPS
 from smoothsweep.sweeps.settings import dotted_value, set_dotted
 from tests.core.attacks.examples import REFUSED
@@ -141,6 +144,19 @@ def place(raw: dict[str, Any], where: str, key: str, value: Any) -> None:
     return None
 
 
+ATTACKED = [[0, 1], [0, 1, 2]]
+
+
+def is_axis(where: str) -> bool:
+    """Whether what stands there may differ between the cells of a grid."""
+    return where.split(".")[0] not in (*NOT_OF_A_TRIAL, "", "control") and not where.endswith(".0")
+
+
+def alone(value: Any) -> bool:
+    """Whether a field can have this value with nothing else changed."""
+    return value != REFUSED and not isinstance(value, tuple)
+
+
 @pytest.mark.parametrize(
     ("name", "field"),
     [(name, field) for name, (_, _, fields) in CASES.items() for field in fields if fields[field] != REFUSED],
@@ -158,6 +174,31 @@ def test_a_changed_field_changes_something(name, field, files, ends):
     assert not isinstance(before, str), before
     assert not isinstance(after, str), after
     assert before != after
+
+
+def planned(raw: dict[str, Any], **changes: Any) -> list[str]:
+    """The trials of a sweep, each by the fingerprints of all its stages."""
+    raw = {**raw, **changes}
+    loaded = LoadedSweep(sweep=check(raw, "sweep"), raw=raw, intro="", source="sweep")
+    return [trial.id for trial in trials_of(loaded)]
+
+
+@pytest.mark.parametrize("name", [name for name, (_, where, _) in CASES.items() if is_axis(where)])
+def test_values_side_by_side_are_those_of_sweeps_of_their_own(name, files):
+    """What is remembered between the cells of one sweep is remembered of every setting: each value meets two others."""
+    make, where, fields = CASES[name]
+    raw = resolved(copy.deepcopy(make()), files) | {"grid": {}, "baseline": {}}
+    before, there = dotted_value(raw, where)
+    tried = [{**(before or {}), field: resolved(value, files)} for field, value in fields.items() if alone(value)]
+    one_by_one = {}
+    for value in [before, *tried] if there else tried:
+        changed = copy.deepcopy(raw)
+        set_dotted(changed, where, value, where="case")
+        key = tuple(trial for of_class in ATTACKED for trial in planned(changed, classes=of_class))
+        one_by_one.setdefault(key, value)  # two values of what decides nothing are the same work
+    grid = {where: list(one_by_one.values()), "classes": ATTACKED}
+    assert planned(raw, grid=grid) == [trial for trials in one_by_one for trial in trials]
+    assert len(one_by_one) > 1 or len(tried) < 2
 
 
 def test_every_field_of_every_class_is_in_the_table():

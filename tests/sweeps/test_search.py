@@ -1,5 +1,6 @@
 """The search of a sweep file: its mistakes are one line each, and what it may draw is valid."""
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -294,3 +295,16 @@ def test_an_unlikely_recipe_is_no_mistake_but_a_space_without_any_is(tmp_path):
 
 def test_a_range_of_one_value_may_have_a_step():
     assert Range(low=2, high=2, step=1, integer=True).low == 2
+
+
+def test_a_recipe_is_the_baseline_where_nothing_but_nulls_is_beside_it(tmp_path):
+    keys = {ALPHA: [-0.2, 0.0], "recipe.stop_at_test_acc": [None, 0.9]}
+    keys["recipe.defense.schedule"] = [None, {"kind": "linear"}]
+    search = {"strategy": "grid", "space": {key: {"choices": values} for key, values in keys.items()}}
+    raw = searchable("nulls", {**search, "objectives": {"embedder_acc1": "min"}}, baseline={ALPHA: 0.0})
+    (tmp_path / "nulls.yaml").write_text(yaml.safe_dump(raw))
+    make = CellMaker(load_sweep(tmp_path / "nulls.yaml"))
+    for values in itertools.product(*([..., *of_key] for of_key in keys.values())):
+        recipe = {key: value for key, value in zip(keys, values, strict=True) if value is not ...}
+        stated = {key: value for key, value in recipe.items() if value is not None}
+        assert make(recipe).is_baseline == (stated == {ALPHA: 0.0}), recipe

@@ -122,3 +122,24 @@ def test_only_who_says_so_changes_the_recipe():
     for name, parameters in EXAMPLES.items():
         changed = make_defense(name, **parameters).adjust_recipe(recipe)
         assert (changed == recipe) is not told(name, "CHANGES_RECIPE", False)
+
+
+@pytest.mark.parametrize("name", DEFENSES)
+def test_the_smoothing_reaches_the_first_loss_alone(name, tools):
+    """What a defense shows the network, trains beside it and measures of its own is the same under any smoothing."""
+    shown, losses = [[], []], []
+    for alpha, found in zip((0.0, -0.5), shown, strict=True):
+        defense = make_defense(name, **told(name, "UNSMOOTHED", EXAMPLES[name]))
+        model = tools.prepared(defense)
+
+        def forward(batch, found=found, model=model):
+            found.append(batch)
+            return model(batch)
+
+        beside, (images, labels) = tools.companion(defense, model), tools.colours(per_class=2)
+        result = tools.take_step(defense, model, images, labels, alpha=alpha, beside=beside, forward=forward)
+        found += [fact for key, fact in result.facts.items() if key.endswith("_loss")]
+        found += [] if beside is None else [value for value in beside.state_dict().values() if torch.is_tensor(value)]
+        losses.append(result.loss.item())
+    assert len(shown[0]) == len(shown[1]) and all(map(torch.equal, *shown))
+    assert losses[0] != losses[1]

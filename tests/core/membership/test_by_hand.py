@@ -166,5 +166,5 @@ def test_two_models_on_each_side_of_every_image_are_the_least():
     inside = given.inside.copy()
     inside[np.flatnonzero(inside[:, 5])[0], 5] = False
     for flags in (inside, ~inside):
-        with pytest.raises(ValueError, match="inside: expected at least 2 models with and without every image, got 1"):
+        with pytest.raises(InputError, match=r"judges\.membership\.shadows: .*got one with 1"):
             make_membership_attack("lira").scores(replace(given, inside=flags))

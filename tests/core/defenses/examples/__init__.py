@@ -5,7 +5,8 @@ refused. TRAVEL: each of its fields -> the parameters beside it, and another val
 numbers. What is not the rule, where it is not: FACTS: what its epochs record; PASSES: images of a forward pass, in
 batches; NOT_ON: small architectures that it refuses; CHANGES_RECIPE; NEEDED, ALPHA: parameters, and the smoothing, that
 all of TRAVEL is tried with; IN_A_FILE: another example, as a sweep file has it; COUNTED: parameters under which
-training images are counted otherwise; ON_RANKS: parameters with which two ranks train.
+training images are counted otherwise; UNSMOOTHED: parameters under which its own losses are not smoothed; ON_RANKS:
+parameters with which two ranks train.
 """
 
 from importlib import import_module

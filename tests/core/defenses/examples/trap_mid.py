@@ -12,4 +12,6 @@ ALPHA = -0.5
 
 COUNTED = [{"smooth_traps": False}]
 
+UNSMOOTHED = {"smooth_traps": False}
+
 PASSES = 2  # the altered images are in the same batch
