@@ -230,8 +230,7 @@ def sweeps(folder: Path) -> Facts:
                 trials = worked_off(loaded, store, stop_after=8)[1]
             else:
                 trials = listed(loaded)
-            found[path.stem] = stage_facts(trials)
-        found[path.stem]["settings"] = loaded.sweep.model_dump(mode="json")
+            found[path.stem] = {**stage_facts(trials), "settings": loaded.sweep.model_dump(mode="json")}
     return found
 
 
@@ -365,10 +364,9 @@ def from_python(faces: Any, others: Any) -> Facts:
         prior={"kind": "eigenfaces", "components": 24},
         progress=False,
     )
-    tables = {"attacks": report.attacks, "people": report.people}
     return {
         name: {str(key): plain(table[key].tolist()) for key in table if not TIMES.search(str(key))}
-        for name, table in tables.items()
+        for name, table in (("attacks", report.attacks), ("people", report.people))
     }
 
 
@@ -441,8 +439,7 @@ def main() -> int:
             options.folder.mkdir(parents=True, exist_ok=True)
             file.write_text(json.dumps(found, indent=0, sort_keys=True) + "\n", encoding="utf-8")
         else:
-            kept = json.loads(file.read_text(encoding="utf-8"))
-            lines += differences(section, kept, found)
+            lines += differences(section, json.loads(file.read_text(encoding="utf-8")), found)
         counted += sum(1 for _ in flat(found))
         print(f"{section}: {counted} values so far, {len(lines)} different", file=sys.stderr, flush=True)
     print("\n".join([*lines, f"{len(lines)} of {counted} values are missing or different"]))
