@@ -53,6 +53,17 @@ def embed_real_images(config: Config, inputs: Inputs, out: Path, context: TaskCo
     return {"feature_dim": tensors["train_features"].shape[1]}
 
 
+def accuracy_of_head(folder: Path, *, most: int) -> float | None:
+    """Accuracy on real test images of the head that judges by the features in `folder`, an artifact of
+    `embed_real_images`; None where images times features times classes exceed `most`."""
+    real = load_tensors(folder / "features.safetensors")
+    features, labels = real["train_features"], real["train_labels"]
+    if features.numel() * (int(labels.max()) + 1) > most:
+        return None
+    head = fit_head(features, labels, seed=HEAD_SEED)
+    return top1_accuracy(head_logits(head, real["test_features"]), real["test_labels"])
+
+
 def judge_by_evaluator(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
     """Acc@1, Acc@5 and feature distance in the evaluation model (paper section 4.1); writes verdicts.
 

@@ -20,6 +20,7 @@ from smoothsweep.core.metrics.accuracy import result_slots
 from smoothsweep.core.metrics.comparisons import Pair
 from smoothsweep.core.metrics.exposure import exposures
 from smoothsweep.core.metrics.false_accepts import FIRST
+from smoothsweep.core.metrics.judge_check import JudgeCheck, check_judge
 from smoothsweep.core.metrics.verdicts import HIGHER, LOWER
 
 HALF = 0.5
@@ -79,6 +80,7 @@ class Audit:
         by: The judge itself.
         seeds: Seeds of the attacks.
         published: The attacks that follow gradients as published, for `smoothsweep.compare`.
+        check: What the judge says of real photographs; with a reason in `why`, no leak can be told by it.
     """
 
     attacks: pd.DataFrame
@@ -91,6 +93,7 @@ class Audit:
     strongest: Tally
     tallies: Mapping[str, Tally]
     by: Judge
+    check: JudgeCheck
     seeds: tuple[int, ...]
     published: tuple[str, ...] = ()
     standing: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -103,6 +106,9 @@ class Audit:
         return self.notes
 
     def __str__(self) -> str:
+        if self.check.why:
+            told = (f"No leak can be told by this judge: {self.check.words}. Judge by another", *self.notes)
+            return "\n".join(f"{line}." for line in (*told, *(self.membership.lines if self.membership else ())))
         best, control = self.attacks.iloc[0], self.attacks[self.attacks["control"]].iloc[0]
         sure = {
             HIGHER: "more than images of people in general give away",
@@ -203,6 +209,9 @@ def read_audit(
         strongest=tallies[best],
         tallies={reconstructions[at][0].name: tallies[at] for at in attacks},
         by=ruler,
+        check=check_judge(
+            ruler.sensitivity.share, images=ruler.sensitivity.trials, chance=1 / len(ruler.names), targets=test_acc
+        ),
         seeds=tuple(result.seed for result in reconstructions[best]),
         published=tuple(
             reconstructions[at][0].name for at in attacks if reconstructions[at][0].inverted.attack.published

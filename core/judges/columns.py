@@ -38,6 +38,23 @@ CLASS_METRICS = tuple(metric.key for metric in METRICS if metric.ceiling)
 CLOSED_SET = tuple(key for key in CLASS_METRICS if not BY_KEY[key].verifies)
 """Class metrics that name the closest private person (closed set), without verifying that it is that person."""
 
+CEILINGS: dict[str, str] = {
+    metric.key: ceiling
+    for metric in METRICS
+    if metric.is_leak
+    and (
+        ceiling := metric.ceiling
+        or next((other.ceiling for other in METRICS if other.ceiling and other.measured_by == metric.measured_by), None)
+    )
+}
+"""Leak metric -> what its judge reaches on real images: its own, else the judge's first."""
+
+REACH_IMAGES = {
+    reach: next(m.key for m in METRICS if m.measured_by == BY_KEY[reach].measured_by and m.unit == "plain")
+    for reach in (metric.reach for metric in METRICS if metric.reach)
+}
+"""Reach -> the column with the number of photographs that it is of."""
+
 TOY_COLUMNS = ("steps", "distance", "train_loss", "distance_no_stop")
 TIME_COLUMNS = ("seconds_target", "seconds_attack")
 """Columns of `results` that are no metrics of a trial: those of the toy experiment, and durations."""

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.orchestrator.page.drawing.paper import Paper
 from smoothsweep.orchestrator.page.drawing.sheets import data_uri
@@ -74,7 +73,7 @@ def audit_page(
         people=audit.people,
         person_name=lambda person: person_name(person, anonymous=anonymous),
         share=lambda value: share(audit, value),
-        spec=metric_of(audit.judge),
+        spec=audit.spec,
         frameworks=FRAMEWORKS,
         advice=advice(audit),
         judged=judged_rows(audit),
@@ -180,7 +179,7 @@ def _write_beside(paper: Paper, audit: Audit) -> None:
     """The model, the reference and the other recipes."""
     if not audit.beside:
         return
-    spec = metric_of(audit.judge)
+    spec = audit.spec
     title = "What would lower the leak" if audit.fixes else "Beside a model without defense"
     paper.write_line(title, size=12, bold=True)
     rows = [
@@ -220,7 +219,7 @@ def _access_rows(audit: Audit) -> list[tuple[str, ...]]:
 
 
 def _interval(audit: Audit, estimate: Any) -> str:
-    spec = metric_of(audit.judge)
+    spec = audit.spec
     ends = "" if estimate.low != estimate.low else f" [{100 * estimate.low:.0f}, {100 * estimate.high:.0f}]"
     return f"{share(audit, estimate.leak)}{ends}" if spec.unit == "percent" else f"{estimate.leak:.3g}"
 
@@ -238,7 +237,7 @@ def _write_portraits(paper: Paper, audit: Audit, portraits: Sequence[Portrait], 
         person = people[portrait.label]
         paper.set_xy(x, y + side + 1)
         paper.set_font("sans", "", 6.5)
-        rate = rate_words(metric_of(audit.judge), person)
+        rate = rate_words(audit.spec, person)
         rank = f"; top {AMONG}: {among_words(person)}" if ranks_people(audit) else ""
         words = f"{person_name(person, anonymous=anonymous)}\n{rate}{rank}"
         paper.multi_cell(step - 3, 3.4, words, align="L")

@@ -74,6 +74,7 @@ def everything(data: ReportData, summary: Summary) -> dict[str, Any]:
         "figures": Figures(data=data, summary=summary, colours=colours),
         "choice": decide(summary),
         "level": f"{100 * summary.settings.level:g}\u00a0%",
+        "metric_of": summary.metric,
         "METRICS": METRICS,
         "CLASS_METRICS": CLASS_METRICS,
         "MANY": display.MANY,

@@ -115,7 +115,6 @@ def environment() -> Environment:
         "tile": tile_uri,
         "path": quote,
         "whole_flags": _with_whole_flags,
-        "metric": metric_of,
         "stage_name": stage_title,
     }
     made.tests["null"] = shown.is_null

@@ -7,18 +7,22 @@ it is the accuracy. The number of images gives a rate an interval even where all
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import fsum
 from pathlib import Path
 
+from smoothsweep.core.attacks.surrogate.parts import SURROGATES
 from smoothsweep.core.judges.base import ClassifierJudge
+from smoothsweep.core.judges.by_features import ByFeatures
 from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.judges.table import JUDGES, stage_of
+from smoothsweep.core.metrics.judge_check import check_judge
 from smoothsweep.core.readers.tables import read_rows
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.numbers.estimates import images_column
-from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.sweeps.loaded import as_inversion
 from smoothsweep.sweeps.schema import InversionSweep
 
 BY_CLASS = "per_class.parquet"
@@ -38,6 +42,54 @@ def balanced_accuracies(trial: Trial, store: Store) -> dict[str, float]:
         classifiers[column] = judge.inputs.get(name) if judge is not None and store.has(judge) else None
     accuracies = {column: _balanced(stage, store) for column, stage in classifiers.items() if stage is not None}
     return {column: value for column, value in accuracies.items() if value is not None}
+
+
+MOST_TO_FIT = 300_000_000
+"""Images times features times classes up to which the driver fits a judge's head: seconds. It must not stand still."""
+
+
+def answers_to_photographs(trial: Trial, store: Store, fitted: Stage | None = None) -> dict[str, float | None]:
+    """Column -> what the trial's judges are known by now to say of real photographs, before any reconstruction.
+
+    fitted: the features of real images on which to fit a judge's head, which its own stage does later.
+    """
+    known: dict[str, float | None] = {}
+    for stage in trial.stages:
+        if store.has(stage):
+            known |= store.metrics(stage)
+    known |= balanced_accuracies(trial, store)
+    judges = {stage.name: stage for stage in trial.stages}
+    for name, column in JUDGES_CLASSIFIERS.items():
+        judge = judges.get(stage_of(name))
+        if judge is not None and store.has(classifier := judge.inputs[name]):
+            known[column.removesuffix("_balanced")] = store.metrics(classifier)["test_acc"]
+            known[column] = _balanced(classifier, store)
+    for name, kind in JUDGES.items():
+        judge = judges.get(stage_of(name))
+        if judge is None or fitted is None or kind.accompanies or not issubclass(kind, ByFeatures):
+            continue
+        if judge.inputs["real"] == fitted:
+            from smoothsweep.tasks.judges import accuracy_of_head
+
+            known[f"{name}_real_acc"] = accuracy_of_head(store.path(fitted), most=MOST_TO_FIT)
+    return known
+
+
+def surrogate_lines(trials: Sequence[Trial], store: Store, people: int | None) -> tuple[str, ...]:
+    """A sentence on each attack whose surrogate has not learnt the target's answers, so that it finds nothing of it."""
+    lines = []
+    for trial in trials:
+        for stage in with_ancestors(trial.stages):
+            if stage.name == SURROGATES and people and store.has(stage):
+                agreement = store.metrics(stage)["agreement"] or 0.0
+                if check_judge(agreement, images=None, chance=1 / people).why:
+                    attack = as_inversion(trial.settings).inverted_by.words
+                    lines.append(
+                        f"What {attack} finds says nothing of the target: its surrogate gives the target's answer to "
+                        f"{100 * agreement:.1f} % of its pictures, and chance is {100 / people:.1f} %. Give it more "
+                        "queries or steps."
+                    )
+    return tuple(dict.fromkeys(lines))
 
 
 def mean_over_classes(path: Path) -> float:

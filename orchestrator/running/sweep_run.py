@@ -9,12 +9,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from smoothsweep.core.attacks.surrogate.parts import SURROGATES
 from smoothsweep.core.durations import duration
+from smoothsweep.core.judges.table import JUDGES, stage_of
 from smoothsweep.core.text import counted
 from smoothsweep.orchestrator.planning.history import History, read_history
 from smoothsweep.orchestrator.planning.plan import Plan, make_plan
 from smoothsweep.orchestrator.planning.state import SweepState, other_driver, read_failures, write_state
 from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.reading.derived import answers_to_photographs, surrogate_lines
+from smoothsweep.orchestrator.reading.numbers.format import ascii_text
+from smoothsweep.orchestrator.reading.numbers.judges import judge_checks, untold
+from smoothsweep.orchestrator.reading.results import least_of_data
 from smoothsweep.orchestrator.running.progress import Display
 from smoothsweep.orchestrator.running.recorder import Recorder
 from smoothsweep.orchestrator.search.budget import Meter
@@ -25,6 +31,8 @@ from smoothsweep.tasks.stage_names import stage_title
 
 VERSIONS_READ = 2000  # manifests per kind of stage, the newest
 
+TELLING = {"embeddings", "target", "imported", SURROGATES, *map(stage_of, JUDGES)}
+"""Stages whose end may show that a judge can tell no leak."""
 MOST_NAMED = 5  # of the stages that a closing line lists
 
 
@@ -69,17 +77,46 @@ class SweepRun:
         self._todo = {stage.fingerprint: stage for stage in self.plan.missing}
         self._counted = {stage.fingerprint for stage in self.plan.stages}
         self._known = {trial.id for trial in self.plan.trials}
+        self._said: set[str] = set()
+        self._looked_at: set[tuple[str, str]] = set()
+        self._trial_of: dict[str, Trial] = {}  # a stage -> the first trial that needs it
+        self._remember(self.plan.trials)
+
+    def _remember(self, trials: Iterable[Trial]) -> None:
+        for trial in trials:
+            for stage in with_ancestors(trial.stages):
+                self._trial_of.setdefault(stage.fingerprint, trial)
 
     def stage_done(self, fingerprint: str, seconds: float) -> None:
         stage = self._todo.pop(fingerprint, None)
         if stage is not None:
             self.state.done_stages += 1
             self.history.add_stage(stage, seconds)
+            self.say_of_judges(stage)
+
+    def say_of_judges(self, stage: Stage, *, fit: bool = True) -> None:
+        """Say of judges that can tell no leak, and of surrogates that have learnt nothing, as soon as it is known.
+
+        fit: whether to fit an embedder's head on what `stage` left, which its own stage does after the first attack.
+        """
+        real = stage.inputs.get("real", stage).fingerprint  # the same for all trials by one judge
+        trial = self._trial_of.get(stage.fingerprint)
+        if trial is None or stage.name not in TELLING or (stage.name, real) in self._looked_at:
+            return
+        self._looked_at.add((stage.name, real))
+        people, images = (least_of_data([trial], self.store, number) for number in ("num_classes", "num_test"))
+        known = answers_to_photographs(trial, self.store, stage if fit else None)
+        checks = judge_checks(known, people=people, images=images)
+        for line in (*untold(checks), *surrogate_lines([trial], self.store, people)):
+            if line not in self._said:
+                self._said.add(line)
+                self.display.say(ascii_text(line))
 
     def add_trials(self, trials: list[Trial]) -> None:
         """Count those trials that were not known when the run began."""
         new = [trial for trial in trials if trial.id not in self._known]
         self._known |= {trial.id for trial in new}
+        self._remember(new)
         for stage in with_ancestors([stage for trial in new for stage in trial.stages]):
             if stage.fingerprint not in self._counted:
                 self._counted.add(stage.fingerprint)
@@ -160,6 +197,9 @@ def begin_run(
     )
     if earlier := earlier_versions_line(store, run.plan.missing):
         display.say(earlier)
+    for stage in run.plan.stages:
+        if stage.name == "embeddings" and store.has(stage):
+            run.say_of_judges(stage, fit=False)
     if other := other_driver(store, name):
         display.say(other)
     return run

@@ -9,9 +9,9 @@ from typing import Any
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.tracking.pages.generations import bring_back
-from smoothsweep.orchestrator.tracking.runs.points import write
+from smoothsweep.orchestrator.tracking.runs.points import digest_of, write
 from smoothsweep.orchestrator.tracking.runs.recipes import RecipeMeans, phase_of, recipe_id, recipe_means
-from smoothsweep.orchestrator.tracking.runs.runs import CONTENT, Runs, StoredRun
+from smoothsweep.orchestrator.tracking.runs.runs import CONTENT, POINTS, Runs, StoredRun
 from smoothsweep.orchestrator.tracking.trials import table_json
 from smoothsweep.sweeps.loaded import LoadedSweep
 
@@ -54,12 +54,12 @@ class RecipeRuns:
         run = self._runs.get("recipe", fingerprint)
         if run is not None and not self._may_grow(run, means):
             self._runs.drop("recipe", fingerprint)
-        run, points = self._runs.room_for("recipe", fingerprint, means.points)
+            run = None
         tags = {"smoothsweep.phase": phase_of(trials[0]), NOTE: means.note, "mlflow.loggedArtifacts": TABLE_OF_SEEDS}
         if run is None:
             tags["mlflow.parentRunId"] = parent
             run = self._runs.create("recipe", fingerprint, f"{means.label} · mean", tags, means.at - means.worked)
-        self._write(run, means, tags, points)
+        self._write(run, means, tags)
         return means
 
     def holds(self, means: RecipeMeans) -> bool:
@@ -70,13 +70,13 @@ class RecipeRuns:
     def _may_grow(self, run: StoredRun, means: RecipeMeans) -> bool:
         """Whether new means may join the old ones: their step is the number of seeds, and no step holds two points."""
         if run.content == means.content:
-            return True  # half-written: the identical rows again
-        history = self._client.get_metric_history(run.run_id, "n_seeds")
-        return all(point.step < len(means.seeds) for point in history)
+            return run.points == digest_of(means.points)  # half-written: the identical rows again
+        return run.seeds < len(means.seeds)
 
-    def _write(self, run: StoredRun, means: RecipeMeans, tags: dict[str, str], points: list[Any]) -> None:
-        tags = {**tags, "smoothsweep.seeds": ", ".join(map(str, means.seeds)), CONTENT: means.content}
-        write(self._client, run.run_id, params=means.params, tags=tags, points=points)
+    def _write(self, run: StoredRun, means: RecipeMeans, tags: dict[str, str]) -> None:
+        tags |= {CONTENT: means.content, POINTS: digest_of(means.points)}
+        tags |= {"smoothsweep.seeds": ", ".join(map(str, means.seeds))}
+        write(self._client, run.run_id, params=means.params, tags=tags, points=means.points)
         table = table_json(list(means.rows[0]), [list(row.values()) for row in means.rows])
         self._client.log_text(run.run_id, table, "seeds.json")
         self._client.set_terminated(run.run_id, "FINISHED", end_time=run.started + means.worked)

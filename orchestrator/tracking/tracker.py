@@ -25,13 +25,14 @@ from smoothsweep.orchestrator.tracking.recipe_runs import NOTE, RecipeRuns
 from smoothsweep.orchestrator.tracking.runs.names import run_name, trial_params
 from smoothsweep.orchestrator.tracking.runs.points import (
     already_gone,
+    digest_of,
     finished_at,
     trial_points,
     work_ms,
     write,
 )
 from smoothsweep.orchestrator.tracking.runs.recipes import RecipeMeans, phase_of, recipe_id
-from smoothsweep.orchestrator.tracking.runs.runs import Runs
+from smoothsweep.orchestrator.tracking.runs.runs import POINTS, Runs
 from smoothsweep.orchestrator.tracking.runs.searching import PHASE, PROPOSAL, proposal_tags, strategy_tags
 from smoothsweep.orchestrator.tracking.runs.verdicts import ORDER, PLACES, RunVerdict, Verdicts, write_verdict
 from smoothsweep.orchestrator.tracking.server import connection
@@ -125,10 +126,13 @@ class Tracker:
     def _write_trial(self, trial: Trial, row: dict[str, Any], parent: str) -> None:
         worked, at = work_ms(trial, self.store), finished_at(trial, self.store)
         started = at - worked if at else None
-        run, points = self._runs.room_for("trial", trial.id, list(trial_points(trial, row, self.store)))
+        run, points = self._runs.get("trial", trial.id), list(trial_points(trial, row, self.store))
+        if run is not None and run.points != digest_of(points):  # measured again since; MLflow cannot write over it
+            self._runs.drop("trial", trial.id)
+            run = None
         parentage = {"mlflow.parentRunId": parent}
         run = run or self._runs.create("trial", trial.id, run_name(trial, self._loaded), parentage, started)
-        tags = {**trial_tags(trial, row, self.store), **strategy_tags(self._loaded)}
+        tags = {**trial_tags(trial, row, self.store), **strategy_tags(self._loaded), POINTS: digest_of(points)}
         write(self._client, run.run_id, params=trial_params(trial, row), tags=tags, points=points)
         inputs = dataset_inputs(trial, self.store)
         if inputs:
@@ -163,7 +167,8 @@ class Tracker:
             self._client.log_artifact(parent, str(path), "figures" if path.parent.name == "figures" else None)
             progress()
         goals = (self._loaded.sweep.accuracy_needed, self._loaded.sweep.leak_searched) if self._loaded else ()
-        outcome = answer([r for r in recipes if phase_of(r.trial) == "sweep"], *goals, planned=closing.trials)
+        own, checks = [r for r in recipes if phase_of(r.trial) == "sweep"], closing.verdicts.checks
+        outcome = answer(own, *goals, planned=closing.trials, checks=checks)
         intro = note(self._loaded.intro) if self._loaded else ""
         text = "\n\n".join(part for part in (answer_text(outcome, closing.verdicts), intro) if part)
         tags = {NOTE: text[:4900], "smoothsweep.recommended": outcome.recommended.label if outcome.recommended else ""}
@@ -211,8 +216,8 @@ class Tracker:
         """Write the verdict to a run that does not hold it yet."""
         run = self._runs.get(kind, fingerprint)
         if run is not None and run.verdict != verdict.fingerprint:
-            write_verdict(self._client, run.run_id, verdict, before=run.verdict, at=at)
-            self._runs.note(kind, fingerprint, replace(run, verdict=verdict.fingerprint))
+            numbers = write_verdict(self._client, run, verdict, at=at)
+            self._runs.note(kind, fingerprint, replace(run, verdict=verdict.fingerprint, numbers=numbers))
 
     def _tag_proposals(self, trials: Iterable[Trial], progress: Callable[[], None]) -> None:
         """Which proposal of the search each trial belongs to, where its run does not say it yet."""

@@ -19,6 +19,7 @@ from smoothsweep.orchestrator.page.pictures import comparison_sheet
 from smoothsweep.orchestrator.page.writing import figure_files, write_report
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.axes import baseline_axes, by_attack, first_finished, sweep_axes
+from smoothsweep.orchestrator.reading.derived import surrogate_lines
 from smoothsweep.orchestrator.reading.findings.findings import find
 from smoothsweep.orchestrator.reading.findings.pairs import sheet_recipes
 from smoothsweep.orchestrator.reading.findings.settings import settings_text
@@ -121,7 +122,7 @@ def contact_sheets(trials: list[Trial], store: Store, data: ReportData, summary:
 def report_data(loaded: LoadedSweep, trials: list[Trial], store: Store, table: pd.DataFrame, out: Path) -> ReportData:
     """Everything the page shows but the contact sheets, read from the artifacts."""
     axes = sweep_axes(loaded, trials)
-    per_class = per_class_rows(trials, store)
+    per_class, people = per_class_rows(trials, store), least_of_data(trials, store, "num_classes")
     compared, phase = _of_sweep(trials), table["phase"]
     known = partial(first_finished, compared, axes, store)
     targets = known("target").items()
@@ -157,7 +158,8 @@ def report_data(loaded: LoadedSweep, trials: list[Trial], store: Store, table: p
         spent=_spent(loaded, store),
         real_images=least_of_data(trials, store, "num_test"),
         looks=loaded.sweep.looks,
-        people=least_of_data(trials, store, "num_classes"),
+        people=people,
+        warnings=surrogate_lines(trials, store, people),
     )
 
 

@@ -8,7 +8,6 @@ from functools import cached_property
 import numpy as np
 
 from smoothsweep.core.checks import present
-from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.orchestrator.page.drawing.canvas import Canvas
 from smoothsweep.orchestrator.page.drawing.colours import Colours
 from smoothsweep.orchestrator.page.drawing.sheets import sheet_image
@@ -109,13 +108,13 @@ class Figures:
 
     def families(self, group: DefenseGroup) -> list[tuple[DefenseFamily, Canvas | None]]:
         panels = self.panels.families(group, self.summary.deciding)
-        title = f"test accuracy against leak by the {metric_of(self.summary.deciding).label}"
+        title = f"test accuracy against leak by the {self.summary.spec.label}"
         return [(family, plot([panel], 360, 320, f"{panel.title}: {title}")) for family, panel in panels]
 
     def defenses(self, group: DefenseGroup, metric: str, attack: str | None = None) -> Canvas | None:
         """All families side by side."""
         panels = [panel for _, panel in self.panels.families(group, metric, attack)]
-        return plot(panels, 360, 320, f"Every defense by the {metric_of(metric).label}", across=3)
+        return plot(panels, 360, 320, f"Every defense by the {self.summary.metric(metric).label}", across=3)
 
     def overview(self) -> Canvas | None:
         """A picture for MLflow and a README: reconstructions, and accuracy against leak.

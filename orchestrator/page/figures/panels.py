@@ -147,7 +147,7 @@ class Panels:
         )
 
     def _of_attack(self, judge: str, attack: str, x: Ends, y: Ends) -> Panel:
-        frame, spec, named = self.summary.frame, metric_of(judge), shown_rows(self.summary)
+        frame, spec, named = self.summary.frame, self.summary.metric(judge), shown_rows(self.summary)
         measured = (frame["attack"] == attack) & frame[judge].notna() & frame["test_acc"].notna()
         at = frame.loc[measured, ["recipe", "is_baseline"]]
         points = [

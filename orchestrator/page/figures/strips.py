@@ -40,7 +40,7 @@ def judges(summary: Summary, colours: Colours) -> Canvas | None:
     canvas, axes, places = _rows(
         summary, colours, shown_rows(summary), title, "reconstructions taken for the attacked class, %", ROW
     )
-    _judges_key(axes, keys, summary.judged_classes)
+    _judges_key(axes, keys, summary)
     step = 0.3 / (len(keys) - 1)
     for row, y in places.items():
         values, colour = summary.cells[row], colours.of(summary.cells[row]["recipe"])
@@ -55,23 +55,23 @@ def judges(summary: Summary, colours: Colours) -> Canvas | None:
                     [estimate.mean], [y], mark, ms=11, mfc=face, mec=colour, mew=2, zorder=3, clip_on=False
                 )
                 leak_text = f"{summary.value_text(row, key)} (n = {count(int(estimate.n), 'seed')})"
-                canvas.describe(dot, f"{recipe}, {metric_of(key).label}: {leak_text}", recipe=recipe)
+                canvas.describe(dot, f"{recipe}, {summary.metric(key).label}: {leak_text}", recipe=recipe)
         if not seen:
             axes.text(0.01, y, "not measured", fontsize=11, color=SOFT, va="center")
     return canvas
 
 
-def _named(key: str) -> str:
+def _named(summary: Summary, key: str) -> str:
     judge = metric_of(key).judge
     learnt = judge is not None and JUDGES[judge].learns_private
     same = " (trained on the same private images)" if learnt else ""
-    return f"{metric_of(key).label}{same}"
+    return f"{summary.metric(key).label}{same}"
 
 
-def _judges_key(axes: Axes, keys: Sequence[str], classes: int | None) -> None:
+def _judges_key(axes: Axes, keys: Sequence[str], summary: Summary) -> None:
     """Which dot is whose, and what chance would give."""
     key = [
-        axes.plot([], [], mark, ms=11, color=SOFT, mfc=PAPER if place else SOFT, mew=2, label=_named(judge))[0]
+        axes.plot([], [], mark, ms=11, color=SOFT, mfc=PAPER if place else SOFT, mew=2, label=_named(summary, judge))[0]
         for place, (judge, mark) in enumerate(zip(keys, cycle(MARKS), strict=False))
     ]
     axes.legend(
@@ -85,8 +85,8 @@ def _judges_key(axes: Axes, keys: Sequence[str], classes: int | None) -> None:
         borderaxespad=0,
         handletextpad=0,
     )
-    if classes:
-        chance = 1 / classes
+    if summary.judged_classes:
+        chance = 1 / summary.judged_classes
         axes.axvline(chance, color=SOFT, lw=1, ls=(0, (2, 4)))
         note(axes, f"chance {number(metric_of(keys[1]), chance)}", (chance, 1), (4, -8), place="up")
 

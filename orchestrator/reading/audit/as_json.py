@@ -28,7 +28,12 @@ def audit_json(audit: Audit, card: Mapping[str, Any], *, anonymous: bool = False
         "test_acc": audit.test_acc,
         "classes": audit.classes,
         "chance": audit.chance,
-        "judge": {"metric": audit.judge, "name": audit.judge_name or None, "real_photographs": audit.ceiling},
+        "judge": {
+            "metric": audit.judge,
+            "name": audit.judge_name or None,
+            "real_photographs": audit.ceiling,
+            "can_tell": audit.can_tell,
+        },
         "attacks": [_attack_json(one) for one in audit.reached],
         "standing": [_standing_json(one) for one in audit.standing],
         "second_judge": audit.second_name or None,

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
 import pandas as pd
 
 from smoothsweep.core.attacks.registry import PARTS
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
+from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
+from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.orchestrator.reading.audit.notes import AuditNotes
 from smoothsweep.orchestrator.reading.leak.exposure import Exposed, exposed
 from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison, compare
+from smoothsweep.orchestrator.reading.numbers.judges import Checks, labelled, untold
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 from smoothsweep.orchestrator.reading.standing.judged import FIRST, Standing, standings
@@ -106,6 +109,8 @@ class Audit(AuditNotes):
         beside: The model, the reference and the fixes, in the order of the sweep; empty without trainings.
         standing: The strongest attack by every judge, compared with chance, control, the prior's reach and the ceiling.
         second: The same attack by a second embedder; empty without one.
+        can_tell: Whether some judge can tell a leak; else nobody is named and nothing compared.
+        checks: What the judges say of real photographs.
         second_name: Name of the second embedder.
     """
 
@@ -120,6 +125,18 @@ class Audit(AuditNotes):
     standing: tuple[Standing, ...] = ()
     second: tuple[Standing, ...] = ()
     second_name: str = ""
+    can_tell: bool = True
+    checks: Checks = field(default_factory=dict)
+
+    @property
+    def spec(self) -> Metric:
+        """The metric that decides, with its judge's accuracy in the label unless that is good."""
+        return labelled(metric_of(self.judge), self.checks)
+
+    @property
+    def untold(self) -> tuple[str, ...]:
+        """Sentences on the judges that can tell no leak."""
+        return untold(self.checks)
 
     @property
     def model(self) -> Trained | None:
@@ -171,6 +188,10 @@ def read_audit(data: ReportData, summary: Summary, notes: AuditNotes) -> Audit |
 
     Where only controls ran, no person is named: a control knows nothing of the model.
     """
+    told = summary.primary is not None
+    if not told:
+        judged = (key for key in CLASS_METRICS if key in summary.measured)
+        summary = replace(summary, primary=next(judged, None))
     if summary.primary is None:
         return None
     measured = summary.frame[summary.frame[summary.primary].notna()]
@@ -178,19 +199,20 @@ def read_audit(data: ReportData, summary: Summary, notes: AuditNotes) -> Audit |
     frame = measured[measured["recipe"] == recipe]
     reached = [_reached(data, summary, int(row), notes.asked_once) for row in frame.index]
     ordered = sorted(reached, key=lambda one: (one.control, -summary.spec.sign * one.leak))
-    judged = summary.evidence.rows if summary.evidence else ()
-    if not ordered or not (len(judged) or summary.frame["control"].all()):  # attacks that failed are no answer
-        return None
+    if not ordered or not (summary.rows(summary.primary) or summary.frame["control"].all()):
+        return None  # attacks that failed are no answer
     strongest, controls = ordered[0], [one for one in ordered if one.control]
     line = [controls[0].row if controls else None]
     ceiling = frame[summary.spec.ceiling].mean() if summary.spec.ceiling in summary.measured else float("nan")
     return Audit(
-        **vars(notes),
+        **vars(notes) | {"told": (*notes.told, *(line.rstrip(".") for line in data.warnings))},
         judge=summary.primary,
+        can_tell=told,
+        checks=summary.checks,
         ceiling=None if pd.isna(ceiling) else float(ceiling),
         reached=tuple(ordered),
-        beyond=NOTHING if strongest.control else _beyond(summary, strongest, controls),
-        people=() if strongest.control else _people(summary, strongest, controls[:1], notes.names),
+        beyond=NOTHING if strongest.control or not told else _beyond(summary, strongest, controls),
+        people=() if strongest.control or not told else _people(summary, strongest, controls[:1], notes.names),
         standing=() if strongest.control else standings(summary, strongest.row, *line, notes.classes),
         test_acc=float(frame["test_acc"].mean()),
         chance=1 / notes.classes,

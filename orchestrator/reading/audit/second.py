@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from smoothsweep.orchestrator.reading.audit.result import Audit
+from smoothsweep.orchestrator.reading.numbers.judges import untold
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 from smoothsweep.orchestrator.reading.standing.judged import APART, Standing, standings
 
@@ -16,7 +17,8 @@ def with_second(audit: Audit, summary: Summary, name: str) -> Audit:
     """
     frame = summary.frame
     if summary.primary is None or summary.primary not in frame:
-        return audit
+        told = tuple(f"By {name}: {line.rstrip('.')}" for line in untold(summary.checks))
+        return replace(audit, told=(*audit.told, *told))
     rows = frame[(frame["attack"] == audit.strongest.attack) & frame[summary.primary].notna()]
     rows = rows[rows["recipe"] == summary.recipes[0]] if len(rows) > 1 else rows
     control = [one.attack for one in audit.controls[:1]]

@@ -72,7 +72,7 @@ def shadow_lines(shadows: ByShadows) -> tuple[str, ...]:
 
 
 def _said(audit: Audit, *, anonymous: bool) -> dict[str, tuple[str, ...]]:
-    spec, seen = metric_of(audit.judge), [person for person in audit.people if person.share > 0]
+    spec, seen = audit.spec, [person for person in audit.people if person.share > 0]
     compared = [one for one in audit.fixes if one.leak is not None]
     known = {
         "audit": audit,
@@ -95,7 +95,7 @@ def _said(audit: Audit, *, anonymous: bool) -> dict[str, tuple[str, ...]]:
 
 def share(audit: Audit, value: float) -> str:
     """A leak by this audit's judge as text, such as `48 %`."""
-    return number(metric_of(audit.judge), value)
+    return number(audit.spec, value)
 
 
 def person_name(person: Person, *, anonymous: bool) -> str:

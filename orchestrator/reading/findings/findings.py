@@ -32,6 +32,7 @@ from smoothsweep.orchestrator.reading.findings.uncertainty import (
 from smoothsweep.orchestrator.reading.numbers.accuracy import accuracy_gap, accuracy_kept, margin_words
 from smoothsweep.orchestrator.reading.numbers.decision import Decision, decide
 from smoothsweep.orchestrator.reading.numbers.format import count, listing, named, number, points
+from smoothsweep.orchestrator.reading.numbers.judges import untold
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 from smoothsweep.orchestrator.reading.numbers.wording import WORDING, hits_in_words
@@ -61,7 +62,9 @@ class Findings:
 
 def find(data: ReportData, summary: Summary) -> Findings:
     """The findings of a sweep."""
-    return replace(_find(data, summary), incomplete=incomplete_lines(summary))
+    found = _find(data, summary)
+    lines = (*data.warnings, *incomplete_lines(summary))
+    return replace(found, incomplete=tuple(line for line in lines if line not in found.answer))
 
 
 def _find(data: ReportData, summary: Summary) -> Findings:
@@ -80,10 +83,10 @@ def _find(data: ReportData, summary: Summary) -> Findings:
     return Findings(answer=(*said["answer"], *again), more=more, cautions=limits)
 
 
-def _case(choice: Decision) -> str:
+def _case(summary: Summary, choice: Decision) -> str:
     """Which answer of findings.txt a sweep has."""
     if not choice.rows:
-        return "too early"
+        return "untold" if summary.primary is None and untold(summary.checks) else "too early"
     if choice.best is None:
         return "too inaccurate"
     if len(choice.rows) == 1:
@@ -103,7 +106,8 @@ def _said(data: ReportData, summary: Summary, choice: Decision) -> dict[str, tup
     others = [row for row in choice.rows.values() if row != reference]
     chosen = best is not None
     known = {
-        "case": _case(choice),
+        "case": _case(summary, choice),
+        "untold": untold(summary.checks),
         "summary": summary,
         "choice": choice,
         "frame": frame,
@@ -207,7 +211,9 @@ def _catalyst(summary: Summary, choice: Decision) -> int | None:
 def _disagreeing(summary: Summary, choice: Decision) -> str | None:
     """Another judge with a very different value or another verdict; None where judges agree."""
     metric, frame, reference = summary.primary, summary.frame, choice.reference
-    other = next((key for key in CLOSED_SET if key != metric and key in summary.measured), None)
+    other = next(
+        (key for key in CLOSED_SET if key != metric and key in summary.measured and summary.is_told(key)), None
+    )
     if metric not in CLASS_METRICS or other is None or pd.isna(frame.loc[(best := choice.chosen), other]):
         return None
     names = [frame.loc[row, "recipe"] for row in (best, reference) if row is not None]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from smoothsweep.orchestrator.reading.findings.display import setting_name
 from smoothsweep.orchestrator.reading.numbers.complete_cases import CompleteCases
 from smoothsweep.orchestrator.reading.numbers.format import count, listing, named
+from smoothsweep.orchestrator.reading.numbers.judges import untold
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 NAMED = 4
@@ -14,13 +15,15 @@ NAMED = 4
 
 
 def incomplete_lines(summary: Summary) -> tuple[str, ...]:
-    """Sentences on recipes that lack an attack or a seed, and on attacks that never ran; empty if complete."""
+    """Sentences on judges that can tell no leak, on recipes that lack an attack or a seed, and on attacks that never
+    ran; empty if complete."""
+    blind = untold(summary.checks)
     if summary.primary is None:
-        return ()
+        return blind
     if summary.by_setting:
-        return _unfinished_settings(summary)
+        return (*blind, *_unfinished_settings(summary))
     cases = summary.cases(summary.primary)
-    return incomplete_sentences(cases, planned=summary.attacks)
+    return (*blind, *incomplete_sentences(cases, planned=summary.attacks))
 
 
 def _unfinished_settings(summary: Summary) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ def text_table(summary: Summary) -> str:
     """
     keys = [key for key in shown_metrics(summary) if key in ("test_acc", summary.primary, *CLASS_METRICS, *INTEGRITY)]
     axes = [axis.name for axis in summary.axes] or ["recipe"]
-    head = ["", *axes, "n", *(metric_of(key).label for key in keys)]
+    head = ["", *axes, "n", *(summary.metric(key).label for key in keys)]
     choice, rows = decide(summary), []
     by_row = summary.primary is not None and (len(summary.attacks) == 1 or len(summary.recipes) == 1)
     for index, cell in summary.cells.items():

@@ -58,7 +58,7 @@ class HidingVerdicts:
 def hiding_verdicts(summary: Summary) -> HidingVerdicts:
     """The verdicts of a sweep by the metric that decides."""
     if summary.primary is None:
-        return HidingVerdicts(reason="no leak was measured")
+        return HidingVerdicts(reason="no leak can be told" if summary.checks else "no leak was measured")
     by_recipe = {recipe: summary.verdict(recipe) for recipe in summary.recipes}
     verdicts = {recipe: verdict for recipe, verdict in by_recipe.items() if verdict is not None}
     cases = summary.cases(summary.primary)

@@ -24,6 +24,7 @@ from smoothsweep.orchestrator.reading.numbers.format import (
     signed,
     signed_interval,
 )
+from smoothsweep.orchestrator.reading.numbers.judges import limited
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 BY_RECIPE, BY_ATTACK = "recipes", "attacks"
@@ -243,4 +244,4 @@ def _reading(summary: Summary, protocol: str) -> str:
             parts.append(f"Control ({control[0]}): {summary.value_text(control[1])}.")
         if summary.judged_classes and summary.spec.unit == "percent":
             parts.append(f"Chance: {number(summary.spec, 1 / summary.judged_classes)}.")
-    return " ".join([*parts, f"Protocol {protocol}.", *incomplete_lines(summary)])
+    return " ".join([*parts, *limited(summary.checks), f"Protocol {protocol}.", *incomplete_lines(summary)])

@@ -17,6 +17,7 @@ from smoothsweep.core.metrics.leak_comparisons import LeakComparisons, compare_l
 from smoothsweep.orchestrator.reading.numbers.complete_cases import CompleteCases, complete_cases
 from smoothsweep.orchestrator.reading.numbers.estimates import Estimate, Seeds, Settings, rates
 from smoothsweep.orchestrator.reading.numbers.format import is_null
+from smoothsweep.orchestrator.reading.numbers.judges import Checks
 from smoothsweep.orchestrator.reading.numbers.model import Axis
 
 Samples = Sequence[Mapping[str, Seeds]]
@@ -33,6 +34,7 @@ class AttackedCells:
         min_test_acc: The accuracy a recipe needs to be chosen, if one was asked for.
         baseline_recipe: The label of the reference recipe, None where there is none or several.
         people: Classes of the private data, attacked or not; None where not known.
+        checks: What the judges say of real photographs.
     """
 
     frame: pd.DataFrame
@@ -41,9 +43,14 @@ class AttackedCells:
     min_test_acc: float | None = None
     baseline_recipe: str | None = None
     people: int | None = None
+    checks: Checks = field(default_factory=dict)
     _known: dict[tuple[str, str | None], tuple[CompleteCases, dict[str, int]]] = field(
         default_factory=dict, repr=False, compare=False
     )
+
+    def is_told(self, metric: str) -> bool:
+        """Whether a leak can be told by the judge that measures it; recipes are compared by no other."""
+        return metric not in self.checks or not self.checks[metric].why
 
     @cached_property
     def cells(self) -> Mapping[int, Mapping[str, Any]]:

@@ -238,7 +238,7 @@ class Cells(AttackedCells):
         for spec in METRICS:
             gaps = [NOTHING] * len(self.frame)
             under: dict[str, list[int]] = {}
-            for row in np.flatnonzero(self.frame[spec.key].notna()).tolist():
+            for row in np.flatnonzero(self.frame[spec.key].notna() & self.is_told(spec.key)).tolist():
                 under.setdefault(attacks[row], []).append(row)
             for met in under.values():
                 rows = {str(recipes[row]): row for row in met}
@@ -246,10 +246,11 @@ class Cells(AttackedCells):
                 evidence = self.gather(spec.key, rows) if known else None
                 for row in known:
                     gaps[row] = self.between_rows(present(evidence, "evidence"), row, differences[row])
-            for other, rows in self._families(across):
+            for other, rows in self._families(across) if self.is_told(spec.key) else ():
                 for row, gap in self._across(spec.key, other, rows, among=len(across)):
                     gaps[row] = gap
-            for row, gap in self._decided(spec.key, pairs, primary) if several or spec.is_leak else ():
+            decides = (several or spec.is_leak) and self.is_told(spec.key)
+            for row, gap in self._decided(spec.key, pairs, primary) if decides else ():
                 gaps[row] = gap
             columns |= {f"{spec.key}{end}": [getattr(gap, name) for gap in gaps] for end, name in COLUMNS.items()}
         return pd.concat([self.frame, pd.DataFrame(columns, index=self.frame.index)], axis=1)

@@ -200,6 +200,7 @@ class ReportData:
         queries: What each attack asked of the target and what it reached, as `reading.leak.queries.query_frame` gives
             it.
         looks: When recipes got more seeds.
+        warnings: Sentences on attacks that can find nothing.
     """
 
     title: str
@@ -231,6 +232,7 @@ class ReportData:
     people: int | None = None
     queries: pd.DataFrame | None = None
     looks: SeedLooks | None = None
+    warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         keys = [axis.key for axis in self.axes]

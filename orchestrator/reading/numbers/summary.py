@@ -11,7 +11,7 @@ import pandas as pd
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
 from smoothsweep.core.checks import present
 from smoothsweep.core.defenses.labels import RecipeWords, recipe_words
-from smoothsweep.core.judges.columns import CLASS_METRICS, METRICS, metric_of
+from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS, METRICS, metric_of
 from smoothsweep.core.metrics.equivalence import ACCURACY_MARGIN
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.core.metrics.metric import Metric
@@ -20,6 +20,7 @@ from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparis
 from smoothsweep.orchestrator.reading.numbers.evidence import Cells, Evidence
 from smoothsweep.orchestrator.reading.numbers.format import axis_words, defense_key, is_null
 from smoothsweep.orchestrator.reading.numbers.format import estimate as estimate_words
+from smoothsweep.orchestrator.reading.numbers.judges import Checks, judge_checks, labelled
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 
 UNCHANGED = "unchanged attack"
@@ -47,7 +48,7 @@ class Summary(Cells):
     seeds; with one seed the interval of a hit rate is over classes alone, and others have none (NaN).
 
     Attributes:
-        primary: The metric that decides, None where no leak was measured.
+        primary: The metric that decides, None where no leak was measured, or none by a judge that can tell one.
         measured: The metrics with at least one value.
         defenses: Recipe label -> its defense, where known.
         accuracy_margin: As of `ReportData`.
@@ -67,7 +68,11 @@ class Summary(Cells):
     @property
     def spec(self) -> Metric:
         """The metric that decides."""
-        return metric_of(self.deciding)
+        return self.metric(self.deciding)
+
+    def metric(self, key: str) -> Metric:
+        """A metric as this sweep shows it: a judge that is not good has its accuracy in the label."""
+        return labelled(metric_of(key), self.checks)
 
     def rows(self, metric: str, attack: str | None = None) -> dict[str, int]:
         """Recipe -> its row where the metric was measured: under one attack, or (None) the worst for it, of the recipes
@@ -142,7 +147,8 @@ class Summary(Cells):
     def _gathered(self, metric: str, *, worst_by: str) -> Evidence | None:
         key = metric, worst_by
         if key not in self._evidence:
-            self._evidence[key] = self.gather_worst(metric, worst_by) if metric in self.measured else None
+            told = metric in self.measured and self.is_told(metric)
+            self._evidence[key] = self.gather_worst(metric, worst_by) if told else None
         return self._evidence[key]
 
     def compare(self, metric: str, row: int, reference: int) -> Comparison:
@@ -211,10 +217,21 @@ def cells_of(data: ReportData, settings: Settings) -> tuple[Cells, str | None]:
         looks=data.looks,
         all_samples=every,
         people=data.people,
+        checks=_checks(data, frame),
     )
     measured = _measured(frame)
-    leaks = [key for key in measured if metric_of(key).group == "leak" and metric_of(key).better]
-    return cells, data.primary or next((key for key in (*CLASS_METRICS, *leaks) if key in measured), None)
+    leaks = [key for key in measured if metric_of(key).is_leak]
+    asked = [data.primary] if data.primary else []
+    decides = (key for key in (*asked, *CLASS_METRICS, *leaks) if key in measured and cells.is_told(key))
+    return cells, next(decides, None)
+
+
+def _checks(data: ReportData, frame: pd.DataFrame) -> Checks:
+    """The judges by what each says of real photographs where it does worst, beside the mean accuracy of the targets."""
+    if not len(frame):
+        return {}
+    known = frame[[*BY_KEY]].min().to_dict() | {"test_acc": frame["test_acc"].mean()}
+    return judge_checks(known, people=data.people, images=data.real_images)
 
 
 def _measured(frame: pd.DataFrame) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pandas as pd
 from scipy import stats
 
-from smoothsweep.core.judges.columns import BY_KEY, CLOSED_SET, METRICS, metric_of
+from smoothsweep.core.judges.columns import BY_KEY, CLOSED_SET, METRICS, REACH_IMAGES, metric_of
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.orchestrator.reading.numbers.format import estimate, listing, number
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
@@ -37,10 +37,16 @@ NOT_MEASURED = Number(value=None)
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """One way of judging one attack's reconstructions. words: what a hit is called."""
+    """One way of judging one attack's reconstructions.
+
+    Attributes:
+        words: What a hit is called.
+        told: Whether a leak can be told by this judge; no sentence rests on another.
+    """
 
     metric: str
     words: str
+    told: bool
     leak: Number
     chance: Number
     control: Number
@@ -87,6 +93,7 @@ def standings(summary: Summary, row: int, control: int | None, people: int | Non
             Standing(
                 metric=spec.key,
                 words=hit_words(spec, people),
+                told=summary.is_told(spec.key),
                 leak=leak,
                 chance=Number(value=chance),
                 control=NOT_MEASURED if control is None else _at(summary, control, spec.key),
@@ -106,6 +113,7 @@ def hit_words(spec: Metric, people: int | None) -> str:
 
 def standing_lines(entries: tuple[Standing, ...]) -> tuple[str, ...]:
     """Sentences on verification, on the limit by the prior, and on judges that disagree."""
+    entries = tuple(entry for entry in entries if entry.told)
     return (*verified_sentence(entries), *limited(entries), *_disagreement(entries))
 
 
@@ -170,10 +178,7 @@ def _reach(summary: Summary, row: int, spec: Metric) -> Number:
     """The reach of the prior with Wilson's interval over photographs, since it is the same in every trial."""
     if spec.reach is None or (value := _at(summary, row, spec.reach).value) is None:
         return NOT_MEASURED
-    counts = (
-        metric for metric in METRICS if metric.measured_by == BY_KEY[spec.reach].measured_by and metric.unit == "plain"
-    )
-    images = _at(summary, row, next(counts).key).value
+    images = _at(summary, row, REACH_IMAGES[spec.reach]).value
     if not images:
         return Number(value=value)
     interval = stats.binomtest(round(value * images), round(images)).proportion_ci(summary.settings.level, "wilson")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from smoothsweep.orchestrator.reading.numbers.decision import decide
 from smoothsweep.orchestrator.reading.numbers.format import named
@@ -52,7 +52,7 @@ def standing_sentences(summary: Summary) -> tuple[str, ...]:
     standings = recipe_standings(summary)
     if not standings:
         return ()
-    *others, last = standings
+    *others, last = (replace(one, judged=tuple(way for way in one.judged if way.told)) for one in standings)
     comparisons = (
         f"{way.value_text('leak')} of that from {named(other.recipe)}"
         for other in others

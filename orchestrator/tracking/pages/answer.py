@@ -13,6 +13,7 @@ from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.findings.tables import KNOWLEDGE
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text, interval, number
+from smoothsweep.orchestrator.reading.numbers.judges import Checks, labelled
 from smoothsweep.orchestrator.reading.numbers.wording import LEGEND
 from smoothsweep.orchestrator.tracking.pages.strongest import strongest
 from smoothsweep.orchestrator.tracking.runs.recipes import RecipeMeans
@@ -61,13 +62,15 @@ def answer(
     searched: str | None = None,
     *,
     planned: Sequence[Trial] = (),
+    checks: Checks | None = None,
 ) -> Answer:
     """The defender picks the recipe, the attacker the attack; recipes below `min_test_acc` are not allowed.
 
     searched: the leak that decides; without one, or if it was not measured, the report's order of judges. planned: the
-    trials of the sweep, which name the attacks that a recipe still has to meet.
+    trials of the sweep, which name the attacks that a recipe still has to meet. checks: of the judges, of which one
+    that can tell no leak decides nothing.
     """
-    leak = searched if any(searched in r.metrics for r in recipes) and searched in BY_KEY else _deciding_leak(recipes)
+    leak = _deciding_leak(recipes, searched, checks or {})
     if leak is None:
         return Answer(leak=None, worst=(), allowed=(), front=(), recipes=tuple(recipes))
     worst, incomplete = strongest([r for r in recipes if leak in r.metrics], leak, planned)
@@ -96,8 +99,8 @@ def answer_text(sweep_answer: Answer, verdicts: Verdicts | None = None) -> str:
     best, verdicts = sweep_answer.least, verdicts or Verdicts()
     missing = " ".join(sweep_answer.incomplete)
     if sweep_answer.leak is None or not sweep_answer.worst:
-        return missing
-    spec = BY_KEY[sweep_answer.leak]
+        return " ".join(filter(None, (missing, verdicts.answer if verdicts.checks else "")))
+    spec = labelled(BY_KEY[sweep_answer.leak], verdicts.checks)
     if verdicts.answer:
         first = verdicts.answer
     elif best is None:
@@ -109,7 +112,11 @@ def answer_text(sweep_answer: Answer, verdicts: Verdicts | None = None) -> str:
         if "test_acc" in best.metrics:
             first += f", at a test accuracy of {_shown(best, BY_KEY['test_acc'])}"
         first += f" (n = {len(best.seeds)} seed{'s' if len(best.seeds) != 1 else ''})."
-    others = [BY_KEY[key] for key in (*CLASS_METRICS, KNOWLEDGE) if key in BY_KEY and key != sweep_answer.leak]
+    others = [
+        labelled(BY_KEY[key], verdicts.checks)
+        for key in (*CLASS_METRICS, KNOWLEDGE)
+        if key in BY_KEY and key != sweep_answer.leak
+    ]
     specs = [BY_KEY["test_acc"], spec, *(s for s in others if any(s.key in r.metrics for r in sweep_answer.worst))]
     of_recipe = {recipe.label: verdicts.of_trials.get(recipe.trial.id) for recipe in sweep_answer.worst}
     compared = any(verdict is not None and verdict.size for verdict in of_recipe.values())
@@ -137,10 +144,11 @@ def answer_text(sweep_answer: Answer, verdicts: Verdicts | None = None) -> str:
     return "\n\n".join(filter(None, (missing, first, "\n".join(lines))))
 
 
-def _deciding_leak(recipes: Sequence[RecipeMeans]) -> str | None:
+def _deciding_leak(recipes: Sequence[RecipeMeans], searched: str | None, checks: Checks) -> str | None:
     """What decides, as in the report: a hit rate where measured, the independent judge's first, else the first leak."""
-    leaks = [spec.key for spec in METRICS if spec.group == "leak" and spec.better]
-    return next((key for key in (*CLASS_METRICS, *leaks) if any(key in r.metrics for r in recipes)), None)
+    told = [spec.key for spec in METRICS if spec.is_leak and not (spec.key in checks and checks[spec.key].why)]
+    first = [key for key in (searched, *CLASS_METRICS) if key in told]
+    return next((key for key in (*first, *told) if any(key in r.metrics for r in recipes)), None)
 
 
 def _badness(recipe: RecipeMeans, leak: str) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.orchestrator.tracking.pages.views import route, saved_views
 from smoothsweep.orchestrator.tracking.runs.runs import KEYS, KIND
-from smoothsweep.orchestrator.tracking.runs.verdicts import ORDER
+from smoothsweep.orchestrator.tracking.runs.verdicts import VERDICT
 from smoothsweep.orchestrator.tracking.server.connection import connect
 
 MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}  # the pages open on runs and their comparison
@@ -67,7 +67,7 @@ def _last_run(client: Any, experiment_id: str) -> int | None:
 
 def _measured(client: Any, experiment_id: str) -> set[str]:
     runs = [run for kind in ("trial", "recipe") for run in _some(client, experiment_id, kind)]
-    runs += _some(client, experiment_id, "trial", f" and metrics.`{ORDER}` > 0")  # controls have no place in the order
+    runs += _some(client, experiment_id, "trial", f" and tags.`{VERDICT}` LIKE '%'")  # controls have none
     return {name for run in runs for name in run.data.metrics}
 
 

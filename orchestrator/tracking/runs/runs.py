@@ -6,13 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from smoothsweep.orchestrator.tracking.runs.points import already_gone, points_left
+from smoothsweep.orchestrator.tracking.runs.points import already_gone
 from smoothsweep.orchestrator.tracking.runs.searching import PROPOSAL
 
 KIND = "smoothsweep.kind"
 KEYS = {"sweep": "smoothsweep.sweep", "trial": "smoothsweep.trial", "recipe": "smoothsweep.recipe"}
 CONTENT = "smoothsweep.content"  # of a recipe's run: which trials its means are over
+POINTS = "smoothsweep.points"  # fingerprint of the measured points that were written into a run
 VERDICT_DIGEST = "smoothsweep.told"  # fingerprint of the report's verdict that the run holds
+VERDICT_NUMBERS = "smoothsweep.told_numbers"  # its numbers with their steps, as JSON
 PARENT = "mlflow.parentRunId"
 EARLIER = "earlier "  # before the kind of a run that a present one has replaced
 PAGE = 500
@@ -26,7 +28,10 @@ class StoredRun:
         status: RUNNING, FINISHED, FAILED or KILLED.
         content: Which trials a recipe's means are over; which proposal of a search a trial belongs to.
         started: Time of its start, in milliseconds.
+        points: Fingerprint of its measured points, empty where an earlier version wrote them.
+        seeds: How many seeds a recipe's means are over.
         verdict: Fingerprint of the report's verdict that it holds, empty without one.
+        numbers: The numbers of that verdict, as `VERDICT_NUMBERS` has them.
         name, params: As the server had them when it was read.
         retired: A present run has replaced it.
     """
@@ -35,7 +40,10 @@ class StoredRun:
     status: str
     content: str = ""
     started: int = 0
+    points: str = ""
+    seeds: int = 0
     verdict: str = ""
+    numbers: str = ""
     name: str = ""
     params: Mapping[str, str] = field(default_factory=dict)
     retired: bool = False
@@ -106,18 +114,6 @@ class Runs:
         self._known[kind, fingerprint] = stored
         return stored
 
-    def room_for(self, kind: str, fingerprint: str, points: list[Any]) -> tuple[StoredRun | None, list[Any]]:
-        """The run that can take these points, with those that it lacks; None with all of them where a new one must.
-
-        A run that holds another value at one of their steps is deleted: its work was done again since.
-        """
-        run = self.get(kind, fingerprint)
-        left = None if run is None else points_left(self._client, run.run_id, points)
-        if left is None:
-            self.drop(kind, fingerprint)
-            return None, points
-        return run, left
-
     def drop(self, kind: str, fingerprint: str) -> None:
         """Delete a run, to start over."""
         stored = self._known.pop((kind, fingerprint), None)
@@ -134,7 +130,10 @@ def _enter(known: dict[tuple[str, str], StoredRun], key: tuple[str, str], run: A
         status=run.info.status,
         content=content,
         started=run.info.start_time,
+        points=run.data.tags.get(POINTS, ""),
+        seeds=len(run.data.tags.get("smoothsweep.seeds", "").split()),
         verdict=run.data.tags.get(VERDICT_DIGEST, ""),
+        numbers=run.data.tags.get(VERDICT_NUMBERS, ""),
         name=run.info.run_name or "",
         params=run.data.params,
         retired=run.data.tags.get(KIND, "").startswith(EARLIER),

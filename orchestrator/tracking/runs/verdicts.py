@@ -22,9 +22,10 @@ from smoothsweep.orchestrator.reading.leak.hiding import HidingVerdicts
 from smoothsweep.orchestrator.reading.leak.looks import look_words
 from smoothsweep.orchestrator.reading.numbers.decision import decide
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text, is_null
+from smoothsweep.orchestrator.reading.numbers.judges import Checks
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 from smoothsweep.orchestrator.tracking.runs.points import write
-from smoothsweep.orchestrator.tracking.runs.runs import VERDICT_DIGEST
+from smoothsweep.orchestrator.tracking.runs.runs import VERDICT_DIGEST, VERDICT_NUMBERS, StoredRun
 
 VERDICT = "smoothsweep.verdict"  # of the recipe, whatever the run's attack: a word of `wording.WORDING`, or baseline
 HIDING = "smoothsweep.hiding"  # the same word under the tag's earlier name; of the sweep, every recipe's
@@ -38,6 +39,9 @@ PLACES = (STRONGEST, ORDER)
 NUMBERS = (STRONGEST, "reduction", "reduction_low", "reduction_high", "hidden", "hidden_low", "hidden_high")
 EARLIER = {"reduction": "removed", "reduction_low": "removed_low", "reduction_high": "removed_high"}
 """Metric -> its earlier name, which is written beside it: charts and queries of earlier runs keep working."""
+
+EARLIER_STEPS = 1000
+"""Beyond every step of a verdict that an earlier version wrote without the tag of its numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,18 +73,20 @@ class Verdicts:
         of_trials: Trial -> the verdict on its recipe under its attack, the same for all seeds.
         whole: Tags of the sweep's own run.
         answer: The sentence that the report begins with.
+        checks: What the judges say of real photographs.
     """
 
     of_trials: Mapping[str, RunVerdict] = field(default_factory=dict)
     whole: Mapping[str, str] = field(default_factory=dict)
     answer: str = ""
+    checks: Checks = field(default_factory=dict)
 
 
 def verdicts_of(summary: Summary, hiding: HidingVerdicts, answer: str = "") -> Verdicts:
     """What the report's table and its verdicts say, for every trial that they count. answer: its first sentence."""
     of_trials: dict[str, RunVerdict] = {}
     if summary.primary is None:
-        return Verdicts(answer=answer)
+        return Verdicts(answer=answer, checks=summary.checks)
     worst, last = summary.worst(summary.primary), summary.stops(summary.primary)
     places, choice = _places(summary, worst), decide(summary)
     marked = None if choice.marked is None else summary.frame.loc[choice.marked, "recipe"]
@@ -105,7 +111,8 @@ def verdicts_of(summary: Summary, hiding: HidingVerdicts, answer: str = "") -> V
         )
         of_trials.update(dict.fromkeys(row["trials"] if not row["control"] and verdict.tags else (), verdict))
     words = "; ".join(f"{ascii_text(recipe)}: {verdict.word}" for recipe, verdict in hiding.verdicts.items())
-    return Verdicts(of_trials=of_trials, whole={HIDING: words} if words else {}, answer=answer)
+    whole = {HIDING: words} if words else {}
+    return Verdicts(of_trials=of_trials, whole=whole, answer=answer, checks=summary.checks)
 
 
 def _places(summary: Summary, worst: Mapping[str, int]) -> dict[Hashable, float]:
@@ -128,22 +135,28 @@ def _numbers(verdict: LeakComparison) -> dict[str, float]:
     numbers |= {earlier: numbers[name] for name, earlier in EARLIER.items()}
     if part is not None:
         numbers |= {"hidden": part.value, "hidden_low": part.low, "hidden_high": part.high}
-    return {name: float(present(value, "value")) for name, value in numbers.items() if not is_null(value)}
+    known = {name: float(present(value, "value")) for name, value in numbers.items() if not is_null(value)}
+    return {name: value for name, value in known.items() if math.isfinite(value)}
 
 
-def write_verdict(client: Any, run_id: str, verdict: RunVerdict, *, before: str, at: int) -> None:
-    """Replace the verdict that a run of MLflow holds.
+def write_verdict(client: Any, run: StoredRun, verdict: RunVerdict, *, at: int) -> str:
+    """Replace the verdict that a run of MLflow holds. at: milliseconds since 1970.
 
-    before: fingerprint of the one it holds, empty for none; at: milliseconds since 1970.
-
-    A number that has changed is a further point of its metric: no step holds two.
+    A number that has changed is a further point of its metric: no step holds two. What the run holds is read from a
+    tag of ours, never from its metrics. Returns that tag's new value.
     """
     from mlflow.entities import Metric
 
+    held: dict[str, list[Any]] = json.loads(run.numbers or "{}")
+    first = EARLIER_STEPS if run.verdict and not run.numbers else 0
     points = []
     for name, value in verdict.numbers.items():
-        known = client.get_metric_history(run_id, name)
-        if not known or max(known, key=lambda point: point.step).value != value:
-            points.append(Metric(name, value, at, len(known)))
-    blank = dict.fromkeys((VERDICT, HIDING, LOOK), "") if before else {}
-    write(client, run_id, params={}, tags={**blank, **verdict.tags, VERDICT_DIGEST: verdict.fingerprint}, points=points)
+        step, before = held.get(name, (first - 1, None))
+        if value != before:
+            held[name] = [step + 1, value]
+            points.append(Metric(name, value, at, step + 1))
+    numbers = json.dumps(held, sort_keys=True)
+    blank = dict.fromkeys((VERDICT, HIDING, LOOK), "") if run.verdict else {}
+    tags = {**blank, **verdict.tags, VERDICT_DIGEST: verdict.fingerprint, VERDICT_NUMBERS: numbers}
+    write(client, run.run_id, params={}, tags=tags, points=points)
+    return numbers

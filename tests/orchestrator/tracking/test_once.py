@@ -1,6 +1,7 @@
 """Nothing is in MLflow twice: not what was measured again before it was whole, not what two drivers write at once."""
 
 import json
+import sqlite3
 
 import pytest
 from mlflow import MlflowClient
@@ -70,3 +71,30 @@ def test_two_drivers_that_end_together_leave_one_run_of_each(load, store, uri, f
     assert [len(kinds[kind]) for kind in ("sweep", "trial", "recipe")] == [1, 2, 2]
     assert not doubled(client, [run for runs in kinds.values() for run in runs])
     assert len(calls) == 1 + gone
+
+
+def test_no_metric_that_mlflow_holds_decides_anything(load, store, uri, finished):
+    """It returns infinity as 1.8e308, and NaN equals nothing: what a run holds is told by tags of ours."""
+    loaded = load()
+    trials = finished(loaded)
+    record(loaded, store, trials)
+    before = {run.info.run_id for runs in look(uri)[1].values() for run in runs}
+    database = sqlite3.connect(uri.removeprefix("sqlite:///"))
+    for table in ("metrics", "latest_metrics"):
+        database.execute(f"UPDATE {table} SET value = 1.7976931348623157e308, is_nan = (value < 0.5)")
+    database.commit()
+    database.close()
+    for run in [*look(uri)[1]["trial"], *look(uri)[1]["recipe"]]:  # as a driver leaves them that is killed
+        MlflowClient(uri).update_run(run.info.run_id, status="RUNNING")
+    record(loaded, LocalStore(root=store.root), trials)
+    _, kinds = look(uri)
+    assert {run.info.run_id for runs in kinds.values() for run in runs} == before
+    assert {run.info.status for runs in kinds.values() for run in runs} == {"FINISHED"}
+
+
+def test_nothing_of_ours_reads_a_metric_back(repository):
+    """Names alone are read, of which columns there are."""
+    for path in (repository / "orchestrator" / "tracking").rglob("*.py"):
+        text = path.read_text()
+        assert "get_metric_history" not in text and "metrics.`" not in text, path.name
+        assert text.count("data.metrics") == ("for name in run.data.metrics" in text), path.name
