@@ -28,7 +28,7 @@ import numpy as np
 import pandas as pd
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.frontier import hypervolume_share
+from smoothsweep.core.metrics.frontier import hypervolume
 from smoothsweep.orchestrator.planning.proposals import Proposal
 from smoothsweep.orchestrator.search.shared.outcomes import Aims, Outcome
 from smoothsweep.orchestrator.search.shared.setup import Setup, Wait, strategy
@@ -150,7 +150,8 @@ def replay(
             found.append(chosen[done])
         done += 1
         points = recorded.points[found].reshape(-1, 2)
-        share = hypervolume_share(points, recorded.points, recorded.reference, list(DIRECTIONS.values()))
+        ways = list(DIRECTIONS.values())
+        share = hypervolume(points, recorded.reference, ways) / hypervolume(recorded.points, recorded.reference, ways)
         return float(spent / whole), share
 
     while (proposal := propose(setup, proposals, outcomes)) is not None:

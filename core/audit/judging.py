@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +19,6 @@ from smoothsweep.core.data.transforms import to_unit
 from smoothsweep.core.declared import build
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.accuracy import topk_hits
-from smoothsweep.core.metrics.known_error import Rate
 from smoothsweep.core.metrics.open_set import fit_head, head_logits
 from smoothsweep.core.metrics.recognition import Photographs
 from smoothsweep.core.models.classifiers import build_classifier
@@ -32,6 +31,13 @@ from smoothsweep.core.training.classifier import train_classifier
 EVALUATOR = "evaluator"
 BATCH = 256
 HEAD_SEED = 0
+
+
+class Rate(NamedTuple):
+    """A fraction of `trials` images."""
+
+    share: float
+    trials: int
 
 
 @dataclass(frozen=True, kw_only=True)

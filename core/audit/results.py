@@ -59,8 +59,8 @@ class Audit:
 
     Attributes:
         attacks: A row per attack, the strongest first, then the controls: attack, words (what a page calls it), access,
-            control, leak with low and high (95 %, over seeds and people; NaN without an interval), corrected with
-            corrected_low and corrected_high (without the judge's known error), seeds, queries and seconds per person.
+            control, leak with low and high (95 %, over seeds and people; NaN without an interval), seeds, queries and
+            seconds per person.
         people: A row per person attacked, first who is most probably among the five most exposed: class, name, share
             (of the strongest attack's images that the judge takes for them), rate with low and high (the share shrunk
             towards the mean of all, 95 %), among_five (that probability), control (the share of the control's images
@@ -197,7 +197,7 @@ def read_audit(
     if attacker is not None:
         standing = _compare_with_references(reconstructions, tallies, best, control, ruler, attacker, on_progress)
     return Audit(
-        attacks=pd.DataFrame([_row(reconstructions[at], tallies[at], tallies[control], ruler) for at in order]),
+        attacks=pd.DataFrame([_row(reconstructions[at], tallies[at]) for at in order]),
         people=_of_people(tallies[best], tallies[control], ruler, standing),
         standing=pd.DataFrame() if standing is None else standing.table,
         notes=(*([standing.why_not] if standing is not None and standing.why_not else []), *notes),
@@ -274,10 +274,8 @@ def _people(tally: Tally, names: Sequence[str]) -> pd.DataFrame:
     return who.loc[order].reset_index(drop=True)
 
 
-def _row(seeds: Sequence[AttackResult], tally: Tally, control: Tally, ruler: Judge) -> dict[str, Any]:
+def _row(seeds: Sequence[AttackResult], tally: Tally) -> dict[str, Any]:
     first, leak = seeds[0].inverted, tally.leak
-    corrected = tally.without_error(ruler.sensitivity, control)
-    ends = (None, None, None) if corrected is None else (corrected.value, corrected.low, corrected.high)
     return {
         "attack": seeds[0].name,
         "words": first.attack.words,
@@ -286,7 +284,6 @@ def _row(seeds: Sequence[AttackResult], tally: Tally, control: Tally, ruler: Jud
         "leak": leak.mean,
         "low": _known(leak.low),
         "high": _known(leak.high),
-        **dict(zip(("corrected", "corrected_low", "corrected_high"), map(_known, ends), strict=True)),
         "seeds": len(seeds),
         "queries": float(np.mean([tally.inverted.queries for tally in seeds])),
         "seconds": float(np.mean([tally.inverted.seconds for tally in seeds])),

@@ -1,4 +1,4 @@
-"""Statistics of an audit's hits: leaks with intervals, corrected for the judge's error, and compared with controls.
+"""Statistics of an audit's hits: leaks with intervals, compared with controls.
 
 The numbers are those of a sweep's page, computed by the same functions of `core.metrics`, which
 `orchestrator.reading.numbers` wraps for tables. A test holds the two together.
@@ -16,7 +16,6 @@ from torch import Tensor
 from smoothsweep.core.metrics.accuracy import class_means
 from smoothsweep.core.metrics.comparisons import Pair, compare_recipes
 from smoothsweep.core.metrics.intervals import Interval, rate_interval
-from smoothsweep.core.metrics.known_error import Corrected, Rate, corrected_leak
 
 LEVEL = 0.95  # as of `orchestrator.reading.numbers.estimates.Settings`
 SPAN = 1.0  # of shares
@@ -49,18 +48,6 @@ class Tally:
     def leak(self) -> Interval:
         """Mean over seeds and classes, with its interval."""
         return rate_interval(self.shares, images=len(self.shares) * int(self.images.sum()), level=LEVEL)
-
-    def without_error(self, sensitivity: Rate, control: Tally | None) -> Corrected | None:
-        """The leak corrected for the judge's misses on real images and its hits on a control; None where undefined.
-
-        Of the control, one image per person and seed counts, fewer than were judged, since images of a person depend on
-        each other.
-        """
-        if control is None:
-            return None
-        wrong, leak = Rate(share=float(control.shares.mean()), trials=control.shares.size), self.leak
-        ends = None if leak.low is None or leak.high is None else (leak.low, leak.high)
-        return corrected_leak(leak.mean, ends, sensitivity=sensitivity, false_positives=wrong, level=LEVEL)
 
     def beyond(self, control: Tally, *, among: int) -> Pair:
         """This leak minus the control's, paired by seed and person; corrected for `among` comparisons."""

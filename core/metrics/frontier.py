@@ -101,20 +101,6 @@ def hypervolume(points: ArrayLike, reference: ArrayLike, directions: Sequence[Di
     return _volume(limit - inside[_undominated(inside)])  # slicing costs the square of the points it is given
 
 
-def hypervolume_share(points: ArrayLike, of: ArrayLike, reference: ArrayLike, directions: Sequence[Direction]) -> float:
-    """Hypervolume of `points` divided by that of `of`, e.g. of what a search found by that of the whole grid.
-
-    At least 0; at most 1 if `points` is a subset of `of`, else possibly more. Raises InputError if `of` has no
-    hypervolume (no point better than the reference in every objective), and as `hypervolume`.
-    """
-    whole = hypervolume(of, reference, directions)
-    if whole == 0:
-        raise InputError(
-            "hypervolume share: expected a set with a point better than the reference in every objective, got none"
-        )
-    return hypervolume(points, reference, directions) / whole
-
-
 def _costs(points: ArrayLike, directions: Sequence[Direction]) -> np.ndarray:
     """Points [n, d] with every objective turned so that smaller is better."""
     matrix = np.asarray(points, dtype=np.float64)

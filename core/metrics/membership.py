@@ -137,18 +137,6 @@ def over_persons(
     return Bootstrapped(value=value, low=float(min(low, value)), high=float(max(high, value)))
 
 
-def rates_per_image(scores: ArrayLike, member: ArrayLike, threshold: float) -> np.ndarray:
-    """The false positive rate of each image over models that were trained without it, [n]; NaN where none was.
-
-    scores, member: [models, n], of one attack against several models. A threshold for all images with a low rate over
-    all of them may accuse some images nearly always: a stated rate then says nothing of these images.
-    """
-    values, inside = np.asarray(scores, np.float64), np.asarray(member, bool)
-    outside = (~inside).sum(axis=0)
-    wrong = ((values > threshold) & ~inside).sum(axis=0)
-    return np.where(outside > 0, wrong / np.maximum(outside, 1), np.nan)
-
-
 def chance_spread(members: int, others: int) -> float:
     """Standard deviation of the AUC of scores that know nothing (Mann and Whitney 1947)."""
     return float(np.sqrt((members + others + 1) / (12 * members * others)))

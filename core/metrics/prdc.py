@@ -13,7 +13,6 @@ Coverage is the same in both. Balls include their surface.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -91,20 +90,6 @@ def prdc_per_class(
     values = torch.tensor(rows, dtype=torch.float64)
     mean = PRDC(**dict(zip(_NAMES, values.mean(dim=0).tolist(), strict=True)))
     return ClasswisePRDC(mean=mean, classes=torch.tensor(classes), values=values, excluded=tuple(excluded))
-
-
-def prdc_as_released(
-    real: Tensor, labels_real: Tensor, fake: Tensor, labels_fake: Tensor, *, k: int = 3, classes: Sequence[int] = (1, 2)
-) -> PRDC:
-    """What the released script logs when its targets are the word `all`: a mean over three "classes".
-
-    It takes the length of the word for the number of classes, and class 0, being false, for no restriction; so it
-    averages the pooled sets with classes 1 and 2. For the record; not a measure of anything.
-    """
-    parts = [prdc(real, fake, definition="official", k=k)]
-    parts += [prdc(real[labels_real == c], fake[labels_fake == c], definition="official", k=k) for c in classes]
-    means = torch.tensor([_row(part) for part in parts], dtype=torch.float64).mean(dim=0)
-    return PRDC(**dict(zip(_NAMES, means.tolist(), strict=True)))
 
 
 _NAMES = ("precision", "recall", "density", "coverage")

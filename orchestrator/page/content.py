@@ -18,13 +18,11 @@ from smoothsweep.orchestrator.reading.findings import (
     fresh,
     frontier,
     integrity,
-    judge_ranks,
-    pairs,
     searches,
     settings,
     tables,
 )
-from smoothsweep.orchestrator.reading.leak import hiding, known_error, membership
+from smoothsweep.orchestrator.reading.leak import hiding, membership
 from smoothsweep.orchestrator.reading.leak.looks import look_sentences
 from smoothsweep.orchestrator.reading.numbers.decision import decide
 from smoothsweep.orchestrator.reading.numbers.format import axis_value
@@ -47,7 +45,6 @@ MODULES = (
     hiding,
     integrity,
     membership,
-    pairs,
     readings,
     searches,
     settings,
@@ -95,8 +92,6 @@ def everything(data: ReportData, summary: Summary) -> dict[str, Any]:
         "hidden": hiding.hiding_verdicts(summary),
         "looked": look_sentences(summary),
         "standing": recipe_standings(summary),
-        "errors": known_error,
-        "ranks": judge_ranks,
         "progress": progress,
         "checked": fresh.check_reaudit(data, summary),
         "spending": costs.costs(data, summary),
@@ -130,7 +125,7 @@ def _short_rows(summary: Summary) -> Sequence[int]:
             rows = summary.frame if summary.by_setting else summary.frame.drop_duplicates("recipe")
         return list(rows.index[: 2 * SHORT])
     few = len(evidence.rows) <= SHORT or not evidence.pairs
-    chosen = list(evidence.rows) if few else pairs.chosen_recipes(summary)
+    chosen = list(evidence.rows) if few else display.chosen_recipes(summary)
     choice = evidence.recommendation
     first = (choice.best, summary.baseline_recipe)
     by_concern = (first, decide(summary).front, choice.runners_up, choice.allowed)

@@ -56,7 +56,6 @@ SECTIONS = (
     "decision/standing",
     "decision/hiding",
     "decision/two_leaks",
-    "decision/pairs",
     "decision/fresh",
     "audit/search",
     "audit/sheets",

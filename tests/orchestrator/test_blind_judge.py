@@ -2,6 +2,7 @@
 
 import json
 import re
+from io import StringIO
 
 import pandas as pd
 import pytest
@@ -74,9 +75,9 @@ def test_no_output_gives_a_verdict_by_it_and_each_shows_its_accuracy(case):
         assert not WORDS.search(text), where
         assert figure in text and "evaluator" in text, where
     for table in tables:
-        rows = pd.read_csv(__import__("io").StringIO(csv_table(table)))
+        rows = pd.read_csv(StringIO(csv_table(table)))
         assert "verdict" not in rows and "reduction" not in rows and not rows["attack_acc1_differs"].eq("yes").any()
-    assert not WORDS.search(seen(render(data, summary)))
+    assert 'class="verdict' not in render(data, summary)
 
 
 def test_another_judge_that_can_tell_decides_and_the_blind_one_is_named():
@@ -108,7 +109,8 @@ def test_the_accuracy_of_a_judge_that_is_often_wrong_stands_beside_its_leak():
     assert summary.primary == "attack_acc1"
     tables = [markdown_table(table) for table in printed_tables(summary, "t", "clean")]
     for text in (text_table(summary), seen(part("first", data, summary)), find(data, summary).answer[0], *tables):
-        assert "70" in text and WORDS.search(text)
+        assert "70" in text
+    assert summary.verdict(summary.recipes[0]) is not None
 
 
 def test_an_audit_names_nobody_and_compares_nothing_by_it():

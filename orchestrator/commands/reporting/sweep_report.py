@@ -20,8 +20,8 @@ from smoothsweep.orchestrator.page.writing import figure_files, write_report
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.axes import baseline_axes, by_attack, first_finished, sweep_axes
 from smoothsweep.orchestrator.reading.derived import surrogate_lines
+from smoothsweep.orchestrator.reading.findings.display import sheet_recipes
 from smoothsweep.orchestrator.reading.findings.findings import find
-from smoothsweep.orchestrator.reading.findings.pairs import sheet_recipes
 from smoothsweep.orchestrator.reading.findings.settings import settings_text
 from smoothsweep.orchestrator.reading.findings.tables import text_table
 from smoothsweep.orchestrator.reading.leak.hiding import hiding_verdicts, verdict_frame, verdict_text

@@ -19,8 +19,7 @@ from smoothsweep.orchestrator.page.figures.curves.queries import query_curves
 from smoothsweep.orchestrator.page.figures.panels import Panels
 from smoothsweep.orchestrator.page.figures.two_leaks import two_leaks_figure
 from smoothsweep.orchestrator.reading.defenses.families import DefenseFamily, DefenseGroup, defense_groups
-from smoothsweep.orchestrator.reading.findings.display import MANY, judges_shown
-from smoothsweep.orchestrator.reading.findings.pairs import sheet_recipes
+from smoothsweep.orchestrator.reading.findings.display import MANY, judges_shown, sheet_recipes
 from smoothsweep.orchestrator.reading.leak.advantage import advantage_panels
 from smoothsweep.orchestrator.reading.leak.membership import two_leaks
 from smoothsweep.orchestrator.reading.numbers.model import FeatureView, ReportData
@@ -60,9 +59,6 @@ class Figures:
 
     def exposure(self) -> Canvas | None:
         return strips.exposure(self.summary, self.colours)
-
-    def pairs(self) -> Canvas:
-        return strips.triangle(self.summary)
 
     def alphas(self) -> Canvas | None:
         return epochs.alpha_curves(self.data.alpha_curves, self.colours, self._named)

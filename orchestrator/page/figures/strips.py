@@ -16,7 +16,6 @@ from smoothsweep.orchestrator.page.drawing.canvas import INK, LINE, PAPER, SOFT,
 from smoothsweep.orchestrator.page.drawing.colours import Colours
 from smoothsweep.orchestrator.page.figures.labels import LINE_HEIGHT, text_width
 from smoothsweep.orchestrator.reading.findings.display import LONG, shown_rows
-from smoothsweep.orchestrator.reading.findings.pairs import by_leak
 from smoothsweep.orchestrator.reading.leak.exposure import AMONG, Exposed, among_words, exposed, rate_words
 from smoothsweep.orchestrator.reading.numbers.format import count, number
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 WIDTH, ROW = 880.0, 34.0
 MARKS = ("o", "o", "D", "s")
 """Marks of judges: filled for the first, empty for the others."""
-CELL = 13.0
-"""Pixels of one square of the triangle of pairs."""
 
 
 def judges(summary: Summary, colours: Colours) -> Canvas | None:
@@ -123,31 +120,6 @@ def exposure(summary: Summary, colours: Colours) -> Canvas | None:
             canvas.describe(dot, tooltip, recipe=recipe)
         often = f"{sum(person.rate > 0.5 for person in people)} of {len(people)}"
         note(axes, often, (1, y), (14, -4), place="across", size=12.5, colour=INK, bold=True)
-    return canvas
-
-
-def triangle(summary: Summary) -> Canvas:
-    """All recipes from least leak to most: a square where the row leaks more than the column's recipe."""
-    evidence, spec = summary.compared, metric_of(summary.deciding)
-    everyone = by_leak(evidence)
-    many = len(everyone)
-    names = [f"{words_for(recipe)}  {number(spec, evidence.mean(recipe))}" for recipe in everyone]
-    left, size = 16 + max(text_width(name, 10) for name in names), many * CELL
-    title = "Which recipes leak more than which others"
-    canvas = Canvas(left + size + 10, size + 20, title)
-    axes = canvas.axes(left, 10, left + size, 10 + size, grid=None)
-    axes.set(xlim=(0, many), ylim=(many, 0), xticks=[])
-    axes.set_yticks(np.arange(many) + 0.5, names, fontsize=10, color=INK)
-    axes.spines["bottom"].set_visible(False)
-    gaps = [[evidence.reduction(a, b) for b in everyone] for a in everyone]
-    clear = np.array([[gap is not None and gap.is_clear for gap in row] for row in gaps])
-    lower = np.tril(np.ones_like(clear), -1)
-    for mask, shape, size, colour in ((clear & lower, "s", 10, INK), (~clear & lower, "o", 2, SOFT)):
-        rows, columns = np.nonzero(mask)
-        axes.plot(columns + 0.5, rows + 0.5, shape, ms=size, mew=0, color=colour)
-    for place, tick in enumerate(axes.get_yticklabels()):
-        tooltip = f"{everyone[place]}: differs from {int(clear[place].sum())} of the {many - 1} others"
-        canvas.describe(tick, tooltip, recipe=everyone[place])
     return canvas
 
 

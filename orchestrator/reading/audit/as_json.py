@@ -8,13 +8,12 @@ from typing import Any
 import pandas as pd
 
 from smoothsweep.core.membership.within import WithinPersons
-from smoothsweep.core.metrics.leak_comparisons import LEAKS_MORE, REDUCES, LeakComparison
-from smoothsweep.core.metrics.verdicts import HIGHER, INCONCLUSIVE, LOWER
+from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.orchestrator.reading.audit.members import AttackFound, AuditMembership
 from smoothsweep.orchestrator.reading.audit.result import Audit, Reached, Trained
 from smoothsweep.orchestrator.reading.audit.sentences import audit_sentences, person_name
 from smoothsweep.orchestrator.reading.audit.shadows import ByShadows
-from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison
+from smoothsweep.orchestrator.reading.numbers.estimates import Comparison
 from smoothsweep.orchestrator.reading.standing.judged import Standing
 
 JSON_VERSION = 1
@@ -130,7 +129,6 @@ def _trained_json(audit: Audit, one: Trained) -> dict[str, Any]:
         "seeds": one.reached.seeds,
         "reduction": _reduction_json(one.leak),
         "test_acc_beside_reference": _gap_json(one.accuracy),
-        **_earlier_keys(one.leak),
         "device_seconds": {"planned": one.planned_s, "training": one.training_s, "attacking": one.attacking_s},
     }
 
@@ -150,20 +148,6 @@ def _reduction_json(one: LeakComparison | None) -> dict[str, Any] | None:
         "hidden": part.value if part else None,
         "hidden_low": part.low if part else None,
         "hidden_high": part.high if part else None,
-    }
-
-
-def _earlier_keys(one: LeakComparison | None) -> dict[str, Any]:
-    """The reduction under the keys of earlier versions, as the negative difference, for programs that read those."""
-    if one is None:
-        return {"leak_beside_reference": _gap_json(NOTHING), "removed_or_hidden": None}
-    low, high = (None if end is None else 0.0 - end for end in (one.high, one.low))
-    gap = {"difference": 0.0 - one.reduction, "low": low, "high": high}
-    side = {REDUCES: LOWER, LEAKS_MORE: HIGHER}.get(one.word, INCONCLUSIVE)
-    ends = {"removed": one.reduction, "removed_low": one.low, "removed_high": one.high}
-    return {
-        "leak_beside_reference": {**gap, "verdict": side},
-        "removed_or_hidden": {"verdict": one.word, **ends} if one.hidden else None,
     }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
+from smoothsweep.core.judges.columns import CLASS_METRICS, METRICS, metric_of
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE, LOWER
@@ -19,6 +19,8 @@ from smoothsweep.orchestrator.reading.numbers.format import (
     count,
     estimate,
     is_null,
+    listing,
+    number,
     points,
     signed,
     signed_interval,
@@ -39,6 +41,9 @@ NOTHING_LESS = 1e-9
 MANY = 12
 """Recipes up to which figures name and show all; with more, only the baseline and the recipes on the front."""
 
+
+SIDE = 12
+"""The most recipes that get a column of pictures."""
 
 LONG = 34
 """Number of letters from which a figure writes a recipe's name in two lines."""
@@ -170,3 +175,38 @@ def recipe_verdict(summary: Summary, spec: Metric, cell: Mapping[str, Any]) -> V
         if spec.is_leak
         else cell_verdict(summary, spec, cell)
     )
+
+
+def judges_lead(summary: Summary) -> str:
+    """Sentences on why there are several judges, and on their hit rates on real images."""
+    ceilings = [
+        f"the {judge.label} names {number(metric_of(judge.ceiling), summary.frame[judge.ceiling].mean())}"
+        for judge in METRICS
+        if judge.ceiling in summary.measured and judge.key in summary.measured
+    ]
+    limit = f" Of real images of these classes, {listing(ceilings)} correctly." if ceilings else ""
+    return (
+        "The evaluator was trained on the same private images as the target and may accept what only classifiers "
+        f"accept; the independent judge's features come from other people. The gap is itself a finding.{limit}"
+    )
+
+
+def chosen_recipes(summary: Summary) -> list[str]:
+    """The chosen recipe, its runners-up, the frontier and the baseline, by rising leak; at most `SIDE` recipes."""
+    ranked, choice = (
+        sorted(summary.compared.compared, key=lambda recipe: summary.spec.sign * summary.compared.mean(recipe)),
+        summary.compared.recommendation,
+    )
+    if len(ranked) <= SIDE:
+        return ranked
+    first = {choice.best, summary.baseline_recipe}
+    wanted = first | {*choice.runners_up, *decide(summary).front}
+    chosen = sorted((recipe for recipe in ranked if recipe in wanted), key=lambda recipe: recipe not in first)[:SIDE]
+    return [recipe for recipe in ranked if recipe in chosen]
+
+
+def sheet_recipes(summary: Summary) -> list[str]:
+    """The recipes that get a column of pictures: all where they are few, else those that a decision is about."""
+    if len(summary.recipes) <= SIDE or summary.evidence is None:
+        return summary.recipes
+    return chosen_recipes(summary) if summary.evidence.pairs else summary.recipes[:SIDE]

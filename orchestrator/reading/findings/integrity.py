@@ -1,9 +1,6 @@
-"""Cautions about the measurements: hits on controls, masked gradients, collapsed trainings, dips of accuracy."""
+"""Cautions about the measurements: hits on controls, masked gradients, collapsed trainings."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import pandas as pd
 
@@ -16,8 +13,6 @@ from smoothsweep.orchestrator.reading.numbers.format import count, listing, name
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
-DEEP = 0.2
-"""The smallest loss of accuracy below the best so far that is reported as a dip."""
 MASKED = 0.2  # fraction of images that attacks without cross entropy change and PGD does not: too large for chance
 ASKED = "what an attacker can make the targets answer"
 PUBLISHED = ("fgsm_untargeted_correct", "pgd_untargeted_correct", "bim_untargeted_correct")
@@ -117,56 +112,4 @@ def control_line(summary: Summary) -> tuple[str, ...]:
     return (
         f"What the judge credits to a control is no leak: {attack} reaches {summary.value_text(row)} "
         f"at {named(summary.frame.loc[row, 'recipe'])}.",
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Dip:
-    """The deepest fall of a training's accuracy below its best so far.
-
-    Attributes:
-        best, lowest, last: Accuracies, fractions.
-        at_best, at_lowest: Their epochs, from 1.
-        on: The images that the accuracy is of, "test" or "training".
-    """
-
-    best: float
-    at_best: int
-    lowest: float
-    at_lowest: int
-    last: float
-    on: str
-
-
-def deepest(rows: Sequence[Mapping[str, float]]) -> Dip | None:
-    """The deepest dip of one training, on test images if measured; None where it is smaller than `DEEP`.
-
-    rows: one mapping per epoch with `epoch` (from 0) and any of test_acc and train_acc.
-    """
-    for key, on in (("test_acc", "test"), ("train_acc", "training")):
-        known = [(int(row["epoch"]) + 1, row[key]) for row in rows if row.get(key) == row.get(key) is not None]
-        if known:
-            return _deepest(known, on)
-    return None
-
-
-def _deepest(known: Sequence[tuple[int, float]], on: str) -> Dip | None:
-    best, dip = known[0], None
-    for epoch, value in known:
-        best = (epoch, value) if value > best[1] else best
-        lost = best[1] - value
-        if lost >= DEEP and (dip is None or lost > dip.best - dip.lowest):
-            dip = Dip(best=best[1], at_best=best[0], lowest=value, at_lowest=epoch, last=known[-1][1], on=on)
-    return dip
-
-
-def dip_sentences(curves: Mapping[str, Sequence[Mapping[str, float]]]) -> tuple[str, ...]:
-    """A sentence for each recipe whose training dipped. curves: recipe -> rows of `deepest`."""
-    spec, dips = metric_of("test_acc"), {recipe: deepest(rows) for recipe, rows in curves.items()}
-    return tuple(
-        f"{start(named(recipe))} fell from {number(spec, dip.best)} {dip.on} accuracy (epoch {dip.at_best}) to "
-        f"{number(spec, dip.lowest)} (epoch {dip.at_lowest}) and ended at {number(spec, dip.last)} in the training "
-        f"shown. Stopped at epoch {dip.at_lowest}, it would be another model."
-        for recipe, dip in dips.items()
-        if dip is not None
     )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import asdict
 
 from smoothsweep.core.checks import present
-from smoothsweep.core.metrics.rank_agreement import RankAgreement
+from smoothsweep.core.metrics.rank_agreement import RankAgreement, rank_agreement
 from smoothsweep.core.plugins import with_plugin_name
-from smoothsweep.core.text import NBSP
-from smoothsweep.orchestrator.reading.findings.judge_ranks import ranks_alike, tau_words
+from smoothsweep.core.text import NBSP, minus
 from smoothsweep.orchestrator.reading.numbers.format import (
     ABSENT,
     count,
@@ -139,7 +139,12 @@ def agreement_words(view: SearchView, rung: int, objective: Objective, summary: 
     if len(pairs) < 2:
         return f"{which}: too few to say whether it ranks them alike by {objective.label}."
     cheap, dear = ([sign * value for value in side] for side in zip(*pairs, strict=True))
-    return f"{which}. {_ranked(ranks_alike(summary, cheap, dear), objective.label)}"
+    ranks = rank_agreement(cheap, dear, k=min(BEST, len(cheap)), **asdict(summary.settings))
+    return f"{which}. {_ranked(ranks, objective.label)}"
+
+
+BEST = 3
+"""Number of recipes that count as the best."""
 
 
 def _ranked(ranks: RankAgreement, judge: str) -> str:
@@ -155,6 +160,15 @@ def _ranked(ranks: RankAgreement, judge: str) -> str:
         f"By {judge} {meaning}: {tau_words(ranks)} (1: the same order, 0: none), and of {best} by the full attack it "
         f"has {100 * ranks.top_overlap:.0f}{NBSP}% among its own."
     )
+
+
+def tau_words(ranks: RankAgreement) -> str:
+    """The agreement as text, such as `Kendall's tau 0.62 [0.40, 0.80]`; without interval where none is known."""
+    value, low, high = (
+        end if end is None else minus(f"{end:.2f}")
+        for end in (ranks.kendall.value, ranks.kendall.low, ranks.kendall.high)
+    )
+    return f"Kendall's tau {value}" + ("" if low is None else f" [{low}, {high}]")
 
 
 def rung_lines(view: SearchView, summary: Summary) -> list[str]:

@@ -7,12 +7,11 @@ import pandas as pd
 import pytest
 
 import smoothsweep
-from smoothsweep.core.audit.judging import Judge
+from smoothsweep.core.audit.judging import Judge, Rate
 from smoothsweep.core.audit.results import Audit
 from smoothsweep.core.audit.statistics import Tally
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.comparisons import compare_recipes
-from smoothsweep.core.metrics.known_error import Rate
 
 CLASSES, SEEDS = (0, 1, 4, 5, 7, 9), (1, 2, 3)
 JUDGE = Judge(

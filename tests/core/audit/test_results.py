@@ -7,13 +7,12 @@ import torch
 from smoothsweep.core.attacks.registry import make_attack
 from smoothsweep.core.audit.attack_result import AttackResult
 from smoothsweep.core.audit.attacking import InvertedClasses
-from smoothsweep.core.audit.judging import Judge
+from smoothsweep.core.audit.judging import Judge, Rate
 from smoothsweep.core.audit.results import HALF, Audit, read_audit, verdict_of
 from smoothsweep.core.audit.statistics import Tally
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.exposure import exposures
 from smoothsweep.core.metrics.intervals import rate_interval
-from smoothsweep.core.metrics.known_error import Rate, corrected_leak
 
 CLASSES, EACH, SEEDS = (7, 0, 4, 2), 4, (11, 5, 8)
 NAMES = tuple("abcdefgh")
@@ -93,20 +92,10 @@ def test_attacks_stand_strongest_first_and_controls_after_them(audit):
 
 def test_intervals_and_the_leak_without_the_judges_error_are_of_its_own_attack(audit):
     order = np.argsort(CLASSES)
-    wrong = Rate(share=float(by_hand("drawn").mean()), trials=12)
     for row, name in zip(audit.attacks.itertuples(), ("strong", "weak", "chosen", "drawn"), strict=True):
         shares = by_hand(name)[:, order]
         found = rate_interval(shares, images=shares.size * EACH)
         assert (row.low, row.high) == pytest.approx((found.low, found.high))
-        true = corrected_leak(
-            shares.mean(),
-            (found.low, found.high),
-            sensitivity=Rate(share=0.9, trials=50),
-            false_positives=wrong,
-            level=0.95,
-        )
-        corrected = (row.corrected, row.corrected_low, row.corrected_high)
-        assert corrected == pytest.approx((true.value, true.low, true.high))
 
 
 def test_people_are_those_of_the_strongest_attack_most_exposed_first(audit):
@@ -133,11 +122,6 @@ def test_beyond_is_the_strongest_attack_minus_the_best_control(audit):
     assert audit.beyond == tallies[0].beyond(tallies[1], among=3)
     assert audit.beyond != tallies[0].beyond(tallies[1], among=1), "two attacks were tried"
     assert (audit.judge, audit.real, audit.test_acc) == ("embedder_acc1", 0.9, 0.77)
-
-
-def test_a_leak_that_cannot_be_corrected_is_said_to_be_unknown():
-    found = read_audit([[reconstructions(name, at) for at in range(3)] for name in SHARES], judge(share=0.13), 0.5)
-    assert found.attacks["corrected"].isna().all() and found.attacks["leak"].notna().all()
 
 
 def told(shares, control, verdict_seeds=3):

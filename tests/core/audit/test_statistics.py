@@ -8,7 +8,6 @@ import torch
 from smoothsweep.core.audit.statistics import Tally
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.accuracy import class_means
-from smoothsweep.core.metrics.known_error import Rate
 from smoothsweep.orchestrator.reading.numbers.estimates import Sample, Settings, compare, estimate
 
 CLASSES, EACH = (0, 2, 3, 7), 4
@@ -42,12 +41,3 @@ def test_leak_and_difference_are_those_of_a_sweep(seeds, share):
     assert pair.difference == pytest.approx(beyond.difference) and pair.verdict == beyond.verdict
     ends = [np.nan if end is None else end for end in (pair.low, pair.high)]
     assert ends == pytest.approx([beyond.low, beyond.high], nan_ok=True)
-
-
-def test_a_leak_without_the_judges_error_lies_above_where_the_judge_misses_some():
-    labels = torch.tensor(CLASSES).repeat_interleave(EACH)
-    tally, control = Tally.of(hits_of(0.5, 2, 1), labels), Tally.of(hits_of(0.0, 2, 2), labels)
-    found = tally.without_error(Rate(share=0.8, trials=50), control)
-    assert found.value == pytest.approx(tally.leak.mean / 0.8) and found.low < found.value < found.high
-    assert tally.without_error(Rate(share=0.05, trials=50), control) is None
-    assert tally.without_error(Rate(share=0.8, trials=50), None) is None

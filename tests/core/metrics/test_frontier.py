@@ -9,7 +9,6 @@ from smoothsweep.core.metrics.frontier import (
     Frontier,
     accuracy_leak_frontier,
     hypervolume,
-    hypervolume_share,
     pareto_mask,
 )
 
@@ -78,7 +77,6 @@ def test_a_hypervolume_by_hand():
     # Above leak 1 and accuracy 0: 0.9 x 0.5 of the accurate point, and 0.6 x 0.3 more of the tight one.
     points = [[0.9, 0.5], [0.6, 0.2]]
     assert hypervolume(points, [0.0, 1.0], ("max", "min")) == pytest.approx(0.45 + 0.18)
-    assert hypervolume_share(points[:1], points, [0.0, 1.0], ("max", "min")) == pytest.approx(0.45 / 0.63)
 
 
 def test_a_staircase_in_two_and_a_corner_in_three_dimensions():
@@ -113,15 +111,13 @@ def test_hypervolume_ignores_order_and_dominated_points_and_grows_with_points(po
 
 @settings(deadline=None, max_examples=50)
 @given(points=clouds(), scale=st.floats(0.1, 10), shift=st.floats(-10, 10))
-def test_hypervolume_scales_and_its_share_does_not(points, scale, shift):
+def test_hypervolume_scales(points, scale, shift):
     d = points.shape[1]
     volume = hypervolume(points, [9.0] * d, MINIMISE[d])
     moved = hypervolume(scale * points + shift, [scale * 9 + shift] * d, MINIMISE[d])
     assert moved == pytest.approx(scale**d * volume)
     turned = hypervolume(-points, [-9.0] * d, ("max",) * d)
     assert turned == volume
-    share = hypervolume_share(points[:1], points, [9.0] * d, MINIMISE[d])
-    assert 0 < share <= 1
 
 
 def test_three_dimensions_with_a_constant_third_are_two():
@@ -133,8 +129,6 @@ def test_three_dimensions_with_a_constant_third_are_two():
 def test_points_on_or_beyond_the_reference_add_nothing():
     assert hypervolume([[1.0, 0.0], [2.0, -5.0]], [1.0, 1.0], MINIMISE[2]) == 0
     assert hypervolume(np.empty((0, 2)), [1.0, 1.0], MINIMISE[2]) == 0
-    with pytest.raises(InputError, match="a point better than the reference"):
-        hypervolume_share([[0.0, 0.0]], [[1.0, 0.0]], [1.0, 1.0], MINIMISE[2])
 
 
 @pytest.mark.parametrize(

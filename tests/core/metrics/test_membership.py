@@ -11,7 +11,6 @@ from smoothsweep.core.metrics.membership import (
     held_out_rate,
     over_persons,
     person_auc,
-    rates_per_image,
     roc_auc,
     smallest_rate,
     tpr_at,
@@ -74,8 +73,3 @@ def test_intervals_over_persons_know_that_images_of_a_person_are_alike():
     alike = over_persons(roc_auc, person + 0.01 * draw.normal(size=600), member, labels)
     apart = over_persons(roc_auc, draw.normal(size=600), member, labels)
     assert alike.low < 0.5 < alike.high and alike.high - alike.low > 2 * (apart.high - apart.low)
-
-
-def test_rates_per_image_count_models_without_the_image():
-    scores, member = np.array([[1.0, 0.0, 1.0], [1.0, 1.0, 1.0]]), np.array([[1, 0, 1], [0, 0, 1]], bool)
-    assert rates_per_image(scores, member, 0.5) == pytest.approx([1.0, 0.5, np.nan], nan_ok=True)

@@ -61,4 +61,4 @@ def test_no_word_is_cut_in_two_and_nothing_is_wider_than_the_window(tab, width):
 
 
 def test_a_flag_to_be_given_is_on_the_page_to_be_measured(tab):
-    assert "--seeds 3" in tab.run("document.querySelector('.answer').textContent")
+    assert "--seeds 3" in tab.run("document.querySelector('#details').textContent")

@@ -124,20 +124,14 @@ def test_a_difference_is_told_where_the_statistics_tell_it_and_nowhere_else(audi
     assert "Against trainings like the reference this model reduces the leak (reduction +" in less[1]
 
 
-def test_the_reduction_is_one_number_with_one_interval_under_new_keys_and_earlier_ones():
+def test_a_reduction_pays_for_the_choice_among_the_attacks():
     """Both pay for the choice among the attacks; too few seeds leave both inconclusive."""
     few, more = (read(seeds, recipes=(MODEL, PLAIN), model=0.65, published=("ppa",)) for seeds in (2, 5))
     assert (few.model.leak.word, more.model.leak.word) == ("inconclusive", "reduces")
-    for one, side in ((few, "inconclusive"), (more, "lower")):
-        model = json.loads(json.dumps(audit_json(one, {})))["beside"][0]
-        new, old, other = (model[key] for key in ("reduction", "leak_beside_reference", "removed_or_hidden"))
-        assert new["verdict"] == one.model.leak.word == other["verdict"] and old["verdict"] == side
-        assert [new[key] for key in ("reduction", "low", "high")] == list(other.values())[1:]
-        assert (old["difference"], old["low"], old["high"]) == (-new["reduction"], -new["high"], -new["low"])
+    for one in (few, more):
+        new = json.loads(json.dumps(audit_json(one, {})))["beside"][0]["reduction"]
+        assert new["verdict"] == one.model.leak.word and new["high"] <= 1
         assert new["hidden"] is not None and new["comparisons"] == 2 and new["attack"] in ("ppa", "adapted")
-    found = json.loads(json.dumps(audit_json(few, {})))["beside"]
-    assert found[0]["removed_or_hidden"]["verdict"] == "inconclusive" and found[1]["removed_or_hidden"] is None
-    assert found[0]["removed_or_hidden"]["removed_high"] <= 1
     assert read(2, recipes=(MODEL, PLAIN), model=0.4).model.leak.hidden is None
 
 
@@ -171,13 +165,11 @@ def test_page_pdf_and_json_tell_the_same(recipes):
     given = {"name": "m", "facts": {}, "anonymous": False, "portraits": []}
     page, pdf = re.sub("</?kbd>", "", audit_page(audit, **given)), audit_pdf(audit, **given)
     found = json.loads(json.dumps(audit_json(audit, {"name": "m"})))
-    first_screen = page[: page.index("<main>")]
-    assert all(line in first_screen for line in found["said"]["beside"]) and len(found["said"]["beside"]) >= 2
+    assert all(line in page for line in found["said"]["beside"]) and len(found["said"]["beside"]) >= 2
     assert all(line in page.replace("&#39;", "'") for line in found["said"]["trainings"])
     assert "Not tried: mixup." in page and [one["role"] for one in found["beside"]][:2] == ["model", "reference"]
     assert found["beside"][0]["reduction"]["verdict"] == audit.model.leak.word
     assert found["beside"][1]["reduction"] is None
-    assert found["beside"][1]["leak_beside_reference"]["difference"] is None
     assert pdf.count(b"/Type /Page\n") == 2 and ("--fix" in page) == (len(recipes) == 2)
 
 

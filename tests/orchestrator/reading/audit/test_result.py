@@ -152,6 +152,8 @@ def test_page_pdf_and_json_tell_the_same_and_escape_names(audit):
     for line in (line for lines in found["said"].values() for line in lines):
         assert line.replace("<b>", "&lt;b&gt;").replace("'", "&#39;") in page
     assert "<b> " not in page.split("Zoe")[1][:8] and page.count("data:image/png") == 2
+    order = [page.index(part) for part in ('class="answer"', 'id="faces"', 'id="standing"', 'id="details"', 'id="access"')]
+    assert order == sorted(order) and page[: page.index("<main>")].count(". ") == 0, "one sentence, faces, table"
     assert pdf.startswith(b"%PDF") and pdf.count(b"/Type /Page\n") == 2
 
 
@@ -241,7 +243,8 @@ def test_the_names_in_audit_json_are_those_that_others_read(audit):
         "said",
     ]
     assert (found["version"], found["model"], found["classes"], found["chance"]) == (1, {"name": "m"}, 20, 1 / 20)
-    assert found["judge"] == {"metric": "embedder_acc1", "name": None, "real_photographs": pytest.approx(0.9)}
+    known = {"metric": "embedder_acc1", "name": None, "can_tell": True}
+    assert found["judge"] == known | {"real_photographs": pytest.approx(0.9)}
     assert found["test_acc"] == pytest.approx(0.8)
     assert [one["attack"] for one in found["attacks"]] == ["ppa", "brep_mi", "random_latents"]
     assert found["attacks"][1] == {
