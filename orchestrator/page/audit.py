@@ -13,8 +13,7 @@ from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.orchestrator.page.drawing.paper import Paper
 from smoothsweep.orchestrator.page.drawing.sheets import data_uri
 from smoothsweep.orchestrator.page.render import fill
-from smoothsweep.orchestrator.reading.audit.result import Audit, Trained
-from smoothsweep.orchestrator.reading.audit.second import judged_rows
+from smoothsweep.orchestrator.reading.audit.result import Audit, Trained, judged_rows
 from smoothsweep.orchestrator.reading.audit.sentences import (
     accuracy,
     advice,

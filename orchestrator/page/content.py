@@ -11,16 +11,14 @@ from smoothsweep.core.judges.columns import CLASS_METRICS, METRICS, metric_of
 from smoothsweep.orchestrator.page import faces
 from smoothsweep.orchestrator.page.drawing.colours import assign
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures
+from smoothsweep.orchestrator.reading import published
 from smoothsweep.orchestrator.reading.defenses import costs, families, order, readings
 from smoothsweep.orchestrator.reading.findings import (
     display,
     findings,
     fresh,
-    frontier,
     integrity,
     searches,
-    settings,
-    tables,
 )
 from smoothsweep.orchestrator.reading.leak import hiding, membership
 from smoothsweep.orchestrator.reading.leak.looks import look_sentences
@@ -29,8 +27,7 @@ from smoothsweep.orchestrator.reading.numbers.format import axis_value
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.search_model import progress
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
-from smoothsweep.orchestrator.reading.published import comparison
-from smoothsweep.orchestrator.reading.standing.recipes import recipe_standings
+from smoothsweep.orchestrator.reading.standing.judged import recipe_standings
 
 MOST_COLUMNS = 6
 """Metrics side by side that still fit a printed page."""
@@ -41,13 +38,11 @@ MODULES = (
     faces,
     families,
     fresh,
-    frontier,
     hiding,
     integrity,
     membership,
     readings,
     searches,
-    settings,
 )
 """What templates ask by the name of its module."""
 
@@ -84,9 +79,9 @@ def everything(data: ReportData, summary: Summary) -> dict[str, Any]:
         "limits": findings.limits(data, summary) if len(done) else (),
         "short_rows": _short_rows(summary),
         "first_measured": integrity.first_measured(summary),
-        "keys": tables.shown_metrics(summary),
-        "seeds": tables.seeds,
-        "too_inaccurate": tables.too_inaccurate(summary),
+        "keys": display.shown_metrics(summary),
+        "seeds": display.seeds,
+        "too_inaccurate": display.too_inaccurate(summary),
         "seed_of": dict(zip(done["trial"], done["seed"], strict=True)),
         "judges": display.judges_shown(summary),
         "hidden": hiding.hiding_verdicts(summary),
@@ -95,8 +90,8 @@ def everything(data: ReportData, summary: Summary) -> dict[str, Any]:
         "progress": progress,
         "checked": fresh.check_reaudit(data, summary),
         "spending": costs.costs(data, summary),
-        "paper": comparison,
-        "published": comparison.paper_comparison(data, summary),
+        "paper": published,
+        "published": published.paper_comparison(data, summary),
         "orders": order,
         "groups": families.defense_groups(summary) if measured else (),
         "other_views": _other_views(summary),

@@ -10,10 +10,9 @@ import pytest
 from smoothsweep.orchestrator.page.render import part, render
 from smoothsweep.orchestrator.page.tables.plain import csv_table, markdown_table
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
-from smoothsweep.orchestrator.reading.audit.notes import AuditNotes
-from smoothsweep.orchestrator.reading.audit.result import read_audit
+from smoothsweep.orchestrator.reading.audit.result import AuditNotes, read_audit
+from smoothsweep.orchestrator.reading.findings.display import text_table
 from smoothsweep.orchestrator.reading.findings.findings import find
-from smoothsweep.orchestrator.reading.findings.tables import text_table
 from smoothsweep.orchestrator.reading.leak.hiding import hiding_verdicts
 from smoothsweep.orchestrator.reading.leak.printed import printed_tables
 from smoothsweep.orchestrator.reading.numbers.model import ReportData

@@ -17,10 +17,9 @@ from smoothsweep.orchestrator.page.audit import audit_page, audit_pdf
 from smoothsweep.orchestrator.page.drawing.paper import Paper
 from smoothsweep.orchestrator.page.render import part
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
-from smoothsweep.orchestrator.reading.audit.notes import AuditNotes
-from smoothsweep.orchestrator.reading.audit.result import read_audit
+from smoothsweep.orchestrator.reading.audit.result import AuditNotes, read_audit
+from smoothsweep.orchestrator.reading.findings.display import text_table
 from smoothsweep.orchestrator.reading.findings.findings import find
-from smoothsweep.orchestrator.reading.findings.tables import text_table
 from smoothsweep.orchestrator.reading.leak.hiding import hiding_verdicts, verdict_frame, verdict_text
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData

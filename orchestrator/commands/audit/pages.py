@@ -20,9 +20,7 @@ from smoothsweep.orchestrator.planning.trial import Trial, inversion_stages
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
 from smoothsweep.orchestrator.reading.audit.members import AuditMembership, read_membership
-from smoothsweep.orchestrator.reading.audit.notes import AuditNotes, RunNotes
-from smoothsweep.orchestrator.reading.audit.result import Audit, read_audit
-from smoothsweep.orchestrator.reading.audit.second import with_second
+from smoothsweep.orchestrator.reading.audit.result import Audit, AuditNotes, RunNotes, read_audit, with_second
 from smoothsweep.orchestrator.reading.audit.shadows import read_shadows
 from smoothsweep.orchestrator.reading.leak.queries import asked_by_parts
 from smoothsweep.orchestrator.reading.numbers.model import ReportData

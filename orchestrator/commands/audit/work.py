@@ -42,7 +42,7 @@ from smoothsweep.orchestrator.commands.audit.sweep_file import (
 )
 from smoothsweep.orchestrator.commands.confirm import Confirmation
 from smoothsweep.orchestrator.commands.run import run_and_report
-from smoothsweep.orchestrator.reading.audit.notes import RunNotes
+from smoothsweep.orchestrator.reading.audit.result import RunNotes
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.yaml_reader import read_yaml
 

@@ -20,10 +20,8 @@ from smoothsweep.orchestrator.page.writing import figure_files, write_report
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.axes import baseline_axes, by_attack, first_finished, sweep_axes
 from smoothsweep.orchestrator.reading.derived import surrogate_lines
-from smoothsweep.orchestrator.reading.findings.display import sheet_recipes
+from smoothsweep.orchestrator.reading.findings.display import settings_text, sheet_recipes, text_table
 from smoothsweep.orchestrator.reading.findings.findings import find
-from smoothsweep.orchestrator.reading.findings.settings import settings_text
-from smoothsweep.orchestrator.reading.findings.tables import text_table
 from smoothsweep.orchestrator.reading.leak.hiding import hiding_verdicts, verdict_frame, verdict_text
 from smoothsweep.orchestrator.reading.leak.looks import look_text
 from smoothsweep.orchestrator.reading.leak.membership import two_leaks, warnings_of
@@ -38,8 +36,7 @@ from smoothsweep.orchestrator.reading.numbers.model import (
     Spent,
 )
 from smoothsweep.orchestrator.reading.numbers.summary import Summary, recipe_label, summarise
-from smoothsweep.orchestrator.reading.published.comparison import paper_comparison, published_frame
-from smoothsweep.orchestrator.reading.published.text import published_text
+from smoothsweep.orchestrator.reading.published import paper_comparison, published_frame, published_text
 from smoothsweep.orchestrator.reading.results import (
     least_of_data,
     per_class_rows,

@@ -13,16 +13,70 @@ from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
 from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.core.metrics.metric import Metric
-from smoothsweep.orchestrator.reading.audit.notes import AuditNotes
+from smoothsweep.orchestrator.reading.audit.members import AuditMembership
 from smoothsweep.orchestrator.reading.leak.exposure import Exposed, exposed
 from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison, compare
 from smoothsweep.orchestrator.reading.numbers.judges import Checks, labelled, untold
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
-from smoothsweep.orchestrator.reading.standing.judged import FIRST, Standing, standings
+from smoothsweep.orchestrator.reading.standing.judged import APART, FIRST, Standing, standings
 
 HALF = 0.5
 """Fraction of a person's reconstructions that must be hits for the person to count as matched."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunNotes:
+    """Facts and sentences that only the run of an audit knows.
+
+    Attributes:
+        untried: Sentences on attacks that need more access or queries than the model gives.
+        unfit: Sentences on trainings and seeds for which there was no time.
+        own_test: Whether the data mark test images.
+        planned: Recipe -> forecast device-seconds of its first seed.
+        strangers: Public images for the thresholds of verification; None where they are rendered.
+        told: Sentences on public images that may not fit.
+        unmeasured: Why membership was not measured, where it was asked.
+        access: What the attacker sees of the model.
+        judge_name: The independent judge's network; empty without one.
+    """
+
+    untried: tuple[str, ...] = ()
+    unfit: tuple[str, ...] = ()
+    own_test: bool = False
+    planned: Mapping[str, float] = field(default_factory=dict)
+    strangers: int | None = None
+    told: tuple[str, ...] = ()
+    unmeasured: tuple[str, ...] = ()
+    access: str = "gradients"
+    judge_name: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditNotes(RunNotes):
+    """The facts of a run, and those that its store holds besides the numbers.
+
+    Attributes:
+        names: Names of the people, by label.
+        classes: Number of the model's classes.
+        recipe: Name of the model's recipe in the sweep; None where it is the only one.
+        architecture: Architecture of the reference and the fixes.
+        epochs: Epochs of the trainings of the reference and the fixes.
+        is_program: Whether the model is a program, which cannot be trained here.
+        is_enrolled: Whether its classes are people enrolled with an embedder.
+        asked_once: Trial -> queries sent by the parts of its attack.
+        membership: Results of membership attacks; None where membership was not measured.
+    """
+
+    names: Sequence[str]
+    classes: int
+    recipe: str | None = None
+    architecture: str = ""
+    epochs: int = 0
+    is_program: bool = False
+    is_enrolled: bool = False
+    asked_once: Mapping[str, float] = field(default_factory=dict)
+    membership: AuditMembership | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -318,3 +372,52 @@ def _shares(summary: Summary, row: int, metric: str) -> dict[int, float]:
     by_class = [one.by_class for one in summary.samples[row].get(metric, {}).values() if one.by_class is not None]
     means = pd.concat(by_class, axis=1).mean(axis=1) if by_class else pd.Series(dtype=float)
     return {int(label): float(mean) for label, mean in zip(means.index.to_numpy(), means, strict=True)}
+
+
+def with_second(audit: Audit, summary: Summary, name: str) -> Audit:
+    """Add to an audit how the second embedder `name` judges the strongest attack.
+
+    summary: of the sweep in which it judges. The audit is returned unchanged where that holds no such attack.
+    """
+    frame = summary.frame
+    if summary.primary is None or summary.primary not in frame:
+        told = tuple(f"By {name}: {line.rstrip('.')}" for line in untold(summary.checks))
+        return replace(audit, told=(*audit.told, *told))
+    rows = frame[(frame["attack"] == audit.strongest.attack) & frame[summary.primary].notna()]
+    rows = rows[rows["recipe"] == summary.recipes[0]] if len(rows) > 1 else rows
+    control = [one.attack for one in audit.controls[:1]]
+    control_rows = frame[frame["attack"].isin(control)].index
+    if not len(rows):
+        return audit
+    second = standings(summary, int(rows.index[0]), int(control_rows[0]) if len(control_rows) else None, audit.classes)
+    return replace(
+        audit, second=tuple(replace(one, words=f"{one.words}, by {name}") for one in second), second_name=name
+    )
+
+
+def judged_rows(audit: Audit) -> tuple[Standing, ...]:
+    """The standings by both embedders; beside a second one those of the first have its name, too."""
+    both = {one.metric for one in audit.second} if audit.judge_name else set()
+    named = [
+        replace(one, words=f"{one.words}, by {audit.judge_name}") if one.metric in both else one
+        for one in audit.standing
+    ]
+    return (*named, *audit.second)
+
+
+def second_lines(audit: Audit) -> tuple[str, ...]:
+    """A sentence with the numbers of both embedders and whether they agree; empty without a second one."""
+    pairs = [(one, other) for one in audit.standing for other in audit.second if one.metric == other.metric]
+    verifying = [pair for pair in pairs if pair[0].spec.reach is not None]
+    if not verifying:
+        return ()
+    one, other = next((pair for pair in verifying if pair[0].spec.verifies), verifying[0])
+    apart = abs((one.leak.value or 0.0) - (other.leak.value or 0.0)) >= APART
+    first = f"the first ({audit.judge_name})" if audit.judge_name else "the first"
+    second = f"A second embedder ({audit.second_name}): {other.value_text('leak')} {_verb(other)}"
+    verdict = f"{second}, {first} {one.value_text('leak')}"
+    return (f"{verdict}. {'The two disagree: the truth may be either.' if apart else 'The two agree.'}",)
+
+
+def _verb(one: Standing) -> str:
+    return "recognised" if one.spec.verifies else "matched"

@@ -14,7 +14,7 @@ from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.reading.defenses.families import DefenseGroup, Point
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
-from smoothsweep.orchestrator.reading.published.comparison import NAMES
+from smoothsweep.orchestrator.reading.published import NAMES
 from smoothsweep.sweeps.paper_numbers import PaperNumber, datasets_of, printed_rows
 
 PAPER_TABLES = ("1", "3")

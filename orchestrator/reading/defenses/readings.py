@@ -11,11 +11,16 @@ from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.leak_comparisons import HIDES, LEAKS_MORE, REDUCES
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE
 from smoothsweep.orchestrator.reading.defenses.families import DefenseFamily, DefenseGroup, Point, Versus
-from smoothsweep.orchestrator.reading.numbers.accuracy import accuracy_gap, accuracy_kept, margin_words
 from smoothsweep.orchestrator.reading.numbers.format import count, listing
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
-from smoothsweep.orchestrator.reading.numbers.wording import WORDING, reduction_words
+from smoothsweep.orchestrator.reading.numbers.wording import (
+    WORDING,
+    accuracy_gap,
+    accuracy_kept,
+    margin_words,
+    reduction_words,
+)
 
 COST = "seconds_target"
 """Column of the results that holds the seconds of a training."""

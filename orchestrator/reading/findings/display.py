@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from smoothsweep.core.judges.columns import CLASS_METRICS, METRICS, metric_of
-from smoothsweep.core.metrics.leak_comparisons import LeakComparison
+from smoothsweep.core.metrics.leak_comparisons import LEAKS_MORE, REDUCES, LeakComparison
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE, LOWER
-from smoothsweep.orchestrator.reading.numbers.cells import hashable
-from smoothsweep.orchestrator.reading.numbers.decision import decide
+from smoothsweep.orchestrator.reading.numbers.cells import CompleteCases, hashable
+from smoothsweep.orchestrator.reading.numbers.decision import Decision, decide
 from smoothsweep.orchestrator.reading.numbers.estimates import Comparison
 from smoothsweep.orchestrator.reading.numbers.evidence import COLUMNS
 from smoothsweep.orchestrator.reading.numbers.format import (
+    aligned,
+    ascii_text,
+    axis_value,
     axis_words,
     count,
     estimate,
+    interval,
     is_null,
     listing,
+    named,
     number,
     points,
     signed,
     signed_interval,
+    start,
 )
+from smoothsweep.orchestrator.reading.numbers.judges import untold
 from smoothsweep.orchestrator.reading.numbers.summary import UNCHANGED, Summary
 from smoothsweep.orchestrator.reading.numbers.wording import (
+    LEGEND,
     WORDING,
     Look,
+    hits_in_words,
     needed_words,
     reduction_cell,
     row_reduction,
@@ -210,3 +219,208 @@ def sheet_recipes(summary: Summary) -> list[str]:
     if len(summary.recipes) <= SIDE or summary.evidence is None:
         return summary.recipes
     return chosen_recipes(summary) if summary.evidence.pairs else summary.recipes[:SIDE]
+
+
+INTEGRITY = ("robust_acc", "backdoor_success", "backdoor_collapsed", "membership_auc")
+KNOWLEDGE = "xi_train"
+"""The knowledge-extraction metric that tables show: that of the training split, as in the paper's tables."""
+KEY_METRICS = ("test_acc", "embedder_acc1", "attack_acc1", KNOWLEDGE, "dist_face", *INTEGRITY)
+"""The metrics of the first table; the rest follow in the table of everything measured."""
+
+
+def text_table(summary: Summary) -> str:
+    """The cells of a sweep as a table for a terminal, one line each.
+
+    Columns: axes (or the recipe), n, accuracy, judges, and with a single attack the reduction and the verdict, which
+    have a table of their own otherwise. `*` marks the recipe with the smallest leak (never with one seed), `=` the
+    baseline,     `<` recipes below `min_test_acc`.
+    """
+    keys = [key for key in shown_metrics(summary) if key in ("test_acc", summary.primary, *CLASS_METRICS, *INTEGRITY)]
+    axes = [axis.name for axis in summary.axes] or ["recipe"]
+    head = ["", *axes, "n", *(summary.metric(key).label for key in keys)]
+    choice, rows = decide(summary), []
+    by_row = summary.primary is not None and (len(summary.attacks) == 1 or len(summary.recipes) == 1)
+    for index, cell in summary.cells.items():
+        mark = "".join(sign for sign, holds in _marks(choice, index, cell).items() if holds)
+        values = [axis_value(axis, cell[axis.key]) for axis in summary.axes] or [cell["recipe"]]
+        rows.append([mark, *values, seeds(cell), *(with_interval(metric_of(key), cell) for key in keys)])
+        if by_row:
+            rows[-1] += _versus(summary, cell)
+    head += ["reduction", "verdict", "n needed"] if by_row else []
+    plain = [[ascii_text(cell) for cell in row] for row in (head, *rows)]
+    lines = aligned(plain, {*range(len(axes) + 1), *((len(head) - 2, len(head) - 1) if by_row else ())})
+    rule = "-" * max(map(len, lines))
+    level = f"{100 * summary.settings.level:g} %"
+    alone = "; with n = 1 it is over classes alone, or missing, and says nothing of the recipe"
+    is_alone = any(seeds(cell) == "1" for cell in summary.cells.values())
+    occurring = {sign for row in rows for sign in row[0]}
+    signs = [f"{sign} {words}" for sign, words in _legend(summary, choice).items() if sign in occurring]
+    legend = "   ".join([*signs, f"[low, high] {level} interval{alone if is_alone else ''}"])
+    missing = map(ascii_text, incomplete_lines(summary))
+    sign = [LEGEND] if by_row else []
+    return "\n".join([lines[0], rule, *lines[1:], rule, legend, *sign, *missing])
+
+
+def _marks(choice: Decision, index: int, cell: Mapping[str, Any]) -> dict[str, bool]:
+    """Sign -> whether the row has it."""
+    return {"*": index == choice.marked, "=": bool(cell["is_baseline"]), "<": cell["recipe"] in choice.below}
+
+
+def _legend(summary: Summary, choice: Decision) -> dict[str, str]:
+    """Sign -> its explanation."""
+    return {"*": choice.mark, "=": "baseline", "<": ascii_text(too_inaccurate(summary))}
+
+
+def too_inaccurate(summary: Summary) -> str:
+    """The phrase for a recipe below `min_test_acc`; empty where none is set."""
+    floor = summary.min_test_acc
+    return "" if floor is None else f"test accuracy below {number(metric_of('test_acc'), floor)}"
+
+
+def shown_metrics(summary: Summary) -> list[str]:
+    """The metrics of the first table: the measured key metrics, and the one that decides."""
+    keys = [key for key in KEY_METRICS if key in summary.measured]
+    if summary.primary and summary.primary not in keys:
+        keys.insert(1 if keys[:1] == ["test_acc"] else 0, summary.primary)
+    return keys
+
+
+def seeds(cell: Mapping[str, Any]) -> str:
+    """The seeds of a row as text: `2`, or `2 of 3` where trials failed or are missing."""
+    planned = cell["n"] + cell["failed"] + cell["missing"]
+    return str(cell["n"]) if planned == cell["n"] else f"{cell['n']} of {planned}"
+
+
+def with_interval(spec: Metric, cell: Mapping[str, Any]) -> str:
+    """A metric of a row as text, such as `47.2 % [34, 60]`; without interval where none is known."""
+    return f"{number(spec, cell[spec.key])} {interval(spec, cell[f'{spec.key}_low'], cell[f'{spec.key}_high'])}".strip()
+
+
+def _versus(summary: Summary, cell: Mapping[str, Any]) -> tuple[str, str, str]:
+    if cell["is_baseline"]:
+        return "", "baseline", ""
+    verdict = cell_verdict(summary, summary.spec, cell)
+    return ("", "", "") if verdict is None else (verdict.size, verdict.words, verdict.needed)
+
+
+NAMED = 4
+"""The most incomplete recipes that a sentence names; the others are counted."""
+
+
+def incomplete_lines(summary: Summary) -> tuple[str, ...]:
+    """Sentences on judges that can tell no leak, on recipes that lack an attack or a seed, and on attacks that never
+    ran; empty if complete."""
+    blind = untold(summary.checks)
+    if summary.primary is None:
+        return blind
+    if summary.by_setting:
+        return (*blind, *_unfinished_settings(summary))
+    cases = summary.cases(summary.primary)
+    return (*blind, *incomplete_sentences(cases, planned=summary.attacks))
+
+
+def _unfinished_settings(summary: Summary) -> tuple[str, ...]:
+    """Sentences on settings of an attack that lack seeds."""
+    short = [cell for cell in summary.cells.values() if cell["missing"] or cell["failed"]]
+    if not short:
+        return ()
+    lacking = listing(
+        f"{named(setting_name(summary, cell))} ({cell['n']} of {cell['n'] + cell['missing'] + cell['failed']} seeds)"
+        for cell in short
+    )
+    return (f"Not finished: {lacking}.",)
+
+
+def incomplete_sentences(
+    cases: CompleteCases, *, planned: Sequence[str], words: Mapping[str, str] | None = None
+) -> tuple[str, ...]:
+    """Sentences on the recipes and attacks that `cases` leaves incomplete.
+
+    planned: every attack of the sweep, whether it ran or not. words: name in `cases` -> label in sentences; None where
+    the names are labels.
+    """
+    lines, words = [], words or {}
+    if cases.missing and cases.attacks:
+        sentences = [
+            f"{named(words.get(recipe, recipe))} ({_lacks(lacking, words)})"
+            for recipe, lacking in list(cases.missing.items())[:NAMED]
+        ]
+        rest = len(cases.missing) - len(sentences)
+        names = listing([*sentences, count(rest, "other recipe")] if rest else sentences)
+        lines.append(f"Incomplete, and so compared with no other recipe: {names}.")
+    if cases.unused:
+        which, them = ("Seed", "it") if len(cases.unused) == 1 else ("Seeds", "them")
+        verb = "is" if len(cases.unused) == 1 else "are"
+        listed = f"{which} {_listed(cases.unused)} {verb}"
+        lines.append(f"{listed} left out, since too few recipes have results of every attack under {them} so far.")
+    unmet = [attack for attack in planned if attack not in cases.attacks]
+    if unmet and cases.attacks:
+        names = listing(words.get(attack, attack) for attack in unmet)
+        lines.append(f"No recipe has results of {names} yet; no statement here covers it.")
+    return tuple(lines)
+
+
+def _lacks(lacking: Mapping[str, Sequence[int]], words: Mapping[str, str]) -> str:
+    """A phrase such as `lacks Poincaré: seeds 41 and 42`."""
+    parts = []
+    for attack, seeds in lacking.items():
+        which = f"seed{'s' if len(seeds) > 1 else ''} {_listed(seeds)}"
+        name = words.get(attack, attack)
+        parts.append(f"{name}: {which}" if name else which)
+    return f"lacks {'; '.join(parts)}"
+
+
+def _listed(seeds: Sequence[int]) -> str:
+    return listing(str(seed) for seed in seeds)
+
+
+SETTING_WORDS = {REDUCES: "finds less", LEAKS_MORE: "finds more", INCONCLUSIVE: INCONCLUSIVE}
+"""Verdict on a recipe -> verdict on a setting, which may belong to the attacker."""
+
+SETTING_LEGEND = "reduction: leak under the baseline's setting minus that under this one; positive finds less"
+"""Explanation of the sign, for the foot of a table."""
+
+
+def of_setting(spec: Metric, cell: Mapping[str, Any]) -> VerdictText | None:
+    """Word the comparison of a row with the baseline's by a leak; None for the baseline and without a comparison."""
+    gap = Comparison(**{name: cell[f"{spec.key}{end}"] for end, name in COLUMNS.items()})
+    size, word = row_reduction(spec, gap)
+    look = "unclear" if word == INCONCLUSIVE else ""
+    return None if word is None else VerdictText(words=SETTING_WORDS[word], look=look, size=size)
+
+
+def setting_answer(summary: Summary) -> tuple[str, ...]:
+    """Sentences on the baseline's leak, the settings that differ significantly, and the inconclusive ones."""
+    spec, cells = summary.spec, summary.cells
+    [baseline] = [row for row, cell in cells.items() if cell["is_baseline"]]
+    readings = {row: reading for row, cell in cells.items() if (reading := of_setting(spec, cell))}
+    unit = " points" if spec.unit == "percent" else ""
+    clear = [
+        f"{named(setting_name(summary, cells[row]))} {reading.words}: {summary.value_text(row)}, "
+        f"reduction {reading.size}{unit}"
+        for row, reading in readings.items()
+        if reading.words != INCONCLUSIVE
+    ]
+    unclear = sum(reading.words == INCONCLUSIVE for reading in readings.values())
+    first = (
+        f"This sweep compares settings with {named(setting_name(summary, cells[baseline]))}: "
+        f"{summary.value_text(baseline)}{hits_in_words(spec, summary.people)}"
+    )
+    if not clear:
+        return (f"{first}. No other is distinguishable from it.",)
+    verb = "is" if unclear == 1 else "are"
+    rest = (f"{start(count(unclear, 'setting'))} {verb} inconclusive.",) if unclear else ()
+    return f"{first}. {start('; '.join(clear))}.", *rest
+
+
+def settings_text(summary: Summary) -> str:
+    """The settings as a table for a terminal."""
+    spec = summary.spec
+    rows = [[spec.label, "n", "reduction", "verdict", "setting"]]
+    for row, cell in summary.cells.items():
+        reading = of_setting(spec, cell)
+        size, word = (
+            ("", "baseline" if cell["is_baseline"] else "") if reading is None else (reading.size, reading.words)
+        )
+        rows.append([summary.value_text(row), str(cell["n"]), size, word, setting_name(summary, cell)])
+    return "\n".join([*aligned([[ascii_text(cell) for cell in row] for row in rows], {3, 4}), SETTING_LEGEND])

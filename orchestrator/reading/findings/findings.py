@@ -13,15 +13,14 @@ from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
 from smoothsweep.core.prose import sections
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.reading.defenses.families import CHEAP
+from smoothsweep.orchestrator.reading.findings.display import incomplete_lines, setting_answer
 from smoothsweep.orchestrator.reading.findings.fresh import fresh_answer
-from smoothsweep.orchestrator.reading.findings.incomplete import incomplete_lines
 from smoothsweep.orchestrator.reading.findings.integrity import (
     control_line,
     integrity_lines,
     inverts_nothing,
     without_leak,
 )
-from smoothsweep.orchestrator.reading.findings.settings import setting_answer
 from smoothsweep.orchestrator.reading.findings.uncertainty import (
     flattery,
     gap_of,
@@ -29,15 +28,19 @@ from smoothsweep.orchestrator.reading.findings.uncertainty import (
     standing,
     uncertainty_words,
 )
-from smoothsweep.orchestrator.reading.numbers.accuracy import accuracy_gap, accuracy_kept, margin_words
 from smoothsweep.orchestrator.reading.numbers.decision import Decision, decide
 from smoothsweep.orchestrator.reading.numbers.format import count, listing, named, number, points
 from smoothsweep.orchestrator.reading.numbers.judges import untold
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
-from smoothsweep.orchestrator.reading.numbers.wording import WORDING, hits_in_words
-from smoothsweep.orchestrator.reading.standing.access import by_access
-from smoothsweep.orchestrator.reading.standing.recipes import standing_sentences
+from smoothsweep.orchestrator.reading.numbers.wording import (
+    WORDING,
+    accuracy_gap,
+    accuracy_kept,
+    hits_in_words,
+    margin_words,
+)
+from smoothsweep.orchestrator.reading.standing.judged import by_access, standing_sentences
 
 ACCURACY = metric_of("test_acc")
 PLACE = "smoothsweep.orchestrator.reading.findings"

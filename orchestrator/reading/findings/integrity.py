@@ -8,7 +8,7 @@ from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE
 from smoothsweep.core.text import NBSP
-from smoothsweep.orchestrator.reading.findings.tables import INTEGRITY
+from smoothsweep.orchestrator.reading.findings.display import INTEGRITY
 from smoothsweep.orchestrator.reading.numbers.format import count, listing, named, number, start
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary

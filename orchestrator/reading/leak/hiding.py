@@ -12,7 +12,7 @@ from smoothsweep.core.metrics.leak_comparisons import HIDES, LeakComparison
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.reduction import Bounded
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE, LEAST_SEEDS
-from smoothsweep.orchestrator.reading.findings.tables import with_interval
+from smoothsweep.orchestrator.reading.findings.display import with_interval
 from smoothsweep.orchestrator.reading.numbers.format import (
     aligned,
     ascii_text,

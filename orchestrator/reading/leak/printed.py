@@ -13,8 +13,7 @@ from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE
 from smoothsweep.core.text import NBSP
-from smoothsweep.orchestrator.reading.findings.incomplete import incomplete_lines
-from smoothsweep.orchestrator.reading.findings.tables import seeds, shown_metrics
+from smoothsweep.orchestrator.reading.findings.display import incomplete_lines, seeds, shown_metrics
 from smoothsweep.orchestrator.reading.numbers.format import (
     ABSENT,
     count,

@@ -14,8 +14,7 @@ from smoothsweep.core.metrics.comparisons import Pair, compare_recipes
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison, LeakComparisons, compare_leaks
 from smoothsweep.core.metrics.recommendation import Recommendation, recommend
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
-from smoothsweep.orchestrator.reading.numbers.cells import AttackedCells, Samples
-from smoothsweep.orchestrator.reading.numbers.complete_cases import shared_seeds
+from smoothsweep.orchestrator.reading.numbers.cells import AttackedCells, Samples, shared_seeds
 from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison, compare, compared, only, stacked
 from smoothsweep.orchestrator.reading.numbers.format import is_null
 from smoothsweep.orchestrator.reading.numbers.looks import Stop, stops

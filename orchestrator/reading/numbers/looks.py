@@ -14,8 +14,7 @@ from smoothsweep.core.checks import present
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.looks import settled
 from smoothsweep.core.metrics.reduction import Bounded, reductions
-from smoothsweep.orchestrator.reading.numbers.cells import AttackedCells
-from smoothsweep.orchestrator.reading.numbers.complete_cases import CompleteCases
+from smoothsweep.orchestrator.reading.numbers.cells import AttackedCells, CompleteCases
 from smoothsweep.sweeps.looks import SeedLooks
 
 Answer = Literal["told", "small", "open", "undecided"]

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from smoothsweep.core.judges.columns import metric_of
+from smoothsweep.core.metrics.equivalence import is_kept
 from smoothsweep.core.metrics.leak_comparisons import HIDES, LEAKS_MORE, REDUCES, LeakComparison, Word
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.power import MOST_SEEDS
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE, LEAST_SEEDS
 from smoothsweep.orchestrator.reading.numbers.estimates import Comparison
-from smoothsweep.orchestrator.reading.numbers.format import count, difference, number, signed, signed_interval
+from smoothsweep.orchestrator.reading.numbers.format import count, difference, number, points, signed, signed_interval
 
 Look = Literal["good", "bad", "unclear", ""]
 
@@ -111,3 +113,21 @@ def hits_in_words(spec: Metric, people: int | None) -> str:
         return " of its reconstructions are recognised"
     among = f" among {people} (chance: {number(spec, 1 / people)})" if people else ""
     return f" of its reconstructions are matched{among}"
+
+
+SPEC = metric_of("test_acc")
+
+
+def accuracy_kept(gap: Comparison, margin: float) -> bool:
+    """Whether the whole interval of the difference lies above minus the margin."""
+    return gap.n > 0 and is_kept(gap.low, gap.high, margin)
+
+
+def accuracy_gap(gap: Comparison) -> str:
+    """A difference as text, such as `-0.6 points [-1.6, +0.5]`."""
+    return difference(SPEC, gap.difference, gap.low, gap.high)
+
+
+def margin_words(margin: float) -> str:
+    """A margin as text, such as `1.0 point`."""
+    return points(SPEC, margin)

@@ -11,7 +11,7 @@ from smoothsweep.core.metrics.frontier import accuracy_leak_frontier
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.reading.findings.tables import KNOWLEDGE
+from smoothsweep.orchestrator.reading.findings.display import KNOWLEDGE
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text, interval, number
 from smoothsweep.orchestrator.reading.numbers.judges import Checks, labelled
 from smoothsweep.orchestrator.reading.numbers.wording import LEGEND

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.reading.findings.incomplete import incomplete_sentences
-from smoothsweep.orchestrator.reading.numbers.complete_cases import complete_cases
+from smoothsweep.orchestrator.reading.findings.display import incomplete_sentences
+from smoothsweep.orchestrator.reading.numbers.cells import complete_cases
 from smoothsweep.orchestrator.reading.numbers.format import is_null
 from smoothsweep.orchestrator.tracking.runs.recipes import RecipeMeans, target_of
 from smoothsweep.sweeps.schema import InversionSweep

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from smoothsweep.core.judges.columns import BY_KEY, CLOSED_SET
-from smoothsweep.orchestrator.reading.findings.tables import KNOWLEDGE
+from smoothsweep.orchestrator.reading.findings.display import KNOWLEDGE
 from smoothsweep.orchestrator.tracking.runs.runs import KIND
 from smoothsweep.orchestrator.tracking.runs.verdicts import HIDING, NUMBERS, ORDER, STRONGEST, VERDICT
 

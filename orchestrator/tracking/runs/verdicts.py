@@ -15,9 +15,8 @@ from typing import Any
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
-from smoothsweep.orchestrator.reading.findings.display import cell_verdict
+from smoothsweep.orchestrator.reading.findings.display import cell_verdict, too_inaccurate
 from smoothsweep.orchestrator.reading.findings.display import leak_verdict as told_of
-from smoothsweep.orchestrator.reading.findings.tables import too_inaccurate
 from smoothsweep.orchestrator.reading.leak.hiding import HidingVerdicts
 from smoothsweep.orchestrator.reading.leak.looks import look_words
 from smoothsweep.orchestrator.reading.numbers.decision import decide

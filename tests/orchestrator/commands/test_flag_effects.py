@@ -16,7 +16,7 @@ from smoothsweep.core.audit.portfolio import spread_classes
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit import auditing, pages, work
 from smoothsweep.orchestrator.commands.audit.forecast import Cost
-from smoothsweep.orchestrator.reading.audit.notes import AuditNotes
+from smoothsweep.orchestrator.reading.audit.result import AuditNotes
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.sweeps.imported import ImportedClassifier

@@ -7,8 +7,7 @@ import pytest
 from chromium import browsing, find_chromium
 
 from smoothsweep.orchestrator.page.audit import Portrait, audit_page
-from smoothsweep.orchestrator.reading.audit.notes import AuditNotes
-from smoothsweep.orchestrator.reading.audit.result import read_audit
+from smoothsweep.orchestrator.reading.audit.result import AuditNotes, read_audit
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
 from tests.orchestrator.reading.audit.test_result import data
 

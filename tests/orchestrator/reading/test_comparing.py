@@ -14,7 +14,7 @@ from smoothsweep.orchestrator.page.figures.panels import Panels
 from smoothsweep.orchestrator.page.render import render
 from smoothsweep.orchestrator.reading.defenses.costs import SHARED, cost_words, costs
 from smoothsweep.orchestrator.reading.findings.display import SIDE, chosen_recipes, sheet_recipes
-from smoothsweep.orchestrator.reading.findings.frontier import covered, frontier_words
+from smoothsweep.orchestrator.reading.findings.fresh import covered, frontier_words
 from smoothsweep.orchestrator.reading.findings.uncertainty import share
 from smoothsweep.orchestrator.reading.numbers.decision import decide
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text

@@ -8,8 +8,8 @@ from compared_cells import audit, cells
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from smoothsweep.orchestrator.reading.findings.incomplete import NAMED, incomplete_sentences
-from smoothsweep.orchestrator.reading.numbers.complete_cases import CompleteCases, complete_cases
+from smoothsweep.orchestrator.reading.findings.display import NAMED, incomplete_sentences
+from smoothsweep.orchestrator.reading.numbers.cells import CompleteCases, complete_cases
 
 RECIPES, ATTACKS, SEEDS = ("plain", "soft", "hard"), ("entropy", "logit", "averaged"), (41, 42, 43)
 EVERY = tuple(product(RECIPES, ATTACKS, SEEDS))

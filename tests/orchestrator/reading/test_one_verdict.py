@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE
 from smoothsweep.orchestrator.page.render import part, render
+from smoothsweep.orchestrator.reading.findings.display import text_table
 from smoothsweep.orchestrator.reading.findings.findings import find
-from smoothsweep.orchestrator.reading.findings.tables import text_table
 from smoothsweep.orchestrator.reading.findings.uncertainty import standing
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData

@@ -13,16 +13,16 @@ from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.orchestrator.page.render import render
 from smoothsweep.orchestrator.reading.numbers.model import Axis, PaperReference, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
-from smoothsweep.orchestrator.reading.published.comparison import (
+from smoothsweep.orchestrator.reading.published import (
     MARKS,
     Line,
     paper_comparison,
     printed,
     published_frame,
+    published_text,
     row_words,
     share_words,
 )
-from smoothsweep.orchestrator.reading.published.text import published_text
 from smoothsweep.sweeps.paper_numbers import matching, printed_rows
 from smoothsweep.sweeps.paper_settings import Standing, standing
 from smoothsweep.sweeps.schema import InversionSweep

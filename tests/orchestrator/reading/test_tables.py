@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from smoothsweep.orchestrator.reading.findings.tables import text_table
+from smoothsweep.orchestrator.reading.findings.display import text_table
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
 

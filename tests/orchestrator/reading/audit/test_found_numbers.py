@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 
 from smoothsweep.core.metrics.comparisons import compare_recipes
-from smoothsweep.orchestrator.reading.audit.notes import AuditNotes
-from smoothsweep.orchestrator.reading.audit.result import read_audit
+from smoothsweep.orchestrator.reading.audit.result import AuditNotes, read_audit
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData, StageLink
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
 

@@ -10,8 +10,7 @@ import pytest
 
 from smoothsweep.orchestrator.page.audit import audit_page, audit_pdf
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
-from smoothsweep.orchestrator.reading.audit.notes import AuditNotes
-from smoothsweep.orchestrator.reading.audit.result import read_audit
+from smoothsweep.orchestrator.reading.audit.result import AuditNotes, read_audit
 from smoothsweep.orchestrator.reading.audit.sentences import audit_sentences
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData, StageLink
 from smoothsweep.orchestrator.reading.numbers.summary import summarise

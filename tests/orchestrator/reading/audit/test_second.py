@@ -7,9 +7,7 @@ import pytest
 
 from smoothsweep.orchestrator.page.audit import audit_page
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
-from smoothsweep.orchestrator.reading.audit.notes import AuditNotes
-from smoothsweep.orchestrator.reading.audit.result import read_audit
-from smoothsweep.orchestrator.reading.audit.second import with_second
+from smoothsweep.orchestrator.reading.audit.result import AuditNotes, read_audit, with_second
 from smoothsweep.orchestrator.reading.audit.sentences import audit_sentences
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import summarise

@@ -7,9 +7,8 @@ import pandas as pd
 import pytest
 
 from smoothsweep.orchestrator.page.render import render
+from smoothsweep.orchestrator.reading.findings.display import LEGEND, incomplete_lines, settings_text
 from smoothsweep.orchestrator.reading.findings.findings import find
-from smoothsweep.orchestrator.reading.findings.incomplete import incomplete_lines
-from smoothsweep.orchestrator.reading.findings.settings import LEGEND, settings_text
 from smoothsweep.orchestrator.reading.leak.printed import printed_tables
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData

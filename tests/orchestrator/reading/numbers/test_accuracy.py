@@ -2,9 +2,9 @@
 
 import pytest
 
-from smoothsweep.orchestrator.reading.numbers.accuracy import accuracy_gap, accuracy_kept, margin_words
 from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
+from smoothsweep.orchestrator.reading.numbers.wording import accuracy_gap, accuracy_kept, margin_words
 
 
 def gap(low, high, difference=-0.004):

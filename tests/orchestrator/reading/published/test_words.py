@@ -2,7 +2,7 @@
 
 import pytest
 
-from smoothsweep.orchestrator.reading.published.comparison import _spec, share_words
+from smoothsweep.orchestrator.reading.published import _spec, share_words
 
 HELD = "Of {} numbers that can be held against an interval of ours, {} lie within it"
 ONE_SEED, DIFFERENT = "have no interval here (one seed)", "do not measure the same in both places"

@@ -7,7 +7,7 @@ import pytest
 
 from smoothsweep.orchestrator.reading.findings import pairs
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
-from smoothsweep.orchestrator.reading.standing.access import by_access
+from smoothsweep.orchestrator.reading.standing.judged import by_access
 
 FOUND = {"labels": {"mine": 0}, "scores": {}, "gradients": {"mine": 1}}
 

@@ -5,7 +5,7 @@ import pandas as pd
 from smoothsweep.orchestrator.reading.findings.findings import find
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
-from smoothsweep.orchestrator.reading.standing.recipes import control_of, recipe_standings, standing_sentences
+from smoothsweep.orchestrator.reading.standing.judged import control_of, recipe_standings, standing_sentences
 
 LEAKS = {
     ("ppa", 0.0): (0.60, 0.30),

@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from smoothsweep.core.judges.columns import metric_of
-from smoothsweep.orchestrator.reading.findings.tables import with_interval
+from smoothsweep.orchestrator.reading.findings.display import with_interval
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 from smoothsweep.orchestrator.tracking.pages.answer import answer, answer_text
 from smoothsweep.orchestrator.tracking.runs.recipes import recipe_means

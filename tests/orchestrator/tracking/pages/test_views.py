@@ -7,7 +7,7 @@ import mlflow
 import pytest
 
 from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS
-from smoothsweep.orchestrator.reading.findings.tables import KEY_METRICS
+from smoothsweep.orchestrator.reading.findings.display import KEY_METRICS
 from smoothsweep.orchestrator.tracking.pages.views import CURVES, NAMES, TAG, route, saved_views
 from smoothsweep.orchestrator.tracking.runs.verdicts import ORDER, STRONGEST
 

@@ -1,1 +1,0 @@
-"""Comparison of a sweep's numbers with the paper's."""
