@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from smoothsweep.orchestrator.page.render import part, render
-from smoothsweep.orchestrator.page.tables.plain import csv_table, markdown_table
+from smoothsweep.orchestrator.page.tables import csv_table, markdown_table
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
 from smoothsweep.orchestrator.reading.audit.result import AuditNotes, read_audit
 from smoothsweep.orchestrator.reading.findings.display import text_table

@@ -35,7 +35,7 @@ from smoothsweep.orchestrator.commands.reporting.comparison import (
 from smoothsweep.orchestrator.commands.reporting.sharing import contents
 from smoothsweep.orchestrator.commands.reporting.sharing.archive import Index, index_of
 from smoothsweep.orchestrator.commands.reporting.sharing.export import sweep_to_share
-from smoothsweep.orchestrator.reading.findings.tables import text_table
+from smoothsweep.orchestrator.reading.findings.display import text_table
 from smoothsweep.orchestrator.reading.leak.hiding import hiding_verdicts, verdict_frame, verdict_text
 from smoothsweep.orchestrator.reading.numbers.estimates import images_column
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text, count, listing

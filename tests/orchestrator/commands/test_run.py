@@ -59,6 +59,27 @@ def finished(tmp_path_factory):
     return sweep, store, done
 
 
+def test_a_judge_that_knows_nothing_is_said_by_the_run_and_believed_by_no_output(smoothsweep, tmp_path, empty_database):
+    """Its two epochs are too few for four people."""
+    store = tmp_path / "store"
+    store.mkdir()
+    shutil.copy(empty_database, store / "mlflow.db")
+    sweep = write_tiny(tmp_path, judges={"evaluator": tiny_sweep()["judges"]["evaluator"]})
+    done = smoothsweep("run", sweep, "--store", store)
+    assert done.returncode == 0, done.stderr
+    rows = table(store)
+    assert rows["evaluator_real_acc"].max() < 0.6 and rows["attack_acc1"].notna().all(), "its numbers are kept"
+    figure = f"{100 * rows['evaluator_real_acc'][0]:.1f}"
+    said = [place for place, line in enumerate(done.stderr.splitlines()) if "evaluator" in line and figure in line]
+    assert len(said) == 1 and "2/2 trials" in "".join(done.stderr.splitlines()[said[0] :]), "before the end"
+    assert figure in done.stdout and not (store / "sweeps" / "tiny" / "verdicts.parquet").exists()
+    page = (store / "sweeps" / "tiny" / "report.html").read_text()
+    assert figure in page[: page.index("<main")] and 'class="verdict' not in page
+    _, runs = mlflow_runs(store)
+    notes = [run.data.tags["mlflow.note.content"] for run in runs if run.data.tags["smoothsweep.kind"] == "sweep"]
+    assert figure in notes[0] and not any("smoothsweep.verdict" in run.data.tags for run in runs)
+
+
 def test_every_trial_has_a_row_with_every_judges_word(finished):
     _, store, done = finished
     rows = table(store)

@@ -16,7 +16,6 @@ from smoothsweep.orchestrator.reading.numbers.model import (
     SheetRow,
     Tile,
 )
-from smoothsweep.orchestrator.reading.toy import ToyPanel
 
 
 def results(**changes):
@@ -60,13 +59,6 @@ def test_every_row_of_a_sheet_has_every_column():
     tile = Tile(image=np.zeros((4, 4, 3), np.uint8))
     with pytest.raises(ValueError, match="expected 2 reconstructions, got 1"):
         ContactSheet(title="s", columns=("a", "b"), rows=(SheetRow(name="x", real=tile, reconstructions=(tile,)),))
-
-
-def test_toy_panels_have_a_square_map_and_a_path():
-    with pytest.raises(ValueError, match="expected confidence"):
-        ToyPanel(alpha=0, confidence=np.zeros((3, 4)), path=np.zeros((2, 2)), steps=1, distance=0)
-    with pytest.raises(ValueError, match="expected path"):
-        ToyPanel(alpha=0, confidence=np.zeros((3, 3)), path=np.zeros((2, 3)), steps=1, distance=0)
 
 
 def test_importing_the_report_loads_no_heavy_library():

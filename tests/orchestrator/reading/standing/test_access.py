@@ -1,12 +1,10 @@
-"""What attackers of each access level get of a recipe, and what stands above the matrix of all pairs."""
+"""What attackers of each access level get of a recipe."""
 
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
-from smoothsweep.orchestrator.reading.findings import pairs
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
 from smoothsweep.orchestrator.reading.standing.judged import by_access
 
 FOUND = {"labels": {"mine": 0}, "scores": {}, "gradients": {"mine": 1}}
@@ -30,14 +28,3 @@ def test_each_level_that_was_measured_is_named_in_one_sentence():
 @pytest.mark.parametrize("levels", [["labels"], ["labels", "scores"], ["scores"], []])
 def test_one_level_alone_says_nothing_of_the_others(levels):
     assert by_access(summary(levels), 0) == ()
-
-
-def test_the_matrix_says_whose_attack_counts_where_there_are_several(make_data):
-    data = make_data()
-    several, one = summarise(data), summarise(make_data(results=data.results.query("attack_loss == 'poincare'")))
-    assert len(several.attacks) == 2 and len(one.attacks) == 1
-    assert "independent judge, in percentage points, each under the attack that works best against it:" in pairs.lead(
-        several
-    )
-    assert "times 2 attacks (Bonferroni)" in pairs.lead(several).replace("\u00a0", " ")
-    assert "under the attack" not in pairs.lead(one) and "times" not in pairs.lead(one)
