@@ -80,6 +80,7 @@ def _metrics(stage: Stage) -> dict[str, Any]:
     }
     rng, extra = _rng(stage), {"epochs_trained": EPOCHS} if stage.name == "target" else {}
     drawn = {name: round(float(rng.uniform(0.2, 0.9)), 4) for name in METRICS.get(stage.name, ())}
+    drawn |= {name: 0.95 for name in drawn if name.endswith("_real_acc")}  # judges that can tell a leak
     return {**sizes.get(stage.name, {}), **drawn, **extra}
 
 

@@ -80,7 +80,6 @@ class Audit:
         by: The judge itself.
         seeds: Seeds of the attacks.
         published: The attacks that follow gradients as published, for `smoothsweep.compare`.
-        check: What the judge says of real photographs; with a reason in `why`, no leak can be told by it.
     """
 
     attacks: pd.DataFrame
@@ -93,7 +92,6 @@ class Audit:
     strongest: Tally
     tallies: Mapping[str, Tally]
     by: Judge
-    check: JudgeCheck
     seeds: tuple[int, ...]
     published: tuple[str, ...] = ()
     standing: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -104,6 +102,12 @@ class Audit:
     def told(self) -> tuple[str, ...]:
         """`notes` under its earlier name."""
         return self.notes
+
+    @property
+    def check(self) -> JudgeCheck:
+        """What the judge says of real photographs; with a reason in `why`, no leak can be told by it."""
+        images, people = self.by.sensitivity.trials, len(self.by.names)
+        return check_judge(self.real, images=images, chance=1 / people, targets=self.test_acc)
 
     def __str__(self) -> str:
         if self.check.why:
@@ -209,9 +213,6 @@ def read_audit(
         strongest=tallies[best],
         tallies={reconstructions[at][0].name: tallies[at] for at in attacks},
         by=ruler,
-        check=check_judge(
-            ruler.sensitivity.share, images=ruler.sensitivity.trials, chance=1 / len(ruler.names), targets=test_acc
-        ),
         seeds=tuple(result.seed for result in reconstructions[best]),
         published=tuple(
             reconstructions[at][0].name for at in attacks if reconstructions[at][0].inverted.attack.published

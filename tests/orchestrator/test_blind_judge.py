@@ -76,7 +76,8 @@ def test_no_output_gives_a_verdict_by_it_and_each_shows_its_accuracy(case):
     for table in tables:
         rows = pd.read_csv(StringIO(csv_table(table)))
         assert "verdict" not in rows and "reduction" not in rows and not rows["attack_acc1_differs"].eq("yes").any()
-    assert 'class="verdict' not in render(data, summary)
+    words = re.findall('class="verdict[^>]*>([^<]+)<', render(data, summary))
+    assert not {"reduces", "hides", "leaks more"} & {*words}, "those of accuracy are none of the judge's"
 
 
 def test_another_judge_that_can_tell_decides_and_the_blind_one_is_named():

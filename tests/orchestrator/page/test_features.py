@@ -8,7 +8,6 @@ from smoothsweep.orchestrator.page.drawing.colours import assign
 from smoothsweep.orchestrator.page.figures.features import KINDS, feature_violins
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures
 from smoothsweep.orchestrator.page.render import part
-from smoothsweep.orchestrator.reading.numbers import model
 from smoothsweep.orchestrator.reading.numbers.model import FeatureView
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
 
@@ -66,14 +65,6 @@ def test_they_are_files_of_the_report_which_mlflow_gets(data, monkeypatch):
 def test_a_sweep_that_does_not_ask_shows_nothing_of_it(make_data):
     data = make_data(sheets=())
     assert part("features", data, summarise(data, resamples=50)) == ""
-
-
-def test_many_points_are_thinned_and_the_page_says_so(make_data, monkeypatch):
-    monkeypatch.setattr(model, "MOST_POINTS", 30)
-    view = a_view(0, points=90)
-    assert view.thinned and view.drawn["class"].value_counts().to_dict() == dict.fromkeys(range(6), 5)
-    many = make_data(features={LABELS[0]: view}, sheets=())
-    assert "an equal share" in part("features", many, summarise(many, resamples=50))
 
 
 def test_what_has_no_distance_or_one_alone_is_drawn_all_the_same(data):

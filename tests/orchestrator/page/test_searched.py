@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from smoothsweep.orchestrator.page.figures import searched
-from smoothsweep.orchestrator.reading.findings.searches import coordinates_words, importance_words
-from smoothsweep.orchestrator.reading.numbers.search_model import Importance
+from smoothsweep.orchestrator.reading.findings.searches import coordinates_words
 from tests.made_searches import OBJECTIVES, proposed, view
 
 ACCURACY, LEAK = OBJECTIVES
@@ -57,16 +56,6 @@ def test_what_was_not_measured_in_full_is_left_out_and_few_recipes_draw_nothing(
     assert "4\u00a0recipes attacked in full" in coordinates_words(view(*many, cheap), LEAK)
     assert searched.coordinates(view(*many[:2]), LEAK) is None
     assert searched.importance(view(*many)) is None
-
-
-def test_importance_says_its_n_and_that_it_describes():
-    shares = (("alpha", 0.75), ("start", 0.25))
-    found = [Importance(objective=one.column, recipes=12, shares=shares) for one in OBJECTIVES]
-    shown = view(*recipes([0.5] * 12), importances=tuple(found))
-    svg = str(searched.importance(shown).svg())
-    assert svg.count("n = 12") == 2 and "75 %" in svg and "share of the variance, %" in svg
-    words = importance_words(shown)
-    assert "12\u00a0recipes" in words and "no estimate of an effect" in words and "may be chance" in words
 
 
 def test_every_axis_of_percentages_has_its_unit():

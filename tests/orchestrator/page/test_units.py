@@ -135,11 +135,3 @@ def test_so_has_the_page_of_an_audit():
     page = audit_page(test_result.read(test_result.data()), name="model.pt", facts={}, portraits=[], anonymous=False)
     found, read = bare(page)
     assert read > 4 and not [one for one in found if not is_pure(*one[:2])]
-
-
-def test_a_column_of_points_without_its_unit_is_found():
-    table = (
-        "<table class='plain'><thead><tr><th>Recipe</th><th>{}</th></tr></thead><tr><th>a</th><td>{}</td></tr></table>"
-    )
-    assert bare(table.format("Hidden", "+4.2 [1, 7]"))[0] == [("plain", "Hidden", "+4.2 [1, 7]")]
-    assert not bare(table.format("Hidden, points", "+4.2 [1, 7]"))[0] and not bare(table.format("Share", "46 %"))[0]

@@ -156,20 +156,6 @@ def test_whole_priors_are_called_by_their_kind_and_what_tells_those_of_a_kind_ap
     assert named_attacks(tmp_path, {"prior": few}, {"prior": shipped}) == ["eigenfaces", "shipped generator"]
 
 
-def test_attacks_are_numbered_only_where_nothing_else_tells_them_apart(tmp_path):
-    few, many = {"kind": "eigenfaces", "components": 4}, {"kind": "eigenfaces", "components": 8}
-    short, long = ({"kind": "ppa", "loss": "logit", "steps": steps} for steps in (1, 2))
-    control = {"kind": "random_latents"}
-    crossed = [(few, short), (few, control), (many, long), (many, control)]
-    assert named_attacks(tmp_path, *({"prior": prior, "attack": attack} for prior, attack in crossed)) == [
-        f"eigenfaces (components {components}), {attack}"
-        for components in (4, 8)
-        for attack in ("Plug & Play, logit", "random latents")
-    ]
-    same = named_attacks(tmp_path, {"prior": few, "attack": short}, {"prior": few, "attack": long})
-    assert same == ["Plug & Play, logit", "Plug & Play, logit #2"]
-
-
 def a_trial(alpha, loss, *stages):
     """A trial whose stages are given as "name/number"; a store has those that it is told."""
     made = tuple(SimpleNamespace(name=stage.partition("/")[0], text=stage) for stage in stages)

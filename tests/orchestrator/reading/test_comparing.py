@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from smoothsweep.core.defenses.labels import recipe_words
 from smoothsweep.core.metrics.frontier import accuracy_leak_frontier
 from smoothsweep.orchestrator.page.drawing.colours import assign
 from smoothsweep.orchestrator.page.figures.accuracy_leak import plot
@@ -15,7 +14,6 @@ from smoothsweep.orchestrator.page.render import render
 from smoothsweep.orchestrator.reading.defenses.costs import SHARED, cost_words, costs
 from smoothsweep.orchestrator.reading.findings.display import SIDE, chosen_recipes, sheet_recipes
 from smoothsweep.orchestrator.reading.findings.fresh import covered, frontier_words
-from smoothsweep.orchestrator.reading.findings.uncertainty import share
 from smoothsweep.orchestrator.reading.numbers.decision import decide
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData, Spent, StageLink
@@ -152,16 +150,3 @@ def test_a_stage_costs_once_and_belongs_to_the_recipe_that_alone_needs_it():
     assert "3 min 0 s of device time in 5 stages" in words and "would have been 8 min 0 s" in words
     assert "took 2 min 20 s of device time" in words and words.endswith("in 1 min 15 s.")
     assert "The runs of" not in cost_words(found.total, None)
-
-
-def test_probabilities_are_never_certain_and_schedules_that_return_are_named():
-    assert [ascii_text(share(p)) for p in (0.0, 0.004, 0.5, 0.996, 1.0)] == [
-        "below 1 %",
-        "below 1 %",
-        "50 %",
-        "above 99 %",
-        "above 99 %",
-    ]
-    schedule = {"kind": "ramp", "start": 0.2, "end": 0.4, "back": 0.7}
-    back = recipe_words({"kind": "label_smoothing", "alpha": -0.2, "schedule": schedule})
-    assert ascii_text(back.label) == "smoothing -0.2, ramp start 0.2 end 0.4 back 0.7"

@@ -159,15 +159,6 @@ def test_readings_follow_the_verdicts(defense_data):
     assert f"without a loss of {-101 * low:.1f} points of test accuracy ({shown}" in said
 
 
-def test_failed_and_missing_trials_leave_their_mark(small):
-    data, summary = small
-    (group,) = defense_groups(summary)
-    said = text_of(family_sentence(summary, group, family(group, "mid"), versus(summary, group)))
-    assert "since trials are missing: beta 0.001 and beta 0.003." in said and "with 3 seeds" in said
-    page = text_of(part("defenses", data, summary))
-    assert "0 of 3" in page and "2 of 3" in page and "nan" not in page
-
-
 def test_one_seed_says_so(defense_data):
     data = defense_data(only=SMALL, seeds=1)
     summary = summarise(data, resamples=200)
@@ -176,16 +167,6 @@ def test_one_seed_says_so(defense_data):
     assert "one seed" in said or "1 seed" in said
     page = part("defenses", data, summary)
     assert "no interval" in page and "nan" not in text_of(page).lower()
-
-
-def test_one_point_per_family_is_enough(defense_data):
-    data = defense_data(only=("focal", "confidence_penalty"), losses=("cross_entropy",))
-    summary = summarise(data, resamples=50)
-    (group,) = defense_groups(summary)
-    assert [len(found.points) for found in group.families] == [1, 1]
-    page = part("defenses", data, summary)
-    assert page.count("<figure") == 3 and page.count("The same by the") == 1 and "under the attack" not in text_of(page)
-    assert "The paper's order" not in text_of(page)
 
 
 def test_no_section_without_several_defenses_or_a_leak(defense_data, make_data):

@@ -73,19 +73,6 @@ def test_the_bias_is_fresh_minus_first_paired_by_class():
     assert found.together.bias == pytest.approx(0.06, abs=0.02) and found.together.verdict == "higher"
 
 
-def test_the_words_say_whether_the_first_audit_was_too_low():
-    data = audited({-0.2: 0.2, -0.1: 0.3, 0.0: 0.5}, {-0.2: 0.3, -0.1: 0.4})
-    summary = summarise(data, resamples=200)
-    first, second = (ascii_text(line) for line in fresh_words(summary, check_reaudit(data, summary)))
-    assert first.startswith("Alpha -0.2 leaks 29.5 % with fresh seeds, 20.2")
-    assert first.endswith("the first audit underestimated the leak.")
-    assert "Over the 2 recipes checked, selection bias is +" in second
-    data = audited({-0.2: 0.2, 0.0: 0.5}, {-0.2: 0.2})
-    summary = summarise(data, resamples=200)
-    (only,) = fresh_words(summary, check_reaudit(data, summary))
-    assert "no more than chance explains" in only
-
-
 def test_only_the_recipes_checked_are_listed_and_the_first_audit_alone_decides():
     data = audited({-0.2: 0.2, -0.1: 0.3, 0.0: 0.5}, {-0.1: 0.01})
     summary = summarise(data, resamples=200)

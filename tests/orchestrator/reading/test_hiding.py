@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from smoothsweep.core.metrics.needed import Needed
 from smoothsweep.orchestrator.page.render import part
 from smoothsweep.orchestrator.reading.leak.hiding import hiding_sentences, hiding_verdicts, verdict_frame, verdict_text
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
@@ -192,18 +191,6 @@ def test_every_undecided_recipe_has_what_might_settle_it_in_every_output():
         assert (told == [None, None]) == (how == "would"), "what settles nothing names no classes either"
     assert any("no number of seeds up to 50" in needed_words(one) for one in undecided.values())
     assert any(one.needed.seeds is not None for one in undecided.values())
-
-
-def test_more_classes_are_named_where_the_data_have_them():
-    one = next(iter(hiding_verdicts(summarise(data())).verdicts.values()))
-
-    def words(needs, **changes):
-        return ascii_text(needed_words(replace(one, word="inconclusive", needed=needs, **changes)))
-
-    assert words(Needed(seeds=8, classes=20)) == "8 seeds"
-    assert words(Needed(seeds=8, classes=48, more_classes=True)) == "8 seeds x 48 classes"
-    assert words(Needed(seeds=None, classes=None)) == "no number of seeds up to 50"
-    assert words(None) == "" and words(None, seeds=1) == "at least 2 seeds"
 
 
 def test_what_would_settle_a_recipe_counts_the_people_that_are_not_attacked_yet():

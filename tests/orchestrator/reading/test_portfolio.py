@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from smoothsweep.orchestrator.reading.findings.findings import by_access, find
+from smoothsweep.orchestrator.reading.findings.findings import by_access
 from smoothsweep.orchestrator.reading.findings.integrity import control_line
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
@@ -65,12 +65,6 @@ def test_the_leak_is_told_by_what_the_attacker_sees(summary):
     row = summary.evidence.rows[summary.frame.loc[summary.frame["alpha"] == -0.2, "recipe"].iloc[0]]
     (sentence,) = by_access(summary, row)
     assert "42" in sentence and "the decided class alone" in sentence and "52" in sentence and "gradients" in sentence
-
-
-def test_the_most_a_control_reaches_is_said(summary):
-    (sentence,) = control_line(summary)
-    assert "selection_only reaches 92" in sentence
-    assert any("no leak" in line for line in find(data(), summary).cautions)
 
 
 def test_without_controls_and_with_one_level_nothing_is_added():

@@ -20,10 +20,9 @@ from smoothsweep.orchestrator.reading.published import (
     printed,
     published_frame,
     published_text,
-    row_words,
     share_words,
 )
-from smoothsweep.sweeps.paper_numbers import matching, printed_rows
+from smoothsweep.sweeps.paper_numbers import matching
 from smoothsweep.sweeps.paper_settings import Standing, standing
 from smoothsweep.sweeps.schema import InversionSweep
 
@@ -129,14 +128,6 @@ def test_what_is_missing_stays_empty_with_the_reason():
     assert knn.paper is None and knn.mark == "not printed" and knn.mean == pytest.approx(900)
 
 
-def test_a_sweep_that_has_not_run_says_so():
-    data = sweep_data()
-    waiting = replace(data, results=data.results.assign(status="missing"), reasons={})
-    line = line_of(compared(waiting), "test_acc")
-    assert line.mark == "not measured" and line.remark == "no seed has finished"
-    assert share_words(compared(waiting).counts) == "No number can be compared yet."
-
-
 def test_one_seed_has_no_interval():
     published = compared(sweep_data(seeds=(1,)))
     assert line_of(published, "test_acc", 1).mark == "no interval"
@@ -149,14 +140,6 @@ def test_what_does_not_measure_the_same_is_not_subtracted():
     fid = line_of(published, "fid", 1)
     assert fid.mark == "not comparable" and np.isnan(fid.difference) and fid.remark == "another input range"
     assert line_of(published, "test_acc", 1).mark == "within"
-
-
-def test_departures_have_a_line_for_each_part_of_a_sweep_file():
-    many = ("recipe.epochs 10 (paper: 100)", "attack.steps 5 (paper: 50)", "recipe.lr 0.1 (paper: 0.001)")
-    lines = published_text(compared(sweep_data(departures=many))).splitlines()
-    recipe = "recipe.epochs 10 (paper: 100), recipe.lr 0.1 (paper: 0.001)"
-    assert f"Departs from the paper's settings (recipe): {recipe}" in lines
-    assert "Departs from the paper's settings (attack): attack.steps 5 (paper: 50)" in lines
 
 
 def test_departures_are_split_into_shared_and_own():
@@ -236,17 +219,6 @@ def test_printed_digits_are_the_papers():
     assert texts["test_acc"] == "91.45\u00a0%" and texts["attack_acc1_std"] == "7.6\u00a0%"
     assert texts["dist_face"] == "1.2320" and texts["dist_eval"] == "239.02" and texts["ece"] == "0.1474"
     assert printed(None, metric_of("fid")) == ""
-
-
-def test_rows_are_put_into_words():
-    words = {table: [row_words(row) for row in printed_rows(table)] for table in ("3", "4", "8", "10", "12")}
-    assert words["3"][3] == "ResNet-152, MID beta 0.005"
-    assert words["3"][7] == "ResNet-152, BiDO lambda (0.05, 2.5)"
-    assert words["4"][0] == "ResNet-152, alpha 0.1, 10 images per class"
-    assert words["8"][0] == "VGG-16, alpha 0, attack gmi"
-    assert words["10"][4] == "ResNet-152, alpha \u22120.05, variant cross entropy"
-    assert words["12"][1] == "ResNet-152, alpha 0.1, trigger badnets"
-    assert all(len(set(rows)) >= len(rows) / 2 for rows in words.values())
 
 
 def test_metrics_that_only_the_paper_has_are_listed():

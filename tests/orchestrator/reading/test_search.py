@@ -7,7 +7,7 @@ import pytest
 from made_searches import OBJECTIVES, halving, proposed, view
 
 from smoothsweep.orchestrator.page.render import part, render
-from smoothsweep.orchestrator.reading.findings.searches import agreement_words, ended, marks, search_words
+from smoothsweep.orchestrator.reading.findings.searches import agreement_words, marks, search_words
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 from smoothsweep.orchestrator.reading.numbers.search_model import Objective, Progress, paired_with_full, progress
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
@@ -58,17 +58,6 @@ def test_distances_are_measured_from_the_worst_seen():
     ]
     found = progress(view(*points, objectives=(OBJECTIVES[0], far)))
     assert found.reference == (0.0, 0.8) and found.values[-1] == pytest.approx(0.5 * 0.2 + 0.4 * 0.5)
-
-
-def test_the_words_say_what_was_searched_and_what_ended_it():
-    found = view(proposed(0, 0.8, 0.5), proposed(1, None, None, status="failed"), budget="3 h 0 min of device time")
-    words = text(*search_words(found))
-    assert "Recipes were drawn by chance: 2 recipes of at most 40" in words
-    assert "test accuracy up and leak by independent judge down, with test accuracy at least 90 %" in words
-    assert "12 min 0 s of device time of 3 h 0 min" in words and "(1 failed)" in words
-    assert "as many recipes as it was given" in words
-    assert "not finished" in ended(view(stopped_by=None)) and "held no recipe" in ended(view(stopped_by="exhausted"))
-    assert ended(view(stopped_by="budget: 3 of 3 device-hours")) == "It was ended: budget: 3 of 3 device-hours."
 
 
 def test_agreement_pairs_recipes_not_numbers():

@@ -1,7 +1,5 @@
 """The table in a terminal."""
 
-from dataclasses import replace
-
 import pandas as pd
 
 from smoothsweep.orchestrator.reading.findings.display import text_table
@@ -49,27 +47,3 @@ def test_a_baseline_that_leaks_least_has_both_marks():
     ]
     data = ReportData(title="t", results=pd.DataFrame(rows), axes=(Axis(key="alpha"),), baseline={"alpha": 0})
     assert text_table(summarise(data)).splitlines()[2].startswith("*=  0")
-
-
-def test_the_legend_explains_the_signs_that_occur_and_no_other():
-    """Two recipes leak exactly alike: neither is marked, and the legend has no `*`."""
-    leaks, accuracy = {0.0: 0.5, 0.1: 0.3, 0.2: 0.3, 0.3: 0.1}, {0.0: 0.95, 0.1: 0.93, 0.2: 0.92, 0.3: 0.7}
-    rows = [
-        {"trial": f"{a}{s}", "seed": s, "status": "done", "failure": None, "alpha": a, "embedder_acc1": leak}
-        | {"test_acc": accuracy[a]}
-        for a, leak in leaks.items()
-        for s in (0, 1)
-    ]
-
-    def legend(*, baseline=None, **changes):
-        data = ReportData(title="t", results=pd.DataFrame(rows), axes=(Axis(key="alpha"),), baseline=baseline or {})
-        lines = text_table(summarise(replace(data, **changes))).splitlines()
-        (found,) = [line for line in lines if "95 % interval" in line]
-        return found.split("   "), lines
-
-    interval = "[low, high] 95 % interval"
-    said, lines = legend(min_test_acc=0.9, baseline={"alpha": 0})
-    assert said == ["= baseline", "< test accuracy below 90.0 %", interval]
-    assert [line[:2].strip() for line in lines[2:6]] == ["=", "", "", "<"]
-    assert legend(min_test_acc=0.9)[0] == ["< test accuracy below 90.0 %", interval]
-    assert legend()[0] == ["* lowest measured", interval]

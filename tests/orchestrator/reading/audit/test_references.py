@@ -141,17 +141,6 @@ def test_one_seed_claims_nothing_and_says_how_to_have_more():
     assert any("Whether a recipe reduces the leak is inconclusive" in line and "--seeds" in line for line in one)
 
 
-@pytest.mark.parametrize(("seeds", "planned"), [(1, {}), (3, {}), (1, {PLAIN: 71.0}), (3, {PLAIN: 71.0})])
-def test_what_the_reference_took_names_seeds_only_of_several_and_what_was_expected_only_where_it_was(seeds, planned):
-    """60 s of training and 15 s of three attacks by seed."""
-    said = read(seeds, own_test=True, planned=planned)
-    (line,) = [line.replace("\u00a0", " ") for line in audit_sentences(said)["trainings"]]
-    times = ("1 min 0 s", "15 s") if seeds == 1 else ("3 min 0 s", "45 s")
-    with_seeds = "" if seeds == 1 else " with 3 seeds"
-    assert f"{times[0]} of a device to train{with_seeds} and {times[1]}" in line
-    assert ("1 min 11 s" in line) == bool(planned) and line.endswith(")." if planned else "judge.")
-
-
 def test_accuracy_on_images_that_the_model_may_know_is_said_to_be_that():
     warning = "may be of images that it has learnt from"
     assert any(warning in line for line in audit_sentences(read(1))["trainings"])

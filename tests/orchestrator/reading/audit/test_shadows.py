@@ -136,14 +136,6 @@ def test_what_is_said_and_what_is_not(changes, said, unsaid):
     assert [part for part in said if part not in lines] == [] and [part for part in unsaid if part in lines] == []
 
 
-def test_rates_are_said_as_far_as_the_test_images_show_them():
-    many = {"fpr1": 0.2, "fpr01": 0.05}
-    told = (replace(within("rmia", 0.8), found=many), replace(within("loss", 0.7), found={"fpr1": 0.1, "fpr01": 0.0}))
-    lines = " ".join(shadow_lines(made(told=told))).replace("\u00a0", " ")
-    assert "At 0.1 % false positives the attack (RMIA, online) finds 5.0 % of the training images" in lines
-    assert "the threshold 10.0 %." in lines and "the threshold 0.0 %." in lines
-
-
 @pytest.mark.parametrize("shift", [0.5, 0.9])
 def test_page_pdf_and_json_show_them_only_where_a_claim_is_made(audit, shift):  # noqa: F811
     given = {"name": "m", "facts": {}, "anonymous": False, "portraits": []}

@@ -61,18 +61,6 @@ def test_the_answer_names_what_differs_from_the_baselines_setting_and_counts_the
     assert not found.incomplete and not incomplete_lines(summary), "nothing that was planned is missing"
 
 
-def test_nothing_that_differs_is_said_to_be_nothing():
-    alike = swept({(0.0, None): 0.5, (0.0, "B"): 0.5, (-0.8, "D"): 0.5}, BASELINE)
-    [line] = find(alike, summarise(alike, resamples=50)).answer
-    assert line.endswith("No other is distinguishable from it.")
-
-
-def test_by_a_distance_less_is_found_where_it_is_larger():
-    far = swept({(0.0, None): 0.3, (0.0, "B"): 0.9, (-0.8, "D"): 0.3}, BASELINE, metric="dist_face")
-    first, _ = find(far, summarise(far, resamples=50)).answer
-    assert "Start from\u00a0B finds less" in first and " points" not in first
-
-
 def test_terminal_page_and_export_show_every_setting_once_under_its_own_name(data, summary):
     *lines, legend = settings_text(summary).splitlines()
     assert legend == LEGEND and len(lines) == 1 + len(SWAPPED)

@@ -6,11 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.exposure import exposures
-from smoothsweep.orchestrator.reading.leak.exposure import among_words, exposed, rate_words
+from smoothsweep.orchestrator.reading.leak.exposure import exposed
 from smoothsweep.orchestrator.reading.numbers.estimates import Sample
-from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 
 METRIC = "embedder_acc1"
 NAMES = list("abcdefgh")
@@ -51,9 +49,3 @@ def test_fewer_images_are_less_sure():
 
 def test_without_rates_by_class_nobody_is_named():
     assert exposed(summary(), 0, METRIC) == () == exposed(summary(Sample(value=0.4)), 0, METRIC)
-
-
-def test_the_words_never_claim_certainty():
-    top, *_, last = exposed(summary(sample(images=400), sample(images=400)), 0, METRIC)
-    assert ascii_text(among_words(top)) == "above 99 %" and ascii_text(among_words(last)) == "below 1 %"
-    assert ascii_text(rate_words(metric_of(METRIC), top)) == "99.9 % [99.6, 100.0]"

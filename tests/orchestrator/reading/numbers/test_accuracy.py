@@ -3,8 +3,7 @@
 import pytest
 
 from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison
-from smoothsweep.orchestrator.reading.numbers.format import ascii_text
-from smoothsweep.orchestrator.reading.numbers.wording import accuracy_gap, accuracy_kept, margin_words
+from smoothsweep.orchestrator.reading.numbers.wording import accuracy_kept
 
 
 def gap(low, high, difference=-0.004):
@@ -28,8 +27,3 @@ def test_the_lower_end_decides(low, high, margin, kept):
 
 def test_nothing_compared_keeps_nothing():
     assert accuracy_kept(NOTHING, 1.0) is False
-
-
-def test_the_words():
-    assert ascii_text(accuracy_gap(gap(-0.016, 0.005))) == "-0.4 points [-1.6, +0.5]"
-    assert ascii_text(margin_words(0.01)) == "1.0 point" and ascii_text(margin_words(0.025)) == "2.5 points"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from smoothsweep.orchestrator.reading.published import _spec, share_words
+from smoothsweep.orchestrator.reading.published import share_words
 
 HELD = "Of {} numbers that can be held against an interval of ours, {} lie within it"
 ONE_SEED, DIFFERENT = "have no interval here (one seed)", "do not measure the same in both places"
@@ -21,8 +21,3 @@ ONE_SEED, DIFFERENT = "have no interval here (one seed)", "do not measure the sa
 def test_the_share_is_of_what_has_an_interval(within, outside, without, other, expected):
     counts = {"within": within, "outside": outside, "no interval": without, "not comparable": other}
     assert share_words(counts) == f"{expected}."
-
-
-def test_a_column_that_the_paper_alone_has_is_named_by_its_words():
-    spec = _spec("some_new_rate", None)
-    assert (spec.label, spec.description, spec.unit) == ("some new rate", "some new rate", "plain")

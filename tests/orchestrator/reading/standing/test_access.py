@@ -20,11 +20,6 @@ def summary(levels):
     )
 
 
-def test_each_level_that_was_measured_is_named_in_one_sentence():
-    [line] = by_access(summary(["labels", "scores", "gradients"]), 0)
-    assert "10 % with the decided class alone and 20 % with gradients" in line.replace("\u00a0", " ")
-
-
 @pytest.mark.parametrize("levels", [["labels"], ["labels", "scores"], ["scores"], []])
 def test_one_level_alone_says_nothing_of_the_others(levels):
     assert by_access(summary(levels), 0) == ()

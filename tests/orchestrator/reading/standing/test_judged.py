@@ -68,26 +68,6 @@ def test_the_reach_has_wilsons_interval_over_its_photographs():
     assert (reach.low, reach.high) == pytest.approx((expected.low, expected.high))
 
 
-def test_what_is_recognised_is_said_and_where_the_prior_limits_it():
-    recognised, limited = standing_lines(tuple(found().values()))
-    assert (
-        "accepts 1 % of strangers recognises the person in 4" in recognised.replace("\u00a0", " ")
-        and "real photographs" in recognised
-    )
-    assert "prior limits this" in limited and "58" in limited and "96" in limited
-    whole = found(checks={**CHECKS, "verified_far1_reach": 0.9})
-    assert len(standing_lines(tuple(whole.values()))) == 1
-
-
-def test_judges_that_are_far_apart_are_said_to_disagree():
-    other = {"general_real_acc": 0.9, "general_reach": 0.8, "general_reach_images": 50.0}
-    far = found(attack={**ATTACK, "general_acc1": 0.7}, checks={**CHECKS, **other})
-    near = found(attack={**ATTACK, "general_acc1": 0.35}, checks={**CHECKS, **other})
-    said = [line for line in standing_lines(tuple(far.values())) if "disagree" in line]
-    assert len(said) == 1 and "general judge" in said[0] and "30" in said[0] and "70" in said[0]
-    assert not [line for line in standing_lines(tuple(near.values())) if "disagree" in line]
-
-
 def test_without_verification_nothing_is_recognised():
     bare = found(attack={"embedder_acc1": 0.3}, checks={"embedder_real_acc": 0.98})
     assert list(bare) == ["embedder_acc1"] and standing_lines(tuple(bare.values())) == ()

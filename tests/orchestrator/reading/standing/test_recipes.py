@@ -2,7 +2,6 @@
 
 import pandas as pd
 
-from smoothsweep.orchestrator.reading.findings.findings import find
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
 from smoothsweep.orchestrator.reading.standing.judged import control_of, recipe_standings, standing_sentences
@@ -70,18 +69,6 @@ def test_the_control_is_that_of_the_same_recipe():
         control = summary.frame.loc[control_of(summary, int(row))]
         assert control["recipe"] == summary.frame.loc[row, "recipe"] and control["control"]
         assert control["attack"] == ("high" if control["alpha"] == 0.0 else "low")
-
-
-def test_a_page_says_what_is_recognised_of_both_and_where_the_prior_limits_it():
-    data = sweep()
-    recognised, limited = standing_sentences(summarise(data))
-    words = recognised.replace("\u00a0", " ")
-    assert words.startswith("A face recogniser that accepts 1 % of strangers recognises the person in 20")
-    assert (
-        "what is reconstructed from alpha \u22120.8 (10" in words and "of that from alpha 0, 0.0 % of random" in words
-    )
-    assert "prior limits this" in limited and "50" in limited and "96" in limited
-    assert {recognised, limited} <= set(find(data, summarise(data)).more)
 
 
 def test_one_recipe_stands_alone_and_nothing_measured_is_nothing():
