@@ -1,12 +1,11 @@
 """Does a cheap proxy of the attack rank recipes as the full attack does?
 
-Kendall's tau-b and Spearman's rho over the recipes, ties included, with bootstrap intervals over recipes, and what a
-search needs to know beside them: how many of the best k the proxy finds, and what taking its choice costs.
+Kendall's tau-b over the recipes, ties included, with a bootstrap interval over recipes, and how many of the best k the
+proxy finds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,19 +38,14 @@ class RankAgreement:
 
     Attributes:
         kendall: Kendall's tau-b.
-        spearman: Spearman's rho.
         top_overlap: Share of the best k by the full attack that the proxy's best k hold, in [0, 1]; by chance it is k /
             n.
-        regret: How much more the proxy's first choice leaks, by the full attack, than the full attack's first
-            choice, at least 0 (the average over choices the proxy holds equal).
         verdict: "agree" if Kendall's interval lies above 0, "disagree" if below, else "inconclusive".
     """
 
     kendall: Correlation
-    spearman: Correlation
     k: int
     top_overlap: float
-    regret: float
     n: int
     level: float
     verdict: str
@@ -73,19 +67,14 @@ def rank_agreement(
     check_options(level, resamples)
     n = len(cheap)
     draws = np.random.default_rng(seed).integers(n, size=(resamples, n))
-    # Fieller's variances; half a step of either coefficient, since values between the steps do not occur.
-    kendall = _correlation(_tau_b, cheap, dear, draws, level, variance=(0.437, 4), half_step=2 / (n * (n - 1)))
-    half_step = 6 / (n * (n**2 - 1))
-    spearman = _correlation(_rho, cheap, dear, draws, level, variance=(1.06, 3), half_step=half_step)
+    kendall = _kendall(cheap, dear, draws, level)
     verdict = "inconclusive"
     if kendall.low is not None and kendall.high is not None:
         verdict = "agree" if kendall.low > 0 else "disagree" if kendall.high < 0 else verdict
     return RankAgreement(
         kendall=kendall,
-        spearman=spearman,
         k=k,
         top_overlap=top_overlap(cheap, dear, k=k),
-        regret=float(dear[cheap == cheap.min()].mean() - dear.min()),
         n=n,
         level=level,
         verdict=verdict,
@@ -103,24 +92,15 @@ def top_overlap(proxy: ArrayLike, full: ArrayLike, *, k: int) -> float:
     return float(np.minimum(_places(cheap, k), _places(dear, k)).sum() / k)
 
 
-def _correlation(
-    statistic: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    cheap: np.ndarray,
-    dear: np.ndarray,
-    draws: np.ndarray,
-    level: float,
-    *,
-    variance: tuple[float, int],
-    half_step: float,
-) -> Correlation:
-    value = float(statistic(cheap[None], dear[None])[0])
-    n = len(cheap)
+def _kendall(cheap: np.ndarray, dear: np.ndarray, draws: np.ndarray, level: float) -> Correlation:
+    value, n = float(_tau_b(cheap[None], dear[None])[0]), len(cheap)
     if np.isnan(value) or n < LEAST_FOR_INTERVAL:
         return Correlation(value=value, low=None, high=None)
-    resampled = statistic(cheap[draws], dear[draws])
+    resampled = _tau_b(cheap[draws], dear[draws])
     tail = (1 - level) / 2
     ends = np.nanquantile(resampled, [tail, 1 - tail]) if not np.isnan(resampled).all() else [value, value]
-    half = stats.norm.isf(tail) * np.sqrt(variance[0] / (n - variance[1]))
+    half = stats.norm.isf(tail) * np.sqrt(0.437 / (n - 4))  # Fieller's variance
+    half_step = 2 / (n * (n - 1))  # values between the steps of the coefficient do not occur
     low = np.tanh(np.arctanh(max(value - half_step, half_step - 1)) - half)
     high = np.tanh(np.arctanh(min(value + half_step, 1 - half_step)) + half)
     return Correlation(value=value, low=float(min(ends[0], low, value)), high=float(max(ends[1], high, value)))
@@ -139,14 +119,6 @@ def _tau_b(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         in_y += (sign_y != 0).sum(axis=1)
     scale = np.sqrt(in_x * in_y)
     return np.divide(total, scale, out=np.full(len(x), np.nan), where=scale > 0)
-
-
-def _rho(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Spearman's rho of every row [rows, n], ties at their mean rank. NaN where all are tied."""
-    ranks = [stats.rankdata(values, axis=1) - (values.shape[1] + 1) / 2 for values in (x, y)]
-    scale = np.sqrt((ranks[0] ** 2).sum(axis=1) * (ranks[1] ** 2).sum(axis=1))
-    rho = np.divide((ranks[0] * ranks[1]).sum(axis=1), scale, out=np.full(len(x), np.nan), where=scale > 0)
-    return np.clip(rho, -1.0, 1.0)  # rounding can step over
 
 
 def _places(values: np.ndarray, k: int) -> np.ndarray:

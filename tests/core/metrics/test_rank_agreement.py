@@ -18,9 +18,7 @@ def test_by_hand():
     """Ten pairs of recipes, of which the proxy swaps one; d squared sums to 2."""
     found = rank_agreement([1, 2, 3, 4, 5], [0.1, 0.2, 0.4, 0.3, 0.9], k=3, seed=0)
     assert found.kendall.value == pytest.approx(0.8)
-    assert found.spearman.value == pytest.approx(1 - 6 * 2 / (5 * 24))
     assert found.top_overlap == pytest.approx(2 / 3)
-    assert found.regret == 0
 
 
 @settings(deadline=None, max_examples=100)
@@ -29,11 +27,10 @@ def test_the_coefficients_are_scipys(sides):
     proxy, full = sides
     found = rank_agreement(proxy, full, k=1, resamples=20, seed=0)
     if len(set(proxy)) == 1 or len(set(full)) == 1:
-        assert np.isnan(found.kendall.value) and np.isnan(found.spearman.value)
-        assert (found.kendall.low, found.spearman.high, found.verdict) == (None, None, "inconclusive")
+        assert np.isnan(found.kendall.value)
+        assert (found.kendall.low, found.kendall.high, found.verdict) == (None, None, "inconclusive")
         return
     assert found.kendall.value == pytest.approx(stats.kendalltau(proxy, full).statistic)
-    assert found.spearman.value == pytest.approx(stats.spearmanr(proxy, full).statistic)
 
 
 def test_every_resample_has_the_coefficient_of_its_own_recipes(monkeypatch):
@@ -42,10 +39,9 @@ def test_every_resample_has_the_coefficient_of_its_own_recipes(monkeypatch):
     cheap = draw.normal(size=40)
     dear = cheap + draw.normal(size=40)
     draws = draw.integers(0, 40, (30, 40))
-    for ours, theirs in ((module._tau_b, stats.kendalltau), (module._rho, stats.spearmanr)):
-        found = ours(cheap[draws], dear[draws])
-        assert found == pytest.approx([theirs(cheap[rows], dear[rows]).statistic for rows in draws])
-        assert len(set(found.round(9))) > 20
+    found = module._tau_b(cheap[draws], dear[draws])
+    assert found == pytest.approx([stats.kendalltau(cheap[rows], dear[rows]).statistic for rows in draws])
+    assert len(set(found.round(9))) > 20
 
 
 @settings(deadline=None, max_examples=60)
@@ -56,15 +52,12 @@ def test_only_ranks_matter_and_the_sides_are_alike(sides, data):
     found = rank_agreement(proxy, full, k=k, resamples=50, seed=0)
     scaled = rank_agreement(np.exp(proxy), full, k=k, resamples=50, seed=0)
     order = data.draw(st.permutations(range(len(proxy))))
-    for one, other in ((found.kendall, scaled.kendall), (found.spearman, scaled.spearman)):
-        assert (other.value, other.low, other.high) == pytest.approx((one.value, one.low, one.high), nan_ok=True)
-        if one.low is not None:
-            assert -1 <= one.low <= one.value <= one.high <= 1
+    one, other = found.kendall, scaled.kendall
+    assert (other.value, other.low, other.high) == pytest.approx((one.value, one.low, one.high), nan_ok=True)
+    assert one.low is None or -1 <= one.low <= one.value <= one.high <= 1
     assert scaled.top_overlap == found.top_overlap == top_overlap(full, proxy, k=k)
     assert top_overlap(proxy[order], full[order], k=k) == pytest.approx(found.top_overlap)
-    assert found.regret >= 0
-    same = rank_agreement(full, full, k=k, resamples=50, seed=0)
-    assert (same.top_overlap, same.regret) == (pytest.approx(1), pytest.approx(0))
+    assert rank_agreement(full, full, k=k, resamples=50, seed=0).top_overlap == pytest.approx(1)
 
 
 def test_top_overlap_shares_the_places_that_ties_leave():
@@ -73,12 +66,6 @@ def test_top_overlap_shares_the_places_that_ties_leave():
     assert top_overlap([1, 2, 3, 4], [4, 3, 2, 1], k=4) == 1
     # Four recipes tie for two places: each holds half of one, and the two best get half of their places.
     assert top_overlap([0, 0, 0, 0], [1, 2, 3, 4], k=2) == 0.5
-
-
-def test_regret_is_what_the_proxys_choice_costs():
-    assert rank_agreement([0.2, 0.1, 0.3], [0.5, 0.7, 0.9], seed=0).regret == pytest.approx(0.2)
-    # The proxy cannot tell the first two: on average half of it.
-    assert rank_agreement([0.1, 0.1, 0.3], [0.5, 0.7, 0.9], seed=0).regret == pytest.approx(0.1)
 
 
 def test_perfect_agreement_of_a_few_recipes_is_not_certainty():
@@ -102,16 +89,15 @@ def test_unrelated_rankings_cannot_be_told():
 
 @pytest.mark.parametrize(("n", "correlation"), [(8, 0.0), (15, 0.6), (30, 0.9)])
 def test_intervals_cover_the_truth_as_often_as_they_say(n, correlation):
-    """Normal pairs, whose true coefficients are known (Greiner; Pearson)."""
-    tau, rho = 2 / np.pi * np.arcsin(correlation), 6 / np.pi * np.arcsin(correlation / 2)
-    covered = np.zeros(2)
+    """Normal pairs, whose true coefficient is known (Greiner)."""
+    tau, covered = 2 / np.pi * np.arcsin(correlation), 0
     for seed in range(100):
         rng = np.random.default_rng(seed)
         x = rng.normal(size=n)
         y = correlation * x + np.sqrt(1 - correlation**2) * rng.normal(size=n)
         found = rank_agreement(x, y, resamples=200, seed=seed)
-        covered += [found.kendall.low <= tau <= found.kendall.high, found.spearman.low <= rho <= found.spearman.high]
-    assert (covered >= 90).all()
+        covered += found.kendall.low <= tau <= found.kendall.high
+    assert covered >= 90
     assert found.kendall.high - found.kendall.low < 1.7  # and not by covering everything
 
 
