@@ -120,8 +120,8 @@ def test_an_audit_measures_membership_where_it_is_asked_to(model, faces, public,
 def test_an_audit_says_what_was_not_verified(report):
     assert report.standing["metric"].tolist() == ["attack_acc1"] and report.standing["control"].notna().all()
     assert report.people["verified"].isna().all() and report.people["control"].between(0, 1).all()
-    assert any(line.startswith("Not verified: the judge is a second classifier") for line in report.told)
-    assert all(line in str(report) for line in report.told)
+    assert any(line.startswith("Not verified: the judge is a second classifier") for line in report.notes)
+    assert all(line in str(report) for line in report.notes)
 
 
 def test_reconstructions_are_tables_arrays_and_pictures(report):

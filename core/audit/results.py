@@ -99,11 +99,6 @@ class Audit:
     membership: MembershipAudit | None = None
 
     @property
-    def told(self) -> tuple[str, ...]:
-        """`notes` under its earlier name."""
-        return self.notes
-
-    @property
     def check(self) -> JudgeCheck:
         """What the judge says of real photographs; with a reason in `why`, no leak can be told by it."""
         images, people = self.by.sensitivity.trials, len(self.by.names)

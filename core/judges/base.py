@@ -74,9 +74,6 @@ class MissingRequirement:
     remedy: str = STAGING
 
 
-Work, Lack = StageWork, MissingRequirement  # their earlier names, for plugins
-
-
 @dataclass(frozen=True, kw_only=True)
 class Planned:
     """What a judge's stage is made of.

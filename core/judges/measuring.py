@@ -52,6 +52,3 @@ class Measurement:
     metrics: Mapping[str, float | None]
     tables: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict)
     hits: Tensor | None = None
-
-
-Found = Measurement  # its earlier name, for plugins

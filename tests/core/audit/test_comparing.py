@@ -1,6 +1,7 @@
 """Audits beside each other: each model against the first, under every attack; nothing unlike is paired."""
 
 import dataclasses
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -39,7 +40,7 @@ def audit(mean, *, seed, by=JUDGE, seeds=SEEDS, classes=CLASSES, attacks=("ppa",
         beyond=None,
         reconstructions=None,
         judge=by.metric,
-        real=0.9,
+        real=by.sensitivity.share,
         test_acc=0.8 + seed / 100,
         strongest=Tally(classes=classes, shares=shares, images=images),
         tallies=weaker,
@@ -61,6 +62,15 @@ def test_each_model_stands_beside_the_first():
     assert table["seeds_needed"].isna()[2] and list(table["reduction"][1:]) == list(-table["difference"][1:])
     assert list(table["reduction_low"][1:]) == list(-table["difference_high"][1:])
     assert table["difference_low"][2] < table["difference"][2] < table["difference_high"][2] < 0
+
+
+def test_a_judge_that_knows_nothing_gives_no_verdict_and_the_report_says_so_first():
+    blind = replace(JUDGE, sensitivity=Rate(share=0.1, trials=50))
+    audits = {"plain": audit(0.72, seed=2, by=blind), "hidden": audit(0.2, seed=3, by=blind)}
+    table = smoothsweep.compare(audits)
+    assert list(table["verdict"]) == ["", ""] and table["reduction"].isna().all() and table["leak"].notna().all()
+    first = str(audits["plain"]).splitlines()[0]
+    assert "10.0" in first and "72" not in first and audits["plain"].check.why == "chance"
 
 
 def test_the_intervals_pay_for_models_and_for_the_choice_of_attacks():
