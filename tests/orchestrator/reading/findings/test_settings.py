@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from smoothsweep.orchestrator.page.render import render
-from smoothsweep.orchestrator.reading.findings.display import LEGEND, incomplete_lines, settings_text
+from smoothsweep.orchestrator.reading.findings.display import SETTING_LEGEND, incomplete_lines, settings_text
 from smoothsweep.orchestrator.reading.findings.findings import find
 from smoothsweep.orchestrator.reading.leak.printed import printed_tables
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
@@ -63,7 +63,7 @@ def test_the_answer_names_what_differs_from_the_baselines_setting_and_counts_the
 
 def test_terminal_page_and_export_show_every_setting_once_under_its_own_name(data, summary):
     *lines, legend = settings_text(summary).splitlines()
-    assert legend == LEGEND and len(lines) == 1 + len(SWAPPED)
+    assert legend == SETTING_LEGEND and len(lines) == 1 + len(SWAPPED)
     told = {line.split("  ")[-1].strip(): line for line in lines[1:]}
     assert list(told) == ["alpha 0", "start from B", "start from C", "alpha -0.8, start from D"]
     assert "baseline" in told["alpha 0"] and "finds less" in told["start from C"]
