@@ -24,7 +24,6 @@ SECTIONS = [
     "attacks",
     "standing",
     "hiding",
-    "pairs",
     "sheets",
     "judges",
     "exposure",
