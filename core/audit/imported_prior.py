@@ -9,7 +9,7 @@ from typing import Any
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.card import network_card
 from smoothsweep.core.priors.kinds import make_settings
-from smoothsweep.core.priors.random_face_facts import READ_OUT
+from smoothsweep.core.priors.random_face_settings import READ_OUT
 from smoothsweep.core.priors.settings import DESCRIPTION
 
 WHOLE = 1024

@@ -104,7 +104,14 @@ class ForeignModel:
         raise NotImplementedError  # asked only of kinds without a file
 
     def make(
-        self, architecture: str, checkpoint: Path, *, num_classes: int, image_size: int | None, out: Path
+        self,
+        architecture: str,
+        checkpoint: Path,
+        *,
+        num_classes: int,
+        image_size: int | None,
+        out: Path,
+        weights: str | None,
     ) -> ImportFacts:
         """Write a file of this kind that holds the checkpoint's weights in that architecture, and say what it was."""
         raise NotImplementedError  # asked only of kinds that a checkpoint is converted to

@@ -66,12 +66,21 @@ class TorchExport(ForeignModel):
         return any(name.startswith("models/") and name.endswith(".json") for name in members)
 
     def make(
-        self, architecture: str, checkpoint: Path, *, num_classes: int, image_size: int | None, out: Path
+        self,
+        architecture: str,
+        checkpoint: Path,
+        *,
+        num_classes: int,
+        image_size: int | None,
+        out: Path,
+        weights: str | None,
     ) -> ImportFacts:
         """A network of timm's with the checkpoint's weights."""
         from smoothsweep.core.external.timm_network import export_timm
 
-        return export_timm(architecture, checkpoint, num_classes=num_classes, image_size=image_size, out=out)
+        return export_timm(
+            architecture, checkpoint, num_classes=num_classes, image_size=image_size, out=out, weights=weights
+        )
 
     @staticmethod
     def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> OpenedModel:

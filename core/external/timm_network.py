@@ -17,20 +17,27 @@ from torch import nn
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
-from smoothsweep.core.models.official_targets import ImportFacts, read_official_checkpoint
-from smoothsweep.core.models.pretrained import fitting_state
+from smoothsweep.core.models.official_targets import ImportFacts
+from smoothsweep.core.models.pretrained import fitting_state, most_of, plain_tensors, read_tensor_file
 from smoothsweep.core.models.weight_files import file_sha256
+from smoothsweep.core.models.weight_sets import choose_weights, remarks_on
 from smoothsweep.core.spelling import suggestion
 from smoothsweep.core.text import shortened
 
 
 def export_timm(
-    architecture: str, checkpoint: Path, *, num_classes: int, image_size: int | None, out: Path
+    architecture: str,
+    checkpoint: Path,
+    *,
+    num_classes: int,
+    image_size: int | None,
+    out: Path,
+    weights: str | None = None,
 ) -> ImportFacts:
     """Write the network with these weights to `out`, for any number of square images of one size; what the file was.
 
     architecture: `timm:NAME`. image_size: in pixels; None where the network has one size. The weights must fit in every
-    name and shape; nothing in the checkpoint is executed, and it is read as any (`read_official_checkpoint`).
+    name and shape; nothing in the checkpoint is executed. weights: the set that is taken where it holds several.
 
     Raises InputError, one line: timm is not installed, has no such network, or torch cannot export it; the checkpoint
     does not fit.
@@ -41,10 +48,13 @@ def export_timm(
         raise InputError(
             f"--architecture: expected a network of timm {timm.__version__}, got {shortened(name)!r}{meant}"
         )
-    state = read_official_checkpoint(checkpoint)
-    network, side = _made(timm, name, num_classes, image_size)
     where = f"checkpoint {checkpoint} as {architecture} of {num_classes} classes"
-    network.load_state_dict(fitting_state(state, network.state_dict(), where))
+    content = read_tensor_file(checkpoint, "checkpoint")
+    network, side = _made(timm, name, num_classes, image_size)
+    own = network.state_dict()
+    taken, others = choose_weights(content, [{key: key for key in own}], architecture, where, weights)
+    state = plain_tensors(taken.state, where, most_bytes=most_of(network))
+    network.load_state_dict(fitting_state(state, own, where, taken.keys))
     _export(network.eval(), side, out, architecture)
     return ImportFacts(
         architecture="torch_export",
@@ -53,9 +63,10 @@ def export_timm(
         transform_input=None,
         sha256=file_sha256(checkpoint),
         wrapping=f"{architecture} of timm {timm.__version__}",
-        prefix="",
+        prefix=taken.prefix,
         tensors=len(state),
         epoch=None,
+        remarks=tuple(remarks_on(taken, others)),
     )
 
 

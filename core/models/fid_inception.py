@@ -39,7 +39,7 @@ def load_fid_inception(path: Path, *, sha256: str | None = None) -> FidInception
         entry = dataclasses.replace(entry, sha256=sha256.lower(), mebibytes=None)
     verify_weight_file(path, entry)
     where = f"weights {entry.name}: {path}"
-    state = plain_tensors(read_tensor_file(path, f"weights {entry.name}"), where)
+    state = plain_tensors(read_tensor_file(path, f"weights {entry.name}", published=True), where)
     network = FidInception()
     network.load_state_dict(fitting_state(state, network.state_dict(), where))
     return network.eval().requires_grad_(False)

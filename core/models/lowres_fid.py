@@ -93,7 +93,7 @@ def load_imagenet_inception(path: Path, *, sha256: str | None = None) -> nn.Modu
     verify_weight_file(path, entry)
     where = f"weights {entry.name}: {path}"
     network: Any = Inception3(init_weights=False, transform_input=False)
-    state = plain_tensors(read_tensor_file(path, f"weights {entry.name}"), where)
+    state = plain_tensors(read_tensor_file(path, f"weights {entry.name}", published=True), where)
     network.load_state_dict(fitting_state(state, network.state_dict(), where))
     network.fc = nn.Identity()
     network.AuxLogits = None

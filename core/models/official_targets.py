@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from smoothsweep.core.errors import InputError
@@ -20,20 +21,16 @@ from smoothsweep.core.models.pretrained import (
     MOST_STATE,
     check_tensors,
     fitting_state,
-    load_published_state,
     most_of,
     plain_tensors,
     read_tensor_file,
     strip_wrappers,
 )
 from smoothsweep.core.models.weight_files import file_sha256
+from smoothsweep.core.models.weight_sets import WRAPPINGS, WeightSet, choose_weights, remarks_on
 from smoothsweep.core.spelling import suggestion
 
-WRAPPINGS = ("model_state_dict", "state_dict", "model", "net", "network", "weights")
-"""Keys under which training scripts keep the state dictionary, in the order they are looked for."""
-OWN_HEAD = "head"
-"""The classification layer in state dictionaries of `core.models.classifiers.Classifier`, as `smoothsweep.train` makes
-them."""
+HEAD = "head.weight"  # our name of the classification layer's matrix
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +44,7 @@ class ImportFacts:
         tensors: How many tensors were loaded.
         epoch: What the trainer noted, if anything.
         transform_input: Whether inception_v3 maps its inputs to ImageNet statistics, None for the others.
+        remarks: What a user is told: other sets of weights in the file, keys that were left out.
     """
 
     architecture: str
@@ -58,6 +56,11 @@ class ImportFacts:
     prefix: str
     tensors: int
     epoch: int | None
+    remarks: tuple[str, ...] = ()
+
+    def source(self, file: str) -> dict[str, Any]:
+        """What a card says of the file of that name."""
+        return {"file": file, **{name: value for name, value in vars(self).items() if name != "remarks"}}
 
 
 def read_official_checkpoint(
@@ -69,8 +72,17 @@ def read_official_checkpoint(
     if it is missing, damaged, holds more than tensors (nothing of it is executed), or is no dictionary of tensors in
     one of the known forms.
     """
-    state = _read(path, wrappings)[1]
-    return plain_tensors(state, f"checkpoint {path}", most_bytes=most_bytes)
+    where = f"checkpoint {path}"
+    content = read_tensor_file(path, "checkpoint")
+    tensors = content
+    if isinstance(content, Mapping):
+        tensors = next((content[key] for key in wrappings if isinstance(content.get(key), Mapping)), content)
+        tensors = {key: value for key, value in tensors.items() if key != "n_averaged"}  # of torch's AveragedModel
+    check_tensors(tensors, where)
+    state = {strip_wrappers(key): value for key, value in tensors.items()}
+    if len(state) != len(tensors):
+        raise InputError(f"{where}: expected every tensor once, got several under one name")
+    return plain_tensors(state, where, most_bytes=most_bytes)
 
 
 def import_target(
@@ -80,9 +92,11 @@ def import_target(
     num_classes: int,
     transform_input: bool | None,
     protocol: str,
+    weights: str | None = None,
 ) -> tuple[Classifier, ImportFacts]:
-    """A classifier with the weights of an official checkpoint (evaluation mode, on the CPU), and what the file was.
+    """A classifier with the weights of a checkpoint (evaluation mode, on the CPU), and what the file was.
 
+    weights: which set of weights is taken where the file has several, as `ImportFacts.remarks` names them.
     transform_input: must be True or False for inception_v3, None or False for the others. It is no part of the
     weights: the publication trained its evaluation models with it (they start from ImageNet weights) and attacks with
     it off; measure the test accuracy under both. protocol: which convention the caller's numbers follow; checked and
@@ -95,26 +109,26 @@ def import_target(
             f"import {path}: transform_input: expected true or false for inception_v3, got none: the file does not "
             "say whether inputs are mapped to ImageNet statistics (published trainings do, published attacks do not)"
         )
-    content, stored, prefix = _read(path)
     where = f"checkpoint {path} as {architecture}"
-    head = _head(stored, architecture)
-    if head is not None:  # before anything of that size is made
-        _check_classes(stored, f"{head}.weight", architecture, num_classes, where)
+    content = read_tensor_file(path, "checkpoint")
+    taken, others = _chosen(content, architecture, where, weights)
+    if (got := taken.state[HEAD].shape[0]) != num_classes:  # before anything of that size is made
+        raise InputError(f"{where}: expected {num_classes} classes, got {got} (rows of {taken.keys[HEAD]})")
     classifier = build_classifier(architecture, num_classes, protocol=protocol, transform_input=bool(transform_input))
-    state = plain_tensors(stored, where, most_bytes=most_of(classifier))
-    _load(classifier, state, architecture, where)
-    wrapping = _wrapping(content)
-    epoch = content.get("epoch") if wrapping != "bare" else None
+    state = plain_tensors(taken.state, where, most_bytes=most_of(classifier))
+    classifier.load_state_dict(fitting_state(state, classifier.state_dict(), where, taken.keys))
+    epoch = content.get("epoch") if taken.wrapping != "bare" else None
     facts = ImportFacts(
         architecture=architecture,
         num_classes=num_classes,
         protocol=protocol,
         transform_input=transform_input if architecture == "inception_v3" else None,
         sha256=file_sha256(path),
-        wrapping=wrapping,
-        prefix=prefix,
+        wrapping=taken.wrapping,
+        prefix=taken.prefix,
         tensors=len(state),
         epoch=epoch if isinstance(epoch, int) else None,
+        remarks=tuple(remarks_on(taken, others)),
     )
     return classifier.eval(), facts
 
@@ -129,62 +143,26 @@ def classifier_of(content: Mapping[str, Any], architecture: str, where: str) -> 
     if architecture not in ARCHITECTURES:
         got = f"got {architecture!r}{suggestion(str(architecture), ARCHITECTURES)}"
         raise InputError(f"architecture: expected one of {', '.join(ARCHITECTURES)}, {got}")
-    state = _bare(content, where)[0]
-    head = f"{_head(state, architecture)}.weight"
-    if head not in state or state[head].ndim != 2:
-        raise InputError(f"{where}: expected {architecture}, whose classification layer is {head}; there is none")
-    classifier = build_classifier(architecture, len(state[head]), protocol="clean")
-    _load(classifier, {key: value.detach() for key, value in state.items()}, architecture, where)
+    taken, _ = _chosen(content, architecture, where, None)
+    classifier = build_classifier(architecture, len(taken.state[HEAD]), protocol="clean")
+    state = {name: value.detach() for name, value in taken.state.items()}
+    classifier.load_state_dict(fitting_state(state, classifier.state_dict(), where, taken.keys))
     return classifier.eval()
 
 
-def _head(state: Mapping[str, Any], architecture: str) -> str | None:
-    """The name of the classification layer in a published or own state dictionary; None for an unknown one."""
-    entry = ARCHITECTURES.get(architecture)
-    return None if entry is None else OWN_HEAD if _is_ours(state) or not entry.head else entry.head
-
-
-def _is_ours(state: Mapping[str, Any]) -> bool:
-    return all(key.startswith(("backbone.", "neck.", f"{OWN_HEAD}.")) for key in state)
-
-
-def _load(classifier: Classifier, state: Mapping[str, Tensor], architecture: str, where: str) -> None:
-    head = ARCHITECTURES[architecture].head
-    if _is_ours(state) or not head:
-        classifier.load_state_dict(fitting_state(state, classifier.state_dict(), where))
-    else:
-        load_published_state(classifier, state, head, where=where)
-
-
-def _read(path: Path, wrappings: tuple[str, ...] = WRAPPINGS) -> tuple[Mapping[str, Any], dict[str, Any], str]:
-    """The file's dictionary, its weights under bare names, still in the file, and the prefix that they had."""
-    where = f"checkpoint {path}"
-    content = read_tensor_file(path, "checkpoint")
-    if not isinstance(content, Mapping):
-        raise InputError(f"{where}: expected a dictionary of tensors, got {type(content).__name__}")
-    return content, *_bare(content, where, wrappings)
-
-
-def _bare(content: Mapping[str, Any], where: str, wrappings: tuple[str, ...] = WRAPPINGS) -> tuple[dict[str, Any], str]:
-    """The weights in a dictionary under bare names, and the prefix that they had."""
-    wrapping = _wrapping(content, wrappings)
-    tensors = content if wrapping == "bare" else content[wrapping]
-    check_tensors(tensors, where)
-    state = {strip_wrappers(key): value for key, value in tensors.items()}
-    if len(state) != len(tensors):
-        raise InputError(f"{where}: expected every tensor once, got several under one name")
-    first = next(iter(tensors))
-    return state, first[: len(first) - len(strip_wrappers(first))]
-
-
-def _wrapping(content: Mapping[str, Any], wrappings: tuple[str, ...] = WRAPPINGS) -> str:
-    return next((key for key in wrappings if isinstance(content.get(key), Mapping)), "bare")
-
-
-def _check_classes(state: Mapping[str, Any], head: str, architecture: str, num_classes: int, where: str) -> None:
-    """Raise InputError that names a wrong architecture or class count, instead of a mismatched key or shape."""
-    shape = tuple(state[head].size) if head in state else ()
-    if len(shape) != 2:
-        raise InputError(f"{where}: expected {architecture}, whose classification layer is {head}; there is none")
-    if shape[0] != num_classes:
-        raise InputError(f"{where}: expected {num_classes} classes, got {shape[0]} (rows of {head})")
+def _chosen(content: Any, architecture: str, where: str, wanted: str | None) -> tuple[WeightSet, list[str]]:
+    """The set of weights that is taken, and the names of the others. Raises InputError for an unknown architecture."""
+    with torch.device("meta"):
+        names = list(build_classifier(architecture, 2, protocol="clean").state_dict())
+    spellings = [{name: name for name in names}]
+    if published := ARCHITECTURES[architecture].head:
+        own = [name.partition(".") for name in names]
+        spellings.insert(
+            0, {f"{part}.{rest}": rest if part == "backbone" else f"{published}.{rest}" for part, _, rest in own}
+        )
+    taken, others = choose_weights(content, spellings, architecture, where, wanted)
+    check_tensors(taken.state, where, taken.keys)
+    matrix = taken.state[HEAD]
+    if len(matrix.shape) != 2:
+        raise InputError(f"{where}: {taken.keys[HEAD]}: expected a matrix, got shape {tuple(matrix.shape)}")
+    return taken, others

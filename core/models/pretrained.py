@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from types import MappingProxyType
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,11 +22,8 @@ from smoothsweep.core.models.weight_files import (
     weight_folders,
     wrong_content,
 )
-from smoothsweep.core.pickles.archive import COMPRESSED
-from smoothsweep.core.pickles.checkpoints import StoredTensor, read_checkpoint
-from smoothsweep.core.pickles.cursor import Refused
-from smoothsweep.core.pickles.mapped import map_file
 from smoothsweep.core.readers.files import MIB
+from smoothsweep.core.readers.pickled import StoredTensor, read_isolated, why_not_weights
 from smoothsweep.core.readers.safetensors_file import (
     FiledTensor,
     UnreadableTensors,
@@ -34,13 +33,14 @@ from smoothsweep.core.readers.safetensors_file import (
 )
 from smoothsweep.core.text import quoted
 
-# Wrappers that training scripts leave in front of the keys: DataParallel, the publication's own class,
+# Wrappers that training scripts leave in front of the keys: DataParallel, Opacus, the publication's own class,
 # torch.compile.
-_WRAPPER = re.compile(r"^(?:(?:module|model|_orig_mod)\.)+")
+_WRAPPER = re.compile(r"^(?:(?:module|_module|model|_orig_mod)\.)+")
 # torchvision's DenseNet files still spell "norm.1", its modules "norm1".
 _OLD_DENSE_LAYER = re.compile(r"(denselayer\d+\.(?:norm|relu|conv))\.([12]\.)")
 _NUMBERS = (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int64)
-MOST_BYTES = 64 * 2**30
+NO_KEYS: Mapping[str, str] = MappingProxyType({})
+_CHECKPOINT = "smoothsweep.core.readers.pickled:open_checkpoint"
 MOST_STATE = 8192 * MIB
 """Bytes of the weights of one network; the largest that is known here has 5 GB."""
 
@@ -66,35 +66,35 @@ def read_pretrained_state(architecture: str, weights_url: str | None) -> dict[st
         nor = f"; nor is it in {folders[1]}" if len(folders) > 1 else ""
         raise InputError(f"pretrained {by_hand(entry, folders[0])}{nor}; nothing is downloaded by itself")
     verify_weight_file(path, entry)
-    return plain_tensors(read_tensor_file(path, f"pretrained {architecture}"), f"pretrained {architecture}: {path}")
+    return plain_tensors(
+        read_tensor_file(path, f"pretrained {architecture}", published=True), f"pretrained {architecture}: {path}"
+    )
 
 
-def read_tensor_file(path: Path, where: str) -> Any:
+def read_tensor_file(path: Path, where: str, *, published: bool = False) -> Any:
     """What `torch.save` wrote: plain containers, numbers, texts, and tensors that `plain_tensors` brings into memory;
     or the tensors of a safetensors file by name.
 
-    It is read by `core.pickles.checkpoints`, within a budget; nothing in it is run, and neither torch nor Python
-    unpickles it. Raises InputError, one line beginning with `where`: no such file, none that torch or safetensors
-    wrote, cut short, compressed, or holding anything but tensors, numbers, text and containers of them.
+    published: its content was compared with the published one; any other file of torch's is read in the isolated
+    process (`core.readers.pickled`). Raises InputError, one line beginning with `where`: no such file, none that torch
+    or safetensors wrote, cut short, or holding anything but tensors, numbers, text and containers of them.
     """
     if not path.is_file():
         raise InputError(f"{where}: no file {path}")
     if reason := wrong_content(path):
         raise InputError(f"{where}: {path} {reason}")
-
-    def unknown(module: str, name: str) -> NoReturn:
-        name_found = f"{module}.{name}"
-        raise InputError(f"{where}: {path} holds more than tensors ({name_found}); refused, none of its code was run")
-
-    damaged = f"{where}: {path} is no readable weight file: damaged, cut short, or of another format"
     try:
         if is_safetensors(path):
             return read_header(path)
-        return read_checkpoint(map_file(path, most_bytes=MOST_BYTES), name=damaged, unknown=unknown)
-    except Refused as error:
-        what = f"{where}: {path} {error}" if str(error) == COMPRESSED else f"{damaged}: {error}"
-        raise InputError(what) from None
+        if published:
+            try:
+                return torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+            except Exception as error:  # whatever torch raises of a file that a part of a digest stands for
+                raise InputError(f"{where}: {path}{why_not_weights(error)}") from None
+        what = "a file of tensors as torch.save writes it"
+        return read_isolated(path, _CHECKPOINT, where=f"{where}: {path}", what=what)
     except UnreadableTensors as error:
+        damaged = f"{where}: {path} is no readable weight file: damaged, cut short, or of another format"
         raise InputError(f"{damaged}: {error}") from None
     except OSError as error:
         raise InputError(f"{where}: {path} cannot be read: {error.strerror}") from None
@@ -118,24 +118,30 @@ def most_of(network: nn.Module) -> int:
     return sum(value.numel() * 8 for value in network.state_dict().values()) + _SPARE
 
 
-def check_tensors(state: Any, where: str) -> None:
-    """Raise InputError unless `state` maps names to dense tensors of real numbers, in a file or on the CPU."""
+def check_tensors(state: Any, where: str, keys: Mapping[str, str] = NO_KEYS) -> None:
+    """Raise InputError unless `state` maps names to dense tensors of real numbers, in a file or on the CPU.
+
+    keys: what the file calls a name, for messages, where it is called otherwise.
+    """
     if not isinstance(state, Mapping) or not state:
         raise InputError(f"{where}: expected a dictionary of tensors, got {type(state).__name__}")
     for key, value in state.items():
         if not isinstance(key, str) or not isinstance(value, Tensor | _STORED):
-            raise InputError(f"{where}: {quoted(key)}: expected a tensor, got {type(value).__name__}")
-        if isinstance(value, _STORED):
-            if value.dtype not in _NUMBERS:
-                raise InputError(f"{where}: {key}: expected a dense tensor of real numbers, got {value.dtype}")
-        elif value.layout != torch.strided or value.device.type != "cpu" or value.dtype not in _NUMBERS:
-            got = f"{value.dtype}, {value.layout}, {value.device}"
-            raise InputError(f"{where}: {key}: expected a dense tensor of real numbers, got {got}")
+            raise InputError(f"{where}: {quoted(keys.get(key, key))}: expected a tensor, got {type(value).__name__}")
+        dense = isinstance(value, _STORED) or (value.layout == torch.strided and value.device.type == "cpu")
+        if not dense or value.dtype not in _NUMBERS:
+            got = f"{value.dtype}" if dense else f"{value.dtype}, {value.layout}, {value.device}"
+            raise InputError(f"{where}: {keys.get(key, key)}: expected a dense tensor of real numbers, got {got}")
 
 
 def strip_wrappers(key: str) -> str:
     """A key without the prefixes of DataParallel, of torch.compile and of the published trainer."""
     return _WRAPPER.sub("", key)
+
+
+def old_spelling(key: str) -> str:
+    """A key of torchvision's old DenseNet files as its modules are named now; any other key as it is."""
+    return _OLD_DENSE_LAYER.sub(r"\1\2", key)
 
 
 def load_published_state(
@@ -149,7 +155,7 @@ def load_published_state(
     """
     renamed = {}
     for key, value in state.items():
-        name = _OLD_DENSE_LAYER.sub(r"\1\2", strip_wrappers(key))
+        name = old_spelling(strip_wrappers(key))
         is_head = head and name.startswith(head + ".")
         renamed["head" + name[len(head) :] if is_head else "backbone." + name] = value
     classifier.load_state_dict(fitting_state(renamed, classifier.state_dict(), where))
@@ -165,9 +171,12 @@ def load_published_trunk(classifier: nn.Module, state: Mapping[str, Tensor], pub
     part.load_state_dict(fitting_state(kept, part.state_dict(), f"weights {published}"))
 
 
-def fitting_state(state: Mapping[str, Tensor], expected: Mapping[str, Tensor], where: str) -> dict[str, Tensor]:
+def fitting_state(
+    state: Mapping[str, Tensor], expected: Mapping[str, Tensor], where: str, keys: Mapping[str, str] = NO_KEYS
+) -> dict[str, Tensor]:
     """`state` if it has the names and shapes of `expected`, and finite numbers only; else InputError.
 
+    keys: what the file calls a name, for messages, where it is called otherwise.
     BatchNorm's `num_batches_tracked`, which old files lack and evaluation ignores, is 0 where it is missing.
     """
     absent = [key for key in expected if key not in state]
@@ -178,9 +187,11 @@ def fitting_state(state: Mapping[str, Tensor], expected: Mapping[str, Tensor], w
             raise InputError(f"{where}: {len(keys)} {kind} keys, first {keys[0]}")
     for key, value in state.items():
         if value.shape != expected[key].shape:
-            raise InputError(f"{where}: {key}: expected shape {tuple(expected[key].shape)}, got {tuple(value.shape)}")
+            raise InputError(
+                f"{where}: {keys.get(key, key)}: expected shape {tuple(expected[key].shape)}, got {tuple(value.shape)}"
+            )
         if not value.to(expected[key].dtype).isfinite().all():
-            raise InputError(f"{where}: {key}: expected finite numbers, got NaN or infinity")
+            raise InputError(f"{where}: {keys.get(key, key)}: expected finite numbers, got NaN or infinity")
     return {**state, **{key: torch.zeros((), dtype=torch.long) for key in absent}}
 
 

@@ -49,7 +49,7 @@ PRIORS: dict[str, PriorKind] = with_plugins(
         "folder": PriorKind(settings=PriorFolder, make="smoothsweep.core.priors.registry:from_files", cites=STYLEGAN2),
         "random_face": PriorKind(
             settings=RandomFace,
-            make="smoothsweep.core.priors.random_face.making:framed",
+            make="smoothsweep.core.priors.random_face:framed",
             networks={
                 "mobilestylegan": PriorNetworkKind(
                     config=MobileStyleGANConfig, network="smoothsweep.core.priors.mobilestylegan:MobileStyleGAN"

@@ -53,7 +53,7 @@ class FiledTensor:
 
     source: _Source
     name: str
-    size: tuple[int, ...]
+    shape: tuple[int, ...]
     dtype: torch.dtype | None
 
     def tensor(self) -> Tensor:
@@ -84,7 +84,7 @@ def read_header(path: Path) -> dict[str, FiledTensor]:
             source = _Source(path)
             return {
                 name: FiledTensor(
-                    source=source, name=name, size=tuple(span.get_shape()), dtype=_TYPES.get(span.get_dtype())
+                    source=source, name=name, shape=tuple(span.get_shape()), dtype=_TYPES.get(span.get_dtype())
                 )
                 for name, span in slices.items()
             }
@@ -102,7 +102,7 @@ def read_safetensors(path: Path, *, most_bytes: int) -> dict[str, Tensor]:
 def check_bytes(tensors: Mapping[str, Any], where: str, *, most_bytes: int) -> None:
     """Raise InputError, one line that begins with `where`, if they take more. tensors: each with a size and dtype."""
     taken = sum(
-        torch.Size(tensor.size).numel() * (tensor.dtype.itemsize if tensor.dtype else 8) for tensor in tensors.values()
+        torch.Size(tensor.shape).numel() * (tensor.dtype.itemsize if tensor.dtype else 8) for tensor in tensors.values()
     )
     if taken > most_bytes:
         raise InputError(f"{where}: expected tensors of {too_large(most_bytes, taken)}")

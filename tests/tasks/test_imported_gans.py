@@ -19,6 +19,8 @@ from smoothsweep.tasks.files import load_tensors
 from smoothsweep.tasks.parts import make_part
 from tests.official_gans import networks_of, official_files
 
+pytestmark = pytest.mark.usefixtures("quick_programs")
+
 PARTS = {"gmi": "general_gan", "ked": "specific_gan", "plg_mi": "plg_gan"}
 
 

@@ -32,6 +32,7 @@ ON_CARD = (
     "transform_input",
     "stated_acc",
     "answers",
+    "weights",
 )
 """What the card of an imported folder says of a model."""
 
@@ -170,6 +171,8 @@ class EmbedderToEnrol(ModelUnderAudit):
         """Accept all: enrolment tries the embedder on the gallery."""
 
     def bring_in(self, people: int) -> Path:
+        for option, value in self.reading.given("weights"):
+            raise InputError(f"{option}: expected none with --gallery, got {as_typed(value)}")
         if people < 2:
             raise InputError(f"--gallery {self.data}: expected at least 2 people, got {people or 'nobody'}")
         if not self._is_known():

@@ -13,7 +13,7 @@ from smoothsweep.core.data.names import PUBLISHED_SETS
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import Answers
 from smoothsweep.core.external.kinds import KINDS, as_source
-from smoothsweep.core.priors.random_face_facts import IMAGES, READ_OUT
+from smoothsweep.core.priors.random_face_settings import IMAGES, READ_OUT
 
 
 def add_import_commands(commands: argparse._SubParsersAction) -> None:
@@ -152,6 +152,12 @@ def add_reading_options(reading: argparse._ArgumentGroup) -> None:
         "the softmax, after it, or the class alone (default: logits)",
     )
     add_bits(reading)
+    reading.add_argument(
+        "--weights",
+        metavar="NAME",
+        help="of a checkpoint that holds several sets of weights (plain and averaged, say) take this one (default: one "
+        "is taken, and the others are named)",
+    )
     reading.add_argument("--test-acc", type=float, metavar="FRACTION", help="the test accuracy it is said to have")
     reading.add_argument(
         "--class-names",
@@ -175,7 +181,8 @@ def add_kind_options(command: argparse.ArgumentParser) -> None:
 
 def reading_of(options: argparse.Namespace) -> dict[str, Any]:
     """What was said of how a classifier reads an image, and what its kind alone is told: fields of `Reading`."""
-    names = ("architecture", "image_size", "mean", "std", "input_range", "class_names", "answers", "channels", "bits")
+    names = ("architecture", "image_size", "mean", "std", "input_range", "class_names", "answers", "channels")
+    names += ("bits", "weights")
     kind_options = [field.name for kind in KINDS.values() for field in fields(kind)]
     return {
         **{name: getattr(options, name) for name in names},

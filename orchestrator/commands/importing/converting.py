@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -25,15 +24,14 @@ from smoothsweep.sweeps.imported import CARD, WEIGHTS, TargetCard
 
 def import_prior_file(file: Path, out: Path) -> int:
     """Convert an official StyleGAN2 pickle into a folder that a sweep can name. Returns the exit code."""
-    from smoothsweep.core.priors.official.importer import import_prior
-    from smoothsweep.core.priors.official.writing import write_imported_prior
+    from smoothsweep.core.priors.official import import_prior, write_imported_prior
 
     imported = import_prior(file)
     write_imported_prior(imported, out)
     config = imported.generator.config
     screen.out(f"{file.name}: StyleGAN2 of {config.resolution} pixels, {config.num_ws} w vectors of {config.w_dim}")
-    screen.out(f"SHA-256 {imported.facts.sha256}")
-    screen.out(imported.facts.licence)
+    screen.out(f"SHA-256 {imported.facts['sha256']}")
+    screen.out(imported.facts["licence"])
     screen.out(f"in a sweep file:  prior: {{kind: folder, path: {out}}}")
     return 0
 
@@ -61,15 +59,15 @@ def import_target_file(request: TargetRequest) -> int:
         num_classes=card.num_classes,
         transform_input=request.transform_input,
         protocol="paper",
+        weights=request.weights,
     )
     weights = {name: value.contiguous() for name, value in model.state_dict().items()}
-    tested = test_on_data(request, card, partial(_adopt, weights))
-    source = {"file": request.file.name, **asdict(facts)}
-    card = card.found(source=source, **tested)
+    tested = test_on_data(request, card, partial(_adopt, weights), facts.remarks)
+    card = card.found(source=facts.source(request.file.name), **tested)
     write_folder(request.out, card, weights)
     tensors = f"{facts.tensors} tensors ({facts.wrapping})"
     screen.out(f"{request.file.name}: {card.architecture} of {card.num_classes} classes, {tensors}")
-    for line in card_lines(card):
+    for line in (*facts.remarks, *card_lines(card)):
         screen.out(line)
     folder = f"{{imported: {request.out}}}"
     screen.out(f"in a sweep file:  recipe: {folder}   or   judges: {{evaluator: {folder}}}")

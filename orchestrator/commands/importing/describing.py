@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -34,6 +34,7 @@ class Reading:
         architecture: Needed for weights alone.
         answers: What a program says of an image, a word of `core.external.base.Answers`.
         bits: How many bits the images of its data use whose files have 16 or 32 for each value.
+        weights: Which set of weights of a checkpoint is taken, where it has several.
         options: Options that one kind of foreign model alone has, by the names of its fields.
     """
 
@@ -48,6 +49,7 @@ class Reading:
     answers: str | None = None
     channels: str | None = None
     bits: int | None = None
+    weights: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def given(self, *names: str) -> Iterator[tuple[str, Any]]:
@@ -205,10 +207,13 @@ def program_source(file: str, kind: str, num_classes: int, sha256: str) -> dict[
     }
 
 
-def test_on_data(request: TargetRequest, card: TargetCard, adopt: Callable[..., Mapping[str, Any]]) -> dict[str, Any]:
+def test_on_data(
+    request: TargetRequest, card: TargetCard, adopt: Callable[..., Mapping[str, Any]], remarks: Sequence[str] = ()
+) -> dict[str, Any]:
     """What the data told: test accuracy and class names; nothing without data.
 
-    adopt: (config, data, out, context, where=) -> metrics, as `tasks.imported` has it.
+    adopt: (config, data, out, context, where=) -> metrics, as `tasks.imported` has it. remarks: on the weights, which a
+    refusal repeats.
     Raises InputError if the card does not fit them.
     """
     if request.data is None or (card.data != LABELLED and request.data_path is None):
@@ -238,7 +243,8 @@ def test_on_data(request: TargetRequest, card: TargetCard, adopt: Callable[..., 
         try:
             metrics = adopt(reading, place, out, context, where=f"import {request.file.name}")
         except MisreadModel as error:
-            raise _with_order_written(error, request.out, ORDER_FLAG) from None
+            written = _with_order_written(error, request.out, ORDER_FLAG)
+            raise InputError("; ".join([str(written), *remarks])) from None
         names = load_images(place, "test").names
     accuracies = {name: metrics[name] for name in ("test_acc", "test_acc_other_input") if name in metrics}
     unique = names if len(set(names)) == len(names) else None  # else only the data's order tells them apart

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -57,6 +57,7 @@ def import_made(request: TargetRequest, kind: str) -> int:
             num_classes=request.classes,
             image_size=request.image_size,
             out=made,
+            weights=request.weights,
         )
         return _import(replace(request, architecture=None), kind, model, Path(place), made=made, facts=facts)
 
@@ -108,14 +109,14 @@ def _import(
         where=str(request.file),
     )
     card = card.found(outside={**stated, "access": abilities.access, "rows": abilities.rows})
-    measured, name = test_on_data(request, card, partial(_adopt, file)), request.file.name
-    facts_source = None if facts is None else {"file": name, **asdict(facts)}
-    source = facts_source or program_source(name, kind, card.num_classes, file_sha256(file))
+    remarks, name = () if facts is None else facts.remarks, request.file.name
+    measured = test_on_data(request, card, partial(_adopt, file), remarks)
+    source = program_source(name, kind, card.num_classes, file_sha256(file)) if facts is None else facts.source(name)
     card = card.found(source=source, **measured)
     with making_folder(request.out) as draft:
         shutil.copyfile(file, draft / model.file)
         write_file(draft / CARD, card.text)
-    _tell(request, model, card, abilities.access, opened.remark)
+    _tell(request, model, card, abilities.access, [opened.remark, *remarks])
     return 0
 
 
@@ -128,9 +129,9 @@ def _source_file(source: Source, out: Path, model: ForeignModel, place: Path) ->
     return file
 
 
-def _tell(request: TargetRequest, model: ForeignModel, card: TargetCard, access: str, remark: str) -> None:
+def _tell(request: TargetRequest, model: ForeignModel, card: TargetCard, access: str, remarks: list[str]) -> None:
     screen.out(f"{request.file.name}: {model.words} of {card.num_classes} classes; {GIVES[access]}")
-    if remark:
+    for remark in filter(None, remarks):
         screen.out(f"{request.file.name}: {remark}")
     if model.remark:
         screen.out(model.remark.format(name=request.file.name))
@@ -147,7 +148,7 @@ def _adopt(file: Path, *options: Any, where: str) -> dict[str, Any]:
 
 def refuse_layers(request: TargetRequest, model: ForeignModel) -> None:
     """Raise InputError for what is said of a network of ours and says nothing of this kind of model."""
-    for option, value in request.given("architecture", "transform_input"):
+    for option, value in request.given("architecture", "transform_input", "weights"):
         raise InputError(f"{option}: expected none with {model.words}, which brings its own, got {as_typed(value)}")
     for option, value in request.given("mean", "std", "input_range", "channels") if model.sent_pictures else ():
         raise InputError(f"{option}: expected none with {model.words}, which is sent pictures, got {as_typed(value)}")

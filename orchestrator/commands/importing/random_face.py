@@ -9,7 +9,7 @@ from typing import Any
 from smoothsweep.core import screen
 from smoothsweep.core.checks import require_count
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.priors.random_face_facts import RANDOM_FACE_LICENCE
+from smoothsweep.core.priors.random_face_settings import RANDOM_FACE_LICENCE
 
 NAME = "random-face"
 USUAL = 128  # pixels
@@ -40,8 +40,13 @@ def import_random_face(request: RandomFaceRequest) -> int:
 
     An interrupted import goes on where it ended. Raises InputError, one line.
     """
-    from smoothsweep.core.priors.random_face.importing import import_package, is_this_import, write_resolution
-    from smoothsweep.core.priors.random_face.package import VERSION, find_package
+    from smoothsweep.core.priors.random_face import (
+        VERSION,
+        find_package,
+        import_package,
+        is_this_import,
+        write_resolution,
+    )
 
     judge = _judge(request.judge)
     require_count("--images", request.images, CLOSED + 1, 10_000)
@@ -63,9 +68,8 @@ def import_random_face(request: RandomFaceRequest) -> int:
 
 
 def _train(network: Any, missing: list[int], judge: tuple[str, Path] | None, request: RandomFaceRequest) -> None:
-    from smoothsweep.core.priors.random_face.agreement import agreement
-    from smoothsweep.core.priors.random_face.importing import write_resolution
-    from smoothsweep.core.priors.random_face.readout import Effort, train_read_outs
+    from smoothsweep.core.priors.random_face import write_resolution
+    from smoothsweep.core.priors.random_face_readout import Effort, agreement, train_read_outs
 
     effort = Effort(images=request.images, closed=CLOSED)
     sizes = ", ".join(map(str, missing))
@@ -92,7 +96,7 @@ def _on_image(done: int, total: int) -> None:
 
 
 def _summary(folder: Path) -> str:
-    from smoothsweep.core.priors.random_face.importing import read_facts
+    from smoothsweep.core.priors.random_face import read_facts
 
     facts = read_facts(folder)
     made = facts.get("read_out") or {}

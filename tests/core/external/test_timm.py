@@ -109,7 +109,7 @@ def test_it_becomes_a_program_that_answers_as_the_network_does(timm, tmp_path, c
         ("hf_hub:a/b", ["--image-size", SIDE], dict, "expected a network of timm 1.0"),
         ("resnet_t", [], dict, "--image-size: expected the side in pixels that this resnet_t was trained at"),
         ("bare_t", [], dict, "--image-size: expected the side in pixels that this bare_t was trained at"),
-        ("resnet_t", ["--image-size", SIDE], lambda s: {"a": s["head.bias"]}, "missing keys, first stem.weight"),
+        ("resnet_t", ["--image-size", SIDE], lambda s: {"a": s["head.bias"]}, "tensors are missing, first stem.weight"),
         ("resnet_t", ["--image-size", SIDE, "--classes", 4], dict, "head.weight: expected shape (4, 4), got (3, 4)"),
         ("resnet_t", ["--image-size", SIDE, "--answers", "labels"], dict, "--answers: expected none with a checkpoint"),
         ("stubborn", ["--image-size", SIDE], dict, "expected a network that torch.export takes at 16 pixels"),

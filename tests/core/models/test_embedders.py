@@ -16,6 +16,8 @@ from smoothsweep.core.models.embedder_kinds import FACES, KINDS
 from smoothsweep.core.models.embedders import load_embedder
 from smoothsweep.core.models.synthetic_embedder import FEATURES, SyntheticEmbedder
 
+pytestmark = pytest.mark.usefixtures("quick_programs")
+
 SHIPPED = Path(__file__).parents[3] / "core" / "models" / "weights" / "synthetic_embedder.safetensors"
 
 

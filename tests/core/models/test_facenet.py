@@ -13,6 +13,8 @@ from smoothsweep.core.models import embedders, weight_files
 from smoothsweep.core.models.embedders import load_embedder
 from smoothsweep.core.models.weight_files import WEIGHT_FILES, WeightFile
 
+pytestmark = pytest.mark.usefixtures("quick_programs")
+
 FILE_NAME = WEIGHT_FILES["facenet"].file_name
 
 

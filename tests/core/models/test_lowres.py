@@ -24,6 +24,8 @@ from tests.lowres import (
     u,
 )
 
+pytestmark = pytest.mark.usefixtures("quick_programs")
+
 OFFICIAL = {
     "vgg16_bn": "VGG16",
     "ir50_64": "FaceNet64",
@@ -240,10 +242,10 @@ def test_an_official_tar_of_data_parallel_comes_in(tmp_path):
 @pytest.mark.parametrize(
     ("file", "asked", "message"),
     [
-        ({"prefix": "net.module."}, {}, "expected efficientnet_b0, whose classification layer is fc_layer"),
-        ({"drop": "feature.0.8.0"}, {}, "1 missing keys, first backbone.feature.0.8.0.weight"),
+        ({"drop": "fc_layer"}, {}, "2 tensors are missing, first module.fc_layer.weight"),
+        ({"drop": "feature.0.8.0"}, {}, "1 tensors are missing, first module.feature.0.8.0.weight"),
         ({}, {"num_classes": 530}, r"expected 530 classes, got 1000 \(rows of fc_layer.weight\)"),
-        ({}, {"architecture": "efficientnet_b1"}, "missing keys, first backbone.feature"),
+        ({}, {"architecture": "efficientnet_b1"}, "tensors are missing, first module.feature"),
     ],
 )
 def test_a_checkpoint_that_does_not_fit_is_refused_in_one_line(tmp_path, file, asked, message):

@@ -14,6 +14,8 @@ from smoothsweep.core.models.mobilefacenet import to_template
 from smoothsweep.core.models.official_judges import PUBLISHED, import_judge
 from smoothsweep.orchestrator.cli import main
 
+pytestmark = pytest.mark.usefixtures("quick_programs")
+
 UNITS = {"ir50": (3, 4, 14, 3), "ir152": (3, 8, 36, 3)}
 PARAMETERS = {"ir50": 43_574_976, "ir152": 70_737_600}
 

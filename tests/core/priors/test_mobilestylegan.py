@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional
@@ -44,6 +45,15 @@ def plain_wavelet(x, scale):
         for part, kernel in zip(parts, kernels, strict=True)
     )
     return made.permute(0, 2, 3, 1)
+
+
+@pytest.mark.parametrize("channels", [(8, 12, 8), (12, 8, 8, 4)])
+def test_it_computes_what_the_graph_says(channels):
+    network, z, w, image = tiny_generator(channels)
+    assert network.resolution == image.shape[-1]
+    np.testing.assert_allclose(network.map(torch.from_numpy(z))[:, 0], w, atol=1e-5)
+    made = network.synthesize(torch.from_numpy(w)[:, None])
+    np.testing.assert_allclose(made / np.abs(image).max(), image / np.abs(image).max(), atol=2e-6)
 
 
 @pytest.mark.parametrize("scaled", [True, False])

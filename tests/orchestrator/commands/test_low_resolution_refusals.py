@@ -11,6 +11,8 @@ from smoothsweep.core.attacks.kept_networks import save_network
 from smoothsweep.orchestrator.cli import main
 from tests.official_gans import networks_of
 
+pytestmark = pytest.mark.usefixtures("quick_programs")
+
 GAN = {"batch_size": 8}
 CONDITIONAL = {"attack": {"kind": "plg_mi", "gan": {"imported": "HERE/plg_gan"}}, "public": None}  # of seven people
 KNOWING = {"imported": "HERE/specific_gan"}  # likewise

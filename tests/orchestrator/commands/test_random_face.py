@@ -4,26 +4,25 @@ import hashlib
 import json
 import zipfile
 
+import numpy as np
 import pytest
 
 from smoothsweep.core.audit.imported_prior import imported_prior
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.priors.random_face import package
-from smoothsweep.core.priors.random_face.package import PublishedFile
+from smoothsweep.core.models.weight_files import find_file, weight_folders
+from smoothsweep.core.priors import random_face
+from smoothsweep.core.priors.random_face import WHEEL, PublishedFile, import_package, package_files
 from smoothsweep.core.priors.registry import load_prior
 from smoothsweep.orchestrator.cli import main
-from tests.tiny_openvino import tiny_mapping, tiny_synthesis
-from tests.tiny_random_face import imported_folder
+from tests.tiny_random_face import graph_of, imported_folder, package_numbers
+
+CHANNELS = (4, 8, 4, 4, 4)
 
 
 @pytest.fixture(scope="module")
 def files():
-    mapping, _, w = tiny_mapping()
-    synthesis, _ = tiny_synthesis(w, channels=(4, 4, 4, 4, 4))
-    graphs = {"MappingNetwork": mapping, "SynthesisNetwork": synthesis}
-    return {f"{name}.xml": graph.xml() for name, graph in graphs.items()} | {
-        f"{name}.bin": graph.constants for name, graph in graphs.items()
-    }
+    graphs = zip(("MappingNetwork", "SynthesisNetwork"), map(graph_of, package_numbers(CHANNELS)), strict=True)
+    return {f"{name}.{kind}": part for name, graph in graphs for kind, part in zip(("xml", "bin"), graph, strict=True)}
 
 
 @pytest.fixture
@@ -33,8 +32,7 @@ def folder(tmp_path, monkeypatch, files):
         name: PublishedFile(size=len(content), sha256=hashlib.sha256(content).hexdigest())
         for name, content in files.items()
     }
-    monkeypatch.setattr(package, "FILES", published)
-    monkeypatch.setattr("smoothsweep.core.priors.random_face.importing.FILES", published)
+    monkeypatch.setattr(random_face, "FILES", published)
     place = tmp_path / "random_face"
     (place / "data").mkdir(parents=True)
     for name, content in files.items():
@@ -60,12 +58,35 @@ def test_the_package_becomes_priors_with_their_licence_and_stays(tmp_path, folde
     assert before == {path: path.stat().st_mtime_ns for path in out.rglob("*")}
 
 
+def test_the_numbers_come_in_under_our_names(folder):
+    network, (mapping, synthesis) = import_package(folder), package_numbers(CHANNELS)
+    assert network.config.channels == CHANNELS and network.resolution == 128
+    state = {name: value.numpy() for name, value in network.state_dict().items()}
+    assert (state["mapping.layers.1.weight"] == mapping["177"]).all()
+    assert (state["first.constant"] == synthesis["m.input.input"]).all()
+    gained = synthesis["m.layers.1.conv2.conv.modulation.weight"] * synthesis["Constant_217"].item()
+    np.testing.assert_allclose(state["stages.1.conv2.style.weight"], gained, rtol=1e-6)
+    noise = synthesis["1601"][0].transpose(1, 2, 0)
+    assert (state["stages.1.conv1.noise"] == noise).all()
+    order = [0, 1, 2, 3, 6, 9, 4, 7, 10, 5, 8, 11]  # averages of three channels, then each kind of detail of them
+    assert (state["to_image.bias"] == synthesis["m.layers.3.to_img.bias"].ravel()[order]).all()
+
+
+@pytest.mark.skipif(find_file(WHEEL, weight_folders()) is None, reason="the wheel of random-face is not staged")
+def test_the_published_package_gives_the_known_numbers():
+    network, total = import_package(find_file(WHEEL, weight_folders())), hashlib.sha256()
+    for name, value in network.state_dict().items():
+        if name != "mapping.mean":
+            total.update(name.encode() + value.numpy().tobytes())
+    assert total.hexdigest() == "f349f97e2fb5ab0aee92d5d0d7a9b4906795eb8654a84d5f4e098843557e88db"
+
+
 def test_a_wheel_is_read_as_its_folder(tmp_path, folder):
     with zipfile.ZipFile(tmp_path / "wheel.whl", "w") as wheel:
         for file in (folder / "data").iterdir():
             wheel.write(file, f"random_face/data/{file.name}")
         wheel.writestr("random_face-1.dist-info/METADATA", "")
-    assert package.package_files(tmp_path / "wheel.whl") == package.package_files(folder)
+    assert package_files(tmp_path / "wheel.whl") == package_files(folder)
 
 
 @pytest.mark.parametrize(
@@ -104,8 +125,8 @@ def test_another_package_is_one_line_and_nothing_is_written(tmp_path, folder, ca
 )
 def test_what_cannot_be_imported_is_one_line(tmp_path, monkeypatch, capsys, arguments, expected):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(package, "weight_folders", list)
-    monkeypatch.setattr(package, "PACKAGE", "no_such_package_here")
+    monkeypatch.setattr(random_face, "weight_folders", list)
+    monkeypatch.setattr(random_face, "PACKAGE", "no_such_package_here")
     assert main(["import", "prior", *arguments, "--out", "out"]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and expected in error and not (tmp_path / "out").exists()

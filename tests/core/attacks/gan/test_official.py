@@ -9,6 +9,8 @@ from smoothsweep.core.attacks.kept_networks import PART_NETWORKS
 from smoothsweep.core.errors import InputError
 from tests.official_gans import networks_of, official_file, official_files
 
+pytestmark = pytest.mark.usefixtures("quick_programs")
+
 
 def brought(part, files):
     return official_networks(part, files["generator"], files.get("discriminator"))

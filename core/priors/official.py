@@ -1,0 +1,461 @@
+"""An official StyleGAN2 pickle as our networks, and what is kept of the import.
+
+The pickle is read in the isolated process (`core.readers.pickled`), where only the names of `_NAMES` mean anything; the
+source text that it holds is never run. Source of the layout, names and defaults: `NVlabs/stylegan2-ada-pytorch`,
+torch_utils/persistence.py, training/training_loop.py, training/networks.py and legacy.py. No NVIDIA source text or
+weight is part of this project: the user brings the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import pickle
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from smoothsweep.core.cards.cards import read_card
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.files import making_folder, write_file
+from smoothsweep.core.isolation.serving import Loaded
+from smoothsweep.core.models.weight_files import file_sha256, wrong_content
+from smoothsweep.core.priors.registry import load_discriminator, load_prior, save_discriminator, save_prior
+from smoothsweep.core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.priors.stylegan2_discriminator import StyleGAN2Discriminator
+from smoothsweep.core.priors.stylegan2_networks import MAPPING_LEARNING_RATE
+from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
+from smoothsweep.core.readers.pickled import handed_back, read_isolated
+from smoothsweep.core.text import shortened
+
+MANIFEST = "import.json"
+LICENCE_NOTICE = (
+    "The networks come from a file under the NVIDIA Source Code License for StyleGAN2 with Adaptive Discriminator "
+    "Augmentation (LICENSE.txt of NVlabs/stylegan2-ada-pytorch) or under the terms of whoever trained them. That "
+    "licence allows non-commercial use only (research or evaluation). Do not redistribute the converted weights, and "
+    "let images and results made with them carry this notice."
+)
+NEEDED = "the PyTorch file stylegan2-ada-pytorch/pretrained/ffhq.pkl is needed (or another network of that project)"
+_KEYS, _EXTRAS = ("G", "D", "G_ema"), ("training_set_kwargs", "augment_pipe")
+_FIR = torch.outer(torch.tensor([1.0, 3.0, 3.0, 1.0]), torch.tensor([1.0, 3.0, 3.0, 1.0])) / 64
+_MOST_LAYERS, _MOST_DEPTH, _LARGEST = 1000, 8, 2**20
+_Made = TypeVar("_Made", bound=nn.Module)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportedPrior:
+    """`generator` is the file's moving average G_ema. Both networks: eval mode, CPU, float32, no gradients.
+
+    Attributes:
+        facts: What import.json says: the file, what it says of each network, the licence.
+    """
+
+    generator: StyleGAN2
+    discriminator: StyleGAN2Discriminator
+    facts: dict[str, Any]
+
+
+def import_prior(path: Path) -> ImportedPrior:
+    """Read an official StyleGAN2-ADA pickle (PyTorch, unconditional). Nothing of the file is executed or imported.
+
+    Raises InputError, one line, for anything else: a TensorFlow pickle, another network, a broken file.
+    """
+    path = Path(path)
+    try:
+        if path.is_file() and (reason := wrong_content(path)):
+            raise InputError(f"{path} {reason}")
+        loader = f"{__name__}:open_pickle"
+        content = read_isolated(path, loader, where=f"{path}", what="a StyleGAN2-ADA pickle")
+        source = {"file": path.name, "bytes": path.stat().st_size, "sha256": file_sha256(path)}
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    said = json.loads(content["said"])
+    config = StyleGAN2Config(**said.pop("config"))
+    return ImportedPrior(
+        generator=_filled(StyleGAN2, config, content["G_ema"], f"{path}: G_ema"),
+        discriminator=_filled(StyleGAN2Discriminator, config, content["D"], f"{path}: D"),
+        facts={**source, **said, "licence": LICENCE_NOTICE},
+    )
+
+
+def _filled(kind: Callable[[StyleGAN2Config], _Made], config: StyleGAN2Config, stored: Any, where: str) -> _Made:
+    """The network with exactly these tensors; nothing of its size is made before they are known to fit."""
+    with torch.device("meta"):
+        shapes = {name: tuple(value.shape) for name, value in kind(config).state_dict().items()}
+    for what, names in (("missing", shapes.keys() - stored.keys()), ("unknown", stored.keys() - shapes.keys())):
+        if names:
+            raise InputError(f"{where}: {len(names)} {what} tensors, first {min(names)}")
+    state = {}
+    for name, shape in shapes.items():
+        if stored[name].shape != shape:
+            expected = f"the constructor arguments give shape {list(shape)}"
+            raise InputError(f"{where}.{name}: {expected}, the file has {list(stored[name].shape)}")
+        if stored[name].dtype is not torch.float32:
+            raise InputError(f"{where}.{name}: expected float32, got {stored[name].dtype}")
+        state[name] = stored[name].tensor()
+        if not state[name].isfinite().all():
+            raise InputError(f"{where}.{name}: expected finite numbers, got NaN or infinity")
+    network = kind(config)
+    network.load_state_dict(state)
+    return network.eval().requires_grad_(False)
+
+
+def write_imported_prior(imported: ImportedPrior, directory: Path) -> None:
+    """Write weights.safetensors, prior.json, discriminator.safetensors and import.json into a new `directory`.
+
+    The files appear together. An existing directory is left as it is: no error if it holds the import of the same file,
+    else InputError.
+    """
+    if not directory.exists():
+        try:
+            with making_folder(directory) as draft:
+                save_prior(imported.generator, draft)
+                save_discriminator(imported.discriminator, draft)
+                write_file(draft / MANIFEST, json.dumps(imported.facts, indent=2, allow_nan=False) + "\n")
+            return
+        except OSError as error:
+            if not directory.exists():
+                raise InputError(f"{directory}: cannot be written: {error.strerror}") from error
+    try:
+        held = read_card(directory / MANIFEST, "the JSON description of an import")
+        pairs = ((load_prior(directory), imported.generator), (load_discriminator(directory), imported.discriminator))
+    except InputError as error:
+        raise InputError(f"{directory}: expected a new directory or this very import: {error}") from error
+    if held.get("sha256") != imported.facts["sha256"] or not all(_same(*pair) for pair in pairs):
+        raise InputError(f"{directory}: expected a new directory, it already holds another import")
+
+
+def _same(first: nn.Module, second: nn.Module) -> bool:
+    ours, theirs = first.state_dict(), second.state_dict()
+    return ours.keys() == theirs.keys() and all(torch.equal(value, theirs[name]) for name, value in ours.items())
+
+
+# From here on: what runs in the isolated process.
+
+
+@dataclass(frozen=True, eq=False)
+class _Record:
+    """A network or layer as the file describes it."""
+
+    meta: dict[str, Any]
+
+
+def _storage(content: bytes) -> Any:
+    return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+
+
+def _parameter(tensor: Tensor, *_: Any) -> Tensor:
+    return tensor
+
+
+_NAMES: dict[str, Any] = {
+    "torch_utils.persistence._reconstruct_persistent_obj": _Record,
+    "dnnlib.util.EasyDict": dict,
+    "torch.storage._load_from_bytes": _storage,
+    "torch._utils._rebuild_tensor_v2": torch._utils._rebuild_tensor_v2,
+    "torch._utils._rebuild_parameter": _parameter,
+    "collections.OrderedDict": OrderedDict,
+    "builtins.set": set,
+    "numpy.dtype": np.dtype,
+    "numpy.core.multiarray.scalar": np._core.multiarray.scalar,
+    "numpy._core.multiarray.scalar": np._core.multiarray.scalar,
+}
+"""Every name that such a file may use, and what stands for it."""
+
+_EXPLAINED = {
+    "dnnlib.tflib.network.Network": f"a TensorFlow StyleGAN2 pickle; {NEEDED}",
+    **dict.fromkeys(
+        ("_codecs.encode", "__builtin__.set"),
+        "a pickle of protocol 2, which writes tensors as text: write the file again with protocol 3",
+    ),
+}
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        """What stands for a name. Raises ValueError for one that such a file has not."""
+        full = f"{module}.{name}"
+        if full not in _NAMES:
+            raise ValueError(_EXPLAINED.get(full, f"a file that names {shortened(full)}, which was not run; {NEEDED}"))
+        return _NAMES[full]
+
+
+def open_pickle(program: BinaryIO, settings: dict[str, Any], device: torch.device) -> Loaded:
+    """The tensors of G_ema and D, without the constant filters, and as JSON what the file says of them."""
+    try:
+        return handed_back(_read(program))
+    except InputError as error:
+        return Loaded(answer=lambda index: index, facts={"refused": f": {error}"})
+    except Exception as error:  # whatever a pickle from elsewhere raises
+        got = " ".join(str(error).split())[:300] or type(error).__name__
+        return Loaded(answer=lambda index: index, facts={"refused": f": expected a StyleGAN2-ADA pickle, got: {got}"})
+
+
+def _read(program: BinaryIO) -> dict[str, Any]:
+    protocol = program.read(2)[1:]
+    program.seek(0)
+    top = _Unpickler(program).load()
+    if program.read(1):
+        raise InputError("bytes follow the pickle")
+    if type(top) is not dict or any(key not in top for key in _KEYS):
+        raise InputError(f"expected a dict with {', '.join(_KEYS)}, got a {type(top).__name__}; {NEEDED}")
+    if unknown := [key for key in top if key not in _KEYS + _EXTRAS]:
+        raise InputError(f"unknown key {shortened(str(unknown[0]))!r}, expected {', '.join(_KEYS + _EXTRAS)}")
+    for key, wanted in zip(_KEYS, ("Generator", "Discriminator", "Generator"), strict=True):
+        got = top[key].meta["class_name"] if type(top[key]) is _Record else type(top[key]).__name__
+        if got != wanted:
+            raise InputError(f"{key}: expected a {wanted}, got {shortened(str(got))!r}")
+    layers = {key: _flattened(top[key], key) for key in ("G_ema", "D")}
+    arguments = {
+        "G_ema": _nested(layers["G_ema"], GENERATOR, {"mapping_kwargs": MAPPING, "synthesis_kwargs": SYNTHESIS}),
+        "D": _nested(
+            layers["D"],
+            DISCRIMINATOR,
+            {"block_kwargs": BLOCK, "mapping_kwargs": UNUSED_MAPPING, "epilogue_kwargs": EPILOGUE},
+        ),
+    }
+    config = _config(arguments["G_ema"], arguments["D"])
+    networks = {key: _facts(network, arguments[key], config) for key, network in layers.items()}
+    said = {"protocol": protocol[0], "networks": networks, "config": asdict(config)}
+    return {**{key: network.tensors for key, network in layers.items()}, "said": json.dumps(said)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Layers:
+    """A network flattened: its layers and its tensors by dotted name, the constant filters counted."""
+
+    where: str
+    records: dict[str, _Record] = field(default_factory=dict)
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    filters: list[str] = field(default_factory=list)
+
+
+def _flattened(network: _Record, where: str) -> _Layers:
+    """Parameters and buffers (where frozen weights lie) become one. Layers may be shared, so they are limited."""
+    layers, waiting = _Layers(where=where), [("", network, 1)]
+    while waiting:
+        path, record, depth = waiting.pop()
+        place = f"{where}.{path}" if path else where
+        if depth > _MOST_DEPTH or len(layers.records) >= _MOST_LAYERS:
+            raise InputError(f"{place}: expected at most {_MOST_LAYERS} layers, {_MOST_DEPTH} deep")
+        layers.records[path] = record
+        if (record.meta["type"], record.meta["version"]) != ("class", 6):
+            raise InputError(f"{place}: expected a class of version 6, got {shortened(str(record.meta['version']))}")
+        for container in ("_parameters", "_buffers", "_modules"):
+            kind = _Record if container == "_modules" else Tensor
+            entries = record.meta["state"].get(container)
+            if not isinstance(entries, dict):
+                raise InputError(f"{place}: {container}: expected a dict, got {type(entries).__name__}")
+            for name, value in entries.items():
+                full = f"{path}.{name}" if path else name
+                if not isinstance(value, kind | None) or full in layers.tensors:
+                    expected = "a layer" if kind is _Record else "one tensor"
+                    raise InputError(
+                        f"{place}.{shortened(str(name))}: expected {expected}, got {shortened(repr(value))}"
+                    )
+                if isinstance(value, _Record):
+                    waiting.append((full, value, depth + 1))
+                elif name == "resample_filter" and value is not None:
+                    if value.shape != _FIR.shape or not torch.allclose(value.float(), _FIR, rtol=0, atol=1e-6):
+                        raise InputError(f"{place}.{name}: expected the filter of [1, 3, 3, 1]")
+                    layers.filters.append(full)
+                elif value is not None:
+                    layers.tensors[full] = value
+    return layers
+
+
+def _facts(layers: _Layers, arguments: dict[str, Any], config: StyleGAN2Config) -> dict[str, Any]:
+    """What import.json says of a network. Raises InputError where a layer's own value contradicts the arguments.
+
+    A missing argument takes its default from the source text inside the file, which is not run: so layers are compared.
+    """
+    for path, record in layers.records.items():
+        for name, wanted in _attributes(record.meta["class_name"], path, config).items():
+            value = record.meta["state"].get(name, wanted)
+            if type(value) not in (type(None), bool, int, float, str) or value != wanted:
+                place = f"{layers.where}.{path}" if path else layers.where
+                raise InputError(f"{place}: {name}: expected {wanted!r}, got {shortened(repr(value))}")
+    metas = [record.meta for record in layers.records.values()]
+    return {
+        "class_name": layers.records[""].meta["class_name"],
+        "arguments": arguments,
+        "layer_classes": dict(sorted(Counter(meta["class_name"] for meta in metas).items())),
+        "source_sha256": sorted({hashlib.sha256(meta["module_src"].encode()).hexdigest() for meta in metas}),
+        "tensors": len(layers.tensors),
+        "numbers": sum(value.numel() for value in layers.tensors.values()),
+        "filters_dropped": len(layers.filters),
+    }
+
+
+def _nested(layers: _Layers, rules: Rules, parts: Mapping[str, Rules]) -> dict[str, Any]:
+    """Every argument that a network was constructed with, defaults filled in. Raises InputError, which names it."""
+    state = layers.records[""].meta["state"]
+    if state.get("_init_args") != () or type(state.get("_init_kwargs")) is not dict:
+        raise InputError(f"{layers.where}: expected constructor arguments given by keyword")
+    arguments = _checked(state["_init_kwargs"], rules, layers.where)
+    return arguments | {
+        name: _checked(arguments[name], part, f"{layers.where}: {name}") for name, part in parts.items()
+    }
+
+
+def _checked(stated: Mapping[Any, Any], rules: Rules, where: str) -> dict[str, Any]:
+    if unknown := [name for name in stated if name not in rules]:
+        got = shortened(repr(unknown[0]))
+        raise InputError(f"{where}: unknown constructor argument {got}, expected {', '.join(rules)}")
+    arguments = {name: stated.get(name, default) for name, (_, _, default) in rules.items()}
+    for name, (expected, accepts, _) in rules.items():
+        if not accepts(arguments[name]):
+            raise InputError(f"{where}: {name}: expected {expected}, got {shortened(repr(arguments[name]))}")
+    return arguments
+
+
+def _config(generator: dict[str, Any], discriminator: dict[str, Any]) -> StyleGAN2Config:
+    """One configuration for both networks. Raises InputError if they were not made for each other."""
+    mapping, synthesis = generator["mapping_kwargs"], generator["synthesis_kwargs"]
+    if mapping["layer_features"] not in (None, generator["w_dim"]):
+        got = f"None or w_dim, {generator['w_dim']}, got {mapping['layer_features']}"
+        raise InputError(f"G_ema: mapping_kwargs: layer_features: expected {got}")
+    for name in ("img_resolution", "channel_base", "channel_max", "conv_clamp"):
+        ours, theirs = {**generator, **synthesis}[name], discriminator[name]
+        if ours != theirs:
+            raise InputError(f"{name}: G_ema has {ours}, D has {theirs}")
+    return StyleGAN2Config(
+        resolution=generator["img_resolution"],
+        z_dim=generator["z_dim"],
+        w_dim=generator["w_dim"],
+        mapping_layers=mapping["num_layers"],
+        channel_base=synthesis["channel_base"],
+        channel_max=synthesis["channel_max"],
+        conv_clamp=synthesis["conv_clamp"],
+        mbstd_group=discriminator["epilogue_kwargs"]["mbstd_group_size"],
+    )
+
+
+def _attributes(class_name: str, path: str, config: StyleGAN2Config) -> dict[str, object]:
+    """What a layer's own values must be, where it states them."""
+    clamp, skip = config.conv_clamp, path.endswith("skip")
+    table: dict[str, dict[str, object]] = {
+        "MappingNetwork": {"z_dim": config.z_dim, "w_dim": config.w_dim, "num_layers": config.mapping_layers},
+        "SynthesisBlock": {"architecture": "skip"},
+        "SynthesisLayer": {"activation": "lrelu", "use_noise": True, "conv_clamp": clamp},
+        "ToRGBLayer": {"conv_clamp": clamp},
+        "FullyConnectedLayer": {"bias_gain": MAPPING_LEARNING_RATE if path.startswith("mapping.fc") else 1},
+        "DiscriminatorBlock": {"architecture": "resnet"},
+        "DiscriminatorEpilogue": {"architecture": "resnet", "cmap_dim": 0},
+        "Conv2dLayer": {"activation": "linear" if skip else "lrelu", "conv_clamp": None if skip else clamp},
+        "MinibatchStdLayer": {"group_size": config.mbstd_group, "num_channels": 1},
+        "Generator": {},
+        "SynthesisNetwork": {},
+        "Discriminator": {},
+    }
+    if class_name not in table:
+        name = shortened(repr(class_name))
+        raise InputError(f"{path}: the class {name} is not of a StyleGAN2-ADA network")
+    return table[class_name]
+
+
+# What each constructor argument may be, in words and as a test, and the official default of an absent one.
+Rule = tuple[str, Callable[[Any], bool], Any]
+Rules = dict[str, Rule]
+
+
+def _whole(least: int, most: int = _LARGEST, *, default: int | None = None, none: bool = False) -> Rule:
+    words = f"a whole number from {least} to {most}" + (" or None" if none else "")
+    return words, lambda value: (none and value is None) or (type(value) is int and least <= value <= most), default
+
+
+def _positive(default: float | None, *, none: bool = False) -> Rule:
+    words = "a number > 0" + (" or None" if none else "")
+    return words, lambda value: (none and value is None) or (_is_number(value) and 0 < value < float("inf")), default
+
+
+def _only(wanted: Any, *, required: bool = False) -> Rule:
+    """Exactly this value, which our networks have. It is the default too, unless it must be stated."""
+
+    def accepts(value: Any) -> bool:
+        same_kind = _is_number(value) if _is_number(wanted) else type(value) is type(wanted)
+        return same_kind and value == wanted
+
+    return repr(wanted), accepts, None if required else wanted
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float)
+
+
+_UNUSED = _whole(0, none=True)
+_DICT: Rule = ("a dict", lambda value: type(value) is dict, {})
+_FLAG: Rule = ("True or False", lambda value: type(value) is bool, False)
+_FILTER: Rule = (
+    "[1, 3, 3, 1]",
+    lambda value: type(value) in (list, tuple) and list(value) == [1, 3, 3, 1],
+    [1, 3, 3, 1],
+)
+_WIDTHS: Rules = {
+    "channel_base": _whole(1, default=32768),
+    "channel_max": _whole(1, default=512),
+    "num_fp16_res": _whole(0, 64, default=0),  # noted, not followed
+    "conv_clamp": _positive(None, none=True),
+}
+_IMAGES: Rules = {
+    "c_dim": _only(0, required=True),
+    "img_resolution": _whole(8),
+    "img_channels": _only(3, required=True),
+}
+GENERATOR: Rules = {
+    **_IMAGES,
+    "z_dim": _whole(1),
+    "w_dim": _whole(1),
+    "mapping_kwargs": _DICT,
+    "synthesis_kwargs": _DICT,
+}
+MAPPING: Rules = {
+    "num_layers": _whole(1, 64, default=8),
+    "embed_features": _UNUSED,
+    "layer_features": _whole(1, none=True),
+    "activation": _only("lrelu"),
+    "lr_multiplier": _only(0.01),
+    "w_avg_beta": _positive(0.995),
+}
+SYNTHESIS: Rules = {
+    **_WIDTHS,
+    "architecture": _only("skip"),
+    "resample_filter": _FILTER,
+    "use_noise": _only(True),
+    "activation": _only("lrelu"),
+    "fp16_channels_last": _FLAG,
+}
+DISCRIMINATOR: Rules = {
+    **_IMAGES,
+    **_WIDTHS,
+    "architecture": _only("resnet"),
+    "cmap_dim": _UNUSED,
+    "block_kwargs": _DICT,
+    "mapping_kwargs": _DICT,
+    "epilogue_kwargs": _DICT,
+}
+BLOCK: Rules = {
+    "activation": _only("lrelu"),
+    "resample_filter": _FILTER,
+    "freeze_layers": _whole(0, default=0),
+    "fp16_channels_last": _FLAG,
+}
+UNUSED_MAPPING: Rules = {  # of a network that labels would need: without labels it is never made
+    **MAPPING,
+    "num_layers": _whole(0, 64, default=8),
+    "layer_features": _UNUSED,
+    "lr_multiplier": _positive(0.01),
+}
+del UNUSED_MAPPING["w_avg_beta"]
+EPILOGUE: Rules = {
+    "mbstd_group_size": _whole(1, default=4, none=True),
+    "mbstd_num_channels": _only(1),
+    "activation": _only("lrelu"),
+}
