@@ -21,7 +21,6 @@ from torch import Tensor, nn
 from smoothsweep.core.attacks.optimisation.crops import Crops
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
 from smoothsweep.core.priors.stylegan2_networks import SynthesisLayer, ToRGB
-from smoothsweep.core.priors.stylegan2_ops import upfirdn2d
 
 DrawBox = Callable[[int, str, int, int], Crops]
 """(class, "optimise" or "select", batch, step) -> one crop for the whole batch."""
@@ -71,6 +70,30 @@ class OfficialSynthesis:
         x = _fused_modulated_conv(x, self.weights[layer], style, self.network.kernel, up=1, demodulate=False)
         x = x + layer.bias.reshape(1, -1, 1, 1)
         return x if layer.clamp is None else x.clamp(-layer.clamp, layer.clamp)
+
+
+def upfirdn2d(
+    x: Tensor,
+    kernel: Tensor,
+    *,
+    up: int = 1,
+    down: int = 1,
+    padding: Sequence[int] = (0, 0, 0, 0),
+    gain: float = 1.0,
+    flip_kernel: bool = False,
+) -> Tensor:
+    """The general resampler: insert up - 1 zeros after each sample, pad, convolve, keep every down-th.
+
+    x [N, C, H, W]; padding = (left, right, top, bottom), negative values crop. True convolution;
+    `flip_kernel` turns it into correlation.
+    Our networks use specialised forms (core.priors.stylegan2_ops); this one states what they must equal.
+    """
+    n, channels, height, width = x.shape
+    x = x.reshape(n, channels, height, 1, width, 1)
+    x = F.pad(x, (0, up - 1, 0, 0, 0, up - 1)).reshape(n, channels, height * up, width * up)
+    x = F.pad(x, tuple(padding))
+    kernel = (kernel if flip_kernel else kernel.flip((0, 1))) * gain
+    return F.conv2d(x, kernel.expand(channels, 1, *kernel.shape), groups=channels)[:, :, ::down, ::down]
 
 
 def _affine(layer: nn.Module, w: Tensor) -> Tensor:

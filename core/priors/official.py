@@ -16,13 +16,14 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from smoothsweep.core.cards.cards import read_card
+from smoothsweep.core.cards.network_weights import filled
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import making_folder, write_file
 from smoothsweep.core.isolation.serving import Loaded
@@ -46,7 +47,6 @@ NEEDED = "the PyTorch file stylegan2-ada-pytorch/pretrained/ffhq.pkl is needed (
 _KEYS, _EXTRAS = ("G", "D", "G_ema"), ("training_set_kwargs", "augment_pipe")
 _FIR = torch.outer(torch.tensor([1.0, 3.0, 3.0, 1.0]), torch.tensor([1.0, 3.0, 3.0, 1.0])) / 64
 _MOST_LAYERS, _MOST_DEPTH, _LARGEST = 1000, 8, 2**20
-_Made = TypeVar("_Made", bound=nn.Module)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,32 +79,10 @@ def import_prior(path: Path) -> ImportedPrior:
     said = json.loads(content["said"])
     config = StyleGAN2Config(**said.pop("config"))
     return ImportedPrior(
-        generator=_filled(StyleGAN2, config, content["G_ema"], f"{path}: G_ema"),
-        discriminator=_filled(StyleGAN2Discriminator, config, content["D"], f"{path}: D"),
+        generator=filled(StyleGAN2, config, content["G_ema"], f"{path}: G_ema"),
+        discriminator=filled(StyleGAN2Discriminator, config, content["D"], f"{path}: D"),
         facts={**source, **said, "licence": LICENCE_NOTICE},
     )
-
-
-def _filled(kind: Callable[[StyleGAN2Config], _Made], config: StyleGAN2Config, stored: Any, where: str) -> _Made:
-    """The network with exactly these tensors; nothing of its size is made before they are known to fit."""
-    with torch.device("meta"):
-        shapes = {name: tuple(value.shape) for name, value in kind(config).state_dict().items()}
-    for what, names in (("missing", shapes.keys() - stored.keys()), ("unknown", stored.keys() - shapes.keys())):
-        if names:
-            raise InputError(f"{where}: {len(names)} {what} tensors, first {min(names)}")
-    state = {}
-    for name, shape in shapes.items():
-        if stored[name].shape != shape:
-            expected = f"the constructor arguments give shape {list(shape)}"
-            raise InputError(f"{where}.{name}: {expected}, the file has {list(stored[name].shape)}")
-        if stored[name].dtype is not torch.float32:
-            raise InputError(f"{where}.{name}: expected float32, got {stored[name].dtype}")
-        state[name] = stored[name].tensor()
-        if not state[name].isfinite().all():
-            raise InputError(f"{where}.{name}: expected finite numbers, got NaN or infinity")
-    network = kind(config)
-    network.load_state_dict(state)
-    return network.eval().requires_grad_(False)
 
 
 def write_imported_prior(imported: ImportedPrior, directory: Path) -> None:

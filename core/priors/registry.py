@@ -14,12 +14,10 @@ import torch
 from smoothsweep.core.cards.network_card import NetworkCard
 from smoothsweep.core.cards.network_weights import read_weights, write_weights
 from smoothsweep.core.checks import present
-from smoothsweep.core.declared import build
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.core.priors.base import Prior, PriorNetwork
 from smoothsweep.core.priors.card import read_prior_card
-from smoothsweep.core.priors.folder_settings import SHIPPED, ShippedPrior
 from smoothsweep.core.priors.kinds import NETWORKS
 from smoothsweep.core.priors.settings import DESCRIPTION, DISCRIMINATOR, WEIGHTS, PriorSettings
 from smoothsweep.core.priors.stylegan2_discriminator import StyleGAN2Discriminator
@@ -53,13 +51,6 @@ def from_files(settings: PriorSettings, images: None = None) -> Prior:
     """The prior that the settings find in a file. Raises InputError."""
     files = present(settings.files, "the prior's files")
     return read_prior(weights=files.weights, description=files.description)
-
-
-def load_shipped_prior(name: str) -> Prior:
-    """One of `SHIPPED` by name. Raises InputError for another name."""
-    if name not in SHIPPED:
-        raise InputError(f"shipped prior: expected one of {', '.join(sorted(SHIPPED))}, got {name!r}")
-    return from_files(build(ShippedPrior, {"name": name}, what="prior", prefix="prior."))
 
 
 def card_of(prior: Prior) -> NetworkCard:

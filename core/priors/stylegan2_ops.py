@@ -46,30 +46,6 @@ def bias_act(
     return x if clamp is None else x.clamp(-clamp, clamp)
 
 
-def upfirdn2d(
-    x: Tensor,
-    kernel: Tensor,
-    *,
-    up: int = 1,
-    down: int = 1,
-    padding: Sequence[int] = (0, 0, 0, 0),
-    gain: float = 1.0,
-    flip_kernel: bool = False,
-) -> Tensor:
-    """The general resampler: insert up - 1 zeros after each sample, pad, convolve, keep every down-th.
-
-    x [N, C, H, W]; padding = (left, right, top, bottom), negative values crop. True convolution;
-    `flip_kernel` turns it into correlation.
-    The networks use the specialised forms below; this one states what they must equal.
-    """
-    n, channels, height, width = x.shape
-    x = x.reshape(n, channels, height, 1, width, 1)
-    x = F.pad(x, (0, up - 1, 0, 0, 0, up - 1)).reshape(n, channels, height * up, width * up)
-    x = F.pad(x, tuple(padding))
-    kernel = kernel if flip_kernel else kernel.flip((0, 1))
-    return F.conv2d(x, _depthwise(kernel * gain, channels), groups=channels)[:, :, ::down, ::down]
-
-
 def upsample2d(x: Tensor, kernel: Tensor) -> Tensor:
     """[N, C, H, W] -> [N, C, 2H, 2W]."""
     return F.conv_transpose2d(x, _depthwise(kernel * 4, x.shape[1]), stride=2, padding=1, groups=x.shape[1])
@@ -78,11 +54,6 @@ def upsample2d(x: Tensor, kernel: Tensor) -> Tensor:
 def downsample2d(x: Tensor, kernel: Tensor) -> Tensor:
     """[N, C, H, W] -> [N, C, H/2, W/2]."""
     return F.conv2d(x, _depthwise(kernel.flip((0, 1)), x.shape[1]), stride=2, padding=1, groups=x.shape[1])
-
-
-def filter2d(x: Tensor, kernel: Tensor) -> Tensor:
-    """Low-pass filter at the same size: zeros 2 before and 1 after, on both axes."""
-    return _blur(F.pad(x, (2, 1, 2, 1)), kernel, padding=0)
 
 
 def conv2d_resampled(

@@ -6,7 +6,8 @@ from smoothsweep.core.attacks.registry import PARTS, make_attack
 from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.priors.eigenfaces import fit_eigenfaces
-from smoothsweep.core.priors.registry import load_shipped_prior
+from smoothsweep.core.priors.kinds import make_settings
+from smoothsweep.core.priors.registry import from_files
 from tests.attack_examples import EXAMPLES, PEOPLE, SIZE
 from tests.core.attacks.examples import example
 from tests.core.attacks.looking import Silent, classifier, look
@@ -47,7 +48,7 @@ def given(target, prior, public):
         own, which = prior, getattr(example(name), "SHIPPED_PRIOR", None)
         if which is not None:
             if which not in shipped:
-                shipped[which] = load_shipped_prior(which)
+                shipped[which] = from_files(make_settings("shipped", name=which))
             own = shipped[which]
         common, parts, networks = {"protocol": protocol, "prior": own, "public": public}, {}, {}
         for part in make_attack(name, **EXAMPLES[name]).parts:

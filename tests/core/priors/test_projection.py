@@ -5,8 +5,9 @@ import torch
 
 from smoothsweep.core.priors.base import PriorNetwork
 from smoothsweep.core.priors.eigenfaces import fit_eigenfaces
+from smoothsweep.core.priors.kinds import make_settings
 from smoothsweep.core.priors.projection import nearest_latents, project
-from smoothsweep.core.priors.registry import load_shipped_prior
+from smoothsweep.core.priors.registry import from_files
 
 
 def silent(fraction, text):
@@ -58,7 +59,7 @@ def test_a_crop_is_compared_by_its_centre_alone(eigenfaces):
 
 
 def test_a_generator_draws_its_own_images_again_better_than_any_draw():
-    prior = load_shipped_prior("stylegan2_synthetic64")
+    prior = from_files(make_settings("shipped", name="stylegan2_synthetic64"))
     assert type(prior).project is PriorNetwork.project
     w = prior.map(torch.from_numpy(prior.sample_z(1, 99)).float())[:, :1]
     with torch.no_grad():

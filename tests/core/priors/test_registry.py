@@ -9,8 +9,8 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors import registry
 from smoothsweep.core.priors.base import Prior
 from smoothsweep.core.priors.folder_settings import SHIPPED
-from smoothsweep.core.priors.kinds import NETWORKS, PRIORS, brings_network
-from smoothsweep.core.priors.registry import load_prior, load_shipped_prior, save_prior
+from smoothsweep.core.priors.kinds import NETWORKS, PRIORS, brings_network, make_settings
+from smoothsweep.core.priors.registry import from_files, load_prior, save_prior
 from tests.core.priors.examples import network_of
 
 
@@ -158,5 +158,5 @@ def test_refuses_missing_and_foreign_files(tmp_path):
 
 def test_shipped_names():
     assert "stylegan2_synthetic64" in SHIPPED
-    with pytest.raises(InputError, match="expected one of stylegan2_synthetic64, got 'ffhq'"):
-        load_shipped_prior("ffhq")
+    with pytest.raises(InputError, match="prior.name: expected one of stylegan2_synthetic64, got 'ffhq'"):
+        from_files(make_settings("shipped", name="ffhq"))

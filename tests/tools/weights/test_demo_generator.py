@@ -4,7 +4,8 @@ import torch
 
 from smoothsweep.core.priors.base import Prior
 from smoothsweep.core.priors.folder_settings import SHIPPED
-from smoothsweep.core.priors.registry import load_shipped_prior
+from smoothsweep.core.priors.kinds import make_settings
+from smoothsweep.core.priors.registry import from_files
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
 from tools.weights import train_demo_generator as demo
 
@@ -13,7 +14,7 @@ SHIPPED_NAME = "stylegan2_synthetic64"
 
 @pytest.fixture(scope="module")
 def generator():
-    return load_shipped_prior(SHIPPED_NAME)
+    return from_files(make_settings("shipped", name=SHIPPED_NAME))
 
 
 def test_ships_a_small_prior(generator):
