@@ -26,8 +26,7 @@ from smoothsweep.core.attacks.ppa.inversion import optimise
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.devices import ExecutionConfig, arithmetic
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.priors.stylegan2 import StyleGAN2
-from smoothsweep.core.priors.stylegan2_frozen import window_margins
+from smoothsweep.core.priors.stylegan2 import StyleGAN2, window_margins
 from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 from smoothsweep.core.seeds import generator
 

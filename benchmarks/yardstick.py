@@ -19,8 +19,7 @@ import torchvision.transforms.functional as tvf
 from torch import Tensor, nn
 
 from smoothsweep.core.attacks.optimisation.crops import Crops
-from smoothsweep.core.priors.stylegan2 import StyleGAN2
-from smoothsweep.core.priors.stylegan2_networks import SynthesisLayer, ToRGB
+from smoothsweep.core.priors.stylegan2 import StyleGAN2, SynthesisLayer, ToRGB
 
 DrawBox = Callable[[int, str, int, int], Crops]
 """(class, "optimise" or "select", batch, step) -> one crop for the whole batch."""

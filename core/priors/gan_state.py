@@ -14,8 +14,7 @@ from torch import nn
 
 from smoothsweep.core.errors import InputError, TrainingDiverged
 from smoothsweep.core.priors.gan_recipe import GanRecipe
-from smoothsweep.core.priors.stylegan2 import StyleGAN2
-from smoothsweep.core.priors.stylegan2_discriminator import StyleGAN2Discriminator
+from smoothsweep.core.priors.stylegan2 import StyleGAN2, StyleGAN2Discriminator
 from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 from smoothsweep.core.training.kept_state import KeptState
 

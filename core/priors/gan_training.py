@@ -22,8 +22,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.gan_augment import Distortion, distort, draw_distortion
 from smoothsweep.core.priors.gan_recipe import GanRecipe, check_batch
 from smoothsweep.core.priors.gan_state import NO_PENALTY, GanState, new_state
-from smoothsweep.core.priors.stylegan2 import StyleGAN2
-from smoothsweep.core.priors.stylegan2_discriminator import StyleGAN2Discriminator
+from smoothsweep.core.priors.stylegan2 import StyleGAN2, StyleGAN2Discriminator
 from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 from smoothsweep.core.training.team import descend
 

@@ -21,9 +21,7 @@ from torch.nn import functional
 from smoothsweep.core.models.embedders import load_embedder
 from smoothsweep.core.models.inference import evaluate_logits
 from smoothsweep.core.priors.framing import ALIGNED
-from smoothsweep.core.priors.mobilestylegan import MobileStyleGAN
-from smoothsweep.core.priors.mobilestylegan_fused import SLOPE
-from smoothsweep.core.priors.mobilestylegan_windows import whole
+from smoothsweep.core.priors.mobilestylegan import SLOPE, MobileStyleGAN, whole
 
 HEADS = {64: 256, 128: 128, 256: 64}
 """Channels that a read-out keeps of its last convolution, by the side of the image in pixels."""

@@ -20,7 +20,7 @@ from smoothsweep.core.priors.base import Prior, PriorNetwork
 from smoothsweep.core.priors.card import read_prior_card
 from smoothsweep.core.priors.kinds import NETWORKS
 from smoothsweep.core.priors.settings import DESCRIPTION, DISCRIMINATOR, WEIGHTS, PriorSettings
-from smoothsweep.core.priors.stylegan2_discriminator import StyleGAN2Discriminator
+from smoothsweep.core.priors.stylegan2 import StyleGAN2Discriminator
 
 
 def save_prior(prior: Prior, directory: Path) -> None:

@@ -13,8 +13,7 @@ from smoothsweep.core.priors.eigenfaces_settings import EigenfacesConfig
 from smoothsweep.core.priors.gan_recipe import GanRecipe
 from smoothsweep.core.priors.gan_training import train_stylegan2
 from smoothsweep.core.priors.registry import load_discriminator, load_prior, save_discriminator, save_prior
-from smoothsweep.core.priors.stylegan2 import StyleGAN2
-from smoothsweep.core.priors.stylegan2_discriminator import StyleGAN2Discriminator
+from smoothsweep.core.priors.stylegan2 import StyleGAN2, StyleGAN2Discriminator
 from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 from smoothsweep.tasks import stylegan
 from smoothsweep.tasks.context import TaskContext

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from smoothsweep.core.attacks.shared.execution import Execution, Synthesize
 from smoothsweep.core.priors.base import spread_over_places
-from smoothsweep.core.priors.stylegan2 import StyleGAN2
-from smoothsweep.core.priors.stylegan2_frozen import FrozenSynthesis
+from smoothsweep.core.priors.stylegan2 import FrozenSynthesis, StyleGAN2
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,7 @@ from smoothsweep.core.priors import gan_training
 from smoothsweep.core.priors.gan_recipe import GanRecipe
 from smoothsweep.core.priors.gan_state import new_state
 from smoothsweep.core.priors.gan_training import train_stylegan2
-from smoothsweep.core.priors.stylegan2 import StyleGAN2
-from smoothsweep.core.priors.stylegan2_discriminator import StyleGAN2Discriminator
+from smoothsweep.core.priors.stylegan2 import StyleGAN2, StyleGAN2Discriminator
 from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 
 CONFIG = StyleGAN2Config(

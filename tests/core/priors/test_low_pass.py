@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from smoothsweep.core.priors import stylegan2_ops
-from smoothsweep.core.priors.low_pass import low_pass
+from smoothsweep.core.priors.stylegan2_ops import low_pass
 
 UNLIKE = torch.outer(torch.tensor([1.0, 4.0, 2.0, 0.5]), torch.tensor([3.0, -1.0, 0.25, 2.0])).double()
 

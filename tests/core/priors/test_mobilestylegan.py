@@ -8,9 +8,7 @@ from torch.nn import functional
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors import mobilestylegan
 from smoothsweep.core.priors.framing import Crop
-from smoothsweep.core.priors.mobilestylegan import MobileStyleGAN
-from smoothsweep.core.priors.mobilestylegan_fused import InverseWavelet, StyledConvolution
-from smoothsweep.core.priors.mobilestylegan_windows import sampling
+from smoothsweep.core.priors.mobilestylegan import InverseWavelet, MobileStyleGAN, StyledConvolution, sampling
 from smoothsweep.core.priors.random_face_settings import MobileStyleGANConfig
 from tests.tiny_random_face import random_generator, tiny_generator
 

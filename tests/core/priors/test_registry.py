@@ -158,5 +158,5 @@ def test_refuses_missing_and_foreign_files(tmp_path):
 
 def test_shipped_names():
     assert "stylegan2_synthetic64" in SHIPPED
-    with pytest.raises(InputError, match="prior.name: expected one of stylegan2_synthetic64, got 'ffhq'"):
+    with pytest.raises(InputError, match="expected one of stylegan2_synthetic64, got 'ffhq'"):
         from_files(make_settings("shipped", name="ffhq"))

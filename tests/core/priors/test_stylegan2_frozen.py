@@ -5,8 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smoothsweep.core.priors.stylegan2 import StyleGAN2
-from smoothsweep.core.priors.stylegan2_frozen import FrozenSynthesis, window_margins
+from smoothsweep.core.priors.stylegan2 import FrozenSynthesis, StyleGAN2, window_margins
 from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 
 
