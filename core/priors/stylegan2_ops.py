@@ -134,8 +134,8 @@ def _transposed(weight: Tensor, groups: int) -> Tensor:
 
 
 # As a depthwise convolution in channels-last memory, the filter took almost half of an attack's kernels on an H200
-# (docs/gpu.md). Sums of shifted images only read and write memory, and a compiler fuses them. CPUs keep the convolution,
-# and with it the numbers of earlier versions.
+# (docs/gpu.md). Sums of shifted images only read and write memory, and a compiler fuses them. CPUs keep the
+# convolution, and with it the numbers of earlier versions.
 
 
 def low_pass(x: Tensor, kernel: Tensor, *, padding: int) -> Tensor:
