@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import cast
 
 import torch
 
@@ -14,20 +13,16 @@ from smoothsweep.core.priors.base import Prior
 from smoothsweep.core.priors.kinds import PRIORS
 from smoothsweep.core.priors.registry import card_of, load_discriminator, load_prior, save_discriminator, save_prior
 from smoothsweep.core.priors.settings import LICENCE, PriorKind, PriorSettings
-from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Training
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.files import load_tensors
 from smoothsweep.tasks.planned_files import prior_files
 from smoothsweep.tasks.settings import prior_settings
-from smoothsweep.tasks.stylegan import train_generator
 
 
 def fit_prior(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
     """Writes weights.safetensors and prior.json, whatever the kind of prior."""
     row, settings = PRIORS[config["kind"]], prior_settings(config)
-    if row.make is None:
-        made = train_generator(cast("StyleGAN2Training", settings), inputs["public"], context)
-    elif settings.files is None:
+    if settings.files is None:
         public = load_tensors(inputs["public"] / "images.safetensors")["images"] if row.needs_public else None
         made = row.function()(settings, public)
     else:

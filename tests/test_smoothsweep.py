@@ -241,7 +241,6 @@ def refusals(model, faces, public):
             lambda: attack(model, public, prior={**PRIOR, "components": 120}),
             "prior.components: expected fewer than the 120",
         ),
-        "a prior to train": (lambda: attack(model, public, prior={"kind": "stylegan2"}), "which a sweep trains"),
         "an unknown prior": (lambda: attack(model, public, prior={"kind": "magic"}), "prior.kind: expected one of"),
         "labels of halves": (lambda: fit((faces.images, faces.labels / 2)), "labels, whole numbers"),
         "a list": (lambda: fit([faces.images]), r"expected \(images, labels\)"),

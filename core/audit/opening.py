@@ -49,7 +49,5 @@ def attacker_of(
     if prior is EIGENFACES:  # the default number of directions, unless there are too few images for it
         prior_settings["components"] = components_of(len(pictures))
     settings = make_settings(kind, **prior_settings)
-    if PRIORS[kind].make is None:
-        raise InputError(f"prior.kind: expected one that is made at once, or a prior, got {kind}, which a sweep trains")
     made = PRIORS[kind].function()(settings, pictures if PRIORS[kind].needs_public else None)
     return Attacker(opened, pictures, made, prior_kind=kind)

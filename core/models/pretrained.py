@@ -182,9 +182,9 @@ def fitting_state(
     absent = [key for key in expected if key not in state]
     missing = [key for key in absent if not key.endswith("num_batches_tracked")]
     unknown = [key for key in state if key not in expected]
-    for kind, keys in (("missing", missing), ("unknown", unknown)):
-        if keys:
-            raise InputError(f"{where}: {len(keys)} {kind} keys, first {keys[0]}")
+    for kind, names in (("missing", missing), ("unknown", unknown)):
+        if names:
+            raise InputError(f"{where}: {len(names)} {kind} keys, first {names[0]}")
     for key, value in state.items():
         if value.shape != expected[key].shape:
             raise InputError(

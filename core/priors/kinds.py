@@ -15,7 +15,7 @@ from smoothsweep.core.priors.eigenfaces_settings import EigenfacesConfig, Eigenf
 from smoothsweep.core.priors.folder_settings import PriorFolder, ShippedPrior
 from smoothsweep.core.priors.random_face_settings import MobileStyleGANConfig, RandomFace
 from smoothsweep.core.priors.settings import PriorKind, PriorNetworkKind, PriorSettings
-from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config, StyleGAN2Training
+from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 
 STYLEGAN2 = ("karras2020analyzing", "karras2020training")
 """What to cite for its networks and their training."""
@@ -46,7 +46,16 @@ PRIORS: dict[str, PriorKind] = with_plugins(
         "shipped": PriorKind(
             settings=ShippedPrior, make="smoothsweep.core.priors.registry:from_files", cites=STYLEGAN2
         ),
-        "folder": PriorKind(settings=PriorFolder, make="smoothsweep.core.priors.registry:from_files", cites=STYLEGAN2),
+        "folder": PriorKind(
+            settings=PriorFolder,
+            make="smoothsweep.core.priors.registry:from_files",
+            networks={
+                "stylegan2": PriorNetworkKind(
+                    config=StyleGAN2Config, network="smoothsweep.core.priors.stylegan2:StyleGAN2"
+                )
+            },
+            cites=STYLEGAN2,
+        ),
         "random_face": PriorKind(
             settings=RandomFace,
             make="smoothsweep.core.priors.random_face:framed",
@@ -56,17 +65,6 @@ PRIORS: dict[str, PriorKind] = with_plugins(
                 )
             },
             cites=("belousov2021mobilestylegan", "karras2019style"),
-        ),
-        "stylegan2": PriorKind(
-            settings=StyleGAN2Training,
-            make=None,
-            needs_public=True,
-            networks={
-                "stylegan2": PriorNetworkKind(
-                    config=StyleGAN2Config, network="smoothsweep.core.priors.stylegan2:StyleGAN2"
-                )
-            },
-            cites=STYLEGAN2,
         ),
     },
     PriorKind,

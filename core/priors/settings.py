@@ -82,19 +82,18 @@ class PriorKind:
     """One kind of prior.
 
     Attributes:
-        make: 'module:function' of (settings, public images uint8 [N, 3, R, R] or None) -> Prior; None where it is
-            trained step by step, which tasks/stylegan.py does, on several workers if asked.
+        make: 'module:function' of (settings, public images uint8 [N, 3, R, R] or None) -> Prior.
         needs_public: Whether it learns from the public images.
         networks: Name in prior.json -> a network that came with this kind and that no other kind brings.
         cites: Its sources, as `core.citations` has them.
     """
 
     settings: type[PriorSettings]
-    make: str | None
+    make: str
     needs_public: bool = False
     networks: Mapping[str, PriorNetworkKind] = field(default_factory=dict)
     cites: tuple[str, ...] = ()
 
     def function(self) -> Callable[..., Any]:
         """The function that makes it."""
-        return load_named(str(self.make))
+        return load_named(self.make)

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
-from smoothsweep.core.bounds import Count, Seed, Width
-from smoothsweep.core.cards.network_card import NetworkCard
 from smoothsweep.core.checks import require_count, require_number
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.priors.gan_recipe import GanRecipe, check_batch
-from smoothsweep.core.priors.settings import PriorSettings
 
 _RANGES = (
     ("resolution", 8, 4096),
@@ -71,56 +66,3 @@ class StyleGAN2Config:
 
     def channels(self, side: int) -> int:
         return min(self.channel_base // side, self.channel_max)
-
-
-@dataclass(frozen=True, kw_only=True)
-class StyleGAN2Training(GanRecipe, PriorSettings):
-    """A StyleGAN2 trained on the public images (non-saturating loss, lazy R1, EMA).
-
-    Attributes:
-        z_dim, w_dim: Numbers in a latent z, or w.
-        mapping_layers: Layers of the network from z to w.
-        channel_base: Channels of a layer times its side in pixels.
-        channel_max: Channels of a layer at most.
-        workers: Processes of Ray Train that share every batch.
-        seed: Seed of first weights and draws.
-    """
-
-    title: ClassVar[str] = "StyleGAN2"
-    unsaid: ClassVar[tuple[str, ...]] = (
-        "betas",
-        "r1_interval",
-        "ema_kimg",
-        "ema_rampup",
-        "style_mixing",
-        "ada_target",
-        "ada_kimg",
-    )
-
-    z_dim: Width = 128
-    w_dim: Width = 128
-    mapping_layers: Count = 4
-    channel_base: Count = 2048
-    channel_max: Count = 128
-    workers: Count = 1
-    seed: Seed = 0
-
-    def check_public(self, *, count: int | None = None, size: int | None = None) -> None:
-        """Raise InputError for images of a side, or batches, that the networks do not take. Loads torch."""
-        if size is not None:
-            check_batch(self, self.network(size).mbstd_group, self.workers)
-
-    def network_card(self, size: int) -> NetworkCard:
-        """The card of the networks for images of a side in pixels."""
-        return NetworkCard(kind="stylegan2", config=self.network(size))
-
-    def network(self, resolution: int) -> StyleGAN2Config:
-        """The pair of networks for images of this side."""
-        return StyleGAN2Config(
-            resolution=resolution,
-            z_dim=self.z_dim,
-            w_dim=self.w_dim,
-            mapping_layers=self.mapping_layers,
-            channel_base=self.channel_base,
-            channel_max=self.channel_max,
-        )

@@ -28,7 +28,6 @@ COST_DRIVERS = (
     "train_per_class",
     "kind",
     "components",
-    "kimg",
     "network",
     "selection_repeats",
     "precision",

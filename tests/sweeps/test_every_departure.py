@@ -57,9 +57,9 @@ VARIANTS = {  # settings class -> what a file holds to have it
         if kind != PAPERS_PRIOR
         for name, (changes, *_) in prior_example(kind).SWEPT.items()
     },
-    "SyntheticPublic": {"prior": {"kind": "stylegan2"}, "public": {"kind": "synthetic"}},
-    "UnlabelledPublic": {"prior": {"kind": "stylegan2"}, "public": {"kind": "unlabelled", "path": "p"}},
-    "PublishedPublic": {"prior": {"kind": "stylegan2"}, "public": {"kind": "celeba64", "path": "p"}},
+    "SyntheticPublic": {"prior": {"kind": "eigenfaces"}, "public": {"kind": "synthetic"}},
+    "UnlabelledPublic": {"prior": {"kind": "eigenfaces"}, "public": {"kind": "unlabelled", "path": "p"}},
+    "PublishedPublic": {"prior": {"kind": "eigenfaces"}, "public": {"kind": "celeba64", "path": "p"}},
     **{model.__name__: {"data": {"kind": kind, **example(kind).EXAMPLE}} for kind, model in MODELS.items()},
     "Averaging": {"attack__average": {"views": 4, "noise": 0.05}},
     "Restarts": {"attack__restarts": {"count": 2}},

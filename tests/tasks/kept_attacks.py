@@ -1,22 +1,13 @@
 """The stages of attacks whose numbers are kept: of other attacks than the trial's, and of what they are made of."""
 
+from pathlib import Path
+
 from smoothsweep.core.attacks.registry import ATTACKS, PARTS
 from smoothsweep.orchestrator.stages.stage import Stage
 from tests.core.attacks.examples import example
 from tests.pipeline import stages_of_a_trial
 
-STYLEGAN2 = {
-    "kind": "stylegan2",
-    "z_dim": 8,
-    "w_dim": 8,
-    "channel_base": 128,
-    "channel_max": 8,
-    "kimg": 0.032,
-    "batch_size": 8,
-    "lr": 0.002,
-    "r1_gamma": 1.0,
-    "augmentation": "light",
-}
+STYLEGAN2 = {"kind": "folder", "path": str(Path(__file__).parents[1] / "golden" / "tiny_stylegan2")}
 ATTACKED = {name: example(name).KEPT for name in ATTACKS if example(name).KEPT is not None}
 
 
@@ -130,7 +121,7 @@ def by_attack(kind):
     """The attack of another trial on the same target: a few steps of it, in which rounding parts nothing."""
 
     def make(pipeline, protocol, folder):
-        prior = {"prior": STYLEGAN2} if kind == "if_gmi" else {}
+        prior = {"prior": STYLEGAN2, "public": None} if kind == "if_gmi" else {}
         return stages_of_a_trial(protocol, attack={"kind": kind, **ATTACKED[kind]}, **prior).attack
 
     return make

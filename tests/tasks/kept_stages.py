@@ -10,7 +10,6 @@ from tests import labelled_files, published_trees
 from tests.core.attacks.examples import KEPT_GAN, KEPT_STUDENTS
 from tests.tasks.kept_attacks import (
     ATTACKED,
-    STYLEGAN2,
     by_attack,
     conditional_gan,
     part,
@@ -129,17 +128,10 @@ def unlabelled(folder):
     )
 
 
-def stylegan2(folder):
-    public = {"kind": "synthetic", "identities": 12, "per_identity": 1, "size": 16, "spread": 0.6, "seed": 0}
-    config = {**STYLEGAN2, "mapping_layers": 1, "workers": 1, "seed": 0}
-    return Stage(name="prior", config=config, inputs={"public": Stage(name="public", config=public)})
-
-
 OTHER_STAGES = {
     "data, labelled": labelled,
     "data, published": published,
     "public, unlabelled": unlabelled,
-    "prior, stylegan2": stylegan2,
     "toy": lambda folder: Stage(name="toy", config={"alpha": -0.05}),
 }
 ALONE = {

@@ -232,16 +232,3 @@ PUBLIC = {
 }
 UNLABELLED = {"size": {"size": 24}, "limit": {"limit": 5}, "seed": {"seed": 2}}
 EIGENFACES = {"components": {"components": 5}, "seed": {"seed": 1}}
-STYLEGAN2 = {
-    "z_dim": 10,
-    "w_dim": 10,
-    "mapping_layers": 3,
-    "channel_base": 128,
-    "channel_max": 4,
-    "kimg": 0.016,
-    "batch_size": 4,
-    "lr": 0.01,
-    "r1_gamma": 10.0,
-    "augmentation": "none",
-    "seed": 1,
-}

@@ -7,7 +7,7 @@ from PIL import Image
 
 from smoothsweep.core.priors import eigenfaces
 from smoothsweep.tasks.files import save_tensors
-from tests.tasks.settings_tables import EIGENFACES, LABELLED, PRIVATE, PUBLIC, STYLEGAN2, UNLABELLED
+from tests.tasks.settings_tables import EIGENFACES, LABELLED, PRIVATE, PUBLIC, UNLABELLED
 
 
 @pytest.mark.parametrize("key", PRIVATE)
@@ -79,23 +79,3 @@ def test_of_eigenfaces(key, few_faces, monkeypatch, travels):
     monkeypatch.setattr(eigenfaces, "OVERSAMPLING", 0)
     base = {"kind": "eigenfaces", "components": 4, "seed": 0}
     travels("prior", base, {**base, **EIGENFACES[key]}, few_faces)
-
-
-@pytest.mark.parametrize("key", STYLEGAN2)
-def test_of_a_trained_generator(key, few_faces, travels):
-    base = {
-        "kind": "stylegan2",
-        "z_dim": 8,
-        "w_dim": 8,
-        "mapping_layers": 2,
-        "channel_base": 64,
-        "channel_max": 8,
-        "kimg": 0.008,
-        "batch_size": 8,
-        "lr": 0.002,
-        "r1_gamma": 1.0,
-        "augmentation": "light",
-        "workers": 1,
-        "seed": 0,
-    }
-    travels("prior", base, {**base, key: STYLEGAN2[key]}, few_faces)

@@ -10,31 +10,12 @@ from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.eigenfaces import Eigenfaces
 from smoothsweep.core.priors.eigenfaces_settings import EigenfacesConfig
-from smoothsweep.core.priors.gan_recipe import GanRecipe
-from smoothsweep.core.priors.gan_training import train_stylegan2
 from smoothsweep.core.priors.registry import load_discriminator, load_prior, save_discriminator, save_prior
 from smoothsweep.core.priors.stylegan2 import StyleGAN2, StyleGAN2Discriminator
 from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
-from smoothsweep.tasks import stylegan
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import load_tensors, save_tensors
 from smoothsweep.tasks.prior import fit_prior
-
-GAN = {
-    "kind": "stylegan2",
-    "z_dim": 8,
-    "w_dim": 8,
-    "mapping_layers": 2,
-    "channel_base": 64,
-    "channel_max": 8,
-    "kimg": 0.064,
-    "batch_size": 8,
-    "lr": 0.002,
-    "r1_gamma": 1.0,
-    "augmentation": "light",
-    "workers": 1,
-    "seed": 0,
-}
 
 
 @pytest.fixture
@@ -83,43 +64,6 @@ def test_more_components_than_images_are_refused(tmp_path, public):
         fit(tmp_path, {"kind": "eigenfaces", "components": 24, "seed": 0}, public=public)
 
 
-def test_a_generator_is_trained_and_goes_on_from_its_checkpoint(tmp_path, public, monkeypatch):
-    prior, _ = fit(tmp_path, GAN, public=public)
-    assert sample(prior).shape == (2, 3, 32, 32) and sample(prior).isfinite().all()
-    assert (tmp_path / "work" / "checkpoint.pt").is_file()
-
-    begun = []
-    monkeypatch.setattr(
-        stylegan,
-        "train_stylegan2",
-        lambda *given, **options: begun.append(options["resume"]) or train_stylegan2(*given, **options),
-    )
-    again, _ = fit(tmp_path, GAN, public=public)  # nothing is left to do: the last checkpoint is the end
-    assert torch.equal(sample(again), sample(prior)) and [state["step"] for state in begun] == [8]
-
-
-def test_the_generator_kept_is_the_moving_average_of_the_settings(tmp_path, public):
-    """Trained step by step here; the average follows each of the eight updates."""
-    prior, _ = fit(tmp_path, GAN, public=public)
-    images = load_tensors(public / "images.safetensors")["images"]
-    network = StyleGAN2Config(resolution=32, z_dim=8, w_dim=8, mapping_layers=2, channel_base=64, channel_max=8)
-    recipe = GanRecipe(kimg=0.064, batch_size=8, lr=0.002, r1_gamma=1.0, augmentation="light")
-    kept = []
-    train_stylegan2(
-        images, network, recipe, seed=0, checkpoint_every=1, on_checkpoint=lambda _, state: kept.append(state)
-    )
-    raw = [state["generator"] for state in kept]
-    average = {name: value.clone() for name, value in StyleGAN2(network, seed=0).state_dict().items()}
-    for step, weights in enumerate(raw):
-        keep = 0.5 ** (8 / min(10_000, 0.05 * (step + 1) * 8))  # half-life in images: a twentieth of those seen
-        average = {name: keep * value + (1 - keep) * weights[name] for name, value in average.items()}
-    learnt = [name for name, _ in prior.named_parameters()]
-    assert len(raw) == 8 and learnt
-    for name in learnt:
-        torch.testing.assert_close(prior.state_dict()[name], average[name], rtol=1e-4, atol=1e-6)
-    assert any(not torch.allclose(prior.state_dict()[name], raw[-1][name], rtol=0, atol=1e-4) for name in learnt)
-
-
 def test_the_shipped_generator_is_the_file_that_comes_with_us(tmp_path, repository):
     prior, metrics = fit(tmp_path, {"kind": "shipped", "name": "stylegan2_synthetic64"})
     assert metrics == {"resolution": 64, "z_dim": prior.z_dim}
@@ -148,15 +92,3 @@ def test_a_prior_without_finite_images_is_refused(tmp_path):
     save_prior(prior, tmp_path / "mine")
     with pytest.raises(InputError, match="prior: expected finite images"):
         fit(tmp_path, {"kind": "folder", "path": str(tmp_path / "mine")})
-
-
-@pytest.mark.slow
-def test_two_workers_end_with_a_generator_of_finite_images(tmp_path, public):
-    from smoothsweep.orchestrator.cluster import local_ray
-
-    local_ray.start(num_cpus=2)
-    try:
-        prior, _ = fit(tmp_path, {**GAN, "workers": 2}, public=public)
-    finally:
-        local_ray.stop()
-    assert sample(prior).isfinite().all()

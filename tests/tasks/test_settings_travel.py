@@ -32,7 +32,6 @@ from tests.tasks.settings_tables import (
     RANDOM_LATENTS,
     RLB_MI,
     STARTS,
-    STYLEGAN2,
     TARGET,
     TRAINING,
     UNLABELLED,
@@ -128,7 +127,6 @@ def test_a_reference_ends_a_training_as_a_number_does(private, tmp_path):
         (UnlabelledPublic, UNLABELLED, {"kind", "path"}),
         (PublishedPublic, {}, {"kind", "path", "size"}),  # size: tests/core/data/test_celeba64_public.py
         (MODELS["eigenfaces"], EIGENFACES, {"kind"}),
-        (MODELS["stylegan2"], STYLEGAN2, {"kind", "workers"}),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

@@ -43,13 +43,6 @@ def test_a_priors_files_are_opened_where_they_will_be_read(tmp_path, weights, di
     return None
 
 
-def test_a_prior_that_is_trained_is_checked_against_its_public_images():
-    config, few = {"kind": "stylegan2"}, {"kind": "synthetic", "identities": 4, "per_identity": 5}
-    check_prior(config, {"public": {**few, "size": 32}})
-    with pytest.raises(InputError, match="resolution: expected a power of two"):
-        check_prior(config, {"public": {**few, "size": 48}})
-
-
 @pytest.mark.parametrize(
     ("network", "reader", "given"),
     [

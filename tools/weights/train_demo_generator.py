@@ -19,11 +19,10 @@ from torch import Tensor
 
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.files import replacing
-from smoothsweep.core.priors.gan_recipe import GanRecipe
-from smoothsweep.core.priors.gan_training import finished_state, train_stylegan2
 from smoothsweep.core.priors.registry import write_prior
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
 from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
+from tools.weights.gan_training import GanRecipe, finished_state, train_stylegan2
 
 NAME = "stylegan2_synthetic64"
 SEED = 64

@@ -140,8 +140,8 @@ def own_sweep_text(data: Path | None, public: Path | None, sizes: Sizes, subject
             {"recipe": {**_training("resnet_small", sizes), "defense": {"kind": "label_smoothing"}}},
         ),
         (
-            "What the attacker knows of such images: their principal components. kind: stylegan2 trains a network on\n"
-            "them, and smoothsweep import prior brings an official one in.",
+            "What the attacker knows of such images: their principal components. smoothsweep import prior\n"
+            "brings an official StyleGAN2 in.",
             {"prior": {"kind": "eigenfaces", "components": sizes.components}},
         ),
         ("The attack (docs/attacks.md has the others), in minutes on two cores.", {"attack": _attack()}),

@@ -114,7 +114,7 @@ def test_an_auxiliary_head_must_keep_its_1000_outputs(inception, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"num_classes": 530}, r"expected 530 classes, got 7 \(rows of fc.weight\)"),
+        ({"num_classes": 530}, r"expected 530 classes, got 7 \(rows of model.fc.weight\)"),
         (
             {"architecture": "densenet121"},
             r"expected densenet121, of which \d+ tensors are missing.*model\.conv1\.weight",

@@ -7,9 +7,7 @@ import math
 import pytest
 import torch
 
-import smoothsweep.core.attacks.distillation.students
-import smoothsweep.core.attacks.plg.training
-import smoothsweep.core.priors.gan_state  # noqa: F401 - their states are looked for below
+import tools.weights.gan_training  # noqa: F401 - their states are looked for below
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.training.gan_pair import GanPair, fresh_pair
 from smoothsweep.core.training.kept_state import KeptState

@@ -48,17 +48,11 @@ def refused(tmp_path, capsys, overrides, words):
         (["classes=[4]"], "classes: expected labels below 4, got 4"),
         (["classes=[1]", "attack.selected=1"], "judges.knowledge: expected at least 2 reconstructions"),
         (["data.identities=1001", "judges.evaluator={architecture: inception_v3}"], "at most 1000 classes"),
-        (["prior={kind: stylegan2}", "public.size=48"], "prior: stylegan2: resolution: expected a power of two"),
-        (["prior={kind: stylegan2, batch_size: 16, workers: 3}"], "prior: gan training: batch_size: expected"),
         (["attack={kind: if_gmi}"], "prior: expected a StyleGAN2, whose feature maps this attack moves, got 'eigenfac"),
         (["attack={kind: if_gmi}", "prior=null"], "prior: expected what this attack decodes its latents with, got non"),
         (
             ["attack={kind: if_gmi}", "prior={kind: shipped}", "public=null"],
             "attack.stage_steps: expected at most 5 stages, as many as a prior of 64 pixels has blocks, got 8",
-        ),
-        (
-            ["attack={kind: if_gmi, stage_steps: [3, 3, 3, 3, 3]}", "prior={kind: stylegan2, channel_base: 64}"],
-            "attack.stage_steps: expected at most 4 stages, as many as a prior of 32 pixels has blocks, got 5",
         ),
         (["resources={attack_compile: true, attack_cuda_graphs: true}"], "expected at most one of them, got both"),
     ],

@@ -167,7 +167,6 @@ LATENTS = {
         "prior: expected latents of at least 2 directions for cma_es, got 1",
     ),
     "pool": ({"attack": {"pool": {"size": 10**9}}}, "attack.pool.size: expected a number of at most 10000000"),
-    "prior": ({"prior": {"kind": "stylegan2", "z_dim": 10**9}}, "prior.z_dim: expected a number of at most 16384"),
     "public": ({"public": {"kind": "synthetic", "identities": 10**9, "per_identity": 1000}}, "at most 1 TiB in all"),
     "step": ({"attack": {**tiny_sweep()["attack"], "lr": 1e300}}, "lr: expected a number of at most 3.4e+38"),
 }

@@ -7,8 +7,6 @@ from smoothsweep.orchestrator.planning.history import COST_DRIVERS, INPUT_DRIVER
 from smoothsweep.orchestrator.stages.stage import Stage
 from tests.every_stage import every_stage
 
-GAN = {"kind": "stylegan2", "z_dim": 8, "w_dim": 8, "channel_base": 64, "channel_max": 8, "kimg": 0.1, "batch_size": 4}
-
 
 @pytest.fixture(scope="module")
 def stages(tmp_path_factory):
@@ -17,7 +15,6 @@ def stages(tmp_path_factory):
     for number, changes in enumerate(
         [
             {},
-            {"prior": GAN},
             {"prior": {"kind": "shipped"}, "public": None},
             {"data": {"kind": "synthetic", "identities": 4, "train_per_class": 8, "samples_per_class": 4, "size": 32}},
             {"recipe": {"architecture": "resnet_small", **TRAINING, "precision": "bf16"}},

@@ -70,7 +70,6 @@ def sweeps(folder):
         },
         "asked": {"judges": {"asked": {"model": "seer"}}},
         "judged": {"judges": {name: dict(judge.example) for name, judge in measured().items()}},
-        "trained": {"prior": {"kind": "stylegan2"}},
         "measured": {
             "attack": None,
             "prior": None,

@@ -12,7 +12,7 @@ IN_ONE_DIRECTION = False  # and from eigenfaces at all
 
 NEEDED = {"stage_steps": [2, 2]}  # by itself more than the stages of small priors
 
-PRIOR = {"kind": "stylegan2"}  # the prior of a sweep that it does not go without
+PRIOR = {"kind": "shipped"}  # the prior of a sweep that it does not go without
 
 DECLARED = {
     "": ({}, POOLED, "prior", 1),

@@ -2,6 +2,8 @@
 
 from smoothsweep.core.priors.eigenfaces import fit_eigenfaces
 from smoothsweep.core.priors.registry import save_prior
+from smoothsweep.core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 from tests.core.priors.examples import REFUSED
 
 EXAMPLE = {"path": "mine"}
@@ -21,3 +23,11 @@ def files(folder, faces):
     """Eigenfaces, as a folder holds them."""
     save_prior(fit_eigenfaces(faces, components=4, seed=0), folder / "mine")
     return folder / "mine"
+
+
+def network():
+    """With a clamp, as the official ones have."""
+    config = StyleGAN2Config(
+        resolution=8, z_dim=6, w_dim=5, mapping_layers=2, channel_base=32, channel_max=4, conv_clamp=256.0
+    )
+    return StyleGAN2(config, seed=3)
