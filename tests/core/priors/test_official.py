@@ -229,7 +229,10 @@ def poisoned(value):
         (set_argument("G_ema", "z_dim", value=None), "z_dim: expected a whole number"),
         (set_argument("G_ema", "z_dim", value=True), "z_dim: expected a whole number"),
         (both("img_resolution", "img_resolution", 24), "resolution: expected a power of two"),
-        (both("synthesis_kwargs.channel_max", "channel_max", 3), "torgb.weight: expected shape [3, 3, 1, 1], got [3, 4, 1, 1]"),
+        (
+            both("synthesis_kwargs.channel_max", "channel_max", 3),
+            "torgb.weight: expected shape [3, 3, 1, 1], got",
+        ),
         (set_argument("G_ema", "synthesis_kwargs", "architecture", value="resnet"), "architecture: expected 'skip'"),
         (set_argument("G_ema", "synthesis_kwargs", "use_noise", value=False), "use_noise: expected True, got False"),
         (set_argument("G_ema", "synthesis_kwargs", "conv_clamp", value=-1), "conv_clamp: expected a number > 0 or No"),

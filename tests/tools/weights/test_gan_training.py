@@ -1,19 +1,21 @@
 import io
 import math
+import shutil
 from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 from smoothsweep.core.errors import InputError, TrainingDiverged
-from smoothsweep.core.priors import gan_training
-from smoothsweep.core.priors.gan_recipe import GanRecipe
-from smoothsweep.core.priors.gan_state import new_state
-from smoothsweep.core.priors.gan_training import train_stylegan2
+from smoothsweep.core.priors.registry import load_discriminator, load_prior
 from smoothsweep.core.priors.stylegan2 import StyleGAN2, StyleGAN2Discriminator
 from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
+from tools.weights import gan_training
+from tools.weights.gan_training import HOLE, Distortion, GanRecipe, distort, draw_distortion, train_stylegan2
+from tools.weights.train_generator import train
 
 CONFIG = StyleGAN2Config(
     resolution=8, z_dim=6, w_dim=6, mapping_layers=2, channel_base=64, channel_max=8, mbstd_group=2
@@ -99,48 +101,11 @@ def test_learns_the_colour_of_the_images():
     assert colour[0] > 0.4 and colour[1] < -0.4 and colour[2] < -0.4
 
 
-@pytest.mark.parametrize("augmentation", ["none", "light"])
-def test_fixed_augmentations_keep_their_probability(images, augmentation):
-    recipe = replace(EVERYTHING, augmentation=augmentation, ada_kimg=None, ada_target=None)
-    _, _, history = run(images, recipe)
-    assert {row["augment_probability"] for row in history} == {float(augmentation == "light")}
-
-
-def test_one_worker_of_two_sees_every_other_image(images):
-    state = new_state(CONFIG, EVERYTHING, seed=5, device=torch.device("cpu"), start=None)
-    state.augment_probability = 1.0
-    whole = gan_training._draw_batch(images, state, 0, 1)
-    shares = [gan_training._draw_batch(images, state, rank, 2) for rank in range(2)]
-    for rank, share in enumerate(shares):
-        assert torch.equal(share.reals, whole.reals[rank::2])
-        assert torch.equal(share.z, whole.z[:, rank::2])
-        assert torch.equal(share.crossover, whole.crossover[rank::2])
-        assert torch.equal(share.noise[2], whole.noise[2][rank::2])
-        assert torch.equal(share.distortions[0].hole, whole.distortions[0].hole[rank::2])
-
-
 @given(count=st.integers(1, 40), n=st.integers(1, 9), seed=st.integers(0, 2**40))
 def test_every_image_is_shown_once_per_round(count, n, seed):
     shown = torch.cat([gan_training._real_index(count, n, seed, step) for step in range(2 * count)])
     assert shown[:count].sort().values.tolist() == list(range(count))
     assert shown[count : 2 * count].sort().values.tolist() == list(range(count))
-
-
-def test_wrappers_see_every_pass_that_needs_gradients_of_weights(images):
-    calls = []
-
-    class Counting(torch.nn.Module):
-        def __init__(self, module):
-            super().__init__()
-            self.module = module
-
-        def forward(self, *batches):
-            calls.append(type(self.module).__name__)
-            return self.module(*batches)
-
-    wrapped = run(images, wrap=Counting)
-    assert same(wrapped[0], run(images)[0])
-    assert calls.count("_Generate") == STEPS and calls.count("_Judge") == STEPS + STEPS // 2
 
 
 def test_starts_from_given_networks(images):
@@ -182,9 +147,7 @@ def test_refuses_images_and_batches_that_do_not_fit(images):
         run(images.float())
     with pytest.raises(InputError, match=r"got torch.uint8 \[0, 3, 8, 8\]"):
         run(images[:0])
-    with pytest.raises(InputError, match="a multiple of 3 workers x minibatch-std group 1, got 4"):
-        run(images, world_size=3)
-    with pytest.raises(InputError, match="minibatch-std group 2, got 5"):
+    with pytest.raises(InputError, match="minibatch-std's group, 2, got 5"):
         run(images, replace(EVERYTHING, batch_size=5))
     with pytest.raises(ValueError, match="give both or neither"):
         run(images, checkpoint_every=2)
@@ -226,33 +189,83 @@ def test_average_halves_old_weights_after_its_half_life():
     assert early.ema_keep(1000) == pytest.approx(recipe.ema_keep(0))
 
 
-def _worker(rank, folder, images):
-    torch.set_num_threads(1)
-    store = torch.distributed.FileStore(str(folder / "store"), 2)
-    torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=2)
-    state, _, history = run(
-        images, rank=rank, world_size=2, wrap=torch.nn.parallel.DistributedDataParallel, log_every=1
-    )
-    torch.save((state, history), folder / f"{rank}.pt")
-    torch.distributed.destroy_process_group()
+def neutral(n, side, **changes):
+    plain = {
+        "flip": torch.zeros(n, dtype=torch.bool),
+        "shift": torch.zeros(n, 2, dtype=torch.int64),
+        "brightness": torch.zeros(n),
+        "saturation": torch.ones(n),
+        "contrast": torch.ones(n),
+        "hole": torch.full((n, 2), side),
+    }
+    return Distortion(**(plain | changes))
 
 
-@pytest.mark.slow
-def test_two_workers_train_the_same_networks_as_one(images, tmp_path):
-    torch.multiprocessing.spawn(_worker, args=(tmp_path, images), nprocs=2)
-    (first, history), (second, _) = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(2))
-    assert same(first, second)
-    alone, _, rows = run(images, log_every=1)
-    for name, value in alone.items():
-        torch.testing.assert_close(first[name], value, atol=2e-3, rtol=2e-3)
-    for row, expected in zip(history, rows, strict=True):
-        assert row == pytest.approx(expected, abs=1e-3)
+@pytest.fixture
+def pictures():
+    return torch.rand(2, 3, 8, 8, generator=torch.Generator().manual_seed(0)) * 2 - 1
 
 
-def test_in_a_hurry_every_step_is_kept_and_the_numbers_stay(images):
-    kept = []
-    straight = run(images)
-    hurried = run(images, on_checkpoint=lambda step, _: kept.append(step), checkpoint_every=4, hurry=lambda: True)
-    assert kept == list(range(1, len(kept) + 1)) and len(kept) > 4
-    for name, value in straight[0].items():
-        assert torch.equal(value, hurried[0][name]), name
+def test_neutral_draw_changes_nothing(pictures):
+    torch.testing.assert_close(distort(pictures, neutral(2, 8)), pictures, atol=1e-6, rtol=0)
+
+
+def test_each_distortion_in_closed_form(pictures):
+    def only(**changes):
+        return distort(pictures, neutral(2, 8, **changes))
+
+    flipped = only(flip=torch.tensor([True, False]))
+    torch.testing.assert_close(flipped[0], pictures[0].flip(2), atol=1e-6, rtol=0)
+    torch.testing.assert_close(flipped[1], pictures[1], atol=1e-6, rtol=0)
+    shifted = only(shift=torch.tensor([[2, -1], [0, 0]]))
+    torch.testing.assert_close(shifted[0, :, 2:, :-1], pictures[0, :, :-2, 1:], atol=1e-6, rtol=0)
+    torch.testing.assert_close(shifted[0, :, 1, :-1], pictures[0, :, 1, 1:], atol=1e-6, rtol=0)
+    torch.testing.assert_close(only(brightness=torch.full((2,), 0.3)), pictures + 0.3, atol=1e-6, rtol=0)
+    grey = only(saturation=torch.zeros(2))
+    torch.testing.assert_close(grey, pictures.mean(1, keepdim=True).expand(-1, 3, -1, -1), atol=1e-6, rtol=0)
+    flat = only(contrast=torch.zeros(2))
+    torch.testing.assert_close(flat[0], torch.full_like(flat[0], pictures[0].mean().item()), atol=1e-6, rtol=0)
+    cut = only(hole=torch.tensor([[2, -1], [8, 8]]))
+    assert not cut[0, :, 2:6, :3].any()
+    torch.testing.assert_close(cut[0, :, :, 3:], pictures[0, :, :, 3:], atol=1e-6, rtol=0)
+    torch.testing.assert_close(cut[1], pictures[1], atol=1e-6, rtol=0)
+
+
+@settings(max_examples=20, deadline=None)
+@given(probability=st.floats(0, 1), seed=st.integers(0, 2**31))
+def test_draws_stay_in_range_and_are_a_function_of_the_seed(probability, seed):
+    first, again = (draw_distortion(40, 16, probability, torch.Generator().manual_seed(seed)) for _ in range(2))
+    for name in vars(first):
+        assert torch.equal(getattr(first, name), getattr(again, name))
+    assert first.shift.abs().max() <= 2
+    assert first.hole.min() >= -16 * HOLE and first.hole.max() <= 16
+    assert (first.contrast > 0.5).all() and (first.saturation >= 0.5).all()
+
+
+def test_probability_is_the_share_of_distorted_images():
+    none = draw_distortion(50, 16, 0.0, torch.Generator().manual_seed(0))
+    assert not none.flip.any() and not none.shift.any() and (none.hole == 16).all() and (none.contrast == 1).all()
+    some = draw_distortion(4000, 16, 0.25, torch.Generator().manual_seed(0))
+    assert (some.brightness != 0).float().mean().item() == pytest.approx(0.25, abs=0.03)
+    assert some.flip.float().mean().item() == pytest.approx(0.125, abs=0.03)
+
+
+def test_gradients_reach_the_images_twice(pictures):
+    distortion = draw_distortion(2, 8, 1.0, torch.Generator().manual_seed(3))
+    leaf = pictures.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(distort(leaf, distortion).square().sum(), leaf, create_graph=True)
+    gradient.square().sum().backward()
+    assert leaf.grad.isfinite().all() and leaf.grad.abs().sum() > 0
+
+
+def test_a_folder_of_images_becomes_a_prior_that_a_sweep_can_name(tmp_path):
+    for number in range(6):
+        Image.new("RGB", (9, 9), (40 * number, 90, 20)).save(tmp_path / f"{number}.png")
+    straight, stopped = tmp_path / "straight", tmp_path / "stopped"
+    for out, lengths in ((straight, [0.016]), (stopped, [0.008, 0.016])):
+        for kimg in lengths:
+            shutil.rmtree(out / "prior", ignore_errors=True)
+            train(tmp_path, CONFIG, GanRecipe(kimg=kimg, batch_size=4), out, seed=1, device="cpu")
+    made = load_prior(straight / "prior")
+    assert made.config == CONFIG and load_discriminator(straight / "prior").config == CONFIG
+    assert same(made.state_dict(), load_prior(stopped / "prior").state_dict())
