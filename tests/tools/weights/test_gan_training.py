@@ -259,13 +259,15 @@ def test_gradients_reach_the_images_twice(pictures):
 
 
 def test_a_folder_of_images_becomes_a_prior_that_a_sweep_can_name(tmp_path):
+    images = tmp_path / "images"
+    images.mkdir()
     for number in range(6):
-        Image.new("RGB", (9, 9), (40 * number, 90, 20)).save(tmp_path / f"{number}.png")
+        Image.new("RGB", (9, 9), (40 * number, 90, 20)).save(images / f"{number}.png")
     straight, stopped = tmp_path / "straight", tmp_path / "stopped"
     for out, lengths in ((straight, [0.016]), (stopped, [0.008, 0.016])):
         for kimg in lengths:
             shutil.rmtree(out / "prior", ignore_errors=True)
-            train(tmp_path, CONFIG, GanRecipe(kimg=kimg, batch_size=4), out, seed=1, device="cpu")
+            train(images, CONFIG, GanRecipe(kimg=kimg, batch_size=4), out, seed=1, device="cpu")
     made = load_prior(straight / "prior")
     assert made.config == CONFIG and load_discriminator(straight / "prior").config == CONFIG
     assert same(made.state_dict(), load_prior(stopped / "prior").state_dict())
