@@ -88,7 +88,7 @@ def why_not_weights(error: Exception) -> str:
         go_on = f"save network.state_dict() alone, or {AS_PROGRAM}"
         return f" holds more than tensors ({found[1]}); refused, none of its code was run: {go_on}"
     if "Unsupported operand" in text:
-        return " is no file of torch.save's own protocol of pickles, 2: save it again without another one"
+        text = "or pickled by another protocol than torch.save's own, 2: then save it again without one"
     first = re.split(r"(?<=[.!])\s|\n", text.strip())[0] or type(error).__name__
     return f" is no readable weight file: damaged, cut short, or of another format: {first[:200]}"
 

@@ -110,7 +110,7 @@ def test_a_low_resolution_checkpoint_is_shown_pictures_in_0_to_1_unless_it_says_
         ({"alpha": 7}, "defense.alpha: expected a number of at most 1"),
         ({"test_acc": 81.8}, "stated_acc: expected a number of at most 1"),
         ({"data": "no/such/place"}, "--data no/such/place: expected a folder, a Parquet file or one of"),
-        ({"class_names": "no-such-file"}, "--class-names no-such-file: expected a text file"),
+        ({"class_names": "no-such-file"}, "--class-names no-such-file: expected a name per line"),
         ({"transform_input": "true"}, "transform_input"),
     ],
 )
