@@ -72,6 +72,23 @@ def test_a_checkpoint_becomes_a_target_with_its_card(tmp_path, checkpoint, capsy
     assert "identities: 3, recorded are 530" in capsys.readouterr().out
 
 
+def test_of_two_sets_of_weights_the_one_that_is_named_is_taken(tmp_path, capsys):
+    state = resnet18(num_classes=3).state_dict()
+    averaged = {key: value + 1 for key, value in state.items()}
+    torch.save({"state_dict": state, "state_dict_ema": {**averaged, "n_averaged": torch.tensor(2)}}, tmp_path / "x.pth")
+    for name, other, expected in (("state_dict_ema", "state_dict", averaged), ("state_dict", "state_dict_ema", state)):
+        out = tmp_path / name
+        flags = {} if name == "state_dict" else {"weights": name}  # it is the one that is taken unasked
+        assert main(target_arguments(tmp_path / "x.pth", out, **flags)) == 0
+        said = capsys.readouterr().out
+        assert f"{name} is taken" in said and f"--weights takes {other}" in said
+        assert ("n_averaged" in said) == (name == "state_dict_ema")
+        assert torch.equal(load_file(out / "weights.safetensors")["head.weight"], expected["fc.weight"])
+        assert json.loads((out / "target.json").read_text())["source"]["wrapping"] == name
+    assert main(target_arguments(tmp_path / "x.pth", tmp_path / "no", weights="emma")) == 2
+    assert "state_dict, state_dict_ema; got 'emma'" in capsys.readouterr().err and not (tmp_path / "no").exists()
+
+
 @pytest.mark.parametrize(("flags", "mean", "std"), [([], 0.0, 1.0), (["--input-range", "-1", "1"], 0.5, 0.5)])
 def test_a_low_resolution_checkpoint_is_shown_pictures_in_0_to_1_unless_it_says_otherwise(tmp_path, flags, mean, std):
     backbone = build_classifier("efficientnet_b0", 3, protocol="paper", seed=1)
