@@ -98,7 +98,7 @@ def _as_listed(path: Path) -> Tensor:
     picture is then the same as for who reads the same pictures with a split of their own."""
     listing = list_labelled(path)
     labels, names, _ = assign_labels(listing.entries, listing.folders, path)
-    train, test, _ = split_entries(listing.entries, labels, names, path, TEST_FRACTION, "stratified", SPLIT_SEED)
+    train, test, _ = split_entries(listing.entries, labels, names, path, TEST_FRACTION, SPLIT_SEED)
     return torch.cat([train, test]).argsort()
 
 

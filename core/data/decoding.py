@@ -184,12 +184,6 @@ def _frames(image: Any) -> int:
         return 1
 
 
-def check_crop(crop: str) -> None:
-    """Raise InputError for an unknown way to make a square."""
-    if crop not in CROPS:
-        raise InputError(f"crop: expected one of {', '.join(CROPS)}, got {crop!r}")
-
-
 def _to_rgb(image: Image.Image) -> Image.Image:
     if image.mode == "F":
         raise UnreadablePicture("floating-point pixels, whose range is unknown")

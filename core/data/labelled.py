@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from smoothsweep.core.data import splits
-from smoothsweep.core.data.decoding import UnreadablePicture, check_crop, decode_picture, strict_pillow, unsaid_bits
+from smoothsweep.core.data.decoding import CROPS, UnreadablePicture, decode_picture, strict_pillow, unsaid_bits
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.listing import few
+from smoothsweep.core.data.packed import each_in_threads
 from smoothsweep.core.data.sources import TEST, TRAIN, VALIDATION, Entry, list_labelled, list_unlabelled
 from smoothsweep.core.errors import InputError
 
-SPLIT_METHODS = ("stratified", "paper")
 ON_CORRUPT = ("refuse", "skip")
-
-_BLOCK = 64  # pictures that a thread takes at a time
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,11 +36,9 @@ def load_labelled(
     *,
     size: int,
     test_fraction: float = 0.1,
-    split_method: str = "stratified",
     split_seed: int = 42,
     largest_classes: int | None = None,
     samples_per_class: int | None = None,
-    min_per_class: int = 2,
     on_corrupt: str = "refuse",
     crop: str = "centre",
     bits: int | None = None,
@@ -56,38 +50,33 @@ def load_labelled(
             both, and optionally `split`; a folder of such files, whose names say the split; what save_to_disk of
             `datasets` has written; or a folder of class folders, optionally with `train` and `test` above them.
             Labels become 0-based and contiguous in ascending order. Splits are train, test and validation; validation
-            pictures are left out (and noted). Without a split one is drawn: `stratified` gives `test_fraction` of every
-            class to the test, `paper` is the published 90/10 shuffle of protocol `paper`. `largest_classes` then keeps
-            the classes with most training images, in that order; it is asked before `samples_per_class`, which keeps
-            that many training images of each, so that a run with all images of a class has the same classes under
-            the same labels.
+            pictures are left out (and noted). Without a split one is drawn, which gives `test_fraction` of every class
+            to the test. `largest_classes` then keeps the classes with most training images, in that order; it is asked
+            before `samples_per_class`, which keeps that many training images of each, so that a run with all images of
+            a class has the same classes under the same labels.
         on_corrupt: "skip" leaves out pictures that cannot be read, and training pictures that the test part holds too,
             and notes them; "refuse" makes both an error.
         crop, bits: See `core.data.decoding.decode_picture`.
 
     Raises InputError, one line naming file and row or picture, for everything else that is wrong: unreadable files,
-    missing columns or values, one identity with two labels, a class with fewer than `min_per_class` images or with
+    missing columns or values, one identity with two labels, a class with fewer than two images or with
     images in one part only, fewer than two classes, unknown splits.
     """
     path = Path(path)
-    _check_options(split_method, on_corrupt, crop, test_fraction, size)
+    _check_options(on_corrupt, crop, test_fraction, size)
     listing = list_labelled(path)
     entries = listing.entries
     labels, names, notes = assign_labels(entries, listing.folders, path)
     pixels, digests, readable, lines = _decode(entries, path, size=size, crop=crop, on_corrupt=on_corrupt, bits=bits)
     notes = [*listing.notes, *notes, *lines]
     entries, labels = [entries[i] for i in readable], labels[readable]
-    _check_counts(labels, names, min_per_class, f"data {path}")
-    train, test, lines = split_entries(entries, labels, names, path, test_fraction, split_method, split_seed)
+    _check_counts(labels, names, 2, f"data {path}")
+    train, test, lines = split_entries(entries, labels, names, path, test_fraction, split_seed)
     notes += lines
     train, lines = _without_leaks(entries, digests, labels, train, test, path, on_corrupt)
     notes += lines
     _check_counts(labels[train], names, 1, f"data {path}: training part")
-    if split_method == "paper":  # it is not stratified, and a rare class may well be missing from the test
-        untested = len(names) - len(labels[test].unique())
-        notes += [f"{untested} classes have no test image"] if untested else []
-    else:
-        _check_counts(labels[test], names, 1, f"data {path}: test part")
+    _check_counts(labels[test], names, 1, f"data {path}: test part")
     if largest_classes is not None:
         labels, names = _only_largest(labels, labels[train], names, largest_classes)
         train, test = (part[labels[part] >= 0] for part in (train, test))
@@ -110,7 +99,7 @@ def training_labels(
 
     Raises InputError as `load_labelled` does for what is wrong with names, labels and splits.
     """
-    listing = list_labelled(Path(path))
+    listing = list_labelled(Path(path), images=False)
     labels, names, _ = assign_labels(listing.entries, listing.folders, Path(path))
     train, _, _ = split_entries(listing.entries, labels, names, Path(path), test_fraction, "stratified", split_seed)
     if largest_classes is not None:
@@ -144,7 +133,7 @@ def load_unlabelled(
     pictures a seeded choice of them is read, in order. Raises InputError naming the first unreadable picture.
     """
     path = Path(path)
-    _check_options("stratified", "refuse", crop, 0.5, size)
+    _check_options("refuse", crop, 0.5, size)
     if limit is not None and limit < 1:
         raise InputError(f"limit: expected at least 1, got {limit}")
     entries = list_unlabelled(path)
@@ -160,17 +149,14 @@ def read_entries(entries: Sequence[Entry], path: Path, *, size: int, bits: int |
     return images, kept
 
 
-def _check_options(split_method: str, on_corrupt: str, crop: str, test_fraction: float, size: int) -> None:
-    for name, value, valid in (("split_method", split_method, SPLIT_METHODS), ("on_corrupt", on_corrupt, ON_CORRUPT)):
+def _check_options(on_corrupt: str, crop: str, test_fraction: float, size: int) -> None:
+    for name, value, valid in (("on_corrupt", on_corrupt, ON_CORRUPT), ("crop", crop, CROPS)):
         if value not in valid:
             raise InputError(f"{name}: expected one of {', '.join(valid)}, got {value!r}")
-    check_crop(crop)
     if size < 1:
         raise InputError(f"size: expected at least 1 pixel, got {size}")
     if not 0 < test_fraction < 1:
         raise InputError(f"test_fraction: expected a number between 0 and 1, got {test_fraction}")
-    if split_method == "paper" and test_fraction != 0.1:
-        raise InputError(f"test_fraction: expected 0.1 with split_method paper, got {test_fraction}")
 
 
 def _decode(
@@ -180,15 +166,18 @@ def _decode(
 
     pixels = np.empty((len(entries), size, size, 3), dtype=np.uint8)
 
-    def decode(i: int) -> tuple[bytes, int, int | None] | str:
+    results: list[tuple[bytes, int, int | None] | str] = [""] * len(entries)
+
+    def decode(i: int) -> None:
         try:
             picture = decode_picture(entries[i].read(), size=size, crop=crop, bits=bits)
         except (UnreadablePicture, OSError) as error:
-            return str(error)
-        pixels[i] = picture.pixels
-        return picture.digest, picture.side, picture.peak
+            results[i] = str(error)
+            return
+        pixels[i], results[i] = picture.pixels, (picture.digest, picture.side, picture.peak)
 
-    results = _in_threads(decode, len(entries))
+    with strict_pillow():
+        each_in_threads(decode, len(entries))
     read = {i: result for i, result in enumerate(results) if not isinstance(result, str)}
     readable, digests = list(read), [digest for digest, _, _ in read.values()]
     failures = [f"{entry.where} ({r})" for entry, r in zip(entries, results, strict=True) if isinstance(r, str)]
@@ -202,21 +191,6 @@ def _decode(
         notes.append(f"{len(failures)} unreadable pictures were left out: {few(failures)}")
     images = torch.from_numpy(pixels if not failures else pixels[readable]).permute(0, 3, 1, 2).contiguous()
     return images, digests, readable, notes
-
-
-def _in_threads(work: Callable[[int], _T], count: int) -> list[_T]:
-    """work(0), work(1), ... on as many threads as torch would use; decoders leave Python's lock for large pictures.
-
-    A thread takes many items at a time: handing over small ones singly costs more than decoding them.
-    """
-    threads = max(1, torch.get_num_threads())
-    with strict_pillow():
-        if threads == 1:
-            return [work(i) for i in range(count)]
-        blocks = [range(start, min(start + _BLOCK, count)) for start in range(0, count, _BLOCK)]
-        with ThreadPoolExecutor(max_workers=threads) as pool:
-            done = pool.map(lambda block: [work(i) for i in block], blocks)
-            return [result for block in done for result in block]
 
 
 def _check_counts(labels: Tensor, names: Sequence[str], least: int, where: str) -> None:
@@ -296,21 +270,16 @@ def split_entries(
     names: Sequence[str],
     path: Path,
     test_fraction: float,
-    method: str,
     seed: int,
 ) -> tuple[Tensor, Tensor, list[str]]:
     """Training and test indices: the data's own split if it has one, else a drawn one; and notes.
 
-    method, seed: of the drawn one (`core.data.labelled.load_labelled`). Raises InputError for a split without a part.
+    test_fraction, seed: of the drawn one. Raises InputError for a split without a part.
     """
     stated_splits = [entry.split for entry in entries]
     if stated_splits[0] is None:
-        if method == "paper":
-            return *splits.paper_split(len(labels), seed=seed), [f"split: published 90/10 shuffle, seed {seed}"]
         train, test = splits.stratified_split(labels, test_fraction=test_fraction, seed=seed, names=names)
         return train, test, [f"split: {test_fraction:g} of every class for the test, seed {seed}"]
-    if method != "stratified":
-        raise InputError(f"data {path}: split_method: expected no {method} split, since the data have one of their own")
     parts = {
         part: torch.tensor([i for i, s in enumerate(stated_splits) if s == part]) for part in (TRAIN, TEST, VALIDATION)
     }

@@ -134,8 +134,8 @@ class ScannedPictures:
         )
 
 
-def scan_pictures(entries: Sequence[Entry], *, workers: int | None = None, bits: int | None = None) -> ScannedPictures:
-    """Decode all of them, on as many threads as there are cores unless `workers` says how many.
+def scan_pictures(entries: Sequence[Entry], *, bits: int | None = None) -> ScannedPictures:
+    """Decode all of them, on as many threads as torch uses.
 
     bits: see `core.data.decoding.decode_picture`. Memory: 3 KiB a picture. A picture that cannot be read is no error.
     """
@@ -157,7 +157,7 @@ def scan_pictures(entries: Sequence[Entry], *, workers: int | None = None, bits:
             peaks[i] = picture.peak
 
     with strict_pillow():
-        each_in_threads(look, len(entries), workers)
+        each_in_threads(look, len(entries))
     readable = np.array(sorted(digests), dtype=np.int64)
     return ScannedPictures(
         index=readable,

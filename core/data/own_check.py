@@ -156,9 +156,7 @@ def _parts(
             if count < 2
         ]
         return np.arange(len(entries)), np.arange(0), [], short
-    train, test, notes = split_entries(
-        entries, torch.from_numpy(labels), names, path, TEST_FRACTION, "stratified", SPLIT_SEED
-    )
+    train, test, notes = split_entries(entries, torch.from_numpy(labels), names, path, TEST_FRACTION, SPLIT_SEED)
     faults = [
         f"class {name}: no readable image to {what}"
         for part, what in ((train, "train"), (test, "test"))

@@ -61,12 +61,12 @@ def packed_bytes(count: int, size: int, dtype: torch.dtype = torch.uint8) -> int
     return len(_header(count, size, dtype)) + count * (8 + 3 * size * size * _TYPES[dtype][1].itemsize)
 
 
-def each_in_threads(work: Callable[[int], None], count: int, workers: int | None = None) -> None:
-    """work(0) ... work(count - 1) on `workers` threads (default: as many as torch uses); the first error ends it.
+def each_in_threads(work: Callable[[int], None], count: int) -> None:
+    """work(0) ... work(count - 1) on as many threads as torch uses; the first error ends it.
 
     A thread takes several at a time: handing over small ones singly costs more than decoding them.
     """
-    workers = workers or max(1, torch.get_num_threads())
+    workers = max(1, torch.get_num_threads())
     if workers == 1:
         for i in range(count):
             work(i)

@@ -135,7 +135,6 @@ def write_published(
     split_seed: int = 42,
     samples_per_class: int | None = None,
     on_corrupt: str = "refuse",
-    workers: int | None = None,
 ) -> WrittenSet:
     """Decode a published set once and write it at size x size pixels into `out_folder`.
 
@@ -149,7 +148,6 @@ def write_published(
         on_corrupt: "refuse" ends at the first picture that cannot be read; "skip" reads everything once before (twice
             the time) and leaves out what cannot be, after the split, so that the other pictures train or test as
             published.
-        workers: Threads, by default as many as torch uses.
 
     Memory does not grow with the number of pictures beyond names, labels and 17 bytes each: every thread holds one
     encoded file, its decoded picture (3 bytes per pixel of the source, twice while it is converted) and its square.
@@ -157,13 +155,13 @@ def write_published(
     Raises InputError, one line that names the file, for every fault of `list_published`, missing or unreadable
     pictures, too little room on the disk, and a class that has fewer than `samples_per_class` or no training pictures.
     """
-    _check_options(size, on_corrupt, workers)
+    _check_options(size, on_corrupt)
     listing = list_published(kind, path, classes=classes, pictures=pictures, split_seed=split_seed)
     _require_text(listing)
     notes = [*listing.notes, *listing.doubts]
     train, test = listing.train, listing.test
     if on_corrupt == "skip":
-        train, test, lines = _readable(listing, workers=workers)
+        train, test, lines = _readable(listing)
         notes += lines
     else:
         _require_all(listing)
@@ -172,7 +170,7 @@ def write_published(
         train = train[kept]
         notes.append(f"{samples_per_class} training pictures of each class, seed {split_seed}")
     notes += _empty_classes(listing, train, test)
-    notes += _write(listing, train, test, Path(out_folder), size, workers)
+    notes += _write(listing, train, test, Path(out_folder), size)
     notes.append(f"{len(listing.names)} classes, {len(train)} training and {len(test)} test images")
     return WrittenSet(
         num_classes=len(listing.names),
@@ -183,13 +181,11 @@ def write_published(
     )
 
 
-def _check_options(size: int, on_corrupt: str, workers: int | None) -> None:
+def _check_options(size: int, on_corrupt: str) -> None:
     if size < 1:
         raise InputError(f"size: expected at least 1 pixel, got {size}")
     if on_corrupt not in ON_CORRUPT:
         raise InputError(f"on_corrupt: expected one of {', '.join(ON_CORRUPT)}, got {on_corrupt!r}")
-    if workers is not None and workers < 1:
-        raise InputError(f"workers: expected at least 1, got {workers}")
 
 
 def _require_text(listing: PublishedListing) -> None:
@@ -209,9 +205,7 @@ def _empty_classes(listing: PublishedListing, train: Tensor, test: Tensor) -> li
     return [f"{untested} classes have no test image"] if untested else []
 
 
-def _write(
-    listing: PublishedListing, train: Tensor, test: Tensor, out: Path, size: int, workers: int | None
-) -> list[str]:
+def _write(listing: PublishedListing, train: Tensor, test: Tensor, out: Path, size: int) -> list[str]:
     """The three files; notes on pictures that were enlarged, stretched, or that train and test."""
     out.mkdir(parents=True, exist_ok=True)
     _require_room(out, sum(packed_bytes(len(part), size) for part in (train, test)))
@@ -243,7 +237,7 @@ def _write(
             puts[is_test](row - len(train) * is_test, pixels)
 
         with strict_pillow():
-            each_in_threads(convert, len(order), workers)
+            each_in_threads(convert, len(order))
         write_file(out / "names.json", json.dumps(list(listing.names), ensure_ascii=False))
     return _notes_on(flags, digests, listing.fit, size, len(train))
 
@@ -278,9 +272,9 @@ def _require_all(listing: PublishedListing) -> None:
         )
 
 
-def _readable(listing: PublishedListing, *, workers: int | None = None) -> tuple[Tensor, Tensor, list[str]]:
+def _readable(listing: PublishedListing) -> tuple[Tensor, Tensor, list[str]]:
     """The training and test indices whose pictures can be read, and a note on the others."""
-    why = unreadable_pictures(listing, workers=workers)
+    why = unreadable_pictures(listing)
     if not why:
         return listing.train, listing.test, []
     bad = torch.zeros(len(listing.files), dtype=torch.bool)
@@ -294,7 +288,6 @@ def unreadable_pictures(
     listing: PublishedListing,
     *,
     seen: Callable[[int, tuple[int, int]], None] | None = None,
-    workers: int | None = None,
 ) -> dict[int, str]:
     """Reads and decodes every picture; the index of each that cannot be, with the reason.
 
@@ -312,7 +305,7 @@ def unreadable_pictures(
                 seen(i, image.size)
 
     with strict_pillow():
-        each_in_threads(look, len(listing.files), workers)
+        each_in_threads(look, len(listing.files))
     return why
 
 
@@ -365,7 +358,7 @@ class PublishedCheck:
 
 
 def check_published(
-    kind: str, path: Path | str, *, classes: int | None = None, pictures: str | None = None, workers: int | None = None
+    kind: str, path: Path | str, *, classes: int | None = None, pictures: str | None = None
 ) -> PublishedCheck:
     """Look at a whole tree: lists, folders, and every picture decoded in full; nothing is written.
 
@@ -387,7 +380,7 @@ def check_published(
     def seen(index: int, size: tuple[int, int]) -> None:
         sizes[index] = size
 
-    why = unreadable_pictures(listing, seen=seen, workers=workers)
+    why = unreadable_pictures(listing, seen=seen)
     faults += [f"{listing.files[i]}: {reason}" for i, reason in sorted(why.items())]
     readable = sizes[sizes[:, 0] > 0]
     return PublishedCheck(

@@ -6,13 +6,14 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from smoothsweep.core.data.decoding import read_picture
+from smoothsweep.core.data.trees import tree_files
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.readers.parquet import Columns, UnreadableTable, column_leaf, column_values, read_columns
 
@@ -59,19 +60,18 @@ class Listing:
     notes: tuple[str, ...] = ()
 
 
-def list_labelled(path: Path) -> Listing:
+def list_labelled(path: Path, *, images: bool = True) -> Listing:
     """The pictures of a table (a Parquet file, a folder of them, a folder of `datasets`) or of a folder per class.
 
     Rows whose label is -1 are without one, where a schema says so or the others count from 0: they are left out.
-    Names that differ by their Unicode form alone are one. Raises InputError if the path is none of these, or its layout
-    is not understood.
+    Names that differ by their Unicode form alone are one. images: whether tables are to be read with their pictures.
+    Raises InputError if the path is none of these, or its layout is not understood.
     """
-    tables = _tables(path, COLUMNS)
+    tables = _tables(path, COLUMNS if images else COLUMNS[1:])
     if tables is None:
         return _list_class_folders(path)
-    rows = [entry for table in tables for entry in _labelled_rows(table, images=table.values["image"])]
-    states = {entry.split is None for entry in rows}
-    if len(states) > 1:
+    rows = [entry for table in tables for entry in _labelled_rows(table)]
+    if len({entry.split is None for entry in rows}) > 1:
         raise InputError(f"data {path}: expected a split for every row or for none, got both")
     entries, left_out = _without_unlabelled(rows, any("label" in table.classes for table in tables))
     notes = (f"{left_out} rows whose label is {NO_LABEL}, which stands for none, were left out",) if left_out else ()
@@ -118,20 +118,9 @@ class Counted:
 
 def count_labelled(path: Path) -> Counted:
     """What `list_labelled` finds there, in numbers. Raises InputError as it does."""
-    listing = list_labelled(path)
+    listing = list_labelled(path, images=False)
     pictures = Counter((entry.label, entry.split) for entry in listing.entries)
     return Counted(classes=len({label for label, _ in pictures} | set(listing.folders)), pictures=pictures)
-
-
-def class_count(path: Path) -> int:
-    """How many classes `list_labelled` finds there, without reading a picture. Raises InputError as it does."""
-    tables = _tables(path, ("label", "identity"))
-    if tables is None:
-        listing = _list_class_folders(path)
-        return len({entry.label for entry in listing.entries} | set(listing.folders))
-    rows = [entry for table in tables for entry in _labelled_rows(table, images=[b""] * table.rows)]
-    kept, _ = _without_unlabelled(rows, any("label" in table.classes for table in tables))
-    return len({entry.label for entry in _one_form(kept)})
 
 
 def list_unlabelled(path: Path) -> list[Entry]:
@@ -153,20 +142,15 @@ def content_digest(path: Path) -> str:
     """
     _require_existing(path)
     digest = hashlib.sha256()
-    if path.is_dir():
-        for file in sorted(_walk(path, any_file=_is_tables(path)), key=lambda f: f.relative_to(path).as_posix()):
+    is_tables = path.is_dir() and (_is_saved(path) or bool(_shards(path)))
+    for file in _walk(path, any_file=is_tables) if path.is_dir() else [path]:
+        if file != path:
             name = file.relative_to(path).as_posix().encode()
             digest.update(len(name).to_bytes(8, "little") + name + file.stat().st_size.to_bytes(8, "little"))
-            _feed(digest, file)
-    else:
-        _feed(digest, path)
+        with file.open("rb") as stream:
+            while block := stream.read(1 << 20):
+                digest.update(block)
     return digest.hexdigest()
-
-
-def _feed(digest: Any, file: Path) -> None:
-    with file.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
 
 
 def _require_existing(path: Path) -> None:
@@ -190,8 +174,8 @@ class _Table(Columns):
         return f"{self.shard} row {number}".lstrip()
 
 
-def _is_tables(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in _SAVED) or bool(_shards(folder))
+def _is_saved(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in _SAVED)
 
 
 def _shards(folder: Path) -> list[Path]:
@@ -204,7 +188,7 @@ def _shards(folder: Path) -> list[Path]:
 def _tables(path: Path, columns: Sequence[str]) -> list[_Table] | None:
     """The tables of a place with these columns, as far as they are there; None for a folder of pictures."""
     _require_existing(path)
-    if any((path / name).is_file() for name in _SAVED):
+    if _is_saved(path):
         tables = list(_saved(path, columns))
     elif shards := _shards(path) if path.is_dir() else []:
         if pictures := [file.name for file in _walk(path, any_file=True) if file.suffix.lower() in _IMAGE_SUFFIXES]:
@@ -270,7 +254,7 @@ def _checked(table: _Table, columns: Sequence[str]) -> _Table:
     return table
 
 
-def _labelled_rows(table: _Table, *, images: Sequence[bytes]) -> Iterator[Entry]:
+def _labelled_rows(table: _Table) -> Iterator[Entry]:
     path, columns = table.path, table.values
     if "label" not in columns and "identity" not in columns:
         raise InputError(f"data {path}: expected a column 'label' or 'identity', got {', '.join(table.names[:20])}")
@@ -278,14 +262,17 @@ def _labelled_rows(table: _Table, *, images: Sequence[bytes]) -> Iterator[Entry]
         _named(table, name) if name in columns else None for name in ("label", "identity", "split")
     )
     meant = table.classes.get("label")
-    for i, image in enumerate(images):
+    for i, image in enumerate(columns.get("image", [b""] * table.rows)):
         identity = str(identities[i]) if identities else None
         label = labels[i] if labels else identity
         if meant and isinstance(label, int) and label != NO_LABEL:
             if not 0 <= label < len(meant):
                 raise InputError(f"data {path}: {table.row(i)}: expected a label below {len(meant)}, got {label}")
             identity = identity or meant[label]
-        split = _split_of(splits[i], f"data {path}: {table.row(i)}") if splits else table.split
+        split = _SPLITS.get(str(splits[i]).strip().lower()) if splits else table.split
+        if splits and split is None:
+            expected = f"expected a split of {', '.join(_SPLITS)}"
+            raise InputError(f"data {path}: {table.row(i)}: {expected}, got {splits[i]!r}")
         yield Entry(
             where=table.row(i),
             read=_constant(image),
@@ -305,13 +292,6 @@ def _named(table: _Table, name: str) -> list[Any]:
             got = "null" if value is None else repr(value)
             raise InputError(f"data {table.path}: {table.row(i)}: expected a number or a name in '{name}', got {got}")
     return values
-
-
-def _split_of(value: Any, where: str) -> str:
-    split = _SPLITS.get(str(value).strip().lower())
-    if split is None:
-        raise InputError(f"{where}: expected a split of {', '.join(_SPLITS)}, got {value!r}")
-    return split
 
 
 def _constant(image: bytes) -> Callable[[], bytes]:
@@ -350,25 +330,14 @@ def _subfolders(folder: Path) -> list[Path]:
     return children
 
 
-def _walk(folder: Path, *, any_file: bool = False) -> Iterable[Path]:
+def _walk(folder: Path, *, any_file: bool = False) -> list[Path]:
     """Every picture below a folder, or every file; a link that leads back up is an error, not an endless walk."""
-    pending, seen, files = [folder], set(), []
-    while pending:
-        current = pending.pop()
-        real = current.resolve()
-        if real in seen:
-            raise InputError(f"data {folder}: expected every folder once, got {current.name} again through a link")
-        seen.add(real)
-        for child in _visible(current):
-            if child.is_dir():
-                pending.append(child)
-            else:
-                if not any_file:
-                    _require_picture(folder, child)
-                files.append(child)
+    files = sorted(file for file in tree_files(folder) if file.name.lower() not in _CLUTTER)
+    for file in () if any_file else files:
+        _require_picture(folder, file)
     if not files:
         raise InputError(f"data {folder}: expected pictures, got none")
-    return sorted(files)
+    return files
 
 
 def _visible(folder: Path) -> list[Path]:

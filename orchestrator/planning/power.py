@@ -16,7 +16,7 @@ import numpy as np
 
 from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.checks import present
-from smoothsweep.core.data.sources import class_count
+from smoothsweep.core.data.sources import count_labelled
 from smoothsweep.core.errors import ArtifactDamaged, InputError
 from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS
@@ -291,7 +291,7 @@ def _classes(settings: InversionSweep) -> tuple[int, int] | None:
         return None if known is None else (known, known)
     there = CLASSES.get(data.kind, known)
     if isinstance(data, LabelledData) and (path := Path(data.path).expanduser()).exists():
-        there = class_count(path)
+        there = count_labelled(path).classes
     if there is None:
         return None
     trained = there if known is None else known

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from smoothsweep.core.attacks.shared.base import Attack
-from smoothsweep.core.data.sources import class_count
+from smoothsweep.core.data.sources import count_labelled
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.stages.fingerprints import content_of
 from smoothsweep.sweeps.data import LabelledData, UnlabelledPublic
@@ -60,4 +60,4 @@ def refuse_listed_classes(settings: InversionSweep) -> None:
 
 @lru_cache(maxsize=8)
 def _counted(path: Path) -> int:
-    return class_count(path)
+    return count_labelled(path).classes

@@ -159,7 +159,7 @@ class Attack:
 
     @property
     def enlarging(self) -> str | None:
-        """How protocol `paper` brings its images to a judge's size: a row of `core.data.enlarging.ENLARGING`.
+        """How protocol `paper` brings its images to a judge's size: a row of `core.data.transforms.ENLARGING`.
 
         None for the official way of Plug & Play: in float, antialiased, not clipped.
         """

@@ -101,6 +101,15 @@ def test_labels_that_are_none(labels, words):
         load_people((noise(2, 3, 8, 8), torch.tensor(labels)), size=8)
 
 
+def test_labels_may_be_names():
+    images = noise(6, 3, 8, 8)
+    for labels in (["bob", "ann"] * 3, np.array(["bob", "ann"] * 3)):
+        people = load_all((images, labels), size=8)
+        assert people.names == ("ann", "bob") and people.labels.tolist() == [1, 0] * 3
+    with pytest.raises(InputError, match="a label for each of 6 images, got 2"):
+        load_people((images, ["ann", "bob"]), size=8)
+
+
 def test_something_else_than_images_and_labels():
     for wrong in ((noise(2, 3, 8, 8),), noise(2, 3, 8, 8), {"images": 1}):
         with pytest.raises(InputError, match=r"data: expected \(images, labels\)"):

@@ -11,7 +11,7 @@ from PIL import Image
 
 from smoothsweep.core.data.labelled import load_labelled, load_unlabelled, training_labels
 from smoothsweep.core.data.own_check import check_own
-from smoothsweep.core.data.sources import class_count, content_digest, count_labelled, list_unlabelled
+from smoothsweep.core.data.sources import content_digest, count_labelled, list_unlabelled
 from smoothsweep.core.errors import InputError
 from tests.core.readers.hostile_files import png as deep_colour
 from tests.labelled_files import encoded, folders, pixels, png, refusal
@@ -85,7 +85,7 @@ def test_minus_one_is_no_label_and_names_come_from_the_schema(tmp_path, names):
     loaded = load_labelled(file, size=8)
     assert loaded.train.names == tuple(names or "0123") and len(loaded.train) + len(loaded.test) == 24
     assert any("8 rows" in note for note in loaded.notes) and any("8 rows" in note for note in check_own(file).notes)
-    assert class_count(file) == 4 == count_labelled(file).classes and len(training_labels(file)) == len(loaded.train)
+    assert count_labelled(file).classes == 4 and len(training_labels(file)) == len(loaded.train)
     for part in (loaded.train, loaded.test):
         for image, label in zip(part.images, part.labels.tolist(), strict=True):
             assert any((pixels(n) == image.permute(1, 2, 0).numpy()).all() for n, known in ROWS if known == label)
@@ -111,7 +111,7 @@ def test_a_folder_of_shards_is_one_set_split_by_its_names(tmp_path, place):
     (tmp_path / "README.md").write_text("a card")
     loaded = load_labelled(tmp_path, size=8)
     assert (len(loaded.train), len(loaded.test), loaded.train.names) == (12, 12, tuple(NAMES))
-    assert len(list_unlabelled(tmp_path)) == 32 and class_count(tmp_path) == 4
+    assert len(list_unlabelled(tmp_path)) == 32 and count_labelled(tmp_path).classes == 4
     before = content_digest(tmp_path)
     hugging_face(next(tmp_path.rglob("train-00000*.parquet")), ROWS[1::4])
     assert content_digest(tmp_path) != before
@@ -135,7 +135,7 @@ def test_a_folder_of_save_to_disk_is_read_as_it_is_by_its_library(tmp_path, spli
     (datasets.DatasetDict(parts) if split else whole).save_to_disk(str(tmp_path / "saved"))
     loaded = load_labelled(tmp_path / "saved", size=8, test_fraction=0.5)
     assert (len(loaded.train), len(loaded.test), loaded.train.names) == (12, 12, tuple(NAMES))
-    assert class_count(tmp_path / "saved") == 4 and len(list_unlabelled(tmp_path / "saved")) == 32
+    assert count_labelled(tmp_path / "saved").classes == 4 and len(list_unlabelled(tmp_path / "saved")) == 32
 
 
 @pytest.mark.parametrize("kind", [pa.binary_view(), pa.large_binary()])

@@ -25,12 +25,14 @@ def test_a_regular_table(table):
     assert data.notes == ("split: the one that came with the data", "3 classes, 9 training and 3 test images")
 
 
-def test_threads_do_not_change_the_result(table, monkeypatch):
+def test_threads_do_not_change_the_result(table):
     people(table, per_class=50)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
     one = load_labelled(table, size=6)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    torch.set_num_threads(3)
     three = load_labelled(table, size=6)
+    torch.set_num_threads(before)
     assert torch.equal(one.train.images, three.train.images) and torch.equal(one.test.images, three.test.images)
 
 
@@ -64,32 +66,6 @@ def test_without_a_split_every_class_is_split_and_the_seed_counts(table):
     assert torch.equal(first.test.images, again.test.images)
     assert not torch.equal(first.test.images, other.test.images)
     assert "split: 0.2 of every class for the test, seed 1" in first.notes
-
-
-def test_the_published_split_can_be_asked_for(table):
-    people(table, per_class=20, classes=2, split=None)
-    data = load_labelled(table, size=8, split_method="paper")
-    order = np.arange(40)
-    np.random.RandomState(42).shuffle(order)
-    np.testing.assert_array_equal(data.test.images[0].permute(1, 2, 0), pixels(int(order[36])))
-    assert (len(data.train), len(data.test)) == (36, 4)
-    assert "0.1 with split_method paper" in refusal(
-        load_labelled, table, size=8, split_method="paper", test_fraction=0.2
-    )
-
-
-def test_the_published_split_may_leave_classes_untested(table):
-    people(table, per_class=4, classes=4, split=None)
-    data = load_labelled(table, size=8, split_method="paper")
-    assert (len(data.train), len(data.test)) == (14, 2)
-    untested = 4 - len(data.test.labels.unique())
-    assert f"{untested} classes have no test image" in data.notes
-
-
-def test_a_published_split_of_data_that_are_split_is_refused(table):
-    people(table)
-    message = refusal(load_labelled, table, size=8, split_method="paper")
-    assert "expected no paper split, since the data have one of their own" in message
 
 
 def test_samples_per_class_keeps_the_test_part(table):
@@ -161,19 +137,11 @@ def test_tables_without_pictures(table, tmp_path):
     assert "got nothing at this path" in refusal(load_labelled, tmp_path / "none", size=8)
 
 
-def test_small_classes_are_refused(table):
-    people(table, per_class=4, classes=2, split=None)
-    assert len(load_labelled(table, size=8, min_per_class=4).train) == 6
-    message = refusal(load_labelled, table, size=8, min_per_class=5)
-    assert "expected at least 5 images of class person 0, got 4" in message
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"crop": "center"}, "crop: expected one of centre, stretch, got 'center'"),
         ({"on_corrupt": "ignore"}, "on_corrupt: expected one of refuse, skip, got 'ignore'"),
-        ({"split_method": "random"}, "split_method: expected one of stratified, paper, got 'random'"),
         ({"test_fraction": 1.0}, "test_fraction: expected a number between 0 and 1, got 1.0"),
         ({"size": 0}, "size: expected at least 1 pixel, got 0"),
     ],

@@ -117,7 +117,7 @@ def test_a_limit_draws_a_seeded_choice_in_order(table):
 def test_unlabelled_folders_that_are_refused(tmp_path):
     assert "expected pictures, got none" in refusal(load_unlabelled, tmp_path, size=8)
     (tmp_path / "again").symlink_to(tmp_path)
-    assert "got again again through a link" in refusal(load_unlabelled, tmp_path, size=8)
+    assert "again through a link" in refusal(load_unlabelled, tmp_path, size=8)
 
 
 # Digest

@@ -18,10 +18,13 @@ from smoothsweep.core.data.packed import each_in_threads, pack_images, packed_by
 _PEAKS = """
 import resource, sys
 from pathlib import Path
+import torch
 from smoothsweep.core.data.published import write_published
 
+torch.set_num_threads(2)
+
 def write(tree):
-    write_published("facescrub", tree, Path(tree) / "out", size=299, classes=2, workers=2)
+    write_published("facescrub", tree, Path(tree) / "out", size=299, classes=2)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 small, large = map(write, sys.argv[1:])
@@ -81,13 +84,15 @@ def test_every_item_is_worked_on_once_and_an_error_ends_the_rest(workers):
         if i == 40 and fails:
             raise KeyError(i)
 
-    fails = False
-    each_in_threads(work, 100, workers)
+    fails, before = False, torch.get_num_threads()
+    torch.set_num_threads(workers)
+    each_in_threads(work, 100)
     assert sorted(done) == list(range(100))
     fails = True
     done.clear()
     with pytest.raises(KeyError, match="40"):
-        each_in_threads(work, 2_000, workers)
+        each_in_threads(work, 2_000)
+    torch.set_num_threads(before)
     assert len(done) < 50_000
 
 

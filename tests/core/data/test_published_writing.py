@@ -47,9 +47,18 @@ def test_written_files_hold_the_split_in_order(faces, tmp_path):
     assert sorted(file.name for file in tmp_path.iterdir()) == ["names.json", "test.safetensors", "train.safetensors"]
 
 
-def test_threads_change_nothing(faces, tmp_path):
+@pytest.fixture
+def threads():
+    """Set the number of torch's threads, which decoding follows."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+def test_threads_change_nothing(faces, tmp_path, threads):
     for workers in (1, 3):
-        write_published("facescrub", faces, tmp_path / str(workers), size=5, classes=5, workers=workers)
+        threads(workers)
+        write_published("facescrub", faces, tmp_path / str(workers), size=5, classes=5)
     for name in ("train.safetensors", "test.safetensors", "names.json"):
         assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "3" / name).read_bytes()
 
@@ -70,7 +79,8 @@ def test_samples_per_class_are_nested_and_leave_the_test_part(faces, tmp_path):
 
 @pytest.mark.parametrize("damage", ["truncated", "empty", "text", "missing"])
 @pytest.mark.parametrize("workers", [1, 2])
-def test_an_unreadable_picture_is_named_and_nothing_is_written(faces, tmp_path, damage, workers):
+def test_an_unreadable_picture_is_named_and_nothing_is_written(faces, tmp_path, damage, workers, threads):
+    threads(workers)
     root = shutil.copytree(faces, tmp_path / "tree")
     name = "actresses/faces/Zed_Ann/3.png"
     content = (root / name).read_bytes()
@@ -79,7 +89,7 @@ def test_an_unreadable_picture_is_named_and_nothing_is_written(faces, tmp_path, 
         (root / name).unlink()
         (root / name).symlink_to("nowhere")
     with pytest.raises(InputError, match=re.escape(name)) as error:
-        write_published("facescrub", root, tmp_path / "out", size=8, classes=5, workers=workers)
+        write_published("facescrub", root, tmp_path / "out", size=8, classes=5)
     assert "\n" not in str(error.value)
     assert not (tmp_path / "out").exists() or list((tmp_path / "out").iterdir()) == []
 

@@ -1,5 +1,7 @@
 """The gate on a classifier of somebody else's: passes under the right card alone, and names the reading that fits."""
 
+import unicodedata
+
 import pytest
 import torch
 from hypothesis import assume, given, settings
@@ -11,8 +13,8 @@ from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.inference import evaluate_logits
 from smoothsweep.core.models.normalisation import USUAL, Normalisation, input_layer
-from smoothsweep.core.models.other_readings import Claim
-from smoothsweep.core.models.reading import as_flags, check_reading, order_by_name, usual_orders
+from smoothsweep.core.models.other_readings import Claim, Readings
+from smoothsweep.core.models.reading import MisreadModel, as_flags, check_reading, order_by_name, usual_orders
 
 CLASSES = 6
 NAMES = ("dot", "Ann", "cy", "bob", "eve", "fay")
@@ -91,6 +93,47 @@ def test_a_wrong_order_is_named_also_beside_a_wrong_normalisation():
     by_size = torch.sort(SIZES, descending=True).indices
     with pytest.raises(InputError, match="with classes by number of images;"):
         judge(IMAGENET, by_size, IMAGENET, data_order)
+
+
+@pytest.mark.parametrize("shift", [None, 1, -1])
+def test_numbered_classes_are_tried_in_natural_order_and_the_order_is_handed_over(shift):
+    """s1, s2, ..., s12: by text s10 comes after s1. The names by output are what `--class-names` takes."""
+    names = tuple(sorted(f"s{number}" for number in range(1, 13)))
+    sizes, data = torch.ones(12, dtype=torch.int64), torch.arange(12).repeat_interleave(20)
+    natural = sorted(names, key=lambda name: int(name[1:]))
+    order = order_by_name(natural, names, "f") if shift is None else torch.arange(12).roll(shift)
+    test = ImageSet(images=torch.zeros(240, 3, 4, 4, dtype=torch.uint8), labels=data, names=names)
+    logits = torch.nn.functional.one_hot(order, 12)[data].float()
+    claim = Claim(normalisation=IMAGENET, order=torch.arange(12))
+    orders = usual_orders(names, sizes)
+    assert any(torch.equal(order, usual) for usual in orders.values())
+    with pytest.raises(MisreadModel, match="with classes") as raised:
+        check_reading(
+            Shades(IMAGENET, torch.arange(6)),
+            test,
+            logits,
+            claim,
+            orders=orders,
+            image_size=4,
+            device="cpu",
+            where="f",
+            readings=Readings.none(IMAGENET),
+        )
+    found = raised.value.class_names
+    assert torch.equal(order_by_name(found, names, "f"), order)
+    assert shift is not None or list(found) == natural
+
+
+def test_an_order_without_a_name_is_handed_over_too():
+    outputs = torch.tensor([3, 5, 0, 2, 1, 4])
+    with pytest.raises(MisreadModel, match="classes in another order") as raised:
+        judge(IMAGENET, outputs, IMAGENET, torch.arange(CLASSES))
+    assert raised.value.class_names == tuple(NAMES[label] for label in outputs.tolist())
+
+
+def test_names_are_the_same_in_either_unicode_form():
+    names = ("Zoë", "Renée")
+    assert order_by_name([unicodedata.normalize("NFD", name) for name in names[::-1]], names, "f").tolist() == [1, 0]
 
 
 @pytest.mark.parametrize(

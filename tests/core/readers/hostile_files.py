@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import torch
 
 from smoothsweep.core.data.labelled import load_labelled, load_unlabelled
-from smoothsweep.core.data.sources import class_count, list_labelled
+from smoothsweep.core.data.sources import count_labelled, list_labelled
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.embedders import load_embedder
 from smoothsweep.core.models.official_judges import import_judge
@@ -169,7 +169,7 @@ CASES = {
     "a page larger than said": (zeros_of_one_group, unlabelled, "x.parquet", resource.RLIMIT_AS),
     "zeros by prefix": (zeros_by_prefix, unlabelled, "x.parquet", resource.RLIMIT_AS),
     "endless rows": (endless_rows, list_labelled, "x.parquet", resource.RLIMIT_AS),
-    "endless labels": (endless_rows, class_count, "x.parquet", resource.RLIMIT_AS),
+    "endless labels": (endless_rows, count_labelled, "x.parquet", resource.RLIMIT_AS),
     "sparse pictures": (folder_of(sparse), labelled, "x", resource.RLIMIT_AS),
     "pictures of 9,400 pixels": (pictures(side=9400), labelled, "x", resource.RLIMIT_AS),
     "a canvas without end": (folder_of(webp), labelled, "x", resource.RLIMIT_AS),

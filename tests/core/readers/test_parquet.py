@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smoothsweep.core.data.sources import class_count, list_labelled, list_unlabelled
+from smoothsweep.core.data.sources import count_labelled, list_labelled, list_unlabelled
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.readers.parquet import LEAST_BUDGET, UnreadableTable, read_columns
 
@@ -66,7 +66,7 @@ def test_two_columns_of_one_name_are_one_line(tmp_path, name):
 
 
 def test_two_columns_are_refused_by_every_reader(tmp_path):
-    for name, read in (("image", list_unlabelled), ("label", class_count)):
+    for name, read in (("image", list_unlabelled), ("label", count_labelled)):
         assert "got 2" in twice(tmp_path / "x.parquet", name, read)
 
 

@@ -1,8 +1,11 @@
 """`smoothsweep data check` on one's own pictures: exit codes, names, and what may be said beside it."""
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from smoothsweep.orchestrator.cli import main
+from smoothsweep.sweeps.load import load_sweep
 from tests.labelled_files import encoded, folders, pixels, regular_folders
 
 
@@ -26,6 +29,30 @@ def test_a_private_picture_among_the_public_ones_exits_with_2_and_its_names(tmp_
     assert said.endswith("got 1 of them: bob/2.png = same.bmp\n")
 
 
+def test_bits_are_said_and_taken(tmp_path, capsys):
+    """Deep pictures that use 12 bits: a fault with the largest value until `--bits` says so; `init` writes it down."""
+    values = np.arange(64, dtype=np.uint16).reshape(8, 8) * 65
+    layout = {
+        f"{who}/{i}.png": encoded(Image.fromarray(values + 9 * k + i)) for k, who in enumerate("ab") for i in range(4)
+    }
+    own = folders(tmp_path / "own", layout)
+    assert main(["data", "check", str(own)]) == 1
+    assert "4107" in capsys.readouterr().out
+    assert main(["data", "check", str(own), "--bits", "14"]) == 0
+    assert main(["init", "--data", str(own), "--out", str(tmp_path / "s.yaml"), "--bits", "14"]) == 0
+    assert load_sweep(tmp_path / "s.yaml").sweep.data.bits == 14
+
+
+def test_what_was_looked_for_on_public_images_is_said(tmp_path, capsys):
+    """Without an embedder copies alone; with one, whether it can tell these pictures apart, which it cannot."""
+    own, others = regular_folders(tmp_path / "own"), public(tmp_path / "public")
+    assert main(["data", "check", str(own), "--public", str(others)]) == 0
+    assert "copies alone" in capsys.readouterr().out
+    assert main(["data", "check", str(own), "--public", str(others), "--judge", "synthetic"]) == 0
+    shown = capsys.readouterr().out
+    assert "synthetic" in shown and "copies alone: with --judge" not in shown
+
+
 def test_what_loading_would_refuse_exits_with_1(tmp_path, capsys):
     own = regular_folders(tmp_path / "own")
     (own / "ann" / "0.png").write_bytes(b"no picture")
@@ -37,6 +64,8 @@ def test_what_loading_would_refuse_exits_with_1(tmp_path, capsys):
     ("more", "line"),
     [
         (["--public", "other", "--as", "celeba"], "--public other: expected none beside --as celeba"),
+        (["--bits", "12", "--as", "celeba"], "--bits 12: expected none beside --as celeba"),
+        (["--judge", "nobody"], "--judge: expected one of"),
         (["--classes", "3"], "--classes 3: expected --as beside it, got none"),
         (["--pictures", "crops"], "--pictures crops: expected --as beside it, got none"),
         ([], "expected a Parquet file or a folder, got nothing at this path"),

@@ -1,14 +1,48 @@
-"""Which classes are the largest, and under which labels: decided before anything of them is left out."""
+"""Which classes and how many images a labelled set gives, without reading a picture."""
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from labelled_files import people, regular_folders
 
-from smoothsweep.core.data.labelled import load_labelled
+from smoothsweep.core.data.labelled import load_labelled, training_labels
+from smoothsweep.core.data.sources import count_labelled
 from smoothsweep.core.data.splits import largest_classes
 from smoothsweep.core.errors import InputError
 from tests.labelled_files import parquet, png
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"test_fraction": 0.4},
+        {"split_seed": 3},
+        {"largest_classes": 2},
+        {"samples_per_class": 2},
+        {"largest_classes": 2, "samples_per_class": 1},
+    ],
+)
+def test_no_picture_is_read_and_the_labels_are_the_same(tmp_path, options):
+    for place in (
+        people(tmp_path / "own.parquet"),
+        people(tmp_path / "drawn.parquet", per_class=5, split=None),
+        regular_folders(tmp_path / "folders"),
+    ):
+        read = load_labelled(place, size=8, **options)
+        assert training_labels(place, **options).tolist() == read.train.labels.tolist()
+    broken = people(tmp_path / "broken.parquet", image=[b"no picture"] * 12)
+    assert len(training_labels(broken)) == 9
+
+
+def test_classes_are_counted_as_the_reader_numbers_them(tmp_path):
+    by_label = people(tmp_path / "labels.parquet", identity=None, label=[n // 4 for n in range(12)])
+    for place in (people(tmp_path / "own.parquet"), by_label, regular_folders(tmp_path / "folders")):
+        assert count_labelled(place).classes == len(load_labelled(place, size=8).train.names)
+    nameless = people(tmp_path / "nameless.parquet", identity=None, label=None)
+    with pytest.raises(InputError, match="expected a column 'label' or 'identity'"):
+        count_labelled(nameless)
 
 
 @settings(max_examples=50)
