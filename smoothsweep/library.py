@@ -24,6 +24,7 @@ from smoothsweep.core.audit.attack_result import AttackResult, results_of
 from smoothsweep.core.audit.attacking import settings_to_try
 from smoothsweep.core.audit.checking import check_design, check_membership, real_accuracy
 from smoothsweep.core.audit.comparing import compare_audits
+from smoothsweep.core.audit.identities import shown_in_memory
 from smoothsweep.core.audit.judging import EVALUATOR, Judge, fit_embedder, train_evaluator
 from smoothsweep.core.audit.membership import MembershipAudit, audit_membership
 from smoothsweep.core.audit.model import Model
@@ -36,6 +37,8 @@ from smoothsweep.core.audit.shadows import shadow_recipe as read_recipe
 from smoothsweep.core.audit.training import train_model
 from smoothsweep.core.data.images import ImageSet as ImageSet
 from smoothsweep.core.data.labelled import SplitImages as SplitImages
+from smoothsweep.core.data.labelled import load_labelled as load_labelled
+from smoothsweep.core.data.labelled import load_unlabelled as load_unlabelled
 from smoothsweep.core.data.synthetic import synthetic_faces as synthetic_faces
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.inference import fit_images
@@ -177,6 +180,7 @@ def audit(
     if not isinstance(by, Judge):
         architecture = evaluator_of(getattr(model.classifier, "architecture", None))
         by = fit_judge(split, by, architecture=architecture, device=device, progress=progress)
+    notes += shown_in_memory(by.recogniser, attacker.public, by.names)
     chosen = spread_classes(attacker.model.num_classes, people)
     with progress_bar(progress) as on_progress:
         reconstructions = results_of(attacker, tried, chosen, seeds, on_progress)

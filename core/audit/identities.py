@@ -16,6 +16,7 @@ from scipy.stats import binom, norm
 from torch import Tensor
 
 from smoothsweep.core.audit.judging import embedding
+from smoothsweep.core.audit.standing import Recogniser
 from smoothsweep.core.data.labelled import assign_labels, read_entries
 from smoothsweep.core.data.listing import few
 from smoothsweep.core.data.sources import list_labelled, list_unlabelled
@@ -103,6 +104,22 @@ def people_shown(
         images.setdefault(names[int(nearest[row])], []).append(where[row])
     recognised = (mine > threshold).double().mean().item() if len(mine) else 0.0
     return ShownPeople(images=images, recognised=recognised, compared=len(public), public=len(public))
+
+
+def shown_in_memory(recogniser: Recogniser | None, public: Tensor, names: Sequence[str]) -> tuple[str, ...]:
+    """Sentences on the people whom public images, uint8 [N, 3, S, S], show; empty without a recogniser."""
+    if recogniser is None or not len(public):
+        return ()
+    real = recogniser.real
+    rows = torch.randperm(len(public), generator=torch.Generator().manual_seed(0))[:MOST].sort().values
+    found = people_shown(
+        torch.cat([real.train, real.test]),
+        torch.cat([real.train_labels, real.test_labels]),
+        recogniser.embed(public[rows]),
+        names,
+        [f"row {row}" for row in rows.tolist()],
+    )
+    return replace(found, public=len(public)).lines("the judge")
 
 
 def find_shown_people(

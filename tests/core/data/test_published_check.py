@@ -14,7 +14,7 @@ from published_trees import (
     stanford_dogs,
 )
 
-from smoothsweep.core.data.published import Count, PublishedCheck, check_published, check_text
+from smoothsweep.core.data.published import check_published, check_text
 from smoothsweep.core.errors import InputError
 
 
@@ -47,33 +47,7 @@ def test_a_tree_with_the_right_number_of_classes_is_fine(tmp_path):
     check = check_published("facescrub", facescrub(tmp_path), classes=5)
     assert not check.faults and not check.oddities
     assert not check.is_complete  # readable, but not the paper's 530 identities
-    lines = check_text(check)
-    assert lines[0] == f"facescrub in {tmp_path}"
-    assert "  identities: 5, recorded are 530 (the paper, Sec. 4.1)" in lines
-    assert "  readable images: 44 (nothing to compare with: neither the paper nor its code records one)" in lines
-    assert lines[-1] == "  not fine: the number of identities differs"
-
-
-def test_what_agrees_is_fine(tmp_path):
-    synsets = tuple(f"n{i:08d}" for i in range(10))
-    check = check_published("imagenette", imagenette(tmp_path, synsets, train=2, val=1))
-    assert [count.agrees for count in check.counts] == [True, False, False]
-    agreeing = PublishedCheck(
-        kind="imagenette",
-        path=tmp_path,
-        counts=(Count(what="classes", found=10, paper=10, source="the paper"),),
-        sides=(8, 10),
-        faults=(),
-        oddities=(),
-        notes=(),
-    )
-    assert agreeing.is_complete
-    assert check_text(agreeing) == [
-        f"imagenette in {tmp_path}",
-        "  classes: 10, as recorded (the paper)",
-        "  sides: 8 to 10 pixels",
-        "  fine",
-    ]
+    assert check_text(check)[-1].startswith("  not fine") and check.counts[0].paper == 530
 
 
 def test_celeba_faults_of_lists_and_pictures_are_all_found(tmp_path):
@@ -97,14 +71,6 @@ def test_celeba_crops_that_are_not_square_are_faults(tmp_path):
     check = check_published("celeba", celeba(tmp_path, [1, 1, 2], width=178, height=218), classes=2)
     assert check.faults[0] == "img_align_celeba/000001.png: 178 x 218 pixels where a square is expected"
     assert len(check.faults) == 3 and check.sides is None
-
-
-def test_long_lists_of_faults_are_cut_in_the_text_only(tmp_path):
-    check = check_published("celeba", celeba(tmp_path, [1] * 15 + [2] * 15, width=4), classes=2)
-    lines = check_text(check)
-    assert len(check.faults) == 30
-    assert "  30 faults:" in lines and "    and 10 more" in lines
-    assert lines[-1] == "  not fine: 30 faults, the number of identities differs"
 
 
 def test_celeba64_lists_with_another_checksum_are_an_oddity(tmp_path):
