@@ -101,7 +101,7 @@ def training_labels(
     """
     listing = list_labelled(Path(path), images=False)
     labels, names, _ = assign_labels(listing.entries, listing.folders, Path(path))
-    train, _, _ = split_entries(listing.entries, labels, names, Path(path), test_fraction, "stratified", split_seed)
+    train, _, _ = split_entries(listing.entries, labels, names, Path(path), test_fraction, split_seed)
     if largest_classes is not None:
         labels, names = _only_largest(labels, labels[train], names, largest_classes)
         train = train[labels[train] >= 0]
