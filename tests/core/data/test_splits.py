@@ -84,12 +84,6 @@ def test_stratified_split_is_a_partition_with_the_share_of_every_class(sizes, fr
     assert torch.equal(again[0], train) and torch.equal(again[1], test)
 
 
-def test_stratified_split_depends_on_the_seed():
-    labels = labels_of([30, 30, 30])
-    tests = [stratified_split(labels, test_fraction=0.2, seed=s, names=NAMES)[1] for s in (0, 1)]
-    assert not torch.equal(tests[0], tests[1])
-
-
 def test_a_class_is_split_independently_of_the_others():
     alone = torch.zeros(10, dtype=torch.int64)
     together = torch.cat([alone, torch.ones(7, dtype=torch.int64)])

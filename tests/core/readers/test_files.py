@@ -5,7 +5,7 @@ import pytest
 from smoothsweep.core.cards.cards import read_card
 from smoothsweep.core.data.decoding import MOST_PICTURE, UnreadablePicture, read_picture
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.readers.files import MIB, pieces_of, read_text, read_whole, why_unread
+from smoothsweep.core.readers.files import MIB, pieces_of, read_text, read_whole
 
 
 @pytest.mark.parametrize("size", [0, 1, 99, 100])
@@ -48,13 +48,6 @@ def test_pieces_are_the_file(tmp_path, size):
     assert b"".join(pieces) == content and all(len(piece) <= MIB for piece in pieces)
 
 
-def test_pieces_of_too_large_a_file_are_none(tmp_path):
-    with (tmp_path / "x").open("wb") as file:
-        file.truncate(2**40)  # a hole
-    with pytest.raises(InputError, match="x: expected at most 1 MiB, got 1,048,576"):
-        next(pieces_of(tmp_path / "x", most_bytes=MIB))
-
-
 def test_pieces_of_a_file_that_grows_end_at_the_bound(tmp_path):
     (tmp_path / "x").write_bytes(bytes(MIB))
     pieces, got = pieces_of(tmp_path / "x", most_bytes=3 * MIB), 0
@@ -71,28 +64,3 @@ def test_a_sparse_picture_is_not_read(tmp_path):
         file.truncate(MOST_PICTURE + 1)
     with pytest.raises(UnreadablePicture, match=r"^expected at most 256 MiB, got 256\.0 MiB$"):
         read_picture(tmp_path / "x.png")
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (b"", "text that is no JSON from line 1, column 1 on"),
-        (b"rates: 3", "text that is no JSON from line 1, column 1 on"),
-        (b'{\n "a": }', "text that is no JSON from line 2, column 7 on"),
-        (b"ab\xff", "bytes that are no text in UTF-8 from place 2 on"),
-        (b'{"a": "\\ud800"}', "half a character (a lone surrogate) at place 7"),
-        (b"[" * 100_000, "nested too deeply"),
-        (b'{"a": NaN}', "the number NaN"),
-    ],
-)
-def test_why_a_card_was_not_read_is_told_without_pythons_words(tmp_path, content, words):
-    (tmp_path / "x.json").write_bytes(content)
-    with pytest.raises(InputError) as refused:
-        read_card(tmp_path / "x.json", "a card")
-    assert str(refused.value) == f"{tmp_path / 'x.json'}: expected a card, got: {words}"
-
-
-def test_why_a_file_was_not_read_is_the_systems_word_alone(tmp_path):
-    with pytest.raises(FileNotFoundError) as error:
-        read_text(tmp_path / "none")
-    assert why_unread(error.value) == "No such file or directory"
