@@ -181,7 +181,7 @@ CASES = {
 }
 """What it is -> how it is made, who reads it, its name, the kind of memory that is limited."""
 
-READ = ("large pictures, RGBA", "large pictures, 16 bits")
+READ = ("zeros of one entry", "large pictures, RGBA", "large pictures, 16 bits")
 """Those that are read: large, and within the bounds."""
 
 
