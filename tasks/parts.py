@@ -11,12 +11,10 @@ from smoothsweep.core.attacks.kept_networks import load_network, save_network
 from smoothsweep.core.attacks.registry import PARTS
 from smoothsweep.core.attacks.shared.attack_inputs import on_cpu
 from smoothsweep.core.attacks.shared.view import View
-from smoothsweep.core.training.team import ALONE
 from smoothsweep.tasks.attacking import OpenTarget, attack_inputs_of
 from smoothsweep.tasks.class_names import class_names_of
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.files import save_tensors
-from smoothsweep.tasks.parts_together import make_together
 from smoothsweep.tasks.planned_files import planned
 from smoothsweep.tasks.unfinished import load_checkpoint, save_checkpoint
 
@@ -34,22 +32,17 @@ def make_part(config: Config, inputs: Inputs, out: Path, context: TaskContext) -
     kind = PARTS[config["part"]]
     if "content" in config:
         return adopt_networks(config, inputs, out)
-    if config.get("workers", 1) > 1:
-        made, queries = make_together(config, inputs, context)
-        halved: Metrics = {}
-    else:
-        target = OpenTarget(inputs.get("target"), config, context.device)
-        view = target.view(kind.access if "target" in inputs else "none")
-        part_inputs = attack_inputs_of(tuple(inputs), config, inputs, context.device)
-        part_context = WorkFolder(context, view)
-        made = kind.function()(config["settings"], part_inputs, view, part_context)
-        queries, halved = part_context.queries, {"rows_halved": view.execution.batch_halvings}
+    target = OpenTarget(inputs.get("target"), config, context.device)
+    view = target.view(kind.access if "target" in inputs else "none")
+    part_inputs = attack_inputs_of(tuple(inputs), config, inputs, context.device)
+    part_context = WorkFolder(context, view)
+    made = kind.function()(config["settings"], part_inputs, view, part_context)
     for name, tensor in on_cpu(made.tensors).items():
         save_tensors(out / f"{name}.safetensors", {name: tensor})
     for name, network in made.networks.items():
         save_network(network, out, name)
-    query_metric = {"queries": float(queries)} if "target" in inputs else {}
-    return {**made.facts, **query_metric, **halved}
+    query_metric = {"queries": float(part_context.queries)} if "target" in inputs else {}
+    return {**made.facts, **query_metric, "rows_halved": view.execution.batch_halvings}
 
 
 def adopt_networks(config: Config, inputs: Inputs, out: Path) -> Metrics:
@@ -71,8 +64,6 @@ def adopt_networks(config: Config, inputs: Inputs, out: Path) -> Metrics:
 
 class WorkFolder:
     """A stage's work folder as an attack's `PartContext`; training counts on from a state that is read."""
-
-    team = ALONE
 
     def __init__(self, context: TaskContext, view: View) -> None:
         self._context, self._view, self._shown_before = context, view, 0

@@ -224,7 +224,7 @@ def sweeps(folder: Path) -> Facts:
             found[path.stem] = json.loads(command("plan", path, "--store", folder / "none", "--json", folder=folder))
             continue
         loaded = load(path)
-        with absent():
+        with absent(), contextlib.chdir("/"):  # where absent data are looked for is part of what a stage is told
             if loaded.sweep.search:
                 store = opened(str(folder / path.stem))
                 store.open_for_writing()

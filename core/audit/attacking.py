@@ -24,7 +24,6 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.base import Decoder, Prior
 from smoothsweep.core.priors.registry import card_of
 from smoothsweep.core.seeds import combined_seed
-from smoothsweep.core.training.team import ALONE
 
 OnProgress = Callable[[float, str], None]
 """Called with the finished fraction in [0, 1] and a few words."""
@@ -212,8 +211,6 @@ class Attacker:
 
 class InMemoryContext:
     """A `core.attacks.shared.attack_inputs.PartContext` that saves no state: work in memory is never resumed."""
-
-    team = ALONE
 
     def __init__(self, on_progress: OnProgress) -> None:
         self._on_progress = on_progress

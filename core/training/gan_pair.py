@@ -10,7 +10,6 @@ import torch
 from torch import nn
 
 from smoothsweep.core.training.kept_state import KeptState
-from smoothsweep.core.training.team import ALONE, Team
 
 Losses = list[list[float]]
 """One row for every step taken."""
@@ -73,15 +72,21 @@ def fresh_pair(
     *,
     seed: int,
     device: torch.device,
-    team: Team = ALONE,
 ) -> dict[str, Any]:
     """The networks in training mode, whose weights follow from the seed, and their optimisers: fields of `GanPair`."""
     with torch.random.fork_rng(devices=[]):  # layers draw their own weights, from torch's generator
         torch.manual_seed(seed)
         pair = {"generator": generator(), "discriminator": discriminator()}
-    networks = {name: team.join(network.to(device)).train() for name, network in pair.items()}
+    networks = {name: network.to(device).train() for name, network in pair.items()}
     adams = {
         f"{name}_adam": torch.optim.Adam(network.parameters(), lr=recipe.lr, betas=recipe.betas)
         for name, network in networks.items()
     }
     return {**networks, **adams}
+
+
+def descend(optimizer: torch.optim.Optimizer, loss: torch.Tensor) -> None:
+    """One step down the loss."""
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()

@@ -192,8 +192,6 @@ def _part_config(settings: InversionSweep, part: Part) -> Shared:
         "settings": dict(part.settings),
         "image_size": settings.recipe.image_size,
     }
-    if part.workers > 1:
-        config["workers"] = part.workers
     if part_kind(part.name).told_protocol:
         config["protocol"] = settings.protocol
     if part.name in settings.inverted_by.built.own_parts:

@@ -75,7 +75,7 @@ class Distillation(DistilledBySGD, Shared):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_shares(self.KEY, self.batch_size)
+        self.check_workers(self.KEY)
 
     def steps(self, public: int, protocol: str) -> int:
         """Steps of a student's training. Raises InputError for less than a batch of public images."""

@@ -17,7 +17,7 @@ from smoothsweep.core.attacks.distillation.training import DistillationState
 from smoothsweep.core.errors import TrainingDiverged
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.seeds import derive_seed, generator
-from smoothsweep.core.training.team import ALONE, Team, descend
+from smoothsweep.core.training.gan_pair import descend
 
 
 class Student(nn.Module):
@@ -63,28 +63,25 @@ def distil(
     *,
     steps: int,
     per_epoch: int,
-    team: Team = ALONE,
     on_step: Callable[[StudentState], None] = lambda state: None,
 ) -> None:
     """Take the steps that are left. batch_at: step -> images; teacher: images -> as `distillation_loss` wants it.
 
-    Each rank of the team takes its rows of every batch. What the student draws itself (dropout, stochastic depth)
-    follows from the seed, the step and the rank. Raises TrainingDiverged with the step when a loss is not finite.
+    What the student draws itself (dropout, stochastic depth) follows from the seed and the step. Raises
+    TrainingDiverged with the step when a loss is not finite.
     """
-    rank_key = (team.rank,) if team.rank else ()
     while state.step < steps:
-        images = team.share(batch_at(state.step))
+        images = batch_at(state.step)
         devices = [images.device] if images.device.type == "cuda" else []
         for group in state.sgd.param_groups:
             group["lr"] = settings.lr_at(state.step // per_epoch)
         with torch.random.fork_rng(devices=devices):
-            torch.manual_seed(derive_seed(settings.seed, "distil", state.step, *rank_key))
+            torch.manual_seed(derive_seed(settings.seed, "distil", state.step))
             loss = distillation_loss(state.network(images), teacher(images), settings.temperature)
-        mean_loss = team.mean(loss.detach())
-        if not mean_loss.isfinite():
-            raise TrainingDiverged(f"distillation diverged at step {state.step}: loss {mean_loss.item():.3g}")
-        descend(state.sgd, loss, team)
-        state.losses.append(mean_loss.item())
+        if not loss.isfinite():
+            raise TrainingDiverged(f"distillation diverged at step {state.step}: loss {loss.item():.3g}")
+        descend(state.sgd, loss)
+        state.losses.append(loss.item())
         on_step(state)
 
 

@@ -48,7 +48,7 @@ class GanTraining(Importable):
     Attributes:
         width: Channels of the largest feature map; the official networks have 64.
         epochs: Passes over the public images, without what is left of a last batch.
-        batch_size: Images of a step, over all workers together.
+        batch_size: Images of a step.
         critic_steps: Steps of the discriminator for each of the generator.
         lr: Adam's learning rate, of both networks.
         betas: Adam's two decay rates.
@@ -66,7 +66,7 @@ class GanTraining(Importable):
     seed: Seed = 0
 
     def __post_init__(self) -> None:
-        self.check_shares("attack.gan", self.batch_size)
+        self.check_workers("attack.gan")
 
     def steps(self, public: int) -> int:
         """Steps of the discriminator with so many public images. Raises InputError for less than a batch of them."""

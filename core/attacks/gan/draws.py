@@ -10,7 +10,6 @@ from torch import Tensor
 
 from smoothsweep.core.attacks.gan.config import GanTraining
 from smoothsweep.core.seeds import generator
-from smoothsweep.core.training.team import ALONE, Team
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,24 +36,24 @@ class Draws:
         recipe.steps(len(images))
         self._images, self._recipe, self._streams, self._device = images, recipe, streams, device
 
-    def at(self, step: int, team: Team = ALONE) -> StepDraw:
-        """The draw of a zero-based step, on the device: of the whole batch, and of it the team's share."""
+    def at(self, step: int) -> StepDraw:
+        """The draw of a zero-based step, on the device."""
         recipe, count = self._recipe, self._recipe.batch_size
         numbers = generator(recipe.seed, "gan", step)
         z, again = (torch.randn(count, recipe.z_dim, generator=numbers) for _ in range(2))
         mix = torch.rand(count, 1, 1, 1, generator=numbers)
         return StepDraw(
-            images=tuple(self._batch(step, stream, team) for stream in range(self._streams)),
-            z=team.share(z).to(self._device),
-            z_generator=team.share(again).to(self._device),
-            mix=team.share(mix).to(self._device),
+            images=tuple(self._batch(step, stream) for stream in range(self._streams)),
+            z=z.to(self._device),
+            z_generator=again.to(self._device),
+            mix=mix.to(self._device),
         )
 
-    def _batch(self, step: int, stream: int, team: Team) -> Tensor:
+    def _batch(self, step: int, stream: int) -> Tensor:
         count = self._recipe.batch_size
         epoch, place = divmod(step, len(self._images) // count)
         rows = _order(len(self._images), self._recipe.seed, stream, epoch)[place * count : (place + 1) * count]
-        return self._images[team.share(rows)].to(self._device).float() / 255
+        return self._images[rows].to(self._device).float() / 255
 
 
 @lru_cache(maxsize=8)

@@ -25,7 +25,7 @@ def general_gan(training: GanTraining) -> Part:
     """GMI's, one for all targets of an input size."""
     if training.imported is not None:
         return Part(name=GENERAL, needs=(), imported=training.imported)
-    return Part(name=GENERAL, needs=("public",), settings=training.settings, workers=training.workers)
+    return Part(name=GENERAL, needs=("public",), settings=training.settings)
 
 
 def specific_gan(training: GanTraining) -> Part:
@@ -115,7 +115,7 @@ def _trained(
         device=view.execution.device,
     )
     steps = recipe.steps(len(present(inputs.public, "public")))
-    state = new_pair(config, recipe, judge, view.execution.device, part_context.team)
+    state = new_pair(config, recipe, judge, view.execution.device)
     if (kept := part_context.last_state()) is not None:
         state.restore(kept)
     with view.execution.arithmetic():
@@ -124,7 +124,6 @@ def _trained(
             draws,
             objective(state.discriminator),
             steps=steps,
-            team=part_context.team,
             checkpoint_every=max(1, steps // CHECKPOINTS),
             on_checkpoint=part_context.keep_state,
             on_step=lambda step: part_context.progress(step / steps, f"step {step}/{steps}"),

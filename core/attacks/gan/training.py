@@ -20,14 +20,13 @@ from smoothsweep.core.attacks.gan.networks import PlainGenerator
 from smoothsweep.core.devices import repeatable_kernels
 from smoothsweep.core.errors import TrainingDiverged
 from smoothsweep.core.seeds import derive_seed
-from smoothsweep.core.training.gan_pair import GanPair, fresh_pair
-from smoothsweep.core.training.team import ALONE, Team, descend
+from smoothsweep.core.training.gan_pair import GanPair, descend, fresh_pair
 
 
 class StepDraws(Protocol):
     """What `core.attacks.gan.draws.Draws` has."""
 
-    def at(self, step: int, team: Team) -> StepDraw: ...
+    def at(self, step: int) -> StepDraw: ...
 
 
 def new_pair(
@@ -35,16 +34,13 @@ def new_pair(
     recipe: GanTraining,
     judge: Callable[[PlainGanConfig], nn.Module],
     device: torch.device,
-    team: Team = ALONE,
 ) -> GanPair[GanTraining]:
     """Fresh networks, whose weights follow from the recipe's seed, and their optimisers. judge: the discriminator.
 
     losses: of every step, the discriminator's and the generator's, NaN where it rests.
     """
     seed = derive_seed(recipe.seed, "gan weights")
-    pair = fresh_pair(
-        lambda: PlainGenerator(config), lambda: judge(config), recipe, seed=seed, device=device, team=team
-    )
+    pair = fresh_pair(lambda: PlainGenerator(config), lambda: judge(config), recipe, seed=seed, device=device)
     return GanPair(config=config, recipe=recipe, **pair)
 
 
@@ -54,12 +50,11 @@ def train_pair(
     objective: GanObjective,
     *,
     steps: int,
-    team: Team = ALONE,
     checkpoint_every: int = 0,
     on_checkpoint: Callable[[dict[str, Any]], None] = lambda checkpoint: None,
     on_step: Callable[[int], None] = lambda step: None,
 ) -> None:
-    """Take the steps that are left, each rank of the team with its rows of every batch.
+    """Take the steps that are left.
 
     on_checkpoint: each checkpoint_every steps (0: never), but not after the last.
 
@@ -67,14 +62,14 @@ def train_pair(
     """
     with repeatable_kernels():
         while state.step < steps:
-            draw = draws.at(state.step, team)
+            draw = draws.at(state.step)
             with torch.no_grad():
                 fakes = state.generator(draw.z)
             judged = objective.for_discriminator(fakes, draw, state.step)
-            descend(state.discriminator_adam, judged, team)
-            row = [_finite(team.mean(judged.detach()), "discriminator", state.step), math.nan]
+            descend(state.discriminator_adam, judged)
+            row = [_finite(judged.detach(), "discriminator", state.step), math.nan]
             if (state.step + 1) % state.recipe.critic_steps == 0:
-                row[1] = _update_generator(state, objective, draw, team)
+                row[1] = _update_generator(state, objective, draw)
             state.losses.append(row)
             state.step += 1
             on_step(state.step)
@@ -82,12 +77,12 @@ def train_pair(
                 on_checkpoint(state.checkpoint())
 
 
-def _update_generator(state: GanPair[GanTraining], objective: GanObjective, draw: StepDraw, team: Team) -> float:
+def _update_generator(state: GanPair[GanTraining], objective: GanObjective, draw: StepDraw) -> float:
     state.discriminator.requires_grad_(False)
     loss = objective.for_generator(state.generator(draw.z_generator), draw)
-    descend(state.generator_adam, loss, team)
+    descend(state.generator_adam, loss)
     state.discriminator.requires_grad_(True)
-    return _finite(team.mean(loss.detach()), "generator", state.step)
+    return _finite(loss.detach(), "generator", state.step)
 
 
 def _finite(loss: Tensor, of: str, step: int) -> float:

@@ -20,7 +20,6 @@ from smoothsweep.core.attacks.gan.parts import SPECIFIC, specific_gan
 from smoothsweep.core.attacks.lowres.base import LowResolution
 from smoothsweep.core.attacks.shared.base import Part
 from smoothsweep.core.bounds import Count
-from smoothsweep.core.checks import require
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,11 +44,6 @@ class KED(LowResolution):
     steps: Count = 2400
     start_log_variance: Annotated[float, Ge(-20), Le(20)] = 1.0
     gan: GanTraining = field(default_factory=GanTraining)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        alone = "1: its discriminator compares the images of a whole batch"
-        require(self.gan.workers == 1, "attack.gan.workers", alone, self.gan.workers)
 
     @property
     def parts(self) -> tuple[Part, ...]:

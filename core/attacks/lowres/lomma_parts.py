@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from smoothsweep.core.attacks.distillation.students import StudentState
     from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart, PartContext
     from smoothsweep.core.attacks.shared.view import GradientView, ScoreView
-    from smoothsweep.core.training.team import Team
 
 STUDENTS, FEATURES = "students", "public_features"
 MOST_IMAGES = 5050  # that the mean feature is taken over: 101 batches of 50 in the official code
@@ -25,7 +24,7 @@ ROWS = 64  # images at once
 
 def students(settings: Distillation) -> Part:
     """The students of a target."""
-    return Part(name=STUDENTS, needs=("public", "target"), settings=settings.settings, workers=settings.workers)
+    return Part(name=STUDENTS, needs=("public", "target"), settings=settings.settings)
 
 
 def public_features() -> Part:
@@ -61,12 +60,11 @@ def make_students(
                 recipe,
                 steps=steps,
                 per_epoch=batches.per_epoch,
-                team=part_context.team,
                 on_step=keep,
             )
 
     done = distil_in_turn(
-        lambda number: _new_student(recipe, number, view, part_context.team),
+        lambda number: _new_student(recipe, number, view),
         teach,
         part_context,
         count=len(recipe.architectures),
@@ -81,14 +79,14 @@ def make_students(
     )
 
 
-def _new_student(recipe: Distillation, number: int, view: ScoreView, team: Team) -> StudentState:
+def _new_student(recipe: Distillation, number: int, view: ScoreView) -> StudentState:
     from smoothsweep.core.attacks.distillation.students import Student, StudentState
     from smoothsweep.core.seeds import derive_seed
 
     config = StudentConfig(architecture=recipe.architectures[number], classes=view.num_classes)
     seed = derive_seed(recipe.seed, "student", number)
     student = Student(config, pretrained=recipe.pretrained, seed=seed)
-    return StudentState.fresh(team.join(student.to(view.execution.device)), recipe)
+    return StudentState.fresh(student.to(view.execution.device), recipe)
 
 
 def make_public_features(

@@ -78,7 +78,6 @@ class PLGMI(TrainedGanAttack):
                 name="plg_gan",
                 needs=("public", "target", "plg_labels"),
                 settings=self.gan.settings,
-                workers=self.gan.workers,
             ),
         )
 

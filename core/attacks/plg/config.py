@@ -20,7 +20,7 @@ class ConditionalTraining(Importable):
     Attributes:
         steps: Iterations, each one step of the generator and then critic_steps of the discriminator.
         critic_steps: Steps of the discriminator in each iteration.
-        batch_size: Images of a step, over all workers together.
+        batch_size: Images of a step.
         lr: Adam's learning rate, of both networks.
         betas: Adam's two decay rates.
         inversion_weight: Weight of the target's loss beside the hinge loss.
@@ -43,4 +43,4 @@ class ConditionalTraining(Importable):
 
     def __post_init__(self) -> None:
         check_fields(self, "attack.gan.")
-        self.check_shares("attack.gan", self.batch_size)
+        self.check_workers("attack.gan")

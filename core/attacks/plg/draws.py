@@ -18,7 +18,6 @@ from smoothsweep.core.attacks.optimisation.losses import Protocol
 from smoothsweep.core.attacks.plg.augment import Distortion, draw_distortion
 from smoothsweep.core.attacks.plg.config import ConditionalTraining
 from smoothsweep.core.seeds import generator
-from smoothsweep.core.training.team import Team
 
 JITTER = 0.5  # chance that colours are changed while the GAN is trained
 
@@ -31,11 +30,6 @@ class Fakes:
     labels: Tensor
     distortion: Distortion | None = None
 
-    def of(self, team: Team) -> Fakes:
-        """This rank's."""
-        distortion = self.distortion and self.distortion.of(team.rows)
-        return Fakes(z=team.share(self.z), labels=team.share(self.labels), distortion=distortion)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Reals:
@@ -43,10 +37,6 @@ class Reals:
 
     images: Tensor
     labels: Tensor
-
-    def of(self, team: Team) -> Reals:
-        """This rank's."""
-        return Reals(images=team.share(self.images), labels=team.share(self.labels))
 
 
 class Draws:

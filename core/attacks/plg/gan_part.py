@@ -49,7 +49,7 @@ def make_gan(
         width=recipe.width,
         output=OUTPUT[present(inputs.protocol, "protocol")],
     )
-    state = new_state(config, recipe, present(inputs.protocol, "protocol"), view.execution.device, part_context.team)
+    state = new_state(config, recipe, present(inputs.protocol, "protocol"), view.execution.device)
     if (kept := part_context.last_state()) is not None:
         state.restore(kept)
     draws = Draws(
@@ -64,7 +64,6 @@ def make_gan(
             state,
             draws,
             view.logits,
-            team=part_context.team,
             checkpoint_every=max(1, recipe.steps // CHECKPOINTS),
             on_checkpoint=lambda step, checkpoint: part_context.keep_state(checkpoint),
             on_step=lambda step, losses: part_context.progress(step / recipe.steps, f"step {step}/{recipe.steps}"),

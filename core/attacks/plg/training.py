@@ -28,8 +28,7 @@ from smoothsweep.core.attacks.plg.draws import Fakes, Reals
 from smoothsweep.core.devices import repeatable_kernels
 from smoothsweep.core.errors import TrainingDiverged
 from smoothsweep.core.seeds import derive_seed
-from smoothsweep.core.training.gan_pair import GanPair, fresh_pair
-from smoothsweep.core.training.team import ALONE, Team, descend
+from smoothsweep.core.training.gan_pair import GanPair, descend, fresh_pair
 
 Logits = Callable[[Tensor], Tensor]
 """images [N, 3, R, R] in [-1, 1] -> the target's logits [N, C], differentiable."""
@@ -61,7 +60,6 @@ def new_state(
     recipe: ConditionalTraining,
     protocol: AttackProtocol,
     device: torch.device,
-    team: Team = ALONE,
 ) -> ConditionalPair:
     """Fresh networks, whose weights follow from the recipe's seed, and their optimisers."""
     seed = derive_seed(recipe.seed, "plg weights")
@@ -71,7 +69,6 @@ def new_state(
         recipe,
         seed=seed,
         device=device,
-        team=team,
     )
     return ConditionalPair(config=config, recipe=recipe, protocol=protocol, **pair)
 
@@ -81,12 +78,11 @@ def train(
     draws: StepDraws,
     logits: Logits,
     *,
-    team: Team = ALONE,
     checkpoint_every: int = 0,
     on_checkpoint: Callable[[int, dict[str, Any]], None] = lambda step, checkpoint: None,
     on_step: Callable[[int, list[float]], None] = lambda step, losses: None,
 ) -> None:
-    """Take the steps that are left, each rank of the team with its rows of every batch.
+    """Take the steps that are left.
 
     on_checkpoint: each checkpoint_every steps (0: never), but not after the last.
 
@@ -94,14 +90,14 @@ def train(
     """
     with repeatable_kernels():
         while state.step < state.recipe.steps:
-            losses = _update_generator(state, draws.for_generator(state.step).of(team), logits, team)
+            losses = _update_generator(state, draws.for_generator(state.step), logits)
             critic = [
-                _update_discriminator(state, fakes.of(team), reals.of(team), team)
+                _update_discriminator(state, fakes, reals)
                 for fakes, reals in (
                     draws.for_critic(state.step, update) for update in range(state.recipe.critic_steps)
                 )
             ]
-            row = team.mean(torch.stack([*losses, torch.stack(critic).mean()])).tolist()
+            row = torch.stack([*losses, torch.stack(critic).mean()]).tolist()
             if not all(math.isfinite(value) for value in row):
                 losses_text = "generator {:.3g}, inversion {:.3g}, discriminator {:.3g}".format(*row)
                 raise TrainingDiverged(f"conditional GAN training diverged at step {state.step}: {losses_text}")
@@ -112,7 +108,7 @@ def train(
                 on_checkpoint(state.step, state.checkpoint())
 
 
-def _update_generator(state: ConditionalPair, fakes: Fakes, logits: Logits, team: Team) -> tuple[Tensor, Tensor]:
+def _update_generator(state: ConditionalPair, fakes: Fakes, logits: Logits) -> tuple[Tensor, Tensor]:
     """[hinge loss, inversion loss] of the step. The discriminator takes no gradients, but moves its spectral norm."""
     labels = fakes.labels.to(state.device)
     state.discriminator.requires_grad_(False)
@@ -120,12 +116,12 @@ def _update_generator(state: ConditionalPair, fakes: Fakes, logits: Logits, team
     hinge = generator_hinge(state.discriminator(made, labels))
     loss_of = partial(attack_loss(state.recipe.loss), protocol=state.protocol)
     inversion = loss_of(logits(target_images(made, fakes.distortion, state.config.output)), labels).mean()
-    descend(state.generator_adam, hinge + state.recipe.inversion_weight * inversion, team)
+    descend(state.generator_adam, hinge + state.recipe.inversion_weight * inversion)
     state.discriminator.requires_grad_(True)
     return hinge.detach(), inversion.detach()
 
 
-def _update_discriminator(state: ConditionalPair, fakes: Fakes, reals: Reals, team: Team) -> Tensor:
+def _update_discriminator(state: ConditionalPair, fakes: Fakes, reals: Reals) -> Tensor:
     """The hinge loss. Fakes come without gradients; the published ones leave some, which are not used."""
     labels = fakes.labels.to(state.device)
     with torch.no_grad():
@@ -133,7 +129,7 @@ def _update_discriminator(state: ConditionalPair, fakes: Fakes, reals: Reals, te
     of_fakes = state.discriminator(made, labels)
     of_reals = state.discriminator(reals.images.to(state.device), reals.labels.to(state.device))
     loss = critic_hinge(of_fakes, of_reals)
-    descend(state.discriminator_adam, loss, team)
+    descend(state.discriminator_adam, loss)
     return loss.detach()
 
 

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from smoothsweep.core.attacks.optimisation.losses import Protocol as AttackProtocol
 from smoothsweep.core.priors.base import Prior
-from smoothsweep.core.training.team import Team
 
 if TYPE_CHECKING:
     from smoothsweep.core.attacks.shared.view import GradientView
@@ -27,10 +26,6 @@ class PartContext(Protocol):
 
     def keep_state(self, state: Mapping[str, Any]) -> None:
         """Replace the kept state as a whole."""
-
-    @property
-    def team(self) -> Team:
-        """Who makes the part: this process, or several of which it is one."""
 
     def progress(self, fraction: float, text: str) -> None:
         """How far it is, in [0, 1], and a few words."""

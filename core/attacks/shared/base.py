@@ -39,14 +39,12 @@ class Part:
         needs: "public", "prior", "target" or the names of earlier parts.
         settings: JSON values, whatever of the attack decides what it holds. Attacks whose parts agree in all of that
             share one artifact.
-        workers: Workers of Ray Train that make it.
         imported: A folder of networks that were trained elsewhere, which it is then a copy of: `settings` are empty.
     """
 
     name: str
     needs: tuple[str, ...]
     settings: Mapping[str, Any] = field(default_factory=dict)
-    workers: int = 1
     imported: str | None = None
 
 

@@ -1,4 +1,4 @@
-"""What every training of an attack's own has: how many workers do it, and a GAN that stands in its place. No torch."""
+"""What every training of an attack's own has: one worker, and a GAN that stands in its place. No torch."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from smoothsweep.core.checks import require
 
 @dataclass(frozen=True, kw_only=True)
 class Shared:
-    """What a training on several workers has.
+    """What every one of them has.
 
-    workers: processes of Ray Train that share every batch; above 1 BatchNorm makes it a different experiment.
+    workers: 1, as older sweep files may say; a part of an attack is trained by one process.
     """
 
     workers: Count = 1
@@ -23,15 +23,9 @@ class Shared:
         """What decides the training, but for `workers`, which stands beside it, and where another one lies."""
         return {name: value for name, value in asdict(self).items() if name not in ("workers", "imported")}
 
-    def check_shares(self, key: str, batch_size: int) -> None:
-        """Raise InputError unless every worker gets as many rows of a batch as the others, two at least."""
-        fits = batch_size % self.workers == 0 and batch_size >= 2 * self.workers
-        require(
-            self.workers == 1 or fits,
-            f"{key}.workers",
-            f"a divisor of {key}.batch_size ({batch_size}) that leaves each 2 images",
-            self.workers,
-        )
+    def check_workers(self, key: str) -> None:
+        """Raise InputError for several workers."""
+        require(self.workers == 1, f"{key}.workers", "1, which trains the parts of an attack", self.workers)
 
 
 @dataclass(frozen=True, kw_only=True)

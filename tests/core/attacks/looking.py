@@ -9,7 +9,6 @@ from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.core.training.classifier import train_classifier
-from smoothsweep.core.training.team import ALONE
 from tests.attack_examples import PEOPLE, SIZE
 
 
@@ -53,8 +52,6 @@ class Silent:
 
     def last_state(self):
         return None
-
-    team = ALONE
 
     def keep_state(self, state):
         pass

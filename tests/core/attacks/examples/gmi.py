@@ -1,6 +1,6 @@
 """What the tests expect of GMI."""
 
-from tests.core.attacks.examples import GENERAL, KEPT_SEARCHED, LOW_RESOLUTION, SWEPT_GAN, SWEPT_SEARCHED
+from tests.core.attacks.examples import GENERAL, KEPT_SEARCHED, LOW_RESOLUTION, REFUSED, SWEPT_GAN, SWEPT_SEARCHED
 
 DEAR = True
 EXAMPLE = LOW_RESOLUTION
@@ -15,6 +15,7 @@ WRONG = [
     ({"restarts": 3}, "does not read 'restarts'"),
     ({"gan": {"batch_size": 1}}, "attack.gan.batch_size: expected a whole number of at least 2, got 1"),
     ({"gan": {"width": 0}}, "attack.gan.width"),
+    ({"gan": {"workers": 2}}, "attack.gan.workers: expected 1, which trains the parts of an attack, got 2"),
     ({"gan": {"betas": [0.0, 1.0]}}, "attack.gan.betas"),
 ]
 
@@ -41,7 +42,7 @@ SWEPT = {
             "z_dim": 7,
             "seed": 3,
             "imported": ({"/attack.gan": {"imported": "$b/gan"}, "/public": None}, "$a/gan"),
-            "workers": 2,
+            "workers": REFUSED,
         },
     ),
 }

@@ -5,6 +5,7 @@ from tests.core.attacks.examples import (
     KEPT_SEARCHED,
     KEPT_STUDENTS,
     LOW_RESOLUTION,
+    REFUSED,
     SPECIFIC,
     STUDENTS,
     SWEPT_GAN,
@@ -51,7 +52,7 @@ SWEPT = {
             "weight_decay": 0.1,
             "temperature": 2.0,
             "seed": 3,
-            "workers": 2,
+            "workers": REFUSED,
         },
     ),
 }

@@ -75,7 +75,7 @@ SWEPT = {
             "width": 4,
             "seed": 3,
             "imported": ({"/attack.gan": {"imported": "$b/plg"}, "/public": None}, "$a/plg"),
-            "workers": 2,
+            "workers": REFUSED,
         },
     ),
 }

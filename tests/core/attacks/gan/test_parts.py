@@ -18,7 +18,6 @@ from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.seeds import derive_seed
 from smoothsweep.core.training.gan_pair import fresh_pair
-from smoothsweep.core.training.team import ALONE
 from tests.nonsense import nonsense_for
 
 CPU, CLASSES = torch.device("cpu"), 3
@@ -32,8 +31,6 @@ SETTINGS = {
 
 class Silent:
     """A context that keeps nothing."""
-
-    team = ALONE
 
     def last_state(self):
         return None

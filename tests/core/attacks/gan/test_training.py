@@ -32,7 +32,7 @@ class OfficialDraws:
         self.z, self.streams = golden(f"{kind}_gan_z"), streams
         self.mix = golden("gmi_gan_alpha")
 
-    def at(self, step, team):
+    def at(self, step):
         images = tuple(u(f"{name}/{step}", (4, 3, 64, 64)) for name in self.streams)
         z = self.z[step if step < 5 else step + 1]
         return StepDraw(images=images, z=z, z_generator=self.z[5], mix=self.mix[step])

@@ -16,7 +16,6 @@ from smoothsweep.core.data.transforms import truncated_bytes
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.accuracy import topk_hits
-from smoothsweep.core.training.team import ALONE
 from tests.lowres import Spied, blocky, check_losses, golden, pooled, s
 
 KEPT = (1, 2, 3, 4, 5, 10, 20, 30)
@@ -232,8 +231,6 @@ class Kept:
 
     def last_state(self):
         return self.state
-
-    team = ALONE
 
     def keep_state(self, state):
         self.states.append(state)

@@ -17,7 +17,6 @@ from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError, TrainingDiverged
 from smoothsweep.core.seeds import generator
-from smoothsweep.core.training.team import ALONE
 from tests.lowres import blocky, pooled
 from tests.plg import fill, golden, official
 
@@ -200,8 +199,6 @@ class Kept:
 
     def last_state(self):
         return self.state
-
-    team = ALONE
 
     def keep_state(self, state):
         self.kept.append(copy.deepcopy(state))
