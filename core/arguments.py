@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.spelling import suggestion
 
 OWN_FLAGS = ("--help", "--version", "--print-completion")
 """Options that need no command."""
@@ -60,4 +61,7 @@ def refuse_flag_before_command(first: str) -> None:
     """Raise InputError for a flag of a command that stands before the command, which argparse takes its value for."""
     flag = first.partition("=")[0]
     if flag.startswith("--") and not any(known_flag.startswith(flag) for known_flag in OWN_FLAGS):
-        raise InputError(f"{flag}: expected a command before its flags (smoothsweep COMMAND ... {flag} ...), got none")
+        hint = suggestion(flag, OWN_FLAGS)
+        raise InputError(
+            f"{flag}: expected a command before its flags (smoothsweep COMMAND ... {flag} ...), got none{hint}"
+        )

@@ -87,17 +87,42 @@ def _open(arguments: Sequence[str]) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """An argparse parser whose messages repeat the typed input on one line."""
+    """An argparse parser whose messages repeat the typed input on one line and suggest the closest known name."""
+
+    _typed: Sequence[str] = ()
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """As argparse, but a command refuses its unknown arguments itself, so that the line is about its own flags."""
+        self._typed = args or ()
+        options, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return options, unknown
 
     def _print_message(self, message: str, file: Any = None) -> None:
         for line in message.rstrip("\n").split("\n"):
             (screen.out if file in (None, sys.stdout) else screen.err)(line)
 
     def error(self, message: str) -> NoReturn:
-        """Print the error like argparse, with the closest known name for an unknown choice."""
+        """Print the error like argparse, with the closest known name for an unknown choice or flag.
+
+        An unknown flag is named also where argparse misses another argument: it is often that one, mistyped.
+        """
+        known = [*self._option_string_actions]
         if wrong_choice := _CHOICE.search(message):
             message += suggestion(wrong_choice["got"], re.findall(r"[\w-]+", wrong_choice["known"]))
+        elif strange := next((word for word in map(_flag, self._typed) if not _fits(word, known)), None):
+            message += ("" if strange in message else f"; unknown flag {strange}") + suggestion(strange, known)
         super().error(message)
+
+
+def _flag(word: str) -> str:
+    return word.partition("=")[0]
+
+
+def _fits(word: str, known: list[str]) -> bool:
+    """Whether this is no flag, or one that argparse takes."""
+    return not word.startswith("--") or any(flag.startswith(word) for flag in known)
 
 
 class _Version(argparse.Action):

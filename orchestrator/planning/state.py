@@ -13,6 +13,7 @@ import psutil
 from pydantic import BaseModel
 
 from smoothsweep.core.durations import duration
+from smoothsweep.core.text import counted
 from smoothsweep.core.writers import machine_id
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.notes import read_note
@@ -33,12 +34,15 @@ class SweepState:
     failed_trials: int = 0
     running: list[dict[str, Any]] = field(default_factory=list)
     seconds_left: float | None = None
+    unknown_stages: int = 0  # of which no time is known; seconds_left is of the others
     started: float = field(default_factory=time.monotonic)
     last: str = ""
 
     def headline(self) -> str:
         elapsed = duration(time.monotonic() - self.started)
-        left = f", about {duration(self.seconds_left)} left" if self.seconds_left is not None else ""
+        left = f", about {duration(self.seconds_left)} left" if self.seconds_left else ""
+        if left and self.unknown_stages:
+            left += f" and {counted(self.unknown_stages, 'stage')} of unknown length"
         failed = f", {self.failed_trials} failed" if self.failed_trials else ""
         return (
             f"{self.name}: {self.done_stages}/{self.total_stages} stages, "

@@ -161,8 +161,10 @@ def _take_events(run: SweepRun, snapshot: dict[str, Any], open_trials: dict[str,
     for event in snapshot["events"]:
         if event["what"] == "say":
             run.display.say(event["line"])
+        elif event["what"] == "work":
+            run.worked[event["fingerprint"]] += event["seconds"]
         elif event["what"] == "done":
-            run.stage_done(event["fingerprint"], event["seconds"])
+            run.stage_done(event["fingerprint"], run.worked[event["fingerprint"]])
         elif event["what"] == "trial" and event["trial"] in open_trials:
             run.trial_done(open_trials.pop(event["trial"]), event["failure"])
     run.state.running = snapshot["running"]

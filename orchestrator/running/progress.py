@@ -63,7 +63,8 @@ def _panel(state: SweepState) -> Group:
         begun = f"{100 * entry['fraction']:3.0f} %" if entry["fraction"] else "  ..."
         fraction = "waits" if entry.get("waits") else begun
         since = duration(max(0.0, time.time() - entry["since"]))  # a clock may be set back meanwhile
-        stage, text = Text(shortened(stage_title(entry["stage"])), style="cyan"), Text(shortened(hidden(entry["text"])))
+        text = f"for {entry['waits']}" if entry.get("waits") else hidden(entry["text"])
+        stage, text = Text(shortened(stage_title(entry["stage"])), style="cyan"), Text(shortened(text))
         table.add_row(stage, Text(shortened(entry["fingerprint"][:8])), fraction, since, text)
     if len(state.running) > 12:
         table.add_row(Text(f"and {len(state.running) - 12} more waiting or running"))
@@ -71,10 +72,11 @@ def _panel(state: SweepState) -> Group:
 
 
 def _running_text(state: SweepState) -> str:
-    """What runs and what waits for a device or a worker, such as ` | running: target x2 | waiting: attack`."""
-    counts: dict[str, Counter[str]] = {"running": Counter(), "waiting": Counter()}
+    """What runs, and what waits for what, such as ` | running: target x2 | waiting for a free CPU core: attack`."""
+    counts: dict[str, Counter[str]] = {"running": Counter()}
     for entry in state.running:
-        counts["waiting" if entry.get("waits") else "running"][stage_title(entry["stage"])] += 1
+        doing = f"waiting for {entry['waits']}" if entry.get("waits") else "running"
+        counts.setdefault(doing, Counter())[stage_title(entry["stage"])] += 1
     listed = {
         word: ", ".join(f"{name} x{count}" if count > 1 else name for name, count in names.items())
         for word, names in counts.items()

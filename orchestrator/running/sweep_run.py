@@ -15,6 +15,7 @@ from smoothsweep.core.judges.table import JUDGES, stage_of
 from smoothsweep.core.text import counted
 from smoothsweep.orchestrator.planning.history import History, read_history
 from smoothsweep.orchestrator.planning.plan import Plan, make_plan
+from smoothsweep.orchestrator.planning.reference import reference_s
 from smoothsweep.orchestrator.planning.state import SweepState, other_driver, read_failures, write_state
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.derived import answers_to_photographs, surrogate_lines
@@ -43,6 +44,7 @@ class SweepRun:
     Attributes:
         failures: Trial id -> cause.
         left_open: Trials that a stop left unfinished.
+        worked: Fingerprint -> seconds of tasks that have ended.
         never_run: Fingerprint -> planned stage that no trial has run though it ended without a failure.
         stopped: Why the sweep was stopped before its end, None if it was not.
         reserved: The share of the budget that a search leaves to its re-audit.
@@ -60,6 +62,7 @@ class SweepRun:
     code: str | None = None
     failures: dict[str, str] = field(default_factory=dict)
     left_open: dict[str, Trial] = field(default_factory=dict)
+    worked: Counter[str] = field(default_factory=Counter)
     never_run: dict[str, Stage] = field(default_factory=dict)
     stopped: str | None = None
     state: SweepState = field(init=False)
@@ -77,6 +80,8 @@ class SweepRun:
         self._todo = {stage.fingerprint: stage for stage in self.plan.missing}
         self._counted = {stage.fingerprint for stage in self.plan.stages}
         self._known = {trial.id for trial in self.plan.trials}
+        self._rated = dict[str, float | None]()
+        self._took = self._should_have = 0.0  # seconds of finished stages, here and by the shipped rates
         self._said: set[str] = set()
         self._looked_at: set[tuple[str, str]] = set()
         self._trial_of: dict[str, Trial] = {}  # a stage -> the first trial that needs it
@@ -92,6 +97,8 @@ class SweepRun:
         if stage is not None:
             self.state.done_stages += 1
             self.history.add_stage(stage, seconds)
+            if rated := reference_s(stage):
+                self._took, self._should_have = self._took + seconds, self._should_have + rated
             self.say_of_judges(stage)
 
     def say_of_judges(self, stage: Stage, *, fit: bool = True) -> None:
@@ -155,8 +162,27 @@ class SweepRun:
         return f"planned, and nothing ran it: {', '.join(stage.label for stage in missing)}" if missing else None
 
     def forecast(self, parallel: int) -> None:
-        mean, _, _, unknown = self.history.total(self._todo.values())
-        self.state.seconds_left = mean / max(1, parallel) if not unknown else None
+        """Note how long what is left takes: by stages like it, else by the shipped rates at the pace seen so far.
+
+        It shrinks at every moment in which something runs, also where that takes longer than stages like it.
+        """
+        pace = self._took / self._should_have if self._should_have else 1.0
+        at_work = {entry["fingerprint"]: entry["seconds"] for entry in self.state.running}
+        left, unknown = [0.0], 0
+        for fingerprint, stage in self._todo.items():
+            if alike := self.history.expected(stage):
+                expected = alike[0]
+            else:
+                if fingerprint not in self._rated:
+                    self._rated[fingerprint] = reference_s(stage)
+                rated = self._rated[fingerprint]
+                if rated is None:
+                    unknown += 1
+                    continue
+                expected = rated * pace
+            spent = self.worked[fingerprint] + at_work.get(fingerprint, 0.0)
+            left.append(expected - spent if spent <= expected / 2 else expected**2 / (4 * spent))
+        self.state.seconds_left, self.state.unknown_stages = max(sum(left) / max(1, parallel), max(left)), unknown
 
     def save_state(self, finished: bool = False) -> None:
         """Leave the state for `smoothsweep status`. A full disk fails the stages that need it, not the watching."""

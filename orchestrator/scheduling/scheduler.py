@@ -100,7 +100,7 @@ class StageScheduler:
     async def snapshot(self) -> dict[str, Any]:
         """What runs now (with the marks its workers left) and what happened since the last call.
 
-        `waits` of what runs: Ray seeks a device for every task of it, or its workers have not reported yet.
+        `waits` of what runs: what every task of it waits for, empty where one is at work. `seconds`: of its tasks.
         `device_seconds` of what runs: of its tasks in flight, from when they held their devices. Those of a task that
         ended are an event `work`, with its stage's fingerprint, whether it succeeded or not.
         """
@@ -118,7 +118,8 @@ class StageScheduler:
                     "fraction": entry.get("fraction", mark.get("fraction", 0.0)),
                     "text": mark.get("text", ""),
                     "device_seconds": sum(task.device_seconds() for task in tasks),
-                    "waits": bool(tasks) and not any(task.processes for task in tasks),
+                    "seconds": sum(task.seconds() for task in tasks),
+                    "waits": self._waits_for(entry["stage"], tasks),
                 }
             )
         return {"running": running, "events": events}
@@ -129,7 +130,6 @@ class StageScheduler:
                 return
             for attempts_left in reversed(range(DAMAGED_INPUTS + 1)):
                 await asyncio.gather(*(self.ensure(source) for source in stage.inputs.values()))
-                started = time.monotonic()
                 try:
                     await self._make_from_inputs(stage)
                     break
@@ -142,7 +142,7 @@ class StageScheduler:
             self._tell(stage, "failed", cause=one_line(error))
             raise
         else:
-            self._tell(stage, "done", seconds=time.monotonic() - started)
+            self._tell(stage, "done")
         finally:
             self.in_flight.pop(stage.fingerprint, None)
 
@@ -228,7 +228,16 @@ class StageScheduler:
                 running, lambda tell: remote.options(**share).remote(*arguments, tell, **self.held_to)
             )
         finally:
-            self._tell(running.stage, "work", device_seconds=running.device_seconds())
+            self._tell(running.stage, "work", seconds=running.seconds(), device_seconds=running.device_seconds())
+
+    def _waits_for(self, stage: Stage, tasks: list[Running]) -> str:
+        if not tasks or any(task.processes for task in tasks):
+            return ""
+        if any(task.given for task in tasks):
+            return "its worker to start"
+        if is_group(stage):
+            return "its workers to start"
+        return "a free GPU" if self._share(stage)["num_gpus"] else "a free CPU core"
 
     def _devices(self, stage: Stage, share: dict[str, Any]) -> float:
         """How many devices one task of the stage holds: GPUs, or CPUs where there are none."""

@@ -47,9 +47,12 @@ def test_wrong_commands_exit_with_2(arguments):
         (["data", "chek"], "check"),
         (["import", "piror"], "prior"),
         (["data", "check", "x", "--as", "celebra"], "celeba"),
+        (["run", "quickstart", "--stroe", "x"], "--store"),
+        (["store", "ls", "--stroe=x"], "--store"),
+        (["audit", "m.pth", "--dta", "x", "--public", "y"], "--data"),  # where --data is missing, too
     ],
 )
-def test_a_mistyped_command_is_told_which_one_was_meant(arguments, meant, capsys):
+def test_a_mistyped_command_or_flag_is_told_which_one_was_meant(arguments, meant, capsys):
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2

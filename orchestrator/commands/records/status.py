@@ -115,7 +115,8 @@ def _at_work(entry: dict[str, Any], known: StageProgress | None) -> dict[str, An
 
 def _line(entry: dict[str, Any], width: int) -> str:
     percent = "waits" if entry.get("waits") else f"{100 * entry['fraction']:3.0f} %"
-    return f"  {stage_title(entry['stage']):<{width}} {entry['fingerprint'][:8]}  {percent}  {entry['words']}".rstrip()
+    words = f"for {entry['waits']}" if entry.get("waits") else entry["words"]
+    return f"  {stage_title(entry['stage']):<{width}} {entry['fingerprint'][:8]}  {percent}  {words}".rstrip()
 
 
 def _trial_state(done: bool, failed: bool, alive: bool) -> str:

@@ -29,14 +29,14 @@ def test_a_line_counts_what_runs_by_the_fields_terms():
 def test_what_waits_for_a_device_is_not_said_to_run():
     found, stream = state(), io.StringIO()
     for one in found.running[1:4]:
-        one["waits"] = True
+        one["waits"] = "a free GPU"
     with Display(stream) as display:
         display.update(found)
     line = stream.getvalue().rstrip()
-    assert line.endswith("running: reconstructions, candidate pool | waiting: reconstructions x2, judge evaluator")
+    assert line.endswith("candidate pool | waiting for a free GPU: reconstructions x2, judge evaluator")
     stream = io.StringIO()
     Console(file=stream, width=120).print(_panel(found))
-    assert stream.getvalue().count("waits") == 3 and stream.getvalue().count("50 %") == 2
+    assert stream.getvalue().count("for a free GPU") == 3 and stream.getvalue().count("50 %") == 2
 
 
 def test_the_panel_of_a_terminal_has_the_same_terms():

@@ -145,9 +145,9 @@ def test_waiting_for_a_device_does_not_count(limited):
 
 def test_a_stage_of_which_no_task_has_a_device_waits(limited):
     running = limited.ensure.remote(sleeping(3.0, classes=2))
-    wait_until(lambda: [entry["waits"] for entry in snapshot(limited)["running"]] == [False])
+    wait_until(lambda: [entry["waits"] for entry in snapshot(limited)["running"]] == [""])
     waiting = limited.ensure.remote(sleeping(0.1, classes=2))
-    wait_until(lambda: [entry["waits"] for entry in snapshot(limited)["running"]] == [False, True])
+    wait_until(lambda: [entry["waits"] for entry in snapshot(limited)["running"]] == ["", "a free CPU core"])
     ray.get([running, waiting], timeout=90)
 
 
