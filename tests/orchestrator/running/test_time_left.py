@@ -58,5 +58,5 @@ def test_the_time_left_is_known_at_once_shrinks_at_every_moment_and_learns_the_m
 def test_a_stage_without_a_rate_is_counted_beside_the_time_of_the_others(tmp_path):
     run = begun(tmp_path / "store", "recipe.architecture=resnet18")
     run.forecast(CORES)
-    assert run.state.seconds_left > 0 and run.state.unknown_stages == 12 + 24  # targets, attacks
-    assert "36 stages of unknown length" in run.state.headline()
+    assert run.state.seconds_left > 0 and run.state.unknown_stages == 12 + 12 + 24  # targets, candidates, attacks
+    assert "48 stages of unknown length" in run.state.headline()
