@@ -17,7 +17,7 @@ from smoothsweep.core.judges.membership import Membership
 from smoothsweep.orchestrator.planning.history import History
 from smoothsweep.orchestrator.stages.stage import Stage
 
-MACHINE = "two cores of an AMD EPYC, no GPU, one stage on each"
+MACHINE = "an AMD EPYC, no GPU; on two cores half of it by the clock"
 """Where the rates are from: medians of the manifests of one `make demo`; those of verification, reach and membership
 are from one small sweep on a slower machine, divided by what its other stages took longer there (five times)."""
 

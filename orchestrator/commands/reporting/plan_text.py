@@ -158,7 +158,7 @@ def time_text(cost: dict[str, Any], *, name_machine: bool = False) -> str:
         without = by_rates.get("without", 0)
         unknown = f", + unknown ({_unmeasured(without)} on either)" if without else ""
         machine = f" ({by_rates['machine']})" if name_machine else ""
-        return f"{measured}about {_hours(by_rates['hours'] - known)}, from another machine{machine}{unknown}"
+        return f"{measured}about {_hours(by_rates['hours'] - known, 'CPU ')}, from another machine{machine}{unknown}"
     return _with_range(cost, cost["device_hours"], cost["device_hours_range"], cost["known_device_hours"], _hours)
 
 
@@ -197,10 +197,10 @@ def _saved(stages: int, cost: dict[str, Any]) -> str:
     return f"{_hours(cost['known_device_hours'])} + unknown" if cost["known_device_hours"] else "unknown"
 
 
-def _hours(hours: float) -> str:
+def _hours(hours: float, of: str = "") -> str:
     if hours < 1 / 60:
-        return f"{max(hours * 3600, 0.1):.1f} s"  # what runs never takes 0.0 s
-    return f"{hours:,.1f} h" if hours >= 1 else f"{hours * 60:.1f} min"
+        return f"{max(hours * 3600, 0.1):.1f} {of}s"  # what runs never takes 0.0 s
+    return f"{hours:,.1f} {of}h" if hours >= 1 else f"{hours * 60:.1f} {of}min"
 
 
 def _dollars(amount: float) -> str:

@@ -24,11 +24,13 @@ class Cost:
         stages: Number of stages.
         seconds: Devices held times seconds.
         saved: What they would have cost on top, had no stage served several trials.
+        unit: Of which devices: `CPU time` where all were CPUs.
     """
 
     stages: int
     seconds: float
     saved: float
+    unit: str = "device time"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +51,7 @@ def costs(data: ReportData, summary: Summary) -> Costs | None:
                 "path": link.path,
                 "kind": link.stage,
                 "seconds": link.seconds * link.devices,
+                "device": link.device,
                 "trial": trial,
                 "recipe": owner.get(trial, OTHERS),
             }
@@ -64,24 +67,25 @@ def costs(data: ReportData, summary: Summary) -> Costs | None:
     stages.loc[by_stage["recipe"].nunique() > 1, "recipe"] = SHARED
     kinds, recipes = (stages.groupby(column, sort=False) for column in ("kind", "recipe"))
     return Costs(
-        total=_cost(stages),
+        total=_cost(stages, "CPU time" if (uses["device"] == "cpu").all() else "device time"),
         by_kind={stage_title(str(kind)): _cost(rows) for kind, rows in kinds},
         by_recipe={str(recipe): _cost(rows) for recipe, rows in recipes},
     )
 
 
-def _cost(stages: Any) -> Cost:
-    return Cost(stages=len(stages), seconds=float(stages["seconds"].sum()), saved=float(stages["saved"].sum()))
+def _cost(stages: Any, unit: str = "device time") -> Cost:
+    seconds, saved = float(stages["seconds"].sum()), float(stages["saved"].sum())
+    return Cost(stages=len(stages), seconds=seconds, saved=saved, unit=unit)
 
 
 def cost_words(total: Cost, spent: Spent | None) -> str:
-    """Sentences such as `3 h 2 min of device time in 120 stages.`, and the part that this sweep's own runs spent."""
-    words = f"{duration(total.seconds)} of device time in {count(total.stages, 'stage')}."
+    """Sentences such as `3 h 2 min of CPU time in 120 stages.`, and the part that this sweep's own runs spent."""
+    words = f"{duration(total.seconds)} of {total.unit} in {count(total.stages, 'stage')}."
     if total.saved > 0:
         words += f" Without sharing stages it would have been {duration(total.seconds + total.saved)}."
     if spent is not None:
         words += (
-            f" The runs of this sweep took {duration(spent.device_s)} of device time (work that was cut off included, "
+            f" The runs of this sweep took {duration(spent.device_s)} of {total.unit} (work that was cut off included, "
             f"stages found in the store not) in {duration(spent.wall_s)}."
         )
     return words

@@ -44,7 +44,7 @@ def test_the_quickstart_is_told_before_anything_is_measured(tmp_path, capsys):
     assert main(["plan", "quickstart", "--store", store]) == 0
     said = capsys.readouterr().out
     assert f"from another machine ({MACHINE})" in said and "unknown" not in said
-    assert "the sweep file says: two CPU cores, 6 GiB of memory, four to ten minutes." in said
+    assert "the sweep file says: two CPU cores, 6 GiB of memory, about 13 CPU minutes." in said
     assert main(["plan", "quickstart", "--store", store, "--set", "seeds=[1]"]) == 0
     assert "sweep file says" not in capsys.readouterr().out, "it says so of the file, not of what was made of it"
 

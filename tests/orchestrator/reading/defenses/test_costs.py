@@ -1,5 +1,7 @@
 """What stages cost, shared in every way: by trials of a recipe, by recipes, by fresh seeds; on several devices."""
 
+import dataclasses
+
 import pandas as pd
 import pytest
 
@@ -65,6 +67,11 @@ def test_each_stage_counts_once_and_by_what_it_saved():
         "b": cost((130.0, 1), (11.0, 1)),
         OTHERS: cost((17.0, 1)),
     }
+
+
+def test_time_of_cpus_alone_is_called_that():
+    of_cpus = {trial: tuple(dataclasses.replace(one, device="cpu") for one in links) for trial, links in LINKS.items()}
+    assert found(of_cpus).total.unit == "CPU time" and found(LINKS).total.unit == "device time"
 
 
 def test_without_manifests_there_are_no_costs():
