@@ -137,7 +137,7 @@ def _open(encoded: bytes, to_rgb: Callable[[Image.Image], _T]) -> _T:
             if pixels > MOST_PIXELS:
                 raise UnreadablePicture(f"more than {MOST_PIXELS} pixels")
             with _one_large_picture if pixels > _LARGE else nullcontext():
-                image.info[_DEEP_COLOUR] = image.mode == "RGB" and ";16" in str(image.tile)
+                image.info[_DEEP_COLOUR] = image.mode in ("RGB", "RGBA", "LA") and ";16" in str(image.tile)
                 image.load()
                 return to_rgb(image)
     except UnreadablePicture:
@@ -154,7 +154,8 @@ def _upright(image: Image.Image, bits: int) -> tuple[Image.Image, int, int | Non
     deep = image.mode.startswith("I")
     if not deep and not image.info.get(_DEEP_COLOUR):
         return _to_rgb(image), _frames(image), None
-    parts = [np.asarray(image.crop(box)) for box in _stripes(image)]
+    colours = len(image.getbands()) - image.mode.endswith("A")
+    parts = [np.asarray(image.crop(box)).reshape(-1, len(image.getbands()))[:, :colours] for box in _stripes(image)]
     low, high = min(int(part.min()) for part in parts), max(int(part.max()) for part in parts)
     high = high if deep else 256 * high + 255  # of colour, Pillow keeps the upper 8 of 16 bits
     if low < 0 or high >= 1 << BITS[-1]:

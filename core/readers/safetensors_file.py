@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -35,30 +34,19 @@ class UnreadableTensors(Exception):
     """The bytes are no safetensors file; the message says why."""
 
 
-class _Source:
-    """A file whose tensors are asked for: torch maps it as if it were written to, so that is left until then."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    @cached_property
-    def opened(self) -> Any:
-        """What tensors are got from; the mapping goes with the last of them."""
-        return safe_open(str(self._path), framework="pt").__enter__()
-
-
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class FiledTensor:
     """A tensor in a file that was not read yet. dtype: None for a type that torch has not."""
 
-    source: _Source
+    path: Path
     name: str
     shape: tuple[int, ...]
     dtype: torch.dtype | None
 
     def tensor(self) -> Tensor:
         """Its numbers, in memory."""
-        return self.source.opened.get_tensor(self.name)
+        with safe_open(str(self.path), framework="pt") as opened:
+            return opened.get_tensor(self.name)
 
 
 def is_safetensors(path: Path) -> bool:
@@ -81,10 +69,9 @@ def read_header(path: Path) -> dict[str, FiledTensor]:
     try:
         with safe_open(str(path), framework="np") as opened:
             slices = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118
-            source = _Source(path)
             return {
                 name: FiledTensor(
-                    source=source, name=name, shape=tuple(span.get_shape()), dtype=_TYPES.get(span.get_dtype())
+                    path=path, name=name, shape=tuple(span.get_shape()), dtype=_TYPES.get(span.get_dtype())
                 )
                 for name, span in slices.items()
             }

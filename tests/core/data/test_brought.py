@@ -1,7 +1,9 @@
 """What people bring: deep pictures, tables of Hugging Face, names in two Unicode forms, newer formats."""
 
 import json
+import struct
 import unicodedata
+import zlib
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +15,6 @@ from smoothsweep.core.data.labelled import load_labelled, load_unlabelled, train
 from smoothsweep.core.data.own_check import check_own
 from smoothsweep.core.data.sources import content_digest, count_labelled, list_unlabelled
 from smoothsweep.core.errors import InputError
-from tests.core.readers.hostile_files import png as deep_colour
 from tests.labelled_files import encoded, folders, pixels, png, refusal
 
 NAMES = ["zoe", "ann", "bob", "eve"]
@@ -54,13 +55,30 @@ def test_unstated_bits_are_refused_where_they_are_ambiguous(tmp_path, bits, ambi
     assert load_unlabelled(root, size=8, bits=16).max() == round(255 * ((1 << bits) - 1) / 65535)
 
 
-def test_a_value_beyond_the_stated_bits_and_colour_of_which_half_is_read_are_refused(tmp_path):
+def of_16_bits(channels, value):
+    """A PNG of 8 x 8 pixels of 16 bits a channel, grey with alpha (2), RGB (3) or RGBA (4)."""
+    pixel = value.to_bytes(2, "big") * (channels - (channels != 3)) + (b"" if channels == 3 else b"\xff\xff")
+
+    def chunk(name, body):
+        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+    head = struct.pack(">IIBBBBB", 8, 8, 16, {2: 4, 3: 2, 4: 6}[channels], 0, 0, 0)
+    rows = zlib.compress((b"\0" + pixel * 8) * 8)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize("channels", [2, 3, 4])
+def test_dark_colour_of_16_bits_is_no_black_picture_without_a_word(tmp_path, channels):
+    dark = folders(tmp_path / "dark", {f"{i}.png": of_16_bits(channels, 0x0FFF - 256 * i) for i in range(3)})
+    assert "expected bits (12, or 16" in refusal(load_unlabelled, dark, size=8)
+    assert "save it with 8" in refusal(load_unlabelled, dark, size=8, bits=12)
+    assert load_unlabelled(dark, size=8, bits=16).max() == 0x0F
+    assert load_unlabelled(folders(tmp_path / "light", {"0.png": of_16_bits(channels, 0x9FFF)}), size=8).max() == 0x9F
+
+
+def test_a_value_beyond_the_stated_bits_is_refused(tmp_path):
     root = people_of(tmp_path, lambda seed: deep(12, seed=seed)[0])
     assert "a value of 4095, beyond the stated 10 bits" in refusal(load_unlabelled, root, size=8, bits=10)
-    (tmp_path / "colour").mkdir()
-    deep_colour(tmp_path / "colour" / "x.png", 1, side=8, bits=16)
-    assert load_unlabelled(tmp_path / "colour", size=8).max() == 0x7F, "Pillow keeps the upper half"
-    assert "beyond the stated 12 bits" in refusal(load_unlabelled, tmp_path / "colour", size=8, bits=12)
     assert load_unlabelled(people_of(tmp_path / "plain", png), size=8, bits=12).max() > 12, "8 bits stay as they are"
 
 

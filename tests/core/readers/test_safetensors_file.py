@@ -6,7 +6,7 @@ import struct
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torchvision.models import resnet18
 
 from smoothsweep.core.cards.network_weights import read_weights, write_weights
@@ -15,7 +15,6 @@ from smoothsweep.core.models.face_ir import face_ir50
 from smoothsweep.core.models.official_judges import import_judge
 from smoothsweep.core.models.official_targets import import_target
 from smoothsweep.core.models.pretrained import read_tensor_file
-from smoothsweep.orchestrator.cli import main
 
 
 @pytest.fixture(scope="module")
@@ -49,27 +48,6 @@ def test_both_formats_give_the_same_network(state, tmp_path, dtype):
     assert facts.sha256 == hashlib.sha256((tmp_path / "a.ckpt").read_bytes()).hexdigest() != same.sha256
 
 
-def test_the_command_brings_it_in(state, tmp_path, capsys):
-    save_file(state, tmp_path / "net.safetensors")
-    command = [
-        "import",
-        "target",
-        str(tmp_path / "net.safetensors"),
-        "--architecture",
-        "resnet18",
-        "--classes",
-        "7",
-        "--image-size",
-        "32",
-        "--out",
-        str(tmp_path / "target"),
-    ]
-    assert main(command) == 0, capsys.readouterr().err
-    weights = load_file(tmp_path / "target" / "weights.safetensors")
-    assert torch.equal(weights["head.weight"], state["model.fc.weight"])
-    assert torch.equal(weights["backbone.conv1.weight"], state["model.conv1.weight"])
-
-
 def test_a_judge_too(tmp_path):
     torch.manual_seed(6)
     state = {key: value.contiguous() for key, value in face_ir50().state_dict().items()}
@@ -79,13 +57,11 @@ def test_a_judge_too(tmp_path):
 
 
 @pytest.mark.parametrize("changes", [{"num_classes": 6}, {"architecture": "resnet34"}, {"architecture": "vgg16_bn"}])
-def test_what_does_not_fit_is_refused_in_the_same_words(state, tmp_path, changes):
-    words = []
+def test_what_does_not_fit_is_refused_in_one_line(state, tmp_path, changes):
     for path in both(state, tmp_path):
-        with pytest.raises(InputError) as raised:
+        with pytest.raises(InputError, match=str(path)) as raised:
             brought(path, **changes)
-        words.append(str(raised.value).replace(path.name, "FILE"))
-    assert words[0] == words[1] and "\n" not in words[0]
+        assert "\n" not in str(raised.value)
 
 
 def written(path, header, data=b""):
@@ -111,9 +87,10 @@ def test_a_damaged_file_is_one_line(tmp_path, header):
     assert "no readable weight file" in str(raised.value) and "\n" not in str(raised.value)
 
 
-def test_a_type_that_is_no_real_number_is_named(tmp_path):
-    save_file({"fc.weight": torch.ones(7, 512, dtype=torch.int8)}, tmp_path / "x.safetensors")
-    with pytest.raises(InputError, match=r"fc.weight: expected a dense tensor of real numbers, got torch.int8"):
+def test_a_type_that_is_no_real_number_is_named(state, tmp_path):
+    whole = {"model.fc.weight": torch.ones(7, 512, dtype=torch.int8)}
+    save_file(state | whole, tmp_path / "x.safetensors")
+    with pytest.raises(InputError, match=r"fc.weight: .*got torch.int8"):
         brought(tmp_path / "x.safetensors")
 
 
