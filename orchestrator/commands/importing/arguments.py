@@ -193,22 +193,17 @@ def reading_of(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _import_prior(options: argparse.Namespace) -> int:
-    from smoothsweep.orchestrator.commands.importing.converting import import_prior_file
-    from smoothsweep.orchestrator.commands.importing.random_face import NAME, RandomFaceRequest, import_random_face
+    from smoothsweep.orchestrator.commands.importing.converting import import_prior_file, import_random_face
 
-    if str(options.file) == NAME:
-        request = RandomFaceRequest(
-            package=options.package,
-            out=options.out or _imported_folder(options, "priors"),
-            resolutions=tuple(sorted(set(options.resolution or READ_OUT))),
-            judge=options.judge,
-            images=IMAGES if options.images is None else options.images,
-        )
-        return import_random_face(request)
+    out = options.out or _imported_folder(options, "priors")
+    if str(options.file) == "random-face":
+        sides, images = sorted(set(options.resolution or READ_OUT)), options.images
+        images = IMAGES if images is None else images
+        return import_random_face(options.package, out, sides, judge=options.judge, images=images)
     for name in ("package", "resolution", "judge", "images"):
         if getattr(options, name) is not None:
             raise InputError(f"import prior: {name}: expected it with random-face only, got {options.file}")
-    return import_prior_file(options.file, options.out or _imported_folder(options, "priors"))
+    return import_prior_file(options.file, out)
 
 
 def _import_target(options: argparse.Namespace) -> int:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 from smoothsweep.core import screen
+from smoothsweep.core.checks import require_count
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import KINDS, apply_options, kind_made_of, kind_of, name_of
 from smoothsweep.core.files import making_folder, write_file
+from smoothsweep.core.priors.random_face_settings import RANDOM_FACE_LICENCE
 from smoothsweep.orchestrator.commands.importing.describing import (
     TargetRequest,
     card_lines,
@@ -20,6 +23,9 @@ from smoothsweep.orchestrator.commands.importing.describing import (
 )
 from smoothsweep.orchestrator.commands.importing.programs import import_made, import_program, refuse_layers
 from smoothsweep.sweeps.imported import CARD, WEIGHTS, TargetCard
+
+USUAL = 128  # pixels of a read-out of random-face
+CLOSED = 24  # images of its closed form, the first ones; the training begins after them
 
 
 def import_prior_file(file: Path, out: Path) -> int:
@@ -34,6 +40,96 @@ def import_prior_file(file: Path, out: Path) -> int:
     screen.out(imported.facts["licence"])
     screen.out(f"in a sweep file:  prior: {{kind: folder, path: {out}}}")
     return 0
+
+
+def import_random_face(
+    package: Path | None, out: Path, resolutions: Sequence[int], *, judge: str | None, images: int
+) -> int:
+    """Write OUT/1024 and a folder for each read-out; those that are there stay. Returns the exit code.
+
+    package: the wheel or folder, None: where it is found. judge: of the read-outs, as NAME=FILE. images: that they
+    learn from. An interrupted import goes on where it ended. Raises InputError, one line.
+    """
+    from smoothsweep.core.priors.random_face import (
+        VERSION,
+        find_package,
+        import_package,
+        is_this_import,
+        write_resolution,
+    )
+
+    face_judge = _face_judge(judge)
+    require_count("--images", images, CLOSED + 1, 10_000)
+    place = find_package(package)
+    network = import_package(place)
+    screen.out(f"{place.name}: MobileStyleGAN of {network.resolution} pixels, package random-face {VERSION}")
+    screen.out(RANDOM_FACE_LICENCE)
+    side = network.resolution
+    if not is_this_import(network, out / str(side)):
+        write_resolution(network, out / str(side), {"resolution": side})
+    missing = [size for size in resolutions if not (out / str(size)).exists()]
+    if missing:
+        _train_read_outs(network, missing, face_judge, images, out)
+    for size in resolutions:
+        screen.out(_read_out(out / str(size)))
+    usual = min(resolutions, key=lambda size: abs(size - USUAL))
+    screen.out(f"in a sweep file:  prior: {{kind: random_face, path: {out}, resolution: {usual}}}")
+    return 0
+
+
+def _train_read_outs(network: Any, missing: list[int], judge: tuple[str, Path] | None, images: int, out: Path) -> None:
+    from smoothsweep.core.priors.random_face import write_resolution
+    from smoothsweep.core.priors.random_face_readout import Effort, agreement, train_read_outs
+
+    def told(done: int, total: int) -> None:
+        if done % max(1, total // 8) == 0:
+            screen.err(f"  {done} of {total} images")
+
+    effort = Effort(images=images, closed=CLOSED)
+    sizes = ", ".join(map(str, missing))
+    screen.err(f"training the read-outs for {sizes} pixels on {effort.images} images: some CPU minutes, once")
+    read_outs, held = train_read_outs(network, missing, effort, told)
+    for size, made in read_outs.items():
+        facts = {
+            "resolution": size,
+            "read_out": {
+                "psnr_db": round(made.psnr, 2),
+                "psnr_db_closed_form": round(made.closed_psnr, 2),
+                "trained": made.trained,
+                "images": effort.images,
+                "held_out": effort.held_out,
+                "agreement": None if judge is None else agreement(made.network, held, *judge),
+            },
+        }
+        write_resolution(made.network, out / str(size), facts)
+
+
+def _read_out(folder: Path) -> str:
+    from smoothsweep.core.priors.random_face import read_facts
+
+    facts = read_facts(folder)
+    made = facts.get("read_out") or {}
+    line = (
+        f"{facts['resolution']} pixels: {made.get('psnr_db')} dB from the whole image on {made.get('held_out')} latents"
+    )
+    if (agreement := made.get("agreement")) is not None:
+        line += (
+            f"; {agreement['judge']}: cosine {agreement['cosine_with_whole_image']} with it, "
+            f"{agreement['cosine_with_other_images']} with others"
+        )
+    return line
+
+
+def _face_judge(path: str | None) -> tuple[str, Path] | None:
+    from smoothsweep.core.models.embedder_kinds import GENERAL, KINDS
+
+    if path is None:
+        return None
+    name, _, weights = path.partition("=")
+    if name not in KINDS or name in GENERAL or not Path(weights).is_file():
+        faces = ", ".join(name for name in KINDS if name not in GENERAL)
+        raise InputError(f"--judge: expected NAME=FILE with one of {faces} and its weights, got {path}")
+    return name, Path(weights)
 
 
 def import_target_file(request: TargetRequest) -> int:
