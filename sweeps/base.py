@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Strict
 
 from smoothsweep.core.bounds import is_a_path
 
-MAX_TRIALS = 100_000  # of a sweep, and configurations of a search that tries them all
+MAX_TRIALS = 5_000  # of a sweep, and configurations of a search that tries them all
 MAX_KEYS = 32  # that a grid, a cell or a search's space sets
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 SHA256 = r"^[0-9a-f]{64}$"

@@ -31,6 +31,7 @@ OBJECTIVES: dict[str, str | None] = {metric.key: metric.judge for metric in METR
 """Columns of the results that a search can aim at -> the judge that measures them, None for every sweep's own."""
 
 MAX_CHOICES = 200  # of one key: each of them must occur in some valid recipe, which takes a look
+MOST_VALUES = 100_000  # of one key, in steps
 Bounded = Annotated[float, Field(ge=-1e300, le=1e300)]  # so that differences and logarithms of them are finite
 LAG = 4  # recipes at once in an adaptive search, unless the file says otherwise
 
@@ -84,10 +85,10 @@ class Range(Model):
             raise ValueError(f"step: expected none with log, got {self.step:g}")
         if self.step is not None and low < high and self.step > high - low:
             raise ValueError(f"step: expected at most high - low ({high - low:g}), got {self.step:g}")
-        if self.step is not None and (high - low) / self.step > MAX_TRIALS:
-            raise ValueError(f"step: expected at most {MAX_TRIALS} values, got steps of {self.step:g}")
-        if self.integer and self.step is None and high - low > MAX_TRIALS:
-            raise ValueError(f"high: expected at most {MAX_TRIALS} whole numbers, or a step, got {high:g}")
+        if self.step is not None and (high - low) / self.step > MOST_VALUES:
+            raise ValueError(f"step: expected at most {MOST_VALUES} values, got steps of {self.step:g}")
+        if self.integer and self.step is None and high - low > MOST_VALUES:
+            raise ValueError(f"high: expected at most {MOST_VALUES} whole numbers, or a step, got {high:g}")
         if self.integer and self.log:
             raise ValueError("log: expected false for whole numbers, got true")
         if self.integer and any(value is not None and value != int(value) for value in (low, high, self.step)):

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from smoothsweep.core.attacks.registry import PARTS
-from smoothsweep.orchestrator.stages.shared import Shared, canonical_json
-from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.stages.stage import Stage, canonical_json
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.common.sealing import Damage
 
@@ -68,7 +67,6 @@ class History:
         self._numbers: dict[object, int] = {}  # of equal descriptions: a long chain of inputs is one number
         self._keys: dict[str, Key] = {}  # by fingerprint: forecasts ask for the same stages again and again
         self._inputs: dict[str, int] = {}  # by fingerprint
-        self._described: dict[tuple[object, ...], tuple[Shared, tuple[str, str]]] = {}  # of shared configurations
         self.devices: dict[str, set[str]] = {}
 
     def add(self, stage_name: str, config: dict[str, Any], seconds: float) -> None:
@@ -110,25 +108,16 @@ class History:
         key = self._keys.get(stage.fingerprint)
         if key is None:
             inputs = tuple((name, self._input(source)) for name, source in sorted(stage.inputs.items()))
-            key = self._keys[stage.fingerprint] = (self._drivers(stage, COST_DRIVERS), inputs)
+            key = self._keys[stage.fingerprint] = (_drivers(stage.name, stage.config, COST_DRIVERS), inputs)
         return key
 
     def _input(self, stage: Stage) -> int:
         number = self._inputs.get(stage.fingerprint)
         if number is None:
             inputs = tuple((name, self._input(source)) for name, source in sorted(stage.inputs.items()))
-            number = self._number((self._drivers(stage, INPUT_DRIVERS), inputs))
+            number = self._number((_drivers(stage.name, stage.config, INPUT_DRIVERS), inputs))
             self._inputs[stage.fingerprint] = number
         return number
-
-    def _drivers(self, stage: Stage, keys: tuple[str, ...]) -> tuple[str, str]:
-        """As `_drivers`, once for all stages that share a configuration: none is a seed."""
-        if not isinstance(stage.config, Shared):
-            return _drivers(stage.name, stage.config, keys)
-        of = (stage.name, stage.config.alike, id(keys))
-        if of not in self._described:
-            self._described[of] = stage.config, _drivers(stage.name, stage.config, keys)
-        return self._described[of][1]
 
     def _input_of_manifest(self, store: Store, name: str, source: dict[str, str]) -> tuple[str, int]:
         """The number of an input that the store knows; an input that is gone is like no other."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,8 +13,7 @@ from smoothsweep.orchestrator.planning.history import History, read_history
 from smoothsweep.orchestrator.planning.reference import borrowed, borrowed_forecast, rated
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.fingerprints import lacks_files
-from smoothsweep.orchestrator.stages.shared import Shared, canonical_json
-from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
+from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, with_ancestors
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.loaded import Sweep
 from smoothsweep.tasks.stage_names import stage_title
@@ -101,7 +100,7 @@ def _cell_by_cell(trials: list[Trial]) -> list[Trial]:
 
 def refuse_impossible(plan: Plan) -> None:
     """Raise InputError for work that a stage would refuse, before any other stage has run."""
-    seen: set[tuple[object, ...]] = set()
+    seen: set[str] = set()
     for stage in plan.missing:
         kind = stage.task
         if kind.check is None or lacks_files(stage.config) or (checked := _checked(stage, kind.check_reads)) in seen:
@@ -115,25 +114,16 @@ def refuse_impossible(plan: Plan) -> None:
             raise InputError(f"{stage_title(stage.name)}: {error}") from None
 
 
-def _checked(stage: Stage, reads: tuple[str, ...]) -> tuple[object, ...]:
-    """What a check of this stage is shown, seeds left out unless they decide (`Task.seed_decides`).
-
-    Configurations are compared as objects, which trials share: the same objects are the same configuration.
-    """
-    inputs: list[object] = [stage.name]
-    for source in (stage, *[stage.inputs.get(role) for role in reads]):
-        if source is not None:
-            decides = source.task.seed_decides
-            inputs += (*_objects(source.config, decides), None, *_objects(source.hints, decides), None)
-    return tuple(inputs)
-
-
-def _objects(config: Mapping[str, Any], seed_decides: bool) -> Iterable[object]:
-    if seed_decides:
-        return (canonical_json(config),)
-    if isinstance(config, Shared):
-        return (config.alike,)
-    return [part for key, value in config.items() if key not in SEEDS for part in (key, id(value))]
+def _checked(stage: Stage, reads: tuple[str, ...]) -> str:
+    """What a check of this stage is shown, seeds left out unless they decide (`Task.seed_decides`)."""
+    shown = [
+        [
+            {key: value for key, value in part.items() if source.task.seed_decides or key not in SEEDS}
+            for part in (source.config, source.hints)
+        ]
+        for source in (stage, *[stage.inputs[role] for role in reads if role in stage.inputs])
+    ]
+    return canonical_json([stage.name, shown])
 
 
 def history_of(plan: Plan, store: Store) -> History:

@@ -13,7 +13,7 @@ from smoothsweep.orchestrator.planning.proposals import recipe_of
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.search.shared.outcomes import metrics_of, worst_mean
 from smoothsweep.orchestrator.search.shared.ranking import crowding
-from smoothsweep.orchestrator.stages.shared import canonical_json
+from smoothsweep.orchestrator.stages.stage import canonical_json
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.loaded import LoadedSweep
 

@@ -12,7 +12,6 @@ from typing import Any
 from pydantic import BaseModel
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.stages.memo import forget
 from smoothsweep.tasks.planned_files import content_at
 
 READ_LATER = ("data.path", "public.path", "prior.path")
@@ -32,12 +31,10 @@ def files_may_be_absent() -> Generator[dict[str, str]]:
     """
     absent: dict[str, str] = {}
     token = _ABSENT.set(absent)
-    forget()
     try:
         yield absent
     finally:
         _ABSENT.reset(token)
-        forget()
 
 
 def normalised(settings: BaseModel, *, without: Collection[str] = ()) -> dict[str, Any]:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
-
-from pydantic import BaseModel
 
 from smoothsweep.core.attacks.registry import part_kind
 from smoothsweep.core.attacks.shared.base import Part
@@ -22,35 +19,25 @@ from smoothsweep.orchestrator.stages.images import (
     prior_stage,
     public_stage,
 )
-from smoothsweep.orchestrator.stages.memo import remembered
 from smoothsweep.orchestrator.stages.own_images import refuse_listed_classes, refuse_same_people
-from smoothsweep.orchestrator.stages.shared import Shared
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.sweeps.defenses import LabelSmoothing, OtherDefense
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.schema import InversionSweep
-from smoothsweep.sweeps.training import OtherTrial, Poison, Recipe, Training
+from smoothsweep.sweeps.training import Poison, Recipe, Training
 
 PLAIN_DEFENSE = {"kind": "label_smoothing", "alpha": 0.0, "schedule": {"kind": "constant"}}
 
 
-def _of_target(settings: InversionSweep, seed: int) -> tuple[object, ...]:
-    """A recipe that names another trial depends on all of this one, which makes that one."""
-    names_another = isinstance(settings.recipe.stop_at_test_acc, OtherTrial)
-    return settings.recipe, settings.data, settings.protocol, seed, settings if names_another else None
-
-
-@remembered(_of_target)
 def target_stage(settings: InversionSweep, seed: int) -> Stage:
     """The classifier under attack: trained under the sweep's recipe, or brought in."""
     recipe, reference = settings.recipe, settings.reference()
     data = data_stage(settings, recipe.image_size)
     if isinstance(recipe, ImportedClassifier):
         return imported_stage(recipe, data, settings.protocol)
-    config, hints, kin = target_config(recipe, settings.protocol)
+    config, hints = target_config(recipe, settings.protocol)
     return Stage(
         name="target",
-        config=Shared({**config, "seed": seed}, kin=kin, is_kept=False),
+        config={**config, "seed": seed},
         hints=hints,
         inputs={
             "data": data,
@@ -63,18 +50,16 @@ def target_stage(settings: InversionSweep, seed: int) -> Stage:
 def poison_stage(settings: InversionSweep, data: Stage, seed: int) -> Stage:
     """Which training images carry the backdoor's trigger, and the trigger."""
     config, own = _poison_config(settings.recipe.poison, settings.recipe.image_size)
-    return Stage(name="poison", config=Shared({**config, "seeds": [own, seed]}, kin=config), inputs={"data": data})
+    return Stage(name="poison", config={**config, "seeds": [own, seed]}, inputs={"data": data})
 
 
-@remembered(lambda poison, image_size: (poison, image_size))
-def _poison_config(poison: Poison, image_size: int) -> tuple[Shared, int]:
+def _poison_config(poison: Poison, image_size: int) -> tuple[dict[str, Any], int]:
     """Configuration but for the seeds, and its own seed."""
     config = normalised(poison)
     seed = config.pop("seed")
-    return Shared({"poison": config, "image_size": image_size}), seed
+    return {"poison": config, "image_size": image_size}, seed
 
 
-@remembered(lambda model, data, protocol: (model, data, protocol))
 def judging_model_stage(model: Training | ImportedClassifier, data: Stage, protocol: str) -> Stage:
     """A judge's classifier: a target like any other, plainly trained, one for the whole sweep; or brought in."""
     if isinstance(model, ImportedClassifier):
@@ -82,7 +67,7 @@ def judging_model_stage(model: Training | ImportedClassifier, data: Stage, proto
     config = normalised(model, without={"checkpoint_every"})
     return Stage(
         name="target",
-        config=Shared({**config, "defense": PLAIN_DEFENSE, "workers": 1, "protocol": protocol}),
+        config={**config, "defense": PLAIN_DEFENSE, "workers": 1, "protocol": protocol},
         hints={"checkpoint_every": model.checkpoint_every},
         inputs={"data": data},
     )
@@ -123,26 +108,11 @@ def attack_stage(settings: InversionSweep, seed: int, target: Stage) -> Stage:
         made["data"] = data_stage(settings, settings.recipe.image_size)
     seen = "data" if attack.access == "none" else "target"
     inputs = {name: made[name] for name in (seen, *needs)} | swapped
-    return Stage(name="attack", config=_attack_told(settings, seed), inputs=inputs)
+    config = {**_attack_config(settings), "seed": [settings.inverted_by.seed, seed]}
+    return Stage(name="attack", config=config, inputs=inputs)
 
 
-def _of_attack(settings: InversionSweep) -> tuple[object, ...]:
-    return settings.attack, settings.classes, settings.recipe.image_size, settings.protocol, settings.resources
-
-
-def _of_attack_told(settings: InversionSweep, seed: int) -> tuple[object, ...]:
-    return *_of_attack(settings), seed
-
-
-@remembered(_of_attack_told)
-def _attack_told(settings: InversionSweep, seed: int) -> Shared:
-    """What the attack's stage is told under a seed."""
-    config = _attack_config(settings)
-    return Shared({**config, "seed": [settings.inverted_by.seed, seed]}, kin=config)
-
-
-@remembered(_of_attack)
-def _attack_config(settings: InversionSweep) -> Shared:
+def _attack_config(settings: InversionSweep) -> dict[str, Any]:
     """What the stage is told whatever the seed. Who trains its parts, and where one lies, is the inputs' matter."""
     attack = settings.inverted_by
     config = normalised(attack, without={"seed", "reconstruction_size", *attack.built.other_targets})
@@ -153,16 +123,14 @@ def _attack_config(settings: InversionSweep) -> Shared:
     if (class_batch := attack.built.class_batch(settings.protocol)) > 1:
         config["class_batch"] = class_batch
     classes = "all" if settings.classes == "all" else list(settings.classes)
-    return Shared(
-        {
-            **config,
-            "classes": classes,
-            "image_size": settings.recipe.image_size,
-            "protocol": settings.protocol,
-            **_execution(settings),
-            **plugin_version("attacks", attack.kind),
-        }
-    )
+    return {
+        **config,
+        "classes": classes,
+        "image_size": settings.recipe.image_size,
+        "protocol": settings.protocol,
+        **_execution(settings),
+        **plugin_version("attacks", attack.kind),
+    }
 
 
 def _part_stage(settings: InversionSweep, part: Part, made: Mapping[str, Stage]) -> Stage:
@@ -170,23 +138,10 @@ def _part_stage(settings: InversionSweep, part: Part, made: Mapping[str, Stage])
     if part.imported is not None:
         return _imported_part(part, settings.recipe.image_size, inputs)
     config = _part_config(settings, part)
-    if "target" in inputs:
-        return Stage(name=part.name, config=config, inputs=inputs)
-    return _part_of_all(part.name, config, *inputs.items())
+    return Stage(name=part.name, config=config, inputs=inputs)
 
 
-@remembered(lambda name, config, *inputs: (name, config, *[part for item in inputs for part in item]))
-def _part_of_all(name: str, config: Shared, *inputs: tuple[str, Stage]) -> Stage:
-    """A part that sees no target is one for all that are attacked so."""
-    return Stage(name=name, config=config, inputs=dict(inputs))
-
-
-def _of_part(settings: InversionSweep, part: Part) -> tuple[object, ...]:
-    return settings.attack, part.name, settings.recipe.image_size, settings.protocol, settings.resources
-
-
-@remembered(_of_part)
-def _part_config(settings: InversionSweep, part: Part) -> Shared:
+def _part_config(settings: InversionSweep, part: Part) -> dict[str, Any]:
     config: dict[str, Any] = {
         "part": part.name,
         "settings": dict(part.settings),
@@ -196,7 +151,7 @@ def _part_config(settings: InversionSweep, part: Part) -> Shared:
         config["protocol"] = settings.protocol
     if part.name in settings.inverted_by.built.own_parts:
         config |= plugin_version("attacks", settings.inverted_by.kind)
-    return Shared({**config, **passes(settings, asks="target" in part.needs)})
+    return {**config, **passes(settings, asks="target" in part.needs)}
 
 
 def _imported_part(part: Part, image_size: int, inputs: Mapping[str, Stage]) -> Stage:
@@ -217,26 +172,21 @@ def reconstruction_stage(settings: InversionSweep, sizes: list[int], attack: Sta
     """
     built = settings.inverted_by.built
     decoder = {} if built.leaves_images else {built.decoder: attack.inputs[built.decoder]}
-    config = _reconstruction_config(settings, tuple(sizes), decoded)
+    config = _reconstruction_config(settings, sizes, decoded)
     return Stage(name=RECONSTRUCTIONS, config=config, inputs={**decoder, "attack": attack})
 
 
-def _of_reconstructions(settings: InversionSweep, sizes: tuple[int, ...], decoded: bool) -> tuple[object, ...]:
-    return settings.attack, settings.recipe.image_size, settings.protocol, settings.resources, sizes, decoded
-
-
-@remembered(_of_reconstructions)
-def _reconstruction_config(settings: InversionSweep, sizes: tuple[int, ...], decoded: bool) -> Shared:
+def _reconstruction_config(settings: InversionSweep, sizes: list[int], decoded: bool) -> dict[str, Any]:
     attack, built = settings.inverted_by, settings.inverted_by.built
     config: dict[str, Any] = {"protocol": settings.protocol, "crop": built.crop}
     if settings.protocol == "paper":
-        config |= {"sizes": list(sizes)} | ({"decoded": settings.recipe.image_size} if decoded else {})
+        config |= {"sizes": sizes} | ({"decoded": settings.recipe.image_size} if decoded else {})
     elif attack.reconstruction_size is not None:
         config["side"] = attack.reconstruction_size
     if settings.protocol == "paper" and built.enlarging is not None:
         config["enlarging"] = built.enlarging
     rows = {key: value for key, value in _execution(settings).items() if key == "rows_per_batch"}
-    return Shared({**config, **rows})
+    return {**config, **rows}
 
 
 def passes(settings: InversionSweep, *, asks: bool) -> dict[str, Any]:
@@ -257,28 +207,12 @@ def _execution(settings: InversionSweep) -> dict[str, Any]:
     return {key: value for key, value in wishes.items() if value}
 
 
-@remembered(lambda recipe, protocol: (recipe, protocol))
-def target_config(recipe: Recipe, protocol: str) -> tuple[dict[str, Any], Shared, object]:
-    """Configuration but for the seed, hints, and what all seeds of it hold."""
+def target_config(recipe: Recipe, protocol: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Configuration but for the seed, and hints."""
     # How often we save does not change what is learnt, and what is poisoned comes as an input.
     config = normalised(recipe, without={"checkpoint_every", "poison", "augmentation", "defense"})
     if not isinstance(config.get("stop_at_test_acc"), float):  # another trial's accuracy comes as an input
         config.pop("stop_at_test_acc", None)
-    augmentation, defense = _stated(recipe.augmentation), _resolved(recipe.defense, protocol)
+    augmentation, defense = normalised(recipe.augmentation), recipe.defense.resolved(protocol)
     config |= {"augmentation": augmentation, "defense": defense, "protocol": protocol}
-    return config, _saving(recipe.checkpoint_every), object()
-
-
-@remembered(lambda settings: (settings,))
-def _stated(settings: BaseModel) -> dict[str, Any]:
-    return normalised(settings)
-
-
-@remembered(lambda defense, protocol: (defense, protocol))
-def _resolved(defense: LabelSmoothing | OtherDefense, protocol: str) -> dict[str, Any]:
-    return defense.resolved(protocol)
-
-
-@lru_cache(maxsize=256)
-def _saving(every: int) -> Shared:
-    return Shared({"checkpoint_every": every})
+    return config, {"checkpoint_every": recipe.checkpoint_every}

@@ -15,19 +15,12 @@ from smoothsweep.core.priors.card import network_card
 from smoothsweep.core.priors.folder_settings import PriorFolder
 from smoothsweep.core.priors.kinds import brings_network
 from smoothsweep.orchestrator.stages.fingerprints import content_of, is_absent, normalised
-from smoothsweep.orchestrator.stages.memo import remembered
 from smoothsweep.orchestrator.stages.own_images import refuse_same_people
-from smoothsweep.orchestrator.stages.shared import NOTHING, Shared
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.sweeps.data import AnyData, PublishedData, PublishedPublic
 from smoothsweep.sweeps.schema import InversionSweep
 
 
-def _of_data(settings: InversionSweep, image_size: int, *, for_judges: bool = False) -> tuple[object, ...]:
-    return settings.data, image_size, for_judges
-
-
-@remembered(_of_data)
 def data_stage(settings: InversionSweep, image_size: int, *, for_judges: bool = False) -> Stage:
     """The private images as a network of `image_size` pixels gets them.
 
@@ -42,49 +35,42 @@ def data_stage(settings: InversionSweep, image_size: int, *, for_judges: bool = 
     if not isinstance(data, PublishedData):
         return Stage(name="data", **made)
     kind = (for_judges and PUBLISHED_NAMES[data.kind].judged_as) or data.kind
-    config = Shared({**made["config"], "kind": kind, "size": image_size})
+    config = {**made["config"], "kind": kind, "size": image_size}
     return Stage(name="data", config=config, hints=made["hints"])
 
 
-def _of_prior(settings: InversionSweep) -> tuple[object, ...]:
-    weighs = settings.attack is not None and "discriminator" in settings.attack.built.needs
-    return settings.prior, settings.public, settings.data, weighs
-
-
-@remembered(_of_prior)
 def prior_stage(settings: InversionSweep) -> Stage:
     """The generative prior: fitted on public images, shipped, or read from a folder."""
     prior: Any = settings.prior  # with the keys of its kind
     config, files = normalised(prior, without={"path"}) | plugin_version("priors", prior.kind), prior.built.files
     if files is None:
         refuse_same_people(settings)
-        return Stage(name="prior", config=Shared(config), inputs={"public": public_stage(settings)})
+        return Stage(name="prior", config=config, inputs={"public": public_stage(settings)})
     config |= content_of(files.weights, files.key)
     if not isinstance(prior.built, PriorFolder):
-        return Stage(name="prior", config=Shared(config))
+        return Stage(name="prior", config=config)
     if is_absent(files.weights, files.key):
-        return Stage(name="prior", config=Shared(config), hints={"path": prior.path})
+        return Stage(name="prior", config=config, hints={"path": prior.path})
     config["card"] = (card := prior_card(settings)).plain
     config |= plugin_version("priors", brings_network(card.kind))
     if "discriminator" in settings.inverted_by.built.needs:
         config["discriminator"] = content_of(files.discriminator, "attack.discriminator_weight")["content"]
-    return Stage(name="prior", config=Shared(config), hints={"path": prior.path})
+    return Stage(name="prior", config=config, hints={"path": prior.path})
 
 
-@remembered(lambda settings: (settings.public,))
 def public_stage(settings: InversionSweep) -> Stage:
     """The public images that priors, and parts of attacks, learn from."""
     return Stage(name="public", **_file_stage(present(settings.public, "public"), "public.path"))
 
 
-def _file_stage(settings: Any, key: str, source: Mapping[str, str] = NOTHING) -> dict[str, Shared]:
+def _file_stage(settings: Any, key: str, source: Mapping[str, str] | None = None) -> dict[str, dict[str, Any]]:
     """Configuration and hints of a stage that may read a file: its content counts, not where it lies."""
     path = settings.path
     config = normalised(settings, without={"path"})
     content = content_of(path, key, any_files=isinstance(settings, PublishedData | PublishedPublic | AnyData))
     return {
-        "config": Shared({**config, **content, **source}),
-        "hints": Shared({"path": path} if path is not None else {}),
+        "config": {**config, **content, **(source or {})},
+        "hints": {"path": path} if path is not None else {},
     }
 
 

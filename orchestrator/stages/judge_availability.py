@@ -10,7 +10,6 @@ from pathlib import Path
 from smoothsweep.core.judges.base import Judge
 from smoothsweep.core.judges.columns import METRICS
 from smoothsweep.core.judges.table import JUDGES, stage_of
-from smoothsweep.orchestrator.stages.memo import remembered
 from smoothsweep.sweeps.schema import InversionSweep
 
 
@@ -41,7 +40,6 @@ class UnavailableJudge:
         return tuple(metric.key for metric in METRICS if metric.stage == self.stage)
 
 
-@remembered(lambda settings: (settings.judges, settings.recipe))
 def requested_judges(settings: InversionSweep) -> dict[str, Judge]:
     """Name -> every judge that the sweep asks for, in the order of the table."""
     judges = dict(settings.judges.built)

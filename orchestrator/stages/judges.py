@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,8 @@ from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
 from smoothsweep.orchestrator.stages.graph import judging_model_stage, passes, target_config
 from smoothsweep.orchestrator.stages.images import check_prior_crop, data_stage, prior_stage, public_stage
 from smoothsweep.orchestrator.stages.judge_availability import available_judges, requested_judges, staged_file
-from smoothsweep.orchestrator.stages.memo import remembered
 from smoothsweep.orchestrator.stages.own_images import refuse_same_people
-from smoothsweep.orchestrator.stages.shared import NOTHING, Shared, canonical_json
-from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.stages.stage import Stage, canonical_json
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.schema import InversionSweep
 
@@ -46,7 +43,6 @@ def judge_stages(settings: InversionSweep, target: Stage, reconstructions: Stage
     return named
 
 
-@remembered(lambda settings: (settings.recipe, settings.data, settings.protocol, settings.judges))
 def shadow_stages(settings: InversionSweep) -> dict[str, Stage | None]:
     """Name -> stage of each shadow model of the recipe, or of the one recipe that the judge names; none where the sweep
     trains none.
@@ -61,13 +57,13 @@ def shadow_stages(settings: InversionSweep) -> dict[str, Stage | None]:
     recipe = settings.judges.settings[name].shadow_recipe or settings.recipe
     if not judge.shadows or isinstance(recipe, ImportedClassifier):
         return {}
-    config, hints, kin = target_config(recipe, settings.protocol)
+    config, hints = target_config(recipe, settings.protocol)
     if recipe.stop_at_test_acc is not None:
         config = {**config, "stop_at_test_acc": recipe.stop_at_test_acc}
     data, stages = data_stage(settings, recipe.image_size), dict[str, Stage | None]()
     for number in range(judge.shadows):
         part = {"model": number, "share": judge.share, "seed": judge.seed}
-        config_of_shadow = Shared({**config, "seed": shadow_seed(judge.seed, number), "part": part}, kin=kin)
+        config_of_shadow = {**config, "seed": shadow_seed(judge.seed, number), "part": part}
         stages[shadow_name(number)] = Stage(name="shadow", config=config_of_shadow, hints=hints, inputs={"data": data})
     return stages
 
@@ -77,8 +73,8 @@ class _PlannedStage:
     """A stage whose inputs are partly the trial's, so that it is completed for each trial."""
 
     name: str
-    config: Shared
-    hints: Shared
+    config: Mapping[str, Any]
+    hints: Mapping[str, Any]
     inputs: Mapping[str, Any]
 
 
@@ -95,27 +91,11 @@ def _of_trial(source: Any, made: Mapping[str, Stage | None]) -> Stage:
     return stage.inputs[of] if of else stage
 
 
-def _of_plan(settings: InversionSweep, judge: Judge, name: str) -> tuple[object, ...]:
-    return (
-        settings.judges,
-        name,
-        settings.data,
-        settings.public,
-        settings.prior,
-        settings.attack,
-        settings.protocol,
-        settings.classes,
-        settings.resources,
-        settings.recipe.image_size,
-    )
-
-
-@remembered(_of_plan)
 def _planned(settings: InversionSweep, judge: Judge, name: str) -> Planned:
     """The part of the plan that all trials with this judge share."""
     planned = judge.plan(_StageBuilder(settings, name), name)
     config = {**planned.config, **plugin_version("judges", name)}
-    return Planned(config=_shared(config), hints=_shared(planned.hints), inputs=planned.inputs)
+    return Planned(config=_plain(config), hints=_plain(planned.hints), inputs=planned.inputs)
 
 
 class _StageBuilder:
@@ -145,21 +125,22 @@ class _StageBuilder:
         return judging_model_stage(self._asked, data, self.protocol)
 
     def embeddings(
-        self, inputs: Mapping[str, Any], config: Mapping[str, Any], hints: Mapping[str, Any] = NOTHING
+        self, inputs: Mapping[str, Any], config: Mapping[str, Any], hints: Mapping[str, Any] | None = None
     ) -> Stage | _PlannedStage:
-        if any(isinstance(source, str) for source in inputs.values()):
-            return _PlannedStage(name="embeddings", config=_shared(config), hints=_shared(hints), inputs=inputs)
-        return _embeddings(_shared(config), _shared(hints), *inputs.items())
+        kind = _PlannedStage if any(isinstance(source, str) for source in inputs.values()) else Stage
+        return kind(name="embeddings", config=_plain(config), hints=_plain(hints or {}), inputs=inputs)
 
     def strangers(self, config: Mapping[str, Any], hints: Mapping[str, Any]) -> Stage:
         refuse_same_people(self._settings)
-        return _strangers(_shared(config), _shared(hints), public_stage(self._settings))
+        inputs = {"public": public_stage(self._settings)}
+        return Stage(name="strangers", config=_plain(config), hints=_plain(hints), inputs=inputs)
 
     def projected(self, data: Stage, images: int) -> Stage:
         attack = self._settings.inverted_by.built
         crop = attack.crop if attack.decoder == "prior" else None
         config = {"images": images, "seed": 0, **({} if crop is None else {"crop": crop})}
-        return _projected(_shared(config), data, prior_stage(self._settings))
+        inputs = {"data": data, "prior": prior_stage(self._settings)}
+        return Stage(name="projected", config=config, inputs=inputs)
 
     def prior(self, crop: int | None, key: str) -> Stage:
         check_prior_crop(self._settings, crop, f"judges.{self._name}.{key}")
@@ -169,35 +150,11 @@ class _StageBuilder:
         return passes(self._settings, asks=asks)
 
 
-@remembered(lambda config, hints, *inputs: (config, hints, *[part for item in inputs for part in item]))
-def _embeddings(config: Shared, hints: Shared, *inputs: tuple[str, Stage]) -> Stage:
-    """Features of real images, computed once for all trials, since they do not depend on the trial."""
-    return Stage(name="embeddings", config=config, hints=hints, inputs=dict(inputs))
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values as JSON has them."""
+    return json.loads(canonical_json(values))
 
 
-@remembered(lambda config, hints, public: (config, hints, public))
-def _strangers(config: Shared, hints: Shared, public: Stage) -> Stage:
-    """Features of public images, computed once for all trials."""
-    return Stage(name="strangers", config=config, hints=hints, inputs={"public": public})
-
-
-@remembered(lambda config, data, prior: (config, data, prior))
-def _projected(config: Shared, data: Stage, prior: Stage) -> Stage:
-    """Private photographs projected into the prior, computed once for all trials."""
-    return Stage(name="projected", config=config, inputs={"data": data, "prior": prior})
-
-
-def _shared(values: Mapping[str, Any]) -> Shared:
-    """The same object for equal values, so that trials share it."""
-    return _shared_from_json(canonical_json(values))
-
-
-@lru_cache(maxsize=4096)
-def _shared_from_json(text: str) -> Shared:
-    return Shared(json.loads(text))
-
-
-@remembered(lambda settings: (settings.judges,))
 def reconstruction_sizes(settings: InversionSweep) -> list[int]:
     """Input sizes at which protocol `paper` keeps reconstructions, one for every judge; 0 is the size as decoded."""
     sizes = {judge.reconstruction_size for judge in settings.judges.built.values()}

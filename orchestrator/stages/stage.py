@@ -6,10 +6,8 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
-from smoothsweep.orchestrator.stages.shared import NOTHING, canonical_json
 from smoothsweep.tasks.registry import Task, task
 from smoothsweep.tasks.stage_names import stage_label
 
@@ -24,7 +22,7 @@ class Stage:
 
     name: str
     config: Mapping[str, Any]
-    hints: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    hints: Mapping[str, Any] = field(default_factory=dict)
     inputs: Mapping[str, Stage] = field(default_factory=dict)
     _fingerprint: str | None = field(default=None, init=False, repr=False)
 
@@ -38,15 +36,9 @@ class Stage:
         """SHA-256 (hex) of the canonical JSON of name, version, configuration and input fingerprints."""
         fingerprint = self._fingerprint
         if fingerprint is None:
-            fingerprint = hashlib.sha256(self._identity_text().encode()).hexdigest()
+            fingerprint = hashlib.sha256(canonical_json(self.identity()).encode()).hexdigest()
             object.__setattr__(self, "_fingerprint", fingerprint)
         return fingerprint
-
-    def _identity_text(self) -> str:
-        """Canonical JSON of `identity`, of parts that are written once where stages share them."""
-        inputs = ",".join([f'{_quoted(name)}:"{self.inputs[name].fingerprint}"' for name in sorted(self.inputs)])
-        head, version = canonical_json(self.config), self.task.version
-        return f'{{"config":{head},"inputs":{{{inputs}}},"stage":{_quoted(self.name)},"version":{version}}}'
 
     def identity(self) -> dict[str, Any]:
         return {
@@ -67,9 +59,9 @@ class Stage:
         return hash(self.fingerprint)
 
 
-@lru_cache(maxsize=1024)
-def _quoted(text: str) -> str:
-    return json.dumps(text)
+def canonical_json(value: object) -> str:
+    """JSON with sorted keys and no spaces; NaN and infinity are refused, floats are written by repr."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def with_ancestors(stages: Iterator[Stage] | list[Stage]) -> list[Stage]:

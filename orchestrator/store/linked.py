@@ -18,8 +18,7 @@ from typing import Any
 
 from smoothsweep.core.errors import ArtifactDamaged, InputError
 from smoothsweep.core.files import NotPlainError, plain_content, write_file
-from smoothsweep.orchestrator.stages.shared import canonical_json
-from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.stages.stage import Stage, canonical_json
 from smoothsweep.orchestrator.store.common import verifying
 from smoothsweep.orchestrator.store.common.artifacts import MANIFEST, complete, read_artifact, report_damage
 from smoothsweep.orchestrator.store.common.sealing import Damage

@@ -24,8 +24,7 @@ from smoothsweep.orchestrator.search.agenda import Agenda
 from smoothsweep.orchestrator.search.budget import Meter
 from smoothsweep.orchestrator.search.forecast import forecast_of
 from smoothsweep.orchestrator.search.reaudit import frontier_recipes
-from smoothsweep.orchestrator.stages.shared import canonical_json
-from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
+from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, with_ancestors
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.sweeps.loaded import LoadedSweep, check

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from smoothsweep.orchestrator.stages.shared import canonical_json
+from smoothsweep.orchestrator.stages.stage import canonical_json
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.common.sealing import RESULT, SEAL, Damage
 from smoothsweep.tasks.registry import TASKS

@@ -16,8 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inversion_stages
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary, attack_label, recipe_label
-from smoothsweep.orchestrator.stages.shared import canonical_json
-from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.stages.stage import Stage, canonical_json
 from smoothsweep.sweeps.loaded import as_inversion
 
 COMPARISON, ROWS_BY_CLASS = "comparison.json", "per_class.parquet"

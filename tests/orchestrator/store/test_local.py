@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import replacing
-from smoothsweep.orchestrator.stages.shared import canonical_json
-from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
+from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, with_ancestors
 from smoothsweep.orchestrator.store.common.sealing import Damage
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.orchestrator.store.opening import open_store

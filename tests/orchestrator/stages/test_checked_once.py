@@ -1,4 +1,4 @@
-"""What the trials of a cell share is made once, and is the same stage as if it were made for each of them."""
+"""Each distinct part of a plan is checked once; every trial has the stages that it has alone."""
 
 from tiny import write_tiny
 
@@ -6,33 +6,10 @@ from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.stages.memo import KEPT, forget, remembered
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.sweeps.load import load_sweep
 
 GRID = {"recipe.defense.alpha": [0.0, -0.2], "recipe.lr": [0.001, 0.002]}
-
-
-def test_a_function_is_called_once_for_the_same_objects_and_again_for_others():
-    called = []
-
-    @remembered(lambda one, two="b": (one, two))
-    def pair(one, two="b"):
-        called.append((one, two))
-        return [one, two]
-
-    first, second = ["a"], ["a"]
-    assert pair(first) is pair(first) and pair(second) is not pair(first) and pair(first, two="c") != pair(first)
-    assert called == [(["a"], "b"), (["a"], "b"), (["a"], "c")]
-    assert pair(first, "".join("b")) is pair(first), "plain values are compared by value"
-    many = [[number] for number in range(KEPT + 5)]
-    for one in many:
-        pair(one)
-    assert pair(many[0]) == [[0], "b"] and called.count(([0], "b")) == 2, "the oldest was let go"
-    forget()
-    before = len(called)
-    pair(many[-1])
-    assert len(called) == before + 1
 
 
 def test_every_fingerprint_is_the_one_of_a_trial_made_alone(tmp_path):
@@ -40,7 +17,6 @@ def test_every_fingerprint_is_the_one_of_a_trial_made_alone(tmp_path):
     trials = trials_of(load_sweep(write_tiny(tmp_path, grid=GRID, baseline={}, seeds=[1, 2, 3])))
     make_plan(trials, LocalStore(root=tmp_path / "store"))
     for trial in trials:
-        forget()
         alone = Trial(cell=trial.cell, seed=trial.seed)
         assert [(s.name, s.fingerprint) for s in alone.stages] == [(s.name, s.fingerprint) for s in trial.stages]
     assert len({trial.id for trial in trials}) == 12
