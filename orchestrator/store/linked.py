@@ -94,7 +94,7 @@ class LinkedStore(LocalStore):
             try:
                 signature = _signature(place)
                 if _fit.get(place) != signature:
-                    self._check_other(stage, read_artifact(place, unsealed=False), place)
+                    self._check_other(stage, read_artifact(place), place)
                     _fit[place] = signature
             except FileNotFoundError:
                 continue

@@ -4,7 +4,7 @@
     <store>/<stage>/<fingerprint>.work/       what an unfinished stage keeps between attempts
     <store>/<stage>/.<fingerprint>.<writer>/               being written; renamed when complete
     <store>/damaged/<stage>/<fingerprint>.<random>/         was not what its manifest says
-    <store>/store.json                        the format's version; none means version 1
+    <store>/store.json                        the format's version
 
 A directory without a manifest does not exist. Everything is flushed to disk before the rename, so a machine that
 loses power shows either the whole artifact or none. A manifest is checked whenever it is read, and a file when it is
@@ -21,7 +21,6 @@ import shutil
 from collections.abc import Collection, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +40,7 @@ from smoothsweep.orchestrator.store.common.artifacts import (
 )
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.common.sealing import Damage, sealed
-from smoothsweep.orchestrator.store.common.version import SEALED_FROM, VERSION_FILE, heal_version, version_of
+from smoothsweep.orchestrator.store.common.version import VERSION_FILE, heal_version
 from smoothsweep.tasks.context import SharedFolders, read_progress, write_progress
 
 
@@ -58,11 +57,6 @@ class LocalStore(Store):
     @property
     def shared_folders(self) -> SharedFolders | None:
         return None
-
-    @cached_property
-    def unsealed(self) -> bool:
-        """Whether manifests without a seal will do: the store is older than seals."""
-        return version_of(self.version_note()) < SEALED_FROM
 
     def path(self, stage: Stage) -> Path:
         with self._giving_up_damaged(stage):
@@ -136,7 +130,7 @@ class LocalStore(Store):
         """Nothing to do: all see the folder."""
 
     def has(self, stage: Stage) -> bool:
-        return is_whole(self.place(stage), unsealed=self.unsealed)
+        return is_whole(self.place(stage))
 
     def manifest(self, stage: Stage) -> dict[str, Any]:
         with self._giving_up_damaged(stage):
@@ -153,7 +147,7 @@ class LocalStore(Store):
 
     def examined(self, kind: str, fingerprint: str) -> dict[str, Any]:
         folder = self.root / kind / fingerprint
-        manifest = read_artifact(folder, unsealed=self.unsealed)
+        manifest = read_artifact(folder)
         for name, expected in manifest["files"].items():
             if verifying.checksum(folder / name) != expected:
                 raise Damage(f"{name} differs from its checksum")
@@ -205,7 +199,7 @@ class LocalStore(Store):
 
     def _read(self, stage: Stage) -> dict[str, Any]:
         """The manifest of an artifact that looks whole. Raises FileNotFoundError or Damage."""
-        return read_artifact(self.place(stage), unsealed=self.unsealed)
+        return read_artifact(self.place(stage))
 
     @contextmanager
     def _giving_up_damaged(self, stage: Stage) -> Generator[None]:
@@ -217,7 +211,7 @@ class LocalStore(Store):
 
     def open_for_writing(self) -> None:
         self.prove_writable()
-        heal_version(self.root / VERSION_FILE, empty=next(self.root.glob(f"*/*/{MANIFEST}"), None) is None)
+        heal_version(self.root / VERSION_FILE)
         object.__setattr__(self, "_opened", True)
 
     def check_there(self) -> None:

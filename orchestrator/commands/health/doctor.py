@@ -51,12 +51,10 @@ def examine_artifacts(location: str) -> list[Finding]:
     ]
     size = f", {examined.bytes / GIB:.2f} GiB" if examined.bytes else ""  # older manifests tell none
     read = f"{examined.artifacts} artifacts{size}, as they were written"
-    unsealed = f"{examined.unsealed} of them have no seal: they are from before manifests had one"
     return [
         *damaged,
         *(Finding(fine=False, needed=True, text=f"store: {line}") for line in examined.unread),
         Finding(fine=True, needed=True, text=f"store {store.location}: {read}"),
-        *([Finding(fine=False, needed=False, text=unsealed)] if examined.unsealed else []),
     ]
 
 

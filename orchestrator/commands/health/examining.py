@@ -9,20 +9,17 @@ from typing import Any
 
 from smoothsweep.orchestrator.stages.stage import canonical_json
 from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.orchestrator.store.common.sealing import RESULT, SEAL, Damage
+from smoothsweep.orchestrator.store.common.sealing import RESULT, Damage
 from smoothsweep.tasks.registry import TASKS
 from smoothsweep.tasks.stage_names import stage_label
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExaminedStore:
-    """What was found. damaged, unread (the system refused to read it): one line each.
-
-    unsealed: how many manifests have no seal, from before there were any."""
+    """What was found. damaged, unread (the system refused to read it): one line each."""
 
     artifacts: int
     bytes: int
-    unsealed: int
     damaged: tuple[str, ...]
     unread: tuple[str, ...] = ()
 
@@ -44,10 +41,7 @@ def examine_store(store: Store) -> ExaminedStore:
             where = error.filename or "one of its files"
             unread.append(f"{stage_label(kind, fingerprint)}: {where}: {error.strerror or error}")
     damaged += _made_from_others(manifests)
-    unsealed = sum(SEAL not in manifest for manifest in manifests.values())
-    return ExaminedStore(
-        artifacts=len(manifests), bytes=read, unsealed=unsealed, damaged=tuple(damaged), unread=tuple(unread)
-    )
+    return ExaminedStore(artifacts=len(manifests), bytes=read, damaged=tuple(damaged), unread=tuple(unread))
 
 
 def _artifacts(store: Store) -> Iterator[tuple[str, str]]:

@@ -26,15 +26,15 @@ _whole: dict[Path, tuple[int, ...]] = {}  # manifest -> as it was when its artif
 _told: set[str] = set()
 
 
-def read_artifact(folder: Path, *, unsealed: bool = True) -> dict[str, Any]:
-    """The manifest of the finished artifact in `folder`. unsealed: as in `read_manifest`.
+def read_artifact(folder: Path) -> dict[str, Any]:
+    """The manifest of the finished artifact in `folder`.
 
     Raises FileNotFoundError if there is no manifest, and Damage if it is wrong, or a file of the artifact is missing or
     has another size. Contents are another matter: `verifying.verify` reads them.
     """
     if folder.is_symlink():
         raise Damage("it is a link")
-    manifest = read_manifest(_content(folder), folder.parent.name, folder.name, unsealed=lambda: unsealed)
+    manifest = read_manifest(_content(folder), folder.parent.name, folder.name)
     sizes = verifying.sizes(folder, manifest["files"])
     for name, size in manifest.get("sizes", {}).items():
         if sizes.get(name) != size:
@@ -42,7 +42,7 @@ def read_artifact(folder: Path, *, unsealed: bool = True) -> dict[str, Any]:
     return manifest
 
 
-def is_whole(folder: Path, *, unsealed: bool = True) -> bool:
+def is_whole(folder: Path) -> bool:
     """Whether a finished artifact lies in `folder`, by the looks of `read_artifact`. Says so once if it is damaged.
 
     It is looked at again when its manifest has changed.
@@ -55,7 +55,7 @@ def is_whole(folder: Path, *, unsealed: bool = True) -> bool:
     if _whole.get(folder) == signature:
         return True
     try:
-        read_artifact(folder, unsealed=unsealed)
+        read_artifact(folder)
     except FileNotFoundError:
         return False
     except Damage as damage:

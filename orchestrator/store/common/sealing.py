@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from smoothsweep.core.judges.columns import BY_KEY
@@ -54,13 +54,11 @@ def sealed(manifest: Mapping[str, Any]) -> dict[str, Any]:
     return {**plain, SEAL: _digest(plain)}
 
 
-def read_manifest(
-    content: bytes, kind: str, fingerprint: str, *, unsealed: Callable[[], bool] = lambda: True
-) -> dict[str, Any]:
-    """A manifest of this stage from its file. unsealed: whether one without a seal will do, asked where there is none.
+def read_manifest(content: bytes, kind: str, fingerprint: str) -> dict[str, Any]:
+    """A manifest of this stage from its file.
 
-    Raises Damage if it is no manifest, was changed after it was sealed, belongs elsewhere, or names files outside of
-    its folder.
+    Raises Damage if it is no manifest, has no seal, was changed after it was sealed, belongs elsewhere, or names files
+    outside of its folder.
     """
     try:
         manifest = json.loads(content)
@@ -69,12 +67,11 @@ def read_manifest(
         raise Damage("its manifest is unreadable") from None
     if not isinstance(manifest, dict) or not isinstance(manifest.get("files"), dict):
         raise Damage("its manifest is unreadable")
-    if SEAL in manifest:
-        rest = {key: value for key, value in manifest.items() if key != SEAL}
-        if manifest[SEAL] != _digest(rest) or manifest.get(RESULT) != _digest(_made(manifest)):
-            raise Damage("its manifest was changed after it was written")
-    elif not unsealed():
+    if SEAL not in manifest:
         raise Damage("its manifest has no seal")
+    rest = {key: value for key, value in manifest.items() if key != SEAL}
+    if manifest[SEAL] != _digest(rest) or manifest.get(RESULT) != _digest(_made(manifest)):
+        raise Damage("its manifest was changed after it was written")
     _check_shape(manifest, _SHAPE)
     _check_shape({key: manifest[key] for key in _SHAPE_IF_THERE if key in manifest}, _SHAPE_IF_THERE)
     _check_numbers(manifest)

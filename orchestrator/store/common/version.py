@@ -11,25 +11,18 @@ from smoothsweep.orchestrator.store.common.artifacts import aside_name, report_d
 
 VERSION_FILE = "store.json"
 VERSION = 2
-SEALED_FROM = 2  # every manifest of such a store has a seal
-UNNOTED = 1  # a store without the file: it is older than the file, or lost it. Its seals are checked where they exist
 
 
-def version_note(*, empty: bool) -> bytes:
-    """The content of a new version file. empty: the store holds no artifact yet, so all of them will be sealed."""
-    return json.dumps({"format": VERSION if empty else UNNOTED}).encode()
-
-
-def version_of(content: bytes | None) -> int:
-    """The format in a store's version file. A missing or unreadable file counts as the first format."""
-    return _format(content) or UNNOTED
+def version_note() -> bytes:
+    """The content of a new version file."""
+    return json.dumps({"format": VERSION}).encode()
 
 
 def refuse_other_versions(content: bytes | None, where: str) -> None:
     """Raise InputError for a format newer than ours. content: of the version file, None if there is none."""
     got = _format(content)
     if content is not None and got is None:
-        report_damage(f"--store {where}: {VERSION_FILE} is unreadable; the store is read as format {UNNOTED}")
+        report_damage(f"--store {where}: {VERSION_FILE} is unreadable; the next run writes it anew")
     if got is not None and got > VERSION:
         raise InputError(
             f"--store {where}: expected a store of format {VERSION} or older in {VERSION_FILE}, got {got}; "
@@ -42,14 +35,14 @@ def is_unreadable(content: bytes | None) -> bool:
     return _format(content) is None
 
 
-def heal_version(path: Path, *, empty: bool) -> None:
+def heal_version(path: Path) -> None:
     """Write the version file at `path` where it is missing or unreadable. An unreadable one is set aside."""
     content = path.read_bytes() if path.is_file() else None
     if not is_unreadable(content):
         return
     if content is not None:
         move(path, path.with_name(aside_name(path.name)))
-    write_file(path, version_note(empty=empty))
+    write_file(path, version_note())
 
 
 def _format(content: bytes | None) -> int | None:

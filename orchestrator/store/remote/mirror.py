@@ -6,7 +6,7 @@ import hashlib
 import re
 import shutil
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,12 +36,11 @@ def mirror_of(url: str) -> Path:
 
 @dataclass(frozen=True, kw_only=True)
 class Mirror:
-    """Copies of artifacts below `root`. unsealed: whether the store has manifests without a seal."""
+    """Copies of artifacts below `root`."""
 
     root: Path
     objects: Objects
     manifests: Manifests
-    unsealed: Callable[[], bool]
 
     def bring(self, kind: str, fingerprint: str, names: Iterable[str] | None = None) -> Path:
         """The artifact's folder in the mirror with all its files, or these, verified.
@@ -83,7 +82,7 @@ class Mirror:
         for path in (lambda: self.manifests.copy(kind, fingerprint), lambda: self.manifests.refresh(kind, fingerprint)):
             content = plain_content(path())
             try:
-                return read_manifest(content, kind, fingerprint, unsealed=self.unsealed)
+                return read_manifest(content, kind, fingerprint)
             except Damage as found:
                 damage = found
                 shutil.rmtree(self.root / kind / fingerprint, ignore_errors=True)
@@ -108,9 +107,7 @@ class Mirror:
 
     def examined(self, kind: str, fingerprint: str) -> dict[str, Any]:
         """As `Store.examined`: the store's own objects, all brought here once more and thrown away."""
-        manifest = read_manifest(
-            self.objects.read(manifest_key(kind, fingerprint)), kind, fingerprint, unsealed=self.unsealed
-        )
+        manifest = read_manifest(self.objects.read(manifest_key(kind, fingerprint)), kind, fingerprint)
         place, probe = f"{files_key(kind, fingerprint)}/{manifest['attempt']}", self.root / f".probe.{uuid.uuid4().hex}"
         for name, expected in manifest["files"].items():
             try:

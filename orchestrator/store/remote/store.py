@@ -27,12 +27,10 @@ from smoothsweep.orchestrator.store.common.artifacts import MANIFEST, aside_name
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.common.sealing import Damage, sealed
 from smoothsweep.orchestrator.store.common.version import (
-    SEALED_FROM,
     VERSION_FILE,
     is_unreadable,
     refuse_other_versions,
     version_note,
-    version_of,
 )
 from smoothsweep.orchestrator.store.remote.joining import JoinedFolders
 from smoothsweep.orchestrator.store.remote.layout import (
@@ -75,12 +73,8 @@ class RemoteStore(Store):
         return JoinedFolders(store=self)
 
     @cached_property
-    def unsealed(self) -> bool:
-        return version_of(self._read_if_any(VERSION_FILE)) < SEALED_FROM
-
-    @cached_property
     def mirror(self) -> Mirror:
-        return Mirror(root=self.root, objects=self.objects, manifests=self.manifests, unsealed=lambda: self.unsealed)
+        return Mirror(root=self.root, objects=self.objects, manifests=self.manifests)
 
     def path(self, stage: Stage) -> Path:
         return self.bring(stage.name, stage.fingerprint)
@@ -211,7 +205,7 @@ class RemoteStore(Store):
         if is_unreadable(content):
             if content is not None:
                 self.objects.write(aside_name(VERSION_FILE), content)
-            self.objects.write(VERSION_FILE, version_note(empty=not self.objects.listed("files")))
+            self.objects.write(VERSION_FILE, version_note())
 
     def check_there(self) -> None:
         """Nothing to do: a writer to a bucket that is gone is told so, and makes none."""

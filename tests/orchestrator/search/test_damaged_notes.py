@@ -118,6 +118,6 @@ def test_a_damaged_version_note_is_written_anew(tmp_path, how, filled, monkeypat
     again = open_store(str(tmp_path))
     assert "store.json is unreadable" in capsys.readouterr().err
     again.open_for_writing()
-    assert path.read_bytes() == (b'{"format": 1}' if filled else b'{"format": 2}')
+    assert path.read_bytes() == b'{"format": 2}'
     assert len(list(tmp_path.glob("store.json.damaged-*"))) == 1
     assert again.has(stage) == filled

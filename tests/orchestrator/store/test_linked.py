@@ -109,16 +109,6 @@ def test_a_manifest_changed_without_its_seal_is_refused(both, capsys):
     assert "is not used" in capsys.readouterr().err
 
 
-def test_a_manifest_without_a_seal_is_refused_though_the_labs_store_is_old(both):
-    trials, lab, own = both
-    stage = stages(trials)[0]
-    path = lab.manifest_file(stage.name, stage.fingerprint)
-    manifest = {key: value for key, value in json.loads(path.read_text()).items() if key not in ("seal", "result")}
-    path.write_text(json.dumps(manifest))
-    (lab.root / "store.json").write_text('{"format": 1}')
-    assert open_store(str(lab.root)).has(stage) and not open_store(str(own.root)).has(stage)
-
-
 def test_a_file_that_is_not_what_its_manifest_says_is_refused_when_it_is_read(both, capsys):
     trials, lab, own = both
     stage, name = next(

@@ -131,7 +131,7 @@ def _stages(sweep: SweepContents) -> list[Stage]:
 
 def _artifacts(sweep: SweepContents, finished: list[Stage]) -> Iterator[tuple[str, Content]]:
     """A store of these stages alone, with the notes that a run goes on from."""
-    yield f"{STORE}/{VERSION_FILE}", version_note(empty=False)
+    yield f"{STORE}/{VERSION_FILE}", version_note()
     yield from _notes(sweep.store, sweep.name)
     for stage in finished:
         place = sweep.store.path(stage)

@@ -105,7 +105,7 @@ def test_the_corpus_is_whole():
         "made_of_itself",
         "seconds 10^400 sealed",
         "in metrics 10^400",
-        "config infinite unsealed",
+        "config infinite sealed",
         "in config NaN",
         "'{'",
     ],
