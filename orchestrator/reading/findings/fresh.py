@@ -8,10 +8,8 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from smoothsweep.core.judges.columns import metric_of
-from smoothsweep.core.metrics.frontier import hypervolume
 from smoothsweep.core.metrics.second_audit import Reaudit, reaudit, together
 from smoothsweep.core.metrics.verdicts import HIGHER, INCONCLUSIVE
-from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.reading.findings.display import MANY
 from smoothsweep.orchestrator.reading.numbers.decision import decide
 from smoothsweep.orchestrator.reading.numbers.estimates import rates
@@ -21,7 +19,6 @@ from smoothsweep.orchestrator.reading.numbers.format import (
     listing,
     named,
     number,
-    significant,
     start,
 )
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
@@ -130,42 +127,17 @@ def _leaks(audits: tuple[Summary, Summary], metric: str, recipe: str, attacks: S
     return first, fresh
 
 
-REFERENCE_ACC, REFERENCE_RATE = 0.0, 1.0
-"""The reference point of the hypervolume for hit rates: accuracy 0, leak 1.
-
-It is the same for every sweep, so that hypervolumes by the same judge and attack can be compared.
-"""
-
-
-def covered(summary: Summary) -> tuple[float, float] | None:
-    """The hypervolume of the frontier (accuracy times leak) and the leak of its reference point; None without one."""
+def frontier_words(summary: Summary) -> str:
+    """The sentences below the figure: the recipes on the frontier; empty without one."""
     front = decide(summary).front
     if not front:
-        return None
-    spec, rows = summary.spec, summary.compared.rows
-    worst = summary.frame.loc[list(rows.values()), spec.key]
-    corner = REFERENCE_RATE if spec.unit == "percent" else float(worst.max() if spec.better == "low" else worst.min())
-    points = summary.frame.loc[[rows[recipe] for recipe in front], ["test_acc", spec.key]]
-    directions = ("max", "min" if spec.better == "low" else "max")
-    return hypervolume(points, (REFERENCE_ACC, corner), directions), corner
-
-
-def frontier_words(summary: Summary) -> str:
-    """The sentences below the figure: the recipes on the frontier and its hypervolume."""
-    front, area_and_corner, spec = decide(summary).front, covered(summary), summary.spec
-    if area_and_corner is None:
         return ""
-    area, corner = area_and_corner
-    size = f"{100 * area:.1f}{NBSP}% of the plane" if spec.unit == "percent" else significant(area)
     rest = [count(len(front) - MANY, "other")] if len(front) > MANY else []
     names = listing([*map(named, front[:MANY]), *rest])
-    accuracy_note = ""
-    if summary.min_test_acc is not None:
-        accuracy_note = f" Only recipes with the {number(metric_of('test_acc'), summary.min_test_acc)} asked for count."
-    accuracy, leak = number(metric_of("test_acc"), REFERENCE_ACC, rough=True), number(spec, corner, rough=True)
+    floor = "" if summary.min_test_acc is None else number(metric_of("test_acc"), summary.min_test_acc)
+    accuracy_note = f" Only recipes with the {floor} asked for count." if floor else ""
     return (
         f"The line is the frontier: {names}; no other recipe beats {'it' if len(front) == 1 else 'these'} in both."
-        f"{accuracy_note} Hypervolume: {size}, the shaded part, measured from {accuracy} accuracy and {leak} "
-        "leak. Bars are intervals (an arrow head: the bar leaves the panel). Hover over a point for its numbers; "
-        "select it for its row of the table."
+        f"{accuracy_note} Bars are intervals (an arrow head: the bar leaves the panel). Hover over a point for its "
+        "numbers; select it for its row of the table."
     )

@@ -13,7 +13,7 @@ from smoothsweep.orchestrator.page.figures.panels import Panels
 from smoothsweep.orchestrator.page.render import render
 from smoothsweep.orchestrator.reading.defenses.costs import SHARED, cost_words, costs
 from smoothsweep.orchestrator.reading.findings.display import SIDE, chosen_recipes, sheet_recipes
-from smoothsweep.orchestrator.reading.findings.fresh import covered, frontier_words
+from smoothsweep.orchestrator.reading.findings.fresh import frontier_words
 from smoothsweep.orchestrator.reading.numbers.decision import decide
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData, Spent, StageLink
@@ -47,17 +47,13 @@ def sweep(points, *, seeds=2, noise=0.04, baseline=None, **changes):
 POINTS = {"base": (0.95, 0.7, 0.9), "best": (0.9, 0.3, 0.8), "dear": (0.6, 0.2, 0.5), "beaten": (0.85, 0.6, 0.85)}
 
 
-def test_the_frontier_and_its_hypervolume_are_those_of_the_means():
+def test_the_frontier_is_that_of_the_means():
     summary = summarise(sweep(POINTS, baseline="base"), resamples=100)
     rows = summary.evidence.rows
     places = np.array([[summary.frame.loc[rows[r], key] for key in ("test_acc", "embedder_acc1")] for r in POINTS])
     members = accuracy_leak_frontier(places[:, 0], places[:, 1]).members
     assert decide(summary).front == tuple(list(POINTS)[k] for k in members) == ("base", "best", "dear")
-    (a, la), (b, lb), (c, lc) = (places[k] for k in members)
-    area, least = covered(summary)
-    assert area == pytest.approx(c * (1 - lc) + (b - c) * (1 - lb) + (a - b) * (1 - la)) and least == 1.0
-    said = ascii_text(frontier_words(summary))
-    assert "The line is the frontier: base, best and dear" in said and f"{100 * area:.1f} % of the plane" in said
+    assert "base, best and dear" in ascii_text(frontier_words(summary))
 
 
 def test_the_accuracy_asked_for_is_drawn_and_bounds_the_frontier():
@@ -73,7 +69,7 @@ def test_the_accuracy_asked_for_is_drawn_and_bounds_the_frontier():
         assert f'data-recipe="{recipe}"' in drawn and f'href="#row-{summary.evidence.rows[recipe]}"' in drawn
     assert len(re.findall("best with probability", drawn)) == 3  # "dear" cannot be chosen
     nobody = summarise(sweep(POINTS, min_test_acc=0.99), resamples=50)
-    assert decide(nobody).front == () and covered(nobody) is None and frontier_words(nobody) == ""
+    assert decide(nobody).front == () and frontier_words(nobody) == ""
     assert Panels(summary=nobody, colours=assign(nobody)).frontier().stairs == ()
 
 
