@@ -170,6 +170,27 @@ def test_a_stated_accuracy_is_held_against_real_images(owned, tmp_path, capsys, 
         assert "its card states 97.0%" in said
 
 
+def test_an_order_of_classes_that_fits_is_written_to_a_file_which_is_taken(owned, tmp_path, capsys):
+    """As it is, and as JSON that numbers the names, either way round."""
+    root, people, _ = owned
+    given = ["--architecture", "resnet18", "--classes", str(len(PEOPLE)), "--image-size", str(SIDE), *IMAGENET]
+    state, outputs = torch.load(root / "own.pth", weights_only=True), [2, 0, 1, 3, 5, 4]
+    state |= {key: state[key][outputs] for key in ("fc.weight", "fc.bias")}
+    torch.save(state, tmp_path / "turned.pth")
+    command = ["import", "target", str(tmp_path / "turned.pth"), *given, "--data", str(people), "--out"]
+    assert main([*command, str(tmp_path / "out")]) == 2
+    order = tmp_path / "out.class-names.txt"
+    assert f"--class-names {order}" in capsys.readouterr().err and not (tmp_path / "out").exists()
+    names = order.read_text().splitlines()
+    assert names == [sorted(PEOPLE)[number] for number in outputs]
+    (tmp_path / "class_to_idx.json").write_text(json.dumps({name: number for number, name in enumerate(names)}))
+    (tmp_path / "id2label.json").write_text(json.dumps(dict(enumerate(names))))
+    for file in (order, tmp_path / "class_to_idx.json", tmp_path / "id2label.json"):
+        assert main([*command, str(tmp_path / file.stem), "--class-names", str(file)]) == 0
+    (tmp_path / "twice.json").write_text(json.dumps(dict.fromkeys(names, 0)))
+    assert main([*command, str(tmp_path / "twice"), "--class-names", str(tmp_path / "twice.json")]) == 2
+
+
 def alphabetical(folder):
     (folder / "names.txt").write_text("\n".join(sorted(PEOPLE)))
     return folder / "names.txt"
