@@ -61,6 +61,7 @@ and these.
 TITLES = "\n| key | meaning | type, range | default | example |\n| --- | --- | --- | --- | --- |\n"
 ENDLESS = 10**9  # a bound from here on only says that products still fit
 LONG_CHOICES, LONG_EXAMPLE = 110, 48  # characters of a cell
+FEW = 7  # a model with more keys has a section of its own; others stand below the key that holds them
 
 
 LIKE = {
@@ -105,10 +106,11 @@ class Key(NamedTuple):
     default: str
     models: tuple[type[BaseModel], ...]
     choices: tuple[str, ...]
+    name: str  # within its section
 
     @property
     def same(self) -> Row:
-        return self.place.rpartition(".")[2], self.meaning, self.kind, self.default
+        return self.name, self.meaning, self.kind, self.default
 
 
 def keys_of(model: type[BaseModel], prefix: str = "") -> Iterator[Key]:
@@ -131,7 +133,9 @@ def keys_of(model: type[BaseModel], prefix: str = "") -> Iterator[Key]:
         elif first.isalpha():
             meaning = meaning[:1].upper() + meaning[1:]
         default = _default(model, name, part)
-        yield Key(f"{prefix}{name}", meaning, kind, default, models, tuple(choices) if "{choices}" in kind else ())
+        yield Key(
+            f"{prefix}{name}", meaning, kind, default, models, tuple(choices) if "{choices}" in kind else (), name
+        )
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
@@ -320,9 +324,13 @@ def anchor(title: str) -> str:
     return "#" + re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
-def sections() -> dict[type[BaseModel], Section]:
-    """Those of every sweep file, each model once, in the order of the page; the toy experiment's last."""
+def sections() -> tuple[dict[type[BaseModel], Section], dict[type[BaseModel], str]]:
+    """Those of every sweep file, each model once, in the order of the page; the toy experiment's last.
+
+    And of each small model the key below which its own keys stand.
+    """
     found: dict[type[BaseModel], Section] = {}
+    below: dict[type[BaseModel], str] = {}
 
     def collect(model: type[BaseModel], place: str, kinds: tuple[str, ...], member: str) -> None:
         if (known := found.get(model)) is not None:
@@ -331,13 +339,23 @@ def sections() -> dict[type[BaseModel], Section]:
             if known.place == place and member and member not in known.members:
                 known.members.append(member)
             return
-        keys = [*keys_of(model, f"{place}." if place else "")]
-        found[model] = Section(model=model, place=place, kinds=kinds, keys=keys, members=[member] if member else [])
-        for key in keys:
+        found[model] = section = Section(
+            model=model, place=place, kinds=kinds, keys=[], members=[member] if member else []
+        )
+        fill(section, model, f"{place}." if place else "", "", member)
+
+    def fill(section: Section, model: type[BaseModel], prefix: str, inside: str, member: str) -> None:
+        for key in keys_of(model, prefix):
+            section.keys.append(key._replace(name=f"{inside}{key.name}"))
             for one in () if key.place in FAMILIES else key.models:
                 own = one.model_fields.get("kind")
                 of_several = own is not None and own.is_required() and len(key.models) > 1
-                collect(one, key.place, tuple(map(str, get_args(own.annotation))) if of_several else (), member)
+                if len(one.model_fields) <= FEW and not of_several and key.place and one is not ImportedClassifier:
+                    if one not in below:
+                        below[one] = key.place
+                        fill(section, one, f"{key.place}.", f"{inside}{key.name}.", member)
+                else:
+                    collect(one, key.place, tuple(map(str, get_args(own.annotation))) if of_several else (), member)
 
     collect(InversionSweep, "", (), "")
     for place, family in FAMILIES.items():
@@ -351,14 +369,14 @@ def sections() -> dict[type[BaseModel], Section]:
     for one in found.values():
         one.title += f" of {', '.join(one.members)}" if twice[one.title] > 1 else ""
     found[ToySweep] = Section(model=ToySweep, place="", kinds=(), keys=[*keys_of(ToySweep)], title="Toy keys")
-    return found
+    return found, below
 
 
 class Page:
     """Writes the page. named: long lists of choices -> the section that has them."""
 
     def __init__(self) -> None:
-        self.sections = sections()
+        self.sections, self.below = sections()
         self.named: dict[tuple[str, ...], Section] = {}
 
     def write(self) -> str:
@@ -418,10 +436,12 @@ class Page:
             null = kind.removeprefix("any").removeprefix("{keys}")
             kind = f"[keys]({anchor(FAMILIES[key.place].title)}) of a kind{null}"
         elif key.models:
-            nested = [self.sections[model] for model in key.models]
+            nested = [self.sections[model] for model in key.models if model not in self.below]
             kinds = [f"[{', '.join(two.kinds)}]({two.link})" for two in nested if two.kinds]
             meaning += f": {', '.join(kinds)}" if kinds else ""
             links = [f"[{'imported' if two.model is ImportedClassifier else 'keys'}]({two.link})" for two in nested]
+            places = dict.fromkeys(self.below[model] for model in key.models if model in self.below)
+            links = ["keys, below" if place == key.place else f"keys of `{place}`" for place in places] + links
             kind = kind.replace("{keys}", "keys of a kind" if kinds else " or ".join(links))
         if key.choices:
             there = self.named.setdefault(key.choices, one)
