@@ -137,6 +137,3 @@ def joined_context(
         return
     with shared.joined(work) as folder:
         yield shared.bring(data), TaskContext(work=folder, device=device, shared=shared)
-
-
-RunFunction = Callable[[Config, Inputs, Path, TaskContext], Metrics]

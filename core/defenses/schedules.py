@@ -154,11 +154,6 @@ def alpha_at(schedule: AlphaSchedule, *, alpha: float | None, epoch: int, epochs
     return SCHEDULES[schedule.kind](alpha=final, epoch=epoch, epochs=epochs, **schedule_parameters(schedule))
 
 
-def alpha_curve(schedule: AlphaSchedule, *, alpha: float | None, epochs: int) -> list[float]:
-    """`alpha_at` for every epoch: `epochs` numbers."""
-    return [alpha_at(schedule, alpha=alpha, epoch=epoch, epochs=epochs) for epoch in range(epochs)]
-
-
 def usual_schedule(alpha: float) -> Literal["ramp", "constant"]:
     """The kind of schedule that a factor takes where none is named: the paper text's `ramp` below 0, else constant."""
     return "ramp" if alpha < 0 else "constant"

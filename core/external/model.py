@@ -41,9 +41,6 @@ class OpenedModel:
     remark: str = ""
 
 
-Opened = OpenedModel  # its earlier name, for plugins
-
-
 class ExternalModel:
     """images float [N, 3, S, S] in [-1, 1] -> logits float32 [N, C] in the data's order, on the images' device.
 

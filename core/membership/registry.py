@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from smoothsweep.core.declared import build
-from smoothsweep.core.errors import InputError
 from smoothsweep.core.membership.base import MembershipAttack
 from smoothsweep.core.membership.label_only import LabelDistance, LabelViews
 from smoothsweep.core.membership.shadow_attacks import BavariaN, BavariaT, Lira, LiraOffline, Rmia, RmiaOffline
 from smoothsweep.core.membership.thresholds import Loss, LossPerClass, LossTrace, Margin, MarginPerClass
-from smoothsweep.core.plugins import refuse_broken, with_plugin_name, with_plugins
+from smoothsweep.core.plugins import with_plugin_name, with_plugins
 
 
 def _same_title(name: str, attack: type[MembershipAttack], known: Mapping[str, type[MembershipAttack]]) -> str | None:
@@ -45,15 +42,3 @@ VERSION = max(attack.since for attack in _OWN.values())
 def title_of(kind: str) -> str:
     """What pages call the attack, and whose it is."""
     return with_plugin_name(MEMBERSHIP_ATTACKS[kind].title, "membership", kind)
-
-
-def make_membership_attack(kind: str, **parameters: Any) -> MembershipAttack:
-    """The named attack with these parameters, plain values as a file gives them.
-
-    Raises InputError for an unknown name or parameter, or a value out of range.
-    """
-    refuse_broken("membership", kind)
-    if kind not in MEMBERSHIP_ATTACKS:
-        raise InputError(f"membership attack: expected one of {', '.join(MEMBERSHIP_ATTACKS)}, got {kind!r}")
-    what = f"membership attack {kind}"
-    return build(MEMBERSHIP_ATTACKS[kind], parameters, what=what, prefix=f"{what}: ")

@@ -111,29 +111,6 @@ class TrainingRecipe:
         else:
             require(self.lr_min == 0, "training lr_min", "0 with lr_schedule multistep", self.lr_min)
 
-    @classmethod
-    def paper_224(cls, architecture: Architecture = "resnet152") -> TrainingRecipe:
-        """The targets of the paper's main experiments (Appendix B.3): 100 epochs of Adam at 224 pixels."""
-        return cls(architecture=architecture, epochs=100, image_size=224)
-
-    @classmethod
-    def paper_64(cls, architecture: Architecture = "resnet50") -> TrainingRecipe:
-        """The paper's targets on 64-pixel CelebA (Appendix B.3): 100 epochs of SGD.
-
-        The appendix names no augmentation for them, so there is none here.
-        """
-        return cls(
-            architecture=architecture,
-            epochs=100,
-            batch_size=64,
-            optimizer="sgd",
-            lr=0.01,
-            momentum=0.9,
-            lr_milestones=(0.5, 0.75),
-            image_size=64,
-            augmentation=None,
-        )
-
 
 def learning_rate(recipe: TrainingRecipe, epoch: int) -> float:
     """The rate of a zero-based epoch; a pure function, so that resuming needs no scheduler state.

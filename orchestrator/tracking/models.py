@@ -24,7 +24,6 @@ AT_MOST = 5  # models per sweep under `frontier`
 EXPORT_S = 900  # for all of them
 ALIAS = "recommended"
 TAG_TRIAL = "smoothsweep.trial"
-REGISTER = ("frontier", "all", "none")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -202,7 +202,7 @@ def test_defaults_are_the_papers_appendix():
     from smoothsweep.sweeps.training import Recipe
     from smoothsweep.tasks.training import recipe_from
 
-    assert recipe_from(Recipe().model_dump(mode="json", exclude_none=True)) == TrainingRecipe.paper_224()
+    assert recipe_from(Recipe().model_dump(mode="json", exclude_none=True)) == TrainingRecipe(architecture="resnet152")
     ours = PlugAndPlay()
     for stage in (CandidateConfig(), OptimiseConfig(steps=50), SelectConfig()):
         for field in dataclasses.fields(stage):

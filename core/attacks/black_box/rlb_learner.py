@@ -75,11 +75,6 @@ def class_learner(
     )
 
 
-def official_classes(count: int = 100, of: int = 1000) -> list[int]:
-    """The classes that the official script attacks at its defaults, in its order (main.py lines 65-81)."""
-    return random.Random(OFFICIAL_SEED).sample(range(of), count)
-
-
 def _critics(settings: LearnerSettings) -> int:
     return RULES[settings.agent].critics
 

@@ -31,9 +31,6 @@ class PartContext(Protocol):
         """How far it is, in [0, 1], and a few words."""
 
 
-Workshop = PartContext  # its earlier name, for plugins
-
-
 @dataclass(frozen=True, kw_only=True)
 class AttackInputs:
     """What the attack's `needs` name; the rest is None. Networks are frozen and on the execution's device.

@@ -12,7 +12,6 @@ from smoothsweep.core.defenses.schedules import (
     SCHEDULES,
     AlphaSchedule,
     alpha_at,
-    alpha_curve,
     schedule_parameters,
     validate_schedule,
 )
@@ -24,6 +23,10 @@ RISING = ("constant", "ramp", "linear", "cosine", "step")
 fractions = st.floats(0, 1)
 alphas = st.floats(-5, 1)
 epoch_counts = st.integers(1, 130)
+
+
+def alpha_curve(schedule, *, alpha, epochs):
+    return [alpha_at(schedule, alpha=alpha, epoch=epoch, epochs=epochs) for epoch in range(epochs)]
 
 
 @st.composite

@@ -9,7 +9,7 @@ from scipy import stats
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.membership.base import MembershipAttack
 from smoothsweep.core.membership.evidence import Evidence, log_odds, log_probability, margins
-from smoothsweep.core.membership.registry import make_membership_attack
+from tests.core.membership.made import make_membership_attack
 
 IMAGES, VIEWS = 9, 2
 LABELS = np.array([0, 2, 1, 0, 2, 2, 1, 0, 5])  # of class 5 there is one image

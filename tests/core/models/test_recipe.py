@@ -22,19 +22,13 @@ def scheduled(scheduler_of, recipe):
 
 
 def test_the_papers_recipe():
-    recipe = TrainingRecipe.paper_224()
+    recipe = TrainingRecipe(architecture="resnet152")
     assert (recipe.architecture, recipe.epochs, recipe.batch_size, recipe.image_size) == ("resnet152", 100, 128, 224)
     assert (recipe.optimizer, recipe.lr, recipe.betas, recipe.weight_decay) == ("adam", 1e-3, (0.9, 0.999), 0)
     augmentation = Augmentation(crop_scale=(0.85, 1), brightness=0.2, contrast=0.2, saturation=0.1, hue=0.1, flip=0.5)
     assert recipe.augmentation == augmentation and augmentation.crop_ratio == (1, 1)
     rates = [learning_rate(recipe, e) for e in range(100)]
     assert rates == pytest.approx([1e-3] * 75 + [1e-4] * 15 + [1e-5] * 10)
-
-
-def test_the_papers_recipe_at_64_pixels():
-    recipe = TrainingRecipe.paper_64()
-    assert (recipe.architecture, recipe.optimizer, recipe.momentum, recipe.batch_size) == ("resnet50", "sgd", 0.9, 64)
-    assert [learning_rate(recipe, e) for e in (49, 50, 75)] == pytest.approx([1e-2, 1e-3, 1e-4])
 
 
 @settings(max_examples=25, deadline=None)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from smoothsweep.core.attacks.black_box.rlb_learner import official_classes, paper_learner
+from smoothsweep.core.attacks.black_box.rlb_learner import paper_learner
 from smoothsweep.core.attacks.black_box.rlb_search import Draws, Episodes, Search, SearchVariant, scores_of
 from smoothsweep.core.attacks.black_box.soft_actor_critic import OFFICIAL, Actor, Critic, Replay, SoftActorCritic
 
@@ -120,7 +120,3 @@ def test_the_official_stream_begins_as_published():
     assert torch.equal(draws.latents(1)[0, :8], golden("rlb_seed42_first_z_head"))
     assert learner.noise(1, 1).item() == float(GOLDEN["rlb_seed42_first_e"])
     assert torch.equal(draws.latents(1)[0, :8], golden("rlb_seed42_second_z_head"))
-
-
-def test_the_official_classes():
-    assert official_classes() == golden("rlb_targets_seed42_n100").tolist()
