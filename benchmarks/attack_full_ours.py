@@ -16,7 +16,7 @@ from smoothsweep.core.attacks.ppa.config import CandidateConfig, OptimiseConfig,
 from smoothsweep.core.attacks.ppa.inversion import optimise, select
 from smoothsweep.core.attacks.ppa.pool import decode_pool, sample_candidates, score_pool
 from smoothsweep.core.attacks.shared.execution import Execution
-from smoothsweep.core.models.small import SmallResNet
+from smoothsweep.core.models.classifiers import SmallResNet
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
 from smoothsweep.core.seeds import generator
 

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import torch
 
+from benchmarks.gpu_filter import filter_times
 from benchmarks.gpu_training import SMALL, SMOKE, device, trained, training_rates
 from smoothsweep.core.devices import DeviceBatch, arithmetic
 from smoothsweep.core.errors import InputError
@@ -76,6 +77,12 @@ def precision(*, smoke: bool) -> list[Row]:
             met = single if mode == "fp32" else None if device().type != "cuda" else not single
             rows.append(Row(what=f"error of a product, {name}, {mode}", value=f"{gap:.1e}", met=met))
     return rows
+
+
+def low_pass(*, smoke: bool) -> Iterator[Row]:
+    """What the generator's low-pass filter takes, in each of its forms."""
+    for what, value in filter_times(smoke=smoke):
+        yield Row(what=f"low-pass filter, {what}", value=value)
 
 
 def training(*, smoke: bool) -> Iterator[Row]:
@@ -145,6 +152,7 @@ def tests(*, smoke: bool) -> list[Row]:
 SECTIONS: dict[str, tuple[Callable[..., Iterable[Row]], float]] = {
     "tests": (tests, 60),
     "precision": (precision, 20),
+    "low_pass": (low_pass, 40),
     "attack": (attack, 240),
     "training": (training, 75),
     "determinism": (determinism, 30),

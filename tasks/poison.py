@@ -11,8 +11,7 @@ from torch import Tensor
 
 from smoothsweep.core.analysis.backdoors.poisoning import poisoned_labels, poisoned_rows
 from smoothsweep.core.analysis.backdoors.settings import POISONED_ROWS
-from smoothsweep.core.analysis.backdoors.success import backdoor_metrics
-from smoothsweep.core.analysis.backdoors.trigger import Trigger, make_trigger
+from smoothsweep.core.analysis.backdoors.trigger import Trigger, backdoor_metrics, make_trigger
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.models.inference import evaluate_logits, fit_images
 from smoothsweep.core.readers.tables import read_rows

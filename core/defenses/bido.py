@@ -2,8 +2,7 @@
 
 Matches the training of AlanPeng0897/Defend_MI, BiDO/train_HSIC.py, with three differences: what is computed there in
 float32 on the CPU is computed here in float64 on the device, linear systems are solved rather than inverted, and
-`measure: coco` trains COCO (the official option only renames the output folder).
-"""
+`measure: coco` trains COCO (the official option only renames the output folder)."""
 
 from __future__ import annotations
 
@@ -11,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
+import torch
 import torch.nn.functional as F
 from annotated_types import Ge
 from torch import Generator, Tensor
@@ -18,21 +18,142 @@ from torch import Generator, Tensor
 from smoothsweep.core.bounds import Count, NotNegative
 from smoothsweep.core.checks import require
 from smoothsweep.core.defenses.base import Defense, Step, StepLoss, criterion_losses, hard_labels, watch
-from smoothsweep.core.defenses.dependence import (
-    KERNELS,
-    CocoNorm,
-    Kernel,
-    coco,
-    coco_operator,
-    gaussian_kernel,
-    hsic,
-    hsic_operator,
-)
-from smoothsweep.core.defenses.sampling import classes_of_batch, identity_batches, shuffled_batches
 from smoothsweep.core.defenses.strengths import Family, numbers
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.anatomy import anatomy_of, check_layers
 from smoothsweep.core.models.recipe import TrainingRecipe
+
+# How much one set of vectors depends on another, measured within a batch: normalised HSIC and COCO.
+#
+# As computed by the training of AlanPeng0897/Defend_MI, BiDO/ (m images in a batch, sigma = 5, ridge 1e-5 * m), in
+# float64 from the m x m kernels on. Distances come from inner products, so that nothing of the size d x d is built.
+
+
+SIGMA = 5.0  # of the Gaussian kernel, on the mean squared difference of two vectors
+RIDGE = 1e-5
+_TINY = 1e-12  # below it COCO counts as 0, where its square root has no slope
+
+
+def squared_distances(x: Tensor) -> Tensor:
+    """Squared Euclidean distances float64 [m, m] between x[0], ..., x[m-1]; x float [m, ...].
+
+    The inner products have x's precision; they are taken after centring, which leaves distances as they are and
+    keeps them from cancelling.
+    """
+    flat = x.permute(0, 2, 3, 1).flatten(1) if x.ndim == 4 else x.flatten(1)  # no copy of channels_last images
+    centred = flat - flat.mean(dim=0)
+    inner = (centred @ centred.T).double()
+    norms = inner.diagonal()
+    return (norms[:, None] + norms[None, :] - 2 * inner).abs()
+
+
+def gaussian_kernel(x: Tensor) -> Tensor:
+    """exp(-D / (2 * 25 * d)) for x [m, ...] of d numbers each -> float64 [m, m]."""
+    return torch.exp(-squared_distances(x) / (2 * SIGMA**2 * x[0].numel()))
+
+
+def linear_kernel(x: Tensor) -> Tensor:
+    """Inner products float64 [m, m]; of one-hot labels, whether two images share a class."""
+    flat = x.flatten(1)
+    return (flat @ flat.T).double()
+
+
+def imq_kernel(x: Tensor) -> Tensor:
+    """The inverse multiquadric 1 / sqrt(D + 1), float64 [m, m]."""
+    return (squared_distances(x) + 1).rsqrt()
+
+
+Kernel = Literal["gaussian", "linear", "imq"]
+KERNELS: dict[Kernel, Callable[[Tensor], Tensor]] = {
+    "gaussian": gaussian_kernel,
+    "linear": linear_kernel,
+    "imq": imq_kernel,
+}
+
+
+def hsic_operator(k: Tensor) -> Tensor:
+    """A (A + 1e-5 m I)^-1 with A = K H, centred from the right only as in the official code: [m, m]."""
+    centred = k - k.mean(dim=1, keepdim=True)
+    ridge = RIDGE * len(k) * torch.eye(len(k), dtype=k.dtype, device=k.device)
+    return torch.linalg.solve(centred + ridge, centred, left=False)
+
+
+def coco_operator(k: Tensor) -> Tensor:
+    """H K H, centred from both sides: [m, m]."""
+    return k - k.mean(dim=1, keepdim=True) - k.mean(dim=0, keepdim=True) + k.mean()
+
+
+def hsic(a: Tensor, b: Tensor) -> Tensor:
+    """Normalised HSIC of two `hsic_operator`s: the trace of their product, from about 0 to m - 1."""
+    return (a * b.T).sum()
+
+
+def coco(a: Tensor, b: Tensor, norm: CocoNorm = "frobenius") -> Tensor:
+    """COCO of two `coco_operator`s: sqrt(||A B||) / m.
+
+    norm: `frobenius`, which the official code takes, or `spectral`, as constrained covariance is defined.
+    """
+    size = torch.linalg.matrix_norm(a @ b, ord=COCO_NORMS[norm])
+    return size.clamp(min=_TINY).sqrt() / len(a)
+
+
+CocoNorm = Literal["frobenius", "spectral"]
+COCO_NORMS: dict[CocoNorm, str | int] = {"frobenius": "fro", "spectral": 2}
+
+
+# Which images make the batches of an epoch, where a defense needs more than a permutation.
+
+
+def shuffled_batches(n: int, batch_size: int, generator: Generator) -> list[Tensor]:
+    """A permutation of 0..n-1 in batches of `batch_size` (n if that is fewer); an incomplete last one is left out."""
+    size = min(batch_size, n)
+    return list(torch.randperm(n, generator=generator)[: n - n % size].split(size))
+
+
+def identity_batches(labels: Tensor, batch_size: int, per_class: int, generator: Generator) -> list[Tensor]:
+    """Batches of batch_size / per_class classes with `per_class` images each, in the order of their classes.
+
+    labels: int64 [N] on the CPU. The images of every class are shuffled and cut into groups; what is left over waits
+    for another epoch, and a class with fewer images than a group fills it by drawing again with replacement. A batch
+    takes its classes from those with most groups left, at random among equals, so that few groups find no batch.
+    Source: the sampler of AlanPeng0897/Defend_MI, BiDO/ (16 classes of 4); the choice among equals is ours.
+    Raises InputError if `per_class` does not divide the batch or there are too few classes for one batch.
+    """
+    classes, counts = labels.unique(return_counts=True)
+    wanted = classes_of_batch(len(classes), batch_size, per_class)
+    order = labels.argsort(stable=True)
+    groups = [_groups(members, per_class, generator) for members in order.split(counts.tolist())]
+    left = torch.tensor([len(group) for group in groups])
+    batches = []
+    while (left > 0).sum() >= wanted:
+        chance = torch.rand(len(left), generator=generator, dtype=torch.float64)
+        chosen = (left + chance).topk(wanted).indices.sort().values  # most groups first, equals at random
+        batches.append(torch.cat([groups[c][left[c] - 1] for c in chosen.tolist()]))
+        left[chosen] -= 1
+    return batches
+
+
+def classes_of_batch(classes: int, batch_size: int, per_class: int) -> int:
+    """How many classes a batch has. Raises InputError where that is no whole number, or more than there are."""
+    wanted = batch_size // per_class
+    if batch_size % per_class:
+        raise InputError(f"batch_size: expected a multiple of images_per_class ({per_class}), got {batch_size}")
+    if classes < wanted:
+        raise InputError(
+            f"identity sampler: expected at least {wanted} classes for batches of {batch_size} with {per_class} images "
+            f"per class, got {classes}"
+        )
+    return wanted
+
+
+def _groups(members: Tensor, size: int, generator: Generator) -> Tensor:
+    """The images of one class in shuffled groups: [groups, size], at least one."""
+    n = len(members)
+    if n >= size:
+        return members[torch.randperm(n, generator=generator)][: n - n % size].view(-1, size)
+    again = torch.randint(n, (size - n,), generator=generator)
+    picks = torch.cat([torch.arange(n), again])[torch.randperm(size, generator=generator)]
+    return members[picks][None]
 
 
 @dataclass(frozen=True, kw_only=True)

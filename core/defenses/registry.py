@@ -11,21 +11,23 @@ from smoothsweep.core.declared import build
 from smoothsweep.core.defenses.at_at import AtAt
 from smoothsweep.core.defenses.base import Defense
 from smoothsweep.core.defenses.bido import Bido
-from smoothsweep.core.defenses.confidence_penalty import ConfidencePenalty
 from smoothsweep.core.defenses.dp_sgd import DpSgd
-from smoothsweep.core.defenses.dropout import Dropout
-from smoothsweep.core.defenses.focal import Focal
 from smoothsweep.core.defenses.freeze import Freeze
-from smoothsweep.core.defenses.loft import Loft
-from smoothsweep.core.defenses.logit_clipping import LogitClipping
 from smoothsweep.core.defenses.mid import Mid
-from smoothsweep.core.defenses.mixup import Mixup
 from smoothsweep.core.defenses.plain import LabelSmoothing
-from smoothsweep.core.defenses.random_erasing import RandomErasing
+from smoothsweep.core.defenses.regularisers import (
+    ConfidencePenalty,
+    Dropout,
+    Focal,
+    Loft,
+    LogitClipping,
+    Mixup,
+    RandomErasing,
+    WeightDecay,
+)
 from smoothsweep.core.defenses.skip_removal import SkipRemoval
 from smoothsweep.core.defenses.ssd import Ssd
 from smoothsweep.core.defenses.trap_mid import TrapMid
-from smoothsweep.core.defenses.weight_decay import WeightDecay
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import Classifier
 from smoothsweep.core.plugins import refuse_broken, with_plugins

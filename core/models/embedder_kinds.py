@@ -65,45 +65,48 @@ class EmbedderKind:
 
 KINDS: dict[str, EmbedderKind] = {
     "synthetic": EmbedderKind(
-        network="synthetic_embedder:SyntheticEmbedder",
+        network="embedder_networks:SyntheticEmbedder",
         shipped="synthetic_embedder.safetensors",
         origin="as `python -m tools.weights.train_embedder` writes them",
         rendered=True,
     ),
     "facenet": EmbedderKind(
-        network="facenet:FaceNet",
-        state="facenet:facenet_state",
+        network="embedder_networks:FaceNet",
+        state="embedder_networks:facenet_state",
         published="FaceNet (facenet-pytorch)",
         size=160,
         of_paper="FaceNet",
         cites=("schroff2015facenet",),
     ),
     "mobilefacenet_a": EmbedderKind(
-        network="mobilefacenet:MobileFaceNetA",
+        network="embedder_networks:MobileFaceNetA",
         origin="the state dict of github.com/Xiaoccer/MobileFaceNet_Pytorch, model/best/068.ckpt",
         published="MobileFaceNet (Xiaoccer/MobileFaceNet_Pytorch)",
         cites=("chen2018mobilefacenets",),
     ),
     "mobilefacenet_b": EmbedderKind(
-        network="mobilefacenet:MobileFaceNetB",
+        network="embedder_networks:MobileFaceNetB",
         origin="the state dict of github.com/foamliu/MobileFaceNet, weights/mobilefacenet.pt",
         published="MobileFaceNet (foamliu/MobileFaceNet)",
         cites=("chen2018mobilefacenets",),
     ),
     "ir50": EmbedderKind(
-        network="face_ir:face_ir50",
+        network="embedder_networks:face_ir50",
         origin="what `smoothsweep import judge` makes of face.evoLVe's IR-50",
         published="IR-50 (face.evoLVe)",
         cites=("deng2019arcface",),
     ),
     "ir152": EmbedderKind(
-        network="face_ir:face_ir152",
+        network="embedder_networks:face_ir152",
         origin="what `smoothsweep import judge` makes of face.evoLVe's IR-152",
         published="IR-152 (face.evoLVe)",
         cites=("deng2019arcface",),
     ),
     "swag_vit_b_16": EmbedderKind(
-        network="general:SwagViT", state="general:swag_state", general=True, cites=("singh2022revisiting",)
+        network="embedder_networks:SwagViT",
+        state="embedder_networks:swag_state",
+        general=True,
+        cites=("singh2022revisiting",),
     ),
 }
 

@@ -1,10 +1,13 @@
-"""What is counted of a step is what is known of it."""
+"""What is counted of a step is what is known of it, and the filter's joined form is the two steps that it joins."""
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from benchmarks.attack_counted import CONVOLUTIONS, FILTER, OTHER, Counting, lines_of, step_counts
+from benchmarks.gpu_filter import with_filter
+from smoothsweep.core.priors.low_pass import low_pass
 
 
 @pytest.mark.parametrize("frozen", [True, False])
@@ -34,3 +37,13 @@ def test_no_step_of_the_attack_waits_or_has_gradients_of_weights():
         assert len(lines_of(precision, counts, rows)) == 5
     whole, half = (sum(counts.bytes.values()) for counts, _ in found.values())
     assert 0.5 < half / whole < 0.55 and found["tf32"][0].flops == found["bf16"][0].flops
+
+
+def test_a_convolution_joined_with_its_filter_is_both():
+    draws = torch.Generator().manual_seed(0)
+    weight = torch.randn(4, 8, 3, 3, generator=draws, dtype=torch.float64)
+    x = torch.randn(2, 8, 7, 5, generator=draws, dtype=torch.float64)
+    kernel = 4 * torch.outer(torch.tensor([1.0, 4.0, 2.0, 0.5]), torch.tensor([3.0, 1.0, 0.25, 2.0])).double()
+    both = low_pass(F.conv_transpose2d(x, weight.transpose(0, 1), stride=2), kernel, padding=1)
+    joined = F.conv_transpose2d(x, with_filter(weight, kernel), stride=2, padding=2)
+    torch.testing.assert_close(both, joined, atol=1e-12, rtol=1e-12)

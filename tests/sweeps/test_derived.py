@@ -100,4 +100,6 @@ def test_a_training_as_its_file_has_it_is_the_papers():
         for key, value in Recipe().model_dump(mode="json", exclude_none=True).items()
         if key in {one.name for one in fields(TrainingRecipe)}
     }
-    assert build(TrainingRecipe, given, what="training", prefix="training ") == TrainingRecipe(architecture="resnet152")
+    assert build(TrainingRecipe, given, what="training", prefix="training ") == TrainingRecipe(
+        architecture="resnet152", epochs=100, image_size=224
+    )

@@ -202,7 +202,9 @@ def test_defaults_are_the_papers_appendix():
     from smoothsweep.sweeps.training import Recipe
     from smoothsweep.tasks.training import recipe_from
 
-    assert recipe_from(Recipe().model_dump(mode="json", exclude_none=True)) == TrainingRecipe(architecture="resnet152")
+    assert recipe_from(Recipe().model_dump(mode="json", exclude_none=True)) == TrainingRecipe(
+        architecture="resnet152", epochs=100, image_size=224
+    )
     ours = PlugAndPlay()
     for stage in (CandidateConfig(), OptimiseConfig(steps=50), SelectConfig()):
         for field in dataclasses.fields(stage):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from smoothsweep.core.data.synthetic import synthetic_faces
-from smoothsweep.core.training.epochs import Epochs
+from smoothsweep.core.training.classifier import Epochs
 from smoothsweep.sweeps.training import Recipe
 from smoothsweep.tasks import distributed, ray_train
 from smoothsweep.tasks.context import TaskContext, read_progress

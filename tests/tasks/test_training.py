@@ -6,7 +6,7 @@ import torch
 
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.training.epochs import Epochs
+from smoothsweep.core.training.classifier import Epochs
 from smoothsweep.sweeps.training import LabelSmoothing, Recipe
 from smoothsweep.tasks import training
 from smoothsweep.tasks.context import TaskContext, read_progress

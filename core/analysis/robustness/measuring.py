@@ -1,18 +1,217 @@
-"""Every attack of Table 11 and those that tell masked gradients, on one classifier: which answers they change."""
+"""How far a classifier holds against images that are changed to deceive it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
+from scipy.optimize import OptimizeResult, differential_evolution
 from torch import Tensor, nn
 
-from smoothsweep.core.analysis.robustness.classifier import UnitRangeClassifier, predictions
-from smoothsweep.core.analysis.robustness.margin import zero_gradients
-from smoothsweep.core.analysis.robustness.one_pixel import one_pixel
-from smoothsweep.core.analysis.robustness.perturbing import perturbed
+from smoothsweep.core.analysis.robustness.classifier import BATCH, UnitRangeClassifier, predictions
+from smoothsweep.core.analysis.robustness.margin import Margin, zero_gradients
 from smoothsweep.core.analysis.robustness.settings import RobustnessSettings
+
+# Attacks that follow gradients within eps of a picture, as the Adversarial Robustness Toolbox (ART) has them.
+#
+# FGSM, PGD and BIM with cross entropy are the paper's (Appendix C.8); PGD with the margin and Auto-PGD with the
+# difference of logits ratio tell masked gradients from robustness. ART is loaded when something is attacked, not
+# before.
+
+
+Perturb = Callable[[Any, RobustnessSettings, bool], Any]
+"""(ART's classifier, settings, targeted) -> an attack of ART."""
+
+
+def perturbed(
+    name: str,
+    model: nn.Module,
+    pictures: Tensor,
+    labels: Tensor,
+    *,
+    targeted: bool,
+    settings: RobustnessSettings,
+    classes: int,
+    seed: int,
+) -> Tensor:
+    """The pictures [N, 3, S, S] in [0, 1] as the attack of this name (`GRADIENT_ATTACKS`) changes them, on the CPU.
+
+    labels: the true classes, or those to reach if `targeted`. The model, in evaluation mode, is run where it lies.
+    """
+    make, loss = GRADIENT_ATTACKS[name]
+    with _numpy_seeded(seed):
+        attack = make(_estimator(model, pictures, classes, loss()), settings, targeted)
+        changed = attack.generate(x=pictures.numpy().astype(np.float32), y=labels.numpy())
+    return torch.from_numpy(changed)
+
+
+def _estimator(model: nn.Module, pictures: Tensor, classes: int, loss: Any) -> Any:
+    from art.estimators.classification import PyTorchClassifier
+
+    device = next(model.parameters()).device
+    return PyTorchClassifier(
+        model=model,
+        loss=loss,
+        input_shape=tuple(pictures.shape[1:]),
+        nb_classes=classes,
+        clip_values=(0.0, 1.0),
+        device_type="gpu" if device.type == "cuda" else "cpu",
+    )
+
+
+def _fgsm(estimator: Any, settings: RobustnessSettings, targeted: bool) -> Any:
+    from art.attacks.evasion import FastGradientMethod
+
+    return FastGradientMethod(estimator, eps=settings.eps, targeted=targeted, batch_size=BATCH)
+
+
+def _pgd(estimator: Any, settings: RobustnessSettings, targeted: bool) -> Any:
+    from art.attacks.evasion import ProjectedGradientDescentPyTorch
+
+    return ProjectedGradientDescentPyTorch(
+        estimator,
+        eps=settings.eps,
+        eps_step=min(settings.step, settings.eps),
+        max_iter=settings.steps,
+        targeted=targeted,
+        num_random_init=1,
+        batch_size=BATCH,
+        verbose=False,
+    )
+
+
+def _bim(estimator: Any, settings: RobustnessSettings, targeted: bool) -> Any:
+    from art.attacks.evasion import ProjectedGradientDescentPyTorch
+
+    return ProjectedGradientDescentPyTorch(
+        estimator,
+        eps=settings.eps,
+        eps_step=min(settings.step, settings.eps),
+        max_iter=settings.steps,
+        targeted=targeted,
+        num_random_init=0,
+        batch_size=BATCH,
+        verbose=False,
+    )
+
+
+def _auto_pgd(estimator: Any, settings: RobustnessSettings, targeted: bool) -> Any:
+    from art.attacks.evasion import AutoProjectedGradientDescent
+
+    return AutoProjectedGradientDescent(
+        estimator,
+        eps=settings.eps,
+        eps_step=2 * settings.eps,
+        max_iter=settings.strong_steps,
+        targeted=targeted,
+        nb_random_init=settings.strong_restarts,
+        batch_size=BATCH,
+        loss_type="difference_logits_ratio",
+        verbose=False,
+    )
+
+
+GRADIENT_ATTACKS: dict[str, tuple[Perturb, type[nn.Module]]] = {
+    "fgsm": (_fgsm, nn.CrossEntropyLoss),
+    "pgd": (_pgd, nn.CrossEntropyLoss),
+    "bim": (_bim, nn.CrossEntropyLoss),
+    "margin_pgd": (_pgd, Margin),
+    "auto_pgd": (_auto_pgd, nn.CrossEntropyLoss),
+}
+"""Name -> what makes ART's attack, and the loss it follows (Auto-PGD brings its own)."""
+
+
+@contextmanager
+def _numpy_seeded(seed: int) -> Generator[None]:
+    """ART draws random starts from numpy's global generator: seed it, and leave it as it was."""
+    before = np.random.get_state()
+    np.random.seed(seed)
+    try:
+        yield
+    finally:
+        np.random.set_state(before)
+
+
+# The one-pixel attack: differential evolution over a place and a colour, on SciPy's.
+#
+# The settings are those of torchattacks' OnePixel, whose names and defaults the paper states (pixels 1, steps 10,
+# population size 10): strategy best1bin, mutation in (0.5, 1), recombination 1, random first generation, no polish.
+# That
+# library draws from numpy's global generator; here every image has its own, so rates can be compared and images cannot.
+
+
+GENES = 5  # row, column, red, green, blue
+
+
+def one_pixel(
+    model: nn.Module,
+    picture: Tensor,
+    label: int,
+    *,
+    targeted: bool,
+    generations: int,
+    population: int,
+    seed: int,
+    device: torch.device | str = "cpu",
+) -> tuple[Tensor, int]:
+    """A picture [3, H, W] in [0, 1] with one pixel changed, and how many changed pictures the model was shown.
+
+    Args:
+        label: The true class, or the class to reach if `targeted`.
+        generations: Generations of the search at most.
+        population: Candidates of each, rounded down to a multiple of the five genes.
+
+    It ends with the first generation whose best candidate succeeds.
+    """
+    height, width = picture.shape[-2:]
+    count = 0
+
+    def probability(candidates: np.ndarray) -> np.ndarray:
+        """What is to be made small, float64 [S], of genes [5, S]."""
+        nonlocal count
+        count += candidates.shape[1]
+        with torch.no_grad():
+            scores = model(_painted(picture, candidates).to(device)).softmax(1)[:, label].double().cpu().numpy()
+        return 1 - scores if targeted else scores
+
+    def enough(intermediate_result: OptimizeResult) -> None:
+        with torch.no_grad():
+            best = model(_painted(picture, intermediate_result.x[:, None]).to(device)).argmax(1).item()
+        if (best == label) == targeted:
+            raise StopIteration
+
+    optimum: Any = differential_evolution(
+        probability,
+        [(0, height), (0, width), (0, 1), (0, 1), (0, 1)],
+        strategy="best1bin",
+        maxiter=generations,
+        popsize=max(1, population // GENES),
+        tol=0.01,
+        atol=-1,
+        mutation=(0.5, 1),
+        recombination=1,
+        init="random",
+        polish=False,
+        updating="deferred",
+        vectorized=True,
+        callback=enough,
+        rng=np.random.default_rng(seed),
+    )
+    return _painted(picture, optimum.x[:, None])[0], count
+
+
+def _painted(picture: Tensor, genes: np.ndarray) -> Tensor:
+    """[S, 3, H, W]: one copy of the picture for every column of genes [5, S], each with its pixel."""
+    height, width = picture.shape[-2:]
+    copies = picture.repeat(genes.shape[1], 1, 1, 1)
+    for copy, (row, column, *colour) in zip(copies, genes.T, strict=True):
+        copy[:, min(int(row), height - 1), min(int(column), width - 1)] = copy.new_tensor(colour)
+    return copies
+
 
 ONE_PIXEL = "one_pixel"
 BOTH_WAYS = ("fgsm", "pgd", "bim", ONE_PIXEL)

@@ -3,8 +3,8 @@ import torch
 import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
 
-from smoothsweep.core.defenses.bido import Bido
-from smoothsweep.core.defenses.dependence import (
+from smoothsweep.core.defenses.bido import (
+    Bido,
     coco,
     coco_operator,
     gaussian_kernel,

@@ -1,7 +1,7 @@
 import torch
 from torch import nn
 
-from smoothsweep.core.defenses.loft import Loft
+from smoothsweep.core.defenses.regularisers import Loft
 from smoothsweep.core.models.classifiers import Classifier
 
 

@@ -1,7 +1,7 @@
 import torch
 
 from smoothsweep.core.defenses.base import Defense
-from smoothsweep.core.defenses.logit_clipping import LogitClipping
+from smoothsweep.core.defenses.regularisers import LogitClipping
 
 
 def test_only_long_logits_are_shortened_and_no_prediction_changes(tools):

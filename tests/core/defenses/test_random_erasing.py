@@ -3,7 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smoothsweep.core.defenses.random_erasing import PUBLISHED_COLOUR, RandomErasing, box_mask
+from smoothsweep.core.defenses.regularisers import PUBLISHED_COLOUR, RandomErasing, box_mask
 
 IMAGES = torch.rand(200, 3, 40, 40, generator=torch.Generator().manual_seed(0)) * 1.8 - 0.9
 LABELS = torch.arange(200) % 5

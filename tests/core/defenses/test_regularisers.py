@@ -8,12 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smoothsweep.core.defenses.base import Defense, MixedLabels
-from smoothsweep.core.defenses.confidence_penalty import ConfidencePenalty, entropy
-from smoothsweep.core.defenses.dropout import Dropout
-from smoothsweep.core.defenses.focal import Focal, focal_losses
 from smoothsweep.core.defenses.label_smoothing import smoothed_cross_entropy, smoothed_targets
-from smoothsweep.core.defenses.mixup import Mixup, draw_shares
-from smoothsweep.core.defenses.weight_decay import WeightDecay
+from smoothsweep.core.defenses.regularisers import (
+    ConfidencePenalty,
+    Dropout,
+    Focal,
+    Mixup,
+    WeightDecay,
+    draw_shares,
+    entropy,
+    focal_losses,
+)
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.optimizers import make_optimizer
 from smoothsweep.core.models.recipe import TrainingRecipe

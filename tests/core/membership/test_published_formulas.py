@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from smoothsweep.core.membership.evidence import Evidence, log_odds, log_probability
-from smoothsweep.core.membership.shadow_attacks import dominated
+from smoothsweep.core.membership.registry import dominated
 from tests.core.membership.made import make_membership_attack
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "membership.npz"

@@ -7,8 +7,8 @@ from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
 from smoothsweep.core.data.synthetic import synthetic_faces
+from smoothsweep.core.membership.candidates import COPY, SIDE, copies, scores_without_target, thumbnails
 from smoothsweep.core.membership.measuring import membership_only
-from smoothsweep.core.membership.traps import COPY, SIDE, copies, scores_without_target, thumbnails
 from smoothsweep.core.metrics.membership import roc_auc
 
 

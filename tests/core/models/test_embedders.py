@@ -13,8 +13,8 @@ from safetensors.torch import save_file
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.embedder_kinds import FACES, KINDS
+from smoothsweep.core.models.embedder_networks import N_TRAITS, SyntheticEmbedder
 from smoothsweep.core.models.embedders import load_embedder
-from smoothsweep.core.models.synthetic_embedder import FEATURES, SyntheticEmbedder
 
 pytestmark = pytest.mark.usefixtures("quick_programs")
 
@@ -33,7 +33,7 @@ def test_shipped_embedder_is_small_frozen_and_documented():
 @pytest.mark.parametrize("size", [32, 64, 100])
 def test_features_have_unit_length_at_every_size(size):
     features = load_embedder("synthetic")(torch.rand(3, 3, size, size) * 2 - 1)
-    assert features.shape == (3, FEATURES) and features.dtype == torch.float32
+    assert features.shape == (3, N_TRAITS) and features.dtype == torch.float32
     assert torch.allclose(features.norm(dim=1), torch.ones(3), atol=1e-5)
 
 

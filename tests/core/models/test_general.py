@@ -10,8 +10,8 @@ from torchvision.models import VisionTransformer, ViT_B_16_Weights, vit_b_16
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models import embedders
 from smoothsweep.core.models.embedder_kinds import KINDS
+from smoothsweep.core.models.embedder_networks import PIXELS, SwagViT, swag_state
 from smoothsweep.core.models.embedders import load_embedder
-from smoothsweep.core.models.general import SIDE, SwagViT, swag_state
 
 SMALL = {"layers": 2, "heads": 2, "width": 8, "hidden": 12}
 
@@ -20,7 +20,7 @@ SMALL = {"layers": 2, "heads": 2, "width": 8, "hidden": 12}
 def published():
     """A network as torchvision publishes it, ImageNet head and all."""
     torch.manual_seed(3)
-    network = VisionTransformer(image_size=SIDE, patch_size=16, num_layers=2, num_heads=2, hidden_dim=8, mlp_dim=12)
+    network = VisionTransformer(image_size=PIXELS, patch_size=16, num_layers=2, num_heads=2, hidden_dim=8, mlp_dim=12)
     nn.init.normal_(network.heads.head.weight)
     return network.eval()
 
@@ -30,7 +30,9 @@ def test_features_are_what_torchvisions_own_network_hands_its_head(published):
     judge.load_state_dict(swag_state(published.state_dict()))
     seen = []
     hook = published.heads.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
-    pixels = torch.randint(0, 256, (2, 3, SIDE, SIDE), generator=torch.Generator().manual_seed(1), dtype=torch.uint8)
+    pixels = torch.randint(
+        0, 256, (2, 3, PIXELS, PIXELS), generator=torch.Generator().manual_seed(1), dtype=torch.uint8
+    )
     published(ViT_B_16_Weights.IMAGENET1K_SWAG_LINEAR_V1.transforms()(pixels))
     hook.remove()
     features = judge.eval()(pixels.float() / 127.5 - 1)

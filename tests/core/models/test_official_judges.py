@@ -8,9 +8,8 @@ from safetensors.torch import load_file
 from torch import nn
 
 from smoothsweep.core.models.embedder_kinds import KINDS
+from smoothsweep.core.models.embedder_networks import face_ir50, face_ir152, to_template
 from smoothsweep.core.models.embedders import load_embedder
-from smoothsweep.core.models.face_ir import face_ir50, face_ir152
-from smoothsweep.core.models.mobilefacenet import to_template
 from smoothsweep.core.models.official_judges import PUBLISHED, import_judge
 from smoothsweep.orchestrator.cli import main
 

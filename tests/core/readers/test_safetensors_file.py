@@ -11,7 +11,7 @@ from torchvision.models import resnet18
 
 from smoothsweep.core.cards.network_weights import read_weights, write_weights
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.face_ir import face_ir50
+from smoothsweep.core.models.embedder_networks import face_ir50
 from smoothsweep.core.models.official_judges import import_judge
 from smoothsweep.core.models.official_targets import import_target
 from smoothsweep.core.models.pretrained import read_tensor_file

@@ -11,10 +11,10 @@ from torch import nn
 from smoothsweep.core.data.augmentation import Augmentation
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.defenses.base import Defense, MixedLabels
+from smoothsweep.core.defenses.bido import shuffled_batches
 from smoothsweep.core.defenses.freeze import Freeze
-from smoothsweep.core.defenses.mixup import Mixup
 from smoothsweep.core.defenses.registry import make_defense
-from smoothsweep.core.defenses.sampling import shuffled_batches
+from smoothsweep.core.defenses.regularisers import Mixup
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.models.recipe import TrainingRecipe

@@ -11,10 +11,9 @@ from smoothsweep.core.defenses.base import Defense
 from smoothsweep.core.errors import TrainingDiverged
 from smoothsweep.core.models.inference import evaluate_logits
 from smoothsweep.core.models.recipe import TrainingRecipe
-from smoothsweep.core.training import feeding
+from smoothsweep.core.training import classifier as feeding
 from smoothsweep.core.training.batches import rank_batches
-from smoothsweep.core.training.classifier import train_classifier
-from smoothsweep.core.training.feeding import feed, place_images
+from smoothsweep.core.training.classifier import feed, place_images, train_classifier
 
 CPU = torch.device("cpu")
 RECIPE = TrainingRecipe(epochs=2, batch_size=9, image_size=32)

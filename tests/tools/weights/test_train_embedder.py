@@ -3,8 +3,8 @@
 import torch
 from safetensors.torch import load_file
 
+from smoothsweep.core.models.embedder_networks import SyntheticEmbedder
 from smoothsweep.core.models.embedders import load_embedder
-from smoothsweep.core.models.synthetic_embedder import SyntheticEmbedder
 from tools.weights.train_embedder import (
     EmbedderRecipe,
     augment,

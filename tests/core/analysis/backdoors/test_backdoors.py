@@ -5,8 +5,7 @@ import torch
 
 from smoothsweep.core.analysis.backdoors.poisoning import poisoned_labels, poisoned_rows
 from smoothsweep.core.analysis.backdoors.settings import PoisonSettings
-from smoothsweep.core.analysis.backdoors.success import backdoor_metrics, collapsed
-from smoothsweep.core.analysis.backdoors.trigger import make_trigger
+from smoothsweep.core.analysis.backdoors.trigger import backdoor_metrics, collapsed, make_trigger
 from smoothsweep.core.data.augmentation import draw_augmentation
 from smoothsweep.core.data.augmentation_settings import Augmentation
 from smoothsweep.core.errors import InputError

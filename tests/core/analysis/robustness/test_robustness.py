@@ -8,9 +8,13 @@ from torch import nn
 
 from smoothsweep.core.analysis.robustness.classifier import UnitRangeClassifier, predictions
 from smoothsweep.core.analysis.robustness.margin import Margin, zero_gradients
-from smoothsweep.core.analysis.robustness.measuring import chosen_images, measure_robustness, other_classes
-from smoothsweep.core.analysis.robustness.one_pixel import one_pixel
-from smoothsweep.core.analysis.robustness.perturbing import perturbed
+from smoothsweep.core.analysis.robustness.measuring import (
+    chosen_images,
+    measure_robustness,
+    one_pixel,
+    other_classes,
+    perturbed,
+)
 from smoothsweep.core.analysis.robustness.settings import RobustnessSettings
 from smoothsweep.core.errors import InputError
 
