@@ -5,6 +5,9 @@ from pathlib import Path
 from mlflow import MlflowClient
 from mlflow.entities import ViewType
 
+from smoothsweep.orchestrator.commands.reporting.sweep_report import gather_report, verdicts_for_mlflow
+from smoothsweep.orchestrator.reading.leak.hiding import hiding_verdicts
+from smoothsweep.orchestrator.reading.results import results_table
 from smoothsweep.orchestrator.running.recorder import open_recorder
 
 
@@ -53,3 +56,10 @@ def record(loaded, store, trials, failures=None, files=(), **closing):
     recorder.close(list(files), failed=len(failures or {}), **closing)
     assert not recorder.unwritten, recorder.unwritten
     return recorder
+
+
+def reported(loaded, trials, store):
+    """What the report of a sweep says for its runs."""
+    table = results_table(trials, store, {})
+    data, summary = gather_report(loaded, trials, store, table, store.root)
+    return verdicts_for_mlflow(data, summary, hiding_verdicts(summary))

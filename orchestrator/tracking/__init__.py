@@ -6,7 +6,7 @@ written with the time its stage finished: written a second time (after a kill, s
 MLflow drops. Only this folder imports mlflow.
 """
 
-from smoothsweep.orchestrator.tracking.pages.landing import SweepPages, list_sweep_pages
+from smoothsweep.orchestrator.tracking.landing import SweepPages, list_sweep_pages
 from smoothsweep.orchestrator.tracking.runs.verdicts import Verdicts, verdicts_of
 from smoothsweep.orchestrator.tracking.server.connection import error_line, local_uri, refusals, tracking_errors
 from smoothsweep.orchestrator.tracking.server.moving import follow

@@ -15,9 +15,9 @@ from smoothsweep.core.files import write_file
 from smoothsweep.core.judges.columns import METRICS
 from smoothsweep.core.tree import TREE
 from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.orchestrator.tracking.pages.answer import Answer
 from smoothsweep.orchestrator.tracking.runs.points import already_gone
 from smoothsweep.orchestrator.tracking.runs.recipes import RecipeMeans
+from smoothsweep.orchestrator.tracking.runs.verdicts import Verdicts
 from smoothsweep.orchestrator.tracking.server.scratch import scratch
 
 AT_MOST = 5  # models per sweep under `frontier`
@@ -38,17 +38,18 @@ class Candidate:
         return self.recipe.trial.id
 
 
-def candidates(sweep_answer: Answer, which: str) -> list[Candidate]:
+def candidates(recipes: Sequence[RecipeMeans], verdicts: Verdicts, which: str) -> list[Candidate]:
     """The recipes to register, least leak first. which: `frontier` (not beaten in both; AT_MOST), `all`, `none`.
 
     Of every recipe the first seed's target; a target brought in is not registered: it is the user's already.
     """
-    chosen = {"all": list(sweep_answer.worst), "frontier": list(sweep_answer.front)[-AT_MOST:][::-1], "none": []}[which]
-    best = sweep_answer.recommended
-    if which == "frontier" and best is not None and best not in chosen:
-        chosen = [best, *chosen][:AT_MOST]
-    trained = [r for r in chosen if any(stage.name == "target" for stage in r.trial.stages)]
-    return [Candidate(recipe=recipe, tags=_tags(recipe, sweep_answer.recipes)) for recipe in trained]
+    by_trial = {row["trial"]: means for means in recipes for row in means.rows}
+    trials = {"all": verdicts.ranked, "frontier": verdicts.front[-AT_MOST:][::-1], "none": ()}[which]
+    if which == "frontier" and verdicts.is_marked and verdicts.least not in trials:
+        trials = (verdicts.least, *trials)[:AT_MOST]
+    chosen = [by_trial[trial] for trial in trials if trial in by_trial]
+    trained = [one for one in chosen if any(stage.name == "target" for stage in one.trial.stages)]
+    return [Candidate(recipe=recipe, tags=_tags(recipe, recipes)) for recipe in trained]
 
 
 def register(

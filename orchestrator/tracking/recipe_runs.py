@@ -8,7 +8,7 @@ from typing import Any
 
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.orchestrator.tracking.pages.generations import bring_back
+from smoothsweep.orchestrator.tracking.generations import bring_back
 from smoothsweep.orchestrator.tracking.runs.points import digest_of, write
 from smoothsweep.orchestrator.tracking.runs.recipes import RecipeMeans, phase_of, recipe_id, recipe_means
 from smoothsweep.orchestrator.tracking.runs.runs import CONTENT, POINTS, Runs, StoredRun

@@ -14,13 +14,11 @@ from smoothsweep.core.text import note
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.results import trial_row
 from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.tracking.generations import bring_back, retire
+from smoothsweep.orchestrator.tracking.landing import MODEL_TRAINING, route
 from smoothsweep.orchestrator.tracking.models import candidates, register
 from smoothsweep.orchestrator.tracking.origins.datasets import dataset_inputs
 from smoothsweep.orchestrator.tracking.origins.provenance import provenance_tags, write_provenance
-from smoothsweep.orchestrator.tracking.pages.answer import Answer, answer, answer_text
-from smoothsweep.orchestrator.tracking.pages.generations import bring_back, retire
-from smoothsweep.orchestrator.tracking.pages.landing import MODEL_TRAINING, PRIMARY_METRIC, show
-from smoothsweep.orchestrator.tracking.pages.views import route
 from smoothsweep.orchestrator.tracking.recipe_runs import NOTE, RecipeRuns
 from smoothsweep.orchestrator.tracking.runs.names import run_name, trial_params
 from smoothsweep.orchestrator.tracking.runs.points import (
@@ -41,11 +39,11 @@ from smoothsweep.orchestrator.tracking.server.scratch import scratch, sweep_away
 from smoothsweep.orchestrator.tracking.trials import trial_status, trial_tags, write_trial_files
 from smoothsweep.sweeps.loaded import LoadedSweep
 
+PRIMARY_METRIC = "mlflow.experiment.primaryMetric"
 PRIMARY = {f"{PRIMARY_METRIC}.name": "test_acc", f"{PRIMARY_METRIC}.greaterIsBetter": "true"}
 HOW_TO_COMPARE = (
-    "The saved views `Trials` and `Recipes` show the runs side by side, with columns and charts; `smoothsweep ui` "
-    "opens them. Or filter by ``tags.`smoothsweep.kind` = 'recipe'`` (single seeds: `'trial'`), select runs, and press "
-    "Compare."
+    "To compare, filter by ``tags.`smoothsweep.kind` = 'recipe'`` (single seeds: `'trial'`), select runs, and press "
+    "Compare; `smoothsweep ui` opens them so."
 )
 PASSES = 5  # over the means at a sweep's end, while other drivers write them too
 
@@ -166,19 +164,19 @@ class Tracker:
         for path in closing.files:
             self._client.log_artifact(parent, str(path), "figures" if path.parent.name == "figures" else None)
             progress()
-        goals = (self._loaded.sweep.accuracy_needed, self._loaded.sweep.leak_searched) if self._loaded else ()
-        own, checks = [r for r in recipes if phase_of(r.trial) == "sweep"], closing.verdicts.checks
-        outcome = answer(own, *goals, planned=closing.trials, checks=checks)
+        verdicts = closing.verdicts
+        of_sweep = [means for means in recipes if phase_of(means.trial) == "sweep"]
+        least = next((one for one in of_sweep if verdicts.least in {row["trial"] for row in one.rows}), None)
         intro = note(self._loaded.intro) if self._loaded else ""
-        text = "\n\n".join(part for part in (answer_text(outcome, closing.verdicts), intro) if part)
-        tags = {NOTE: text[:4900], "smoothsweep.recommended": outcome.recommended.label if outcome.recommended else ""}
+        text = "\n\n".join(part for part in (verdicts.note, intro) if part)
+        tags = {NOTE: text[:4900], "smoothsweep.recommended": least.label if least and verdicts.is_marked else ""}
         write(self._client, parent, params={}, tags=tags, points=[])
-        self._write_sweep_verdict(closing, outcome)
-        self._describe_experiment(text, outcome)
+        self._write_sweep_verdict(closing, least)
+        self._describe_experiment(text, verdicts.leak)
         if closing.trials and (inputs := dataset_inputs(closing.trials[0], self.store)):
             self._client.log_inputs(parent, datasets=inputs)
         progress()
-        remarks = [*self._remarks, *self._register(outcome, models, progress)]
+        remarks = [*self._remarks, *self._register(of_sweep, verdicts, least, models, progress)]
         started = self._client.get_run(parent).info.start_time
         ended = started + int(1000 * closing.wall_s) if closing.wall_s else None  # pauses between runs are no work
         self._client.set_terminated(parent, "FAILED" if closing.failed else "FINISHED", end_time=ended)
@@ -200,13 +198,13 @@ class Tracker:
             self._write_verdict("recipe", recipe_id(trial), verdict, finished_at(trial, self.store))
             progress()
 
-    def _write_sweep_verdict(self, closing: Closing, outcome: Answer) -> None:
+    def _write_sweep_verdict(self, closing: Closing, least: RecipeMeans | None) -> None:
         """Write on the sweep's own run the numbers of the recipe that the answer names, and every recipe's word."""
         at = max((finished_at(trial, self.store) for trial in closing.trials), default=0)
         of_sweep = RunVerdict(tags=closing.verdicts.whole)
-        if outcome.least is not None and outcome.leak is not None:
-            metrics = {key: v for key, v in outcome.least.metrics.items() if key in ("test_acc", outcome.leak)}
-            verdict = closing.verdicts.of_trials.get(outcome.least.trial.id, RunVerdict())
+        if least is not None:
+            metrics = {key: v for key, v in least.metrics.items() if key in ("test_acc", closing.verdicts.leak)}
+            verdict = closing.verdicts.of_trials.get(least.trial.id, RunVerdict())
             numbers = {key: value for key, value in verdict.numbers.items() if key != ORDER}
             numbers = {} if closing.failed else {**metrics, **numbers}
             of_sweep = RunVerdict(tags={**verdict.tags, **of_sweep.tags}, numbers=numbers)
@@ -244,14 +242,21 @@ class Tracker:
                 break
         return means
 
-    def _register(self, outcome: Answer, which: str, progress: Callable[[], None]) -> list[str]:
+    def _register(
+        self,
+        recipes: Sequence[RecipeMeans],
+        verdicts: Verdicts,
+        least: RecipeMeans | None,
+        which: str,
+        progress: Callable[[], None],
+    ) -> list[str]:
         def run_of(trial_id: str) -> str:
             return present(self._runs.get("trial", trial_id), "run").run_id
 
-        wanted = [c for c in candidates(outcome, which) if self._runs.get("trial", c.trial_id)]
+        wanted = [one for one in candidates(recipes, verdicts, which) if self._runs.get("trial", one.trial_id)]
         if not wanted:
             return []
-        best, store = outcome.recommended, self.store
+        best, store = least if verdicts.is_marked else None, self.store
         return register(
             self._client, self.experiment, wanted, recommended=best, run_of=run_of, store=store, progress=progress
         )
@@ -267,10 +272,9 @@ class Tracker:
         location = folder.as_uri() if self.uri.startswith("sqlite:") else None
         return self._client.create_experiment(name, artifact_location=location, tags={**MODEL_TRAINING, **PRIMARY})
 
-    def _describe_experiment(self, text: str, outcome: Answer) -> None:
+    def _describe_experiment(self, text: str, leak: str | None) -> None:
         self._client.set_experiment_tag(self._experiment_id, NOTE, f"{text[:4400]}\n\n{HOW_TO_COMPARE}")
-        if outcome.leak is not None:
-            greater = str(BY_KEY[outcome.leak].better == "high").lower()
-            for key, value in {"name": outcome.leak, "greaterIsBetter": greater}.items():
+        if leak is not None:
+            greater = str(BY_KEY[leak].better == "high").lower()
+            for key, value in {"name": leak, "greaterIsBetter": greater}.items():
                 self._client.set_experiment_tag(self._experiment_id, f"{PRIMARY_METRIC}.{key}", value)
-        show(self._client, self._client.get_experiment(self._experiment_id), outcome.leak)

@@ -7,6 +7,7 @@ from io import StringIO
 import pandas as pd
 import pytest
 
+from smoothsweep.orchestrator.commands.reporting.sweep_report import verdicts_for_mlflow
 from smoothsweep.orchestrator.page.render import part, render
 from smoothsweep.orchestrator.page.tables import csv_table, markdown_table
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
@@ -17,8 +18,6 @@ from smoothsweep.orchestrator.reading.leak.hiding import hiding_verdicts
 from smoothsweep.orchestrator.reading.leak.printed import printed_tables
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
-from smoothsweep.orchestrator.tracking.pages.answer import answer, answer_text
-from smoothsweep.orchestrator.tracking.runs.verdicts import verdicts_of
 from tests.orchestrator.made_reports import AXES, make_frames
 
 WORDS = re.compile("reduces|hides|leaks more|inconclusive")
@@ -62,12 +61,12 @@ def test_no_output_gives_a_verdict_by_it_and_each_shows_its_accuracy(case):
     assert summary.primary is None
     assert not any(summary.verdict(recipe, "attack_acc1") for recipe in summary.recipes)
     said, hiding, tables = find(data, summary), hiding_verdicts(summary), printed_tables(summary, "t", "clean")
-    verdicts = verdicts_of(summary, hiding, said.answer[0])
+    verdicts = verdicts_for_mlflow(data, summary, hiding)
     assert not hiding.verdicts and not verdicts.of_trials and not verdicts.whole
     outputs = {
         "terminal": text_table(summary),
         "first screen": seen(part("first", data, summary)),
-        "MLflow": answer_text(answer([], checks=verdicts.checks), verdicts),
+        "MLflow": verdicts.note,
         **{f"markdown {table.stem}": markdown_table(table) for table in tables},
     }
     for where, text in outputs.items():

@@ -3,7 +3,6 @@
 import html
 import json
 import re
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -16,15 +15,16 @@ from smoothsweep.core.audit.statistics import Tally
 from smoothsweep.orchestrator.page.audit import audit_page, audit_pdf
 from smoothsweep.orchestrator.page.drawing.paper import Paper
 from smoothsweep.orchestrator.page.render import part
+from smoothsweep.orchestrator.page.tables import markdown_table
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
 from smoothsweep.orchestrator.reading.audit.result import AuditNotes, read_audit
 from smoothsweep.orchestrator.reading.findings.display import text_table
 from smoothsweep.orchestrator.reading.findings.findings import find
 from smoothsweep.orchestrator.reading.leak.hiding import hiding_verdicts, verdict_frame, verdict_text
+from smoothsweep.orchestrator.reading.leak.printed import printed_tables
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
-from smoothsweep.orchestrator.tracking.pages.answer import Answer, answer_text
 from smoothsweep.orchestrator.tracking.runs.verdicts import HIDING, ORDER, VERDICT, verdicts_of
 
 PLAIN, MODEL = "plain", "mine"
@@ -145,24 +145,22 @@ def test_the_page_says_it(data, summary, expected, section):
 def test_mlflow_says_it(summary, expected):
     verdicts = verdicts_of(summary, hiding_verdicts(summary))
     frame = verdict_frame(summary, hiding_verdicts(summary)).set_index("recipe")
-    for recipe, (size, word) in expected.items():
+    for recipe, (_, word) in expected.items():
         for attack in ATTACKS:  # one word on all runs of a recipe, whatever the attack
             told = verdicts.of_trials[f"{recipe}-{attack}-{SEEDS[0]}"]
-            assert (told.tags[VERDICT], told.tags[HIDING], told.size) == (word, word, size)
+            assert (told.tags[VERDICT], told.tags[HIDING]) == (word, word)
             for end in ("", "_low", "_high"):
                 value = frame.loc[recipe, f"reduction{end}"]
                 assert told.numbers[f"reduction{end}"] == told.numbers[f"removed{end}"] == value
-    means = [of_mlflow(recipe) for recipe in RATES]
-    found = Answer(leak=METRIC, worst=tuple(means), allowed=tuple(means), front=(), recipes=tuple(means))
-    lines = answer_text(found, verdicts).splitlines()
+    lines = ascii_text(markdown_table(printed_tables(summary, "s", "clean")[0])).splitlines()
     rows = {re.sub(r" \(.*", "", line.split(" | ")[0][2:]): line for line in lines if "|" in line}
     for recipe, (size, word) in expected.items():
-        assert f"| {size} | {word} |" in rows[recipe]
+        assert size in rows[recipe].replace("**", "") and rows[recipe].endswith(f"| {word} |")
 
 
 def test_mlflow_marks_and_orders_as_the_page_does(data, summary):
     """A place for every run: recipes by their strongest attack's leak, that attack before the masked ones."""
-    verdicts = verdicts_of(summary, hiding_verdicts(summary), find(data, summary).answer[0])
+    verdicts = verdicts_of(summary, hiding_verdicts(summary))
     leak = {(recipe, attack): CELLS[recipe][attack].mean() for recipe in RATES for attack in ATTACKS}
     strongest = {recipe: max(leak[recipe, attack] for attack in ATTACKS) for recipe in RATES}
     wanted = sorted(leak, key=lambda cell: (strongest[cell[0]], -leak[cell]))
@@ -170,22 +168,10 @@ def test_mlflow_marks_and_orders_as_the_page_does(data, summary):
     assert sorted(place, key=place.get) == wanted and sorted(place.values()) == [*range(1, len(leak) + 1)]
     markup, least = part("first", data, summary), min(strongest, key=strongest.get)
     (mark,) = re.findall(r'class="tag least">([^<]*)<', markup)
-    marks = {recipe: verdicts.of_trials[f"{recipe}-{ATTACKS[0]}-{SEEDS[0]}"].mark for recipe in RATES}
-    assert marks == {recipe: mark if recipe == least else "" for recipe in RATES}
-    assert f"* {mark} " in text_table(summary)
-    first = ascii_text(verdicts.answer)
+    assert f"* {mark} " in text_table(summary) and verdicts.is_marked
+    assert verdicts.least.startswith(f"{least}-") and verdicts.leak == METRIC
+    first = ascii_text(find(data, summary).answer[0])
     assert first in plain_text(markup) and least in first
-    assert ascii_text(answer_text(Answer(**NOTHING, worst=(of_mlflow(least),)), verdicts)).startswith(first)
-    assert f"| {least} ({mark}" in answer_text(Answer(**NOTHING, worst=(of_mlflow(least),)), verdicts)
-
-
-NOTHING = {"leak": METRIC, "allowed": (), "front": (), "recipes": ()}
-
-
-def of_mlflow(recipe):
-    """Means as MLflow's note takes them, under the first attack."""
-    trial = SimpleNamespace(id=f"{recipe}-ppa-{SEEDS[0]}")
-    return SimpleNamespace(label=recipe, trial=trial, metrics={METRIC: 0.5}, seeds=SEEDS)
 
 
 @pytest.fixture(scope="module")

@@ -16,15 +16,17 @@ from smoothsweep.orchestrator.commands.reporting.facts import sweep_facts
 from smoothsweep.orchestrator.commands.reporting.search_report import search_view
 from smoothsweep.orchestrator.page.faces import UNNAMED_ATTACK, extremes
 from smoothsweep.orchestrator.page.pictures import comparison_sheet
+from smoothsweep.orchestrator.page.tables import markdown_table
 from smoothsweep.orchestrator.page.writing import figure_files, write_report
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.axes import baseline_axes, by_attack, first_finished, sweep_axes
 from smoothsweep.orchestrator.reading.derived import surrogate_lines
 from smoothsweep.orchestrator.reading.findings.display import settings_text, sheet_recipes, text_table
 from smoothsweep.orchestrator.reading.findings.findings import find
-from smoothsweep.orchestrator.reading.leak.hiding import hiding_verdicts, verdict_frame, verdict_text
+from smoothsweep.orchestrator.reading.leak.hiding import HidingVerdicts, hiding_verdicts, verdict_frame, verdict_text
 from smoothsweep.orchestrator.reading.leak.looks import look_text
 from smoothsweep.orchestrator.reading.leak.membership import two_leaks, warnings_of
+from smoothsweep.orchestrator.reading.leak.printed import printed_tables
 from smoothsweep.orchestrator.reading.leak.queries import asked_by_parts, query_frame
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 from smoothsweep.orchestrator.reading.numbers.model import (
@@ -98,7 +100,13 @@ def write_gathered(data: ReportData, summary: Summary, out: Path) -> tuple[str, 
         write_rows(published_frame(published), out / COMPARISON)
         texts.append(published_text(published))
         files.append(out / COMPARISON)
-    return "\n\n".join(texts), files, verdicts_of(summary, hiding, find(data, summary).answer[0])
+    return "\n\n".join(texts), files, verdicts_for_mlflow(data, summary, hiding)
+
+
+def verdicts_for_mlflow(data: ReportData, summary: Summary, hiding: HidingVerdicts) -> Verdicts:
+    """What the sweep's runs in MLflow say: the report's verdicts, first sentence and table of recipes."""
+    table = markdown_table(printed_tables(summary, data.title, data.protocol)[0])
+    return verdicts_of(summary, hiding, ascii_text(f"{find(data, summary).answer[0]}\n\n{table}"))
 
 
 def gather_report(

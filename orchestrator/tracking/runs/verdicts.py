@@ -15,13 +15,12 @@ from typing import Any
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
-from smoothsweep.orchestrator.reading.findings.display import cell_verdict, too_inaccurate
+from smoothsweep.orchestrator.reading.findings.display import cell_verdict
 from smoothsweep.orchestrator.reading.findings.display import leak_verdict as told_of
 from smoothsweep.orchestrator.reading.leak.hiding import HidingVerdicts
 from smoothsweep.orchestrator.reading.leak.looks import look_words
 from smoothsweep.orchestrator.reading.numbers.decision import decide
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text, is_null
-from smoothsweep.orchestrator.reading.numbers.judges import Checks
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 from smoothsweep.orchestrator.tracking.runs.points import write
 from smoothsweep.orchestrator.tracking.runs.runs import VERDICT_DIGEST, VERDICT_NUMBERS, StoredRun
@@ -49,15 +48,11 @@ class RunVerdict:
 
     Attributes:
         tags: Name -> value.
-        numbers: Metric -> value, in the unit of the leak. For the table of the sweep's note: size, the reduction with
-            its interval; needed, what would settle it; mark, "least leak" where the report marks the recipe so.
+        numbers: Metric -> value, in the unit of the leak.
     """
 
     tags: Mapping[str, str] = field(default_factory=dict)
     numbers: Mapping[str, float] = field(default_factory=dict)
-    size: str = ""
-    needed: str = ""
-    mark: str = ""
 
     @property
     def fingerprint(self) -> str:
@@ -71,25 +66,34 @@ class Verdicts:
     Attributes:
         of_trials: Trial -> the verdict on its recipe under its attack, the same for all seeds.
         whole: Tags of the sweep's own run.
-        answer: The sentence that the report begins with.
-        checks: What the judges say of real photographs.
+        note: What the sweep's run is described by, in Markdown: the report's first sentence and its table.
+        leak: The metric that decides; None where no leak was measured.
+        ranked: A trial of every accurate enough recipe under the attack that works best against it, least leak first.
+        front: Those that no other recipe beats in both accuracy and leak, most accurate first.
+        is_marked: Whether the report marks the first of them as leaking least.
     """
 
     of_trials: Mapping[str, RunVerdict] = field(default_factory=dict)
     whole: Mapping[str, str] = field(default_factory=dict)
-    answer: str = ""
-    checks: Checks = field(default_factory=dict)
+    note: str = ""
+    leak: str | None = None
+    ranked: tuple[str, ...] = ()
+    front: tuple[str, ...] = ()
+    is_marked: bool = False
+
+    @property
+    def least(self) -> str:
+        """A trial of the recipe that leaks least; empty where none is accurate enough."""
+        return self.ranked[0] if self.ranked else ""
 
 
-def verdicts_of(summary: Summary, hiding: HidingVerdicts, answer: str = "") -> Verdicts:
-    """What the report's table and its verdicts say, for every trial that they count. answer: its first sentence."""
+def verdicts_of(summary: Summary, hiding: HidingVerdicts, note: str = "") -> Verdicts:
+    """What the report's table and its verdicts say, for every trial that they count. note: see `Verdicts`."""
     of_trials: dict[str, RunVerdict] = {}
     if summary.primary is None:
-        return Verdicts(answer=answer, checks=summary.checks)
+        return Verdicts(note=note)
     worst, last = summary.worst(summary.primary), summary.stops(summary.primary)
     places, choice = _places(summary, worst), decide(summary)
-    marked = None if choice.marked is None else summary.frame.loc[choice.marked, "recipe"]
-    inaccurate = ascii_text(too_inaccurate(summary))
     for index, row in summary.cells.items():
         comparison = hiding.verdicts.get(row["recipe"])
         look = ascii_text(look_words(summary, last[row["recipe"]])) if row["recipe"] in last else ""
@@ -104,14 +108,20 @@ def verdicts_of(summary: Summary, hiding: HidingVerdicts, answer: str = "") -> V
         verdict = RunVerdict(
             tags={key: value for key, value in tags.items() if value},
             numbers=numbers,
-            size=ascii_text(reading.size) if comparison and reading else "",
-            needed=ascii_text(reading.needed) if reading else "",
-            mark=choice.mark if row["recipe"] == marked else inaccurate if row["recipe"] in choice.below else "",
         )
         of_trials.update(dict.fromkeys(row["trials"] if not row["control"] and verdict.tags else (), verdict))
     words = "; ".join(f"{ascii_text(recipe)}: {verdict.word}" for recipe, verdict in hiding.verdicts.items())
-    whole = {HIDING: words} if words else {}
-    return Verdicts(of_trials=of_trials, whole=whole, answer=answer, checks=summary.checks)
+    allowed = {recipe: row for recipe, row in choice.rows.items() if recipe not in choice.below}
+    trial_of = {recipe: str(summary.cells[row]["trials"][0]) for recipe, row in allowed.items()}
+    return Verdicts(
+        of_trials=of_trials,
+        whole={HIDING: words} if words else {},
+        note=note,
+        leak=summary.primary,
+        ranked=tuple(trial_of[recipe] for recipe in sorted(allowed, key=lambda recipe: summary.leak(allowed[recipe]))),
+        front=tuple(trial_of[recipe] for recipe in choice.front if recipe in trial_of),
+        is_marked=choice.marked is not None,
+    )
 
 
 def _places(summary: Summary, worst: Mapping[str, int]) -> dict[Hashable, float]:

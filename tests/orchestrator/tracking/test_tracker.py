@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from mlflow_look import doubled, files, look, record, text_of
+from mlflow_look import doubled, files, look, record, reported, text_of
 
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.reading.results import trial_row
@@ -232,16 +232,15 @@ def test_data_sets_are_inputs_in_their_contexts(load, store, uri, finished):
 def test_the_description_gives_the_answer_and_the_file_with_overrides_is_kept(load, store, uri, finished):
     loaded = load(seeds=[1, 2])
     trials = finished(loaded)
-    record(loaded, store, trials)
+    record(loaded, store, trials, verdicts=reported(loaded, trials, store))
     client, kinds = look(uri)
     (parent,) = kinds["sweep"]
     note = parent.data.tags["mlflow.note.content"]
-    assert note.startswith("**smoothing") and "** has the lowest leak measured" in note
-    assert "verdict" not in note  # nothing was given to say of a comparison
     assert "| n |" in note and "Tiny." in note
     least = min(kinds["recipe"], key=lambda run: run.data.metrics["embedder_acc1"])
     assert parent.data.tags["smoothsweep.recommended"] in least.info.run_name
-    assert f"{100 * least.data.metrics['embedder_acc1']:.1f} %" in note.split("|")[0]
+    assert f"{100 * least.data.metrics['embedder_acc1']:.1f} " in note
+    assert parent.data.metrics["embedder_acc1"] == least.data.metrics["embedder_acc1"]
     assert parent.data.tags["smoothsweep.mlflow"].startswith("3.")
     assert "seeds:" in text_of(client, parent, "sweep/with_overrides.yaml")
     assert "mlflow==" in text_of(client, parent, "environment/packages.txt")
