@@ -22,7 +22,8 @@ AMBIGUOUS = re.compile(r"[@/?#\\\[\]\s]")  # in a password: each reader of the U
 IN_TEXT = re.compile(r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{0,40}://(?:[^\s'\"<>]|['\"<>](?=[^\s'\"<>,.:;)}\]]))+")
 ENDS_A_SENTENCE = re.compile(r"[],.:;)}]+$")
 PAGE_OF_MLFLOW = re.compile(
-    r"#/experiments/[0-9]{1,20}(?:/runs(?:\?viewStateShareKey=(?:trials|recipes)&workflowType=machine_learning"
+    r"#/experiments/[0-9]{1,20}(?:/runs(?:\?searchFilter=tags\.%60smoothsweep\.kind%60\+%3D\+%27trial%27"
+    r"&orderByKey=metrics\.%60leak_order%60&orderByAsc=true&workflowType=machine_learning"
     r"&compareRunsMode=(?:TABLE|CHART))?)?"
 )
 """The one fragment that is shown: a link of ours into MLflow, which holds no word of the user's."""

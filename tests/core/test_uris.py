@@ -14,6 +14,7 @@ from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.uris import ambiguity, hidden, shown_uri, without_secrets
 from smoothsweep.orchestrator.running.progress import Display
+from smoothsweep.orchestrator.tracking.landing import route
 
 SPECIAL = "@:/?#%&=+;,!$'\"()*[]{}|\\^~` .-_<>äß中"
 # letters that our own words and the URIs below do not use, so that a hit is a leak; two at least at each end
@@ -98,7 +99,7 @@ def test_a_uri_that_readers_would_cut_differently_is_told(password):
         "runs#2",
         "what?",
         "http://host/a;b/c",
-        "http://host:5000/#/experiments/12/runs?viewStateShareKey=trials&workflowType=machine_learning&compareRunsMode=TABLE",
+        f"http://host:5000{route('12')}",
     ],
 )
 def test_what_has_no_secret_stays(uri):

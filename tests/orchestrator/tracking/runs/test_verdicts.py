@@ -71,7 +71,6 @@ def test_every_trial_is_told_what_the_table_says_and_what_the_verdict_is(swept):
         STRONGEST: leaks[name_of(summary)],
         ORDER: place(name_of(summary)),
     }
-    assert told[-0.2].size == "+30.0 [+10, +50]"
     assert found.whole == {HIDING: "smoothing -0.2: reduces"}
 
 
