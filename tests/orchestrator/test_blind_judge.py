@@ -60,7 +60,7 @@ def test_no_output_gives_a_verdict_by_it_and_each_shows_its_accuracy(case):
     summary = summarise(data)
     assert summary.primary is None
     assert not any(summary.verdict(recipe, "attack_acc1") for recipe in summary.recipes)
-    said, hiding, tables = find(data, summary), hiding_verdicts(summary), printed_tables(summary, "t", "clean")
+    hiding, tables = hiding_verdicts(summary), printed_tables(summary, "t", "clean")
     verdicts = verdicts_for_mlflow(data, summary, hiding)
     assert not hiding.verdicts and not verdicts.of_trials and not verdicts.whole
     outputs = {
