@@ -299,7 +299,7 @@ def _report(options: argparse.Namespace) -> int:
         from smoothsweep.orchestrator.commands.reporting.several import report_several
 
         return report_several([options.sweep, *options.more], options.overrides, options.store, options.out)
-    from smoothsweep.orchestrator.commands.reporting.sharing.opening import report_or_open
+    from smoothsweep.orchestrator.commands.reporting.sharing.bundle import report_or_open
 
     return report_or_open(options.sweep, options.overrides, options.store, options.out)
 

@@ -114,7 +114,7 @@ def test_a_folder_appears_whole_and_never_over_another(tmp_path):
 EXCEPTIONS = {
     ("core/isolation/worker.py", "open"): "an attempt that must fail, before a program is loaded",
     ("core/readers/archives.py", "open"): "a member of an archive in memory",
-    ("orchestrator/commands/reporting/sharing/archive.py", "open"): "a member of an archive that `replacing` gave",
+    ("orchestrator/commands/reporting/sharing/bundle.py", "open"): "a member of an archive that `replacing` gave",
     ("orchestrator/cli.py", "open"): "the null device, when nobody reads what we print",
     ("orchestrator/commands/batch/node.py", "open"): "what Ray says while it starts, in a folder of this job alone",
     ("orchestrator/commands/health/storage/commands.py", "copytree"): "a new store under a name that is no store's yet",

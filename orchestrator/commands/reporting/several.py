@@ -32,9 +32,8 @@ from smoothsweep.orchestrator.commands.reporting.comparison import (
     Comparison,
     comparison_of,
 )
-from smoothsweep.orchestrator.commands.reporting.sharing import contents
-from smoothsweep.orchestrator.commands.reporting.sharing.archive import Index, index_of
-from smoothsweep.orchestrator.commands.reporting.sharing.export import sweep_to_share
+from smoothsweep.orchestrator.commands.reporting.sharing.bundle import Index, index_of
+from smoothsweep.orchestrator.commands.reporting.sharing.export import gather_sweep, sweep_to_share
 from smoothsweep.orchestrator.reading.findings.display import text_table
 from smoothsweep.orchestrator.reading.leak.hiding import hiding_verdicts, verdict_frame, verdict_text
 from smoothsweep.orchestrator.reading.numbers.estimates import images_column
@@ -284,7 +283,7 @@ def _read_sweeps(named: Sequence[Path], location: str) -> list[ComparedSweep]:
 
 def _stored(path: Path, location: str) -> ComparedSweep:
     loaded, trials, store = sweep_to_share(path, [], location)
-    sweep, _ = read_with_repair(lambda: contents.gather_sweep(loaded, trials, store))
+    sweep, _ = read_with_repair(lambda: gather_sweep(loaded, trials, store))
     return ComparedSweep(
         name=sweep.name,
         comparison=comparison_of(trials, sweep.data, sweep.summary),

@@ -31,9 +31,6 @@ def add_sharing_commands(commands: argparse._SubParsersAction, sweep_options: ar
     bundle = commands.add_parser("bundle", parents=[sweep_options], help=text, description=text)
     bundle.add_argument("out", type=Path, metavar="OUT.zip", help="a new file")
     bundle.add_argument("--with-images", action="store_true", help="training images beside reconstructions too")
-    bundle.add_argument(
-        "--with-artifacts", action="store_true", help="all finished stages too: models, training images, attacks"
-    )
     bundle.set_defaults(command=_bundle)
 
 
@@ -80,7 +77,6 @@ def _bundle(options: argparse.Namespace) -> int:
             store=options.store,
             out=options.out,
             images=options.with_images,
-            artifacts=options.with_artifacts,
         )
     )
 

@@ -1,36 +1,158 @@
-"""`smoothsweep bundle`: a finished sweep as one file that a colleague opens, checks and continues from."""
+"""`smoothsweep bundle` and `report OUT.zip`: a finished sweep as one file that a colleague checks and opens."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
+from typing import Any, Literal
 
 import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.files import making_folder, replacing, write_file, write_pieces
+from smoothsweep.core.readers.archives import MOST_MEMBERS, Members, members_of
+from smoothsweep.core.readers.files import read_text, why_unread
+from smoothsweep.core.text import quoted
+from smoothsweep.orchestrator.commands import run
 from smoothsweep.orchestrator.commands.damage import read_with_repair
-from smoothsweep.orchestrator.commands.reporting.comparison import (
-    COMPARISON,
-    ROWS_BY_CLASS,
-    comparison_of,
+from smoothsweep.orchestrator.commands.reporting.comparison import COMPARISON, ROWS_BY_CLASS, comparison_of
+from smoothsweep.orchestrator.commands.reporting.sharing.export import (
+    TABLES,
+    SweepContents,
+    digest,
+    draft_folder,
+    gather_sweep,
+    image_files,
+    overview_facts,
+    put_in_place,
+    references,
+    refuse_other_content,
+    sweep_to_share,
+    table_files,
 )
-from smoothsweep.orchestrator.commands.reporting.sharing import contents
-from smoothsweep.orchestrator.commands.reporting.sharing.archive import NOTES, Content, write_archive
-from smoothsweep.orchestrator.commands.reporting.sharing.contents import SweepContents
-from smoothsweep.orchestrator.commands.reporting.sharing.export import sweep_to_share
 from smoothsweep.orchestrator.commands.reporting.sweep_report import contact_sheets, write_gathered
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.results import measured, with_recipes, write_rows
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
-from smoothsweep.orchestrator.store.common.artifacts import MANIFEST
-from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.orchestrator.store.common.version import VERSION_FILE, version_note
 from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.sweeps.mistakes import first_mistake
+from smoothsweep.tasks.registry import TASKS
+
+INDEX = "bundle.json"
+_TEXT = ("bib", "csv", "html", "json", "jsonl", "md", "svg", "tex", "txt", "yaml")
+_STAGES, _FINGERPRINT = f"({'|'.join(sorted(TASKS))})", "[0-9a-f]{64}"
+_HELD = (
+    r"report\.(html|txt)|sweep\.yaml|comparison\.json|references\.bib|[a-z_]+\.parquet",
+    r"(figures|images|tables)/.+\.(csv|json|md|pdf|png|svg|tex)",
+    rf"manifests/{_STAGES}/{_FINGERPRINT}\.json",
+)
+"""All that a bundle may hold: no program, and nothing of a store but its manifests."""
+MOST_DEFLATED = 32 * 2**20
+"""Bytes of text that are compressed, all together: what opens a bundle takes no more that unpacks to more."""
+MOST_PARTS, LONGEST_PART = 8, 200
+_PART = re.compile(r"[A-Za-z0-9_+=@,()-][A-Za-z0-9_.+=@,() -]*")
+
+Content = bytes | Path
+
+
+class Index(BaseModel):
+    """bundle.json: what a bundle is of, and every other file with its digest."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    bundle: Literal[1]
+    sweep: str = Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9_.-]+$")
+    protocol: str = Field(max_length=20)
+    code: str = Field(max_length=200)
+    trials: dict[str, int]
+    images: bool
+    artifacts: bool = False  # of earlier bundles
+    files: dict[str, str]
+
+
+def write_archive(out: Path, root: str, files: Iterable[tuple[str, Content]], about: Mapping[str, Any]) -> str:
+    """Write the bundle, its index last; the digest of the index, which stands for all of it. Raises InputError for
+    more files than can be opened again."""
+    digests: dict[str, str] = {}
+    room = MOST_DEFLATED
+    with replacing(out) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in files:
+            refuse_name(name, f"{out}")
+            if len(digests) + 2 > MOST_MEMBERS:
+                raise InputError(f"{out}: expected a bundle of at most {MOST_MEMBERS} files, got more")
+            size = len(content) if isinstance(content, bytes) else content.stat().st_size
+            deflate = name.rpartition(".")[2] in _TEXT and size <= room
+            room -= size if deflate else 0
+            digests[name] = _add(archive, f"{root}/{name}", content, size, deflate=deflate)
+        index = json.dumps({**about, "files": dict(sorted(digests.items()))}, indent=1).encode()
+        _add(archive, f"{root}/{INDEX}", index, len(index), deflate=False)
+    return digest(index)
+
+
+def _add(archive: zipfile.ZipFile, name: str, content: Content, size: int, *, deflate: bool) -> str:
+    entry = zipfile.ZipInfo(name)  # of no date: the same content is the same file
+    entry.compress_type = zipfile.ZIP_DEFLATED if deflate else zipfile.ZIP_STORED
+    entry.external_attr, entry.file_size = 0o644 << 16, size
+    digest = sha256()
+    with archive.open(entry, "w") as target:
+        for piece in _pieces(content):
+            digest.update(piece)
+            target.write(piece)
+    return digest.hexdigest()
+
+
+def _pieces(content: Content) -> Iterator[bytes]:
+    if isinstance(content, bytes):
+        yield content
+        return
+    with content.open("rb") as file:
+        while piece := file.read(2**20):
+            yield piece
+
+
+def index_of(members: Members, where: str) -> tuple[Index, str]:
+    """The checked index of a bundle, and its digest.
+
+    Raises InputError for a file that is no bundle, names files that it does not list, or lists a file that it lacks,
+    whose name would leave its folder, or that has no place in a bundle (`_HELD`).
+    """
+    if INDEX not in members:
+        raise InputError(f"{where}: expected a bundle of smoothsweep, got an archive without {INDEX}")
+    content = members.read(INDEX)
+    try:
+        index = Index.model_validate(json.loads(content.decode("utf-8")))
+    except ValidationError as error:
+        raise InputError(f"{where}: {INDEX}: {first_mistake(error)}") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where}: {INDEX}: expected the list of a bundle's files, got: {why_unread(error)}") from None
+    for name in index.files:
+        refuse_name(name, where)
+    folders = {name.rsplit("/", depth)[0] for name in index.files for depth in range(1, name.count("/") + 1)}
+    if both := sorted(folders & set(index.files)):
+        raise InputError(f"{where}: expected files in folders, got {quoted(both[0])}, which is both")
+    if others := sorted({INDEX, *index.files} ^ set(members)):
+        raise InputError(f"{where}: expected the files that {INDEX} lists, got another set: {quoted(others[0])}")
+    return index, digest(content)
+
+
+def refuse_name(name: str, where: str) -> None:
+    """Raise InputError for the name of a file that a bundle does not hold."""
+    parts = name.split("/")
+    good = len(parts) <= MOST_PARTS and all(_PART.fullmatch(part) and len(part) <= LONGEST_PART for part in parts)
+    if not good:
+        raise InputError(f"{where}: expected plain names of files, got {quoted(name)}")
+    if not any(re.fullmatch(held, name) for held in _HELD):
+        raise InputError(f"{where}: expected the report and tables of a sweep, got {quoted(name)}")
+
 
 SETTINGS, TEXT, STORE = "sweep.yaml", "report.txt", "store"
 
@@ -44,15 +166,14 @@ class BundleRequest:
     store: str
     out: Path
     images: bool
-    artifacts: bool
 
 
 def bundle(request: BundleRequest) -> int:
     """Write the bundle. Returns the exit code; raises InputError before anything is written."""
     _refuse_place(request.out)
     loaded, trials, store = sweep_to_share(request.sweep_file, request.overrides, request.store)
-    sweep, _ = read_with_repair(lambda: contents.gather_sweep(loaded, trials, store))
-    about = contents.overview_facts(sweep, bundle=1, images=request.images, artifacts=request.artifacts)
+    sweep, _ = read_with_repair(lambda: gather_sweep(loaded, trials, store))
+    about = overview_facts(sweep, bundle=1, images=request.images)
 
     def written() -> str:
         with tempfile.TemporaryDirectory(prefix="smoothsweep-bundle-") as folder:
@@ -62,9 +183,8 @@ def bundle(request: BundleRequest) -> int:
     found, _ = read_with_repair(written)
     screen.out(f"{request.out}: {request.out.stat().st_size / 2**20:.1f} MiB, digest {found}")
     screen.out(f"to open it: smoothsweep report {request.out.name}")
-    if request.images or request.artifacts:
-        held = "training images and trained models" if request.artifacts else "training images beside reconstructions"
-        screen.out(f"it holds {held}: mind who gets it")
+    if request.images:
+        screen.out("it holds training images beside reconstructions: mind who gets it")
     return 0
 
 
@@ -91,18 +211,16 @@ def _files(sweep: SweepContents, request: BundleRequest, folder: Path) -> Iterat
     yield TEXT, f"{text}\n".encode()
     yield SETTINGS, settings_of(sweep.loaded).encode()
     yield COMPARISON, comparison_of(sweep.trials, sweep.data, sweep.summary).model_dump_json(indent=1).encode()
-    yield contents.references(sweep)
-    yield from contents.table_files(sweep, contents.TABLES)
+    yield references(sweep)
+    yield from table_files(sweep, TABLES)
     if request.images:
-        yield from contents.image_files(sweep, "best", sheets=False)
+        yield from image_files(sweep, "best", sheets=False)
     finished = [stage for stage in _stages(sweep) if sweep.store.has(stage)]
     for stage in finished:
         yield (
             _manifest_name(stage.name, stage.fingerprint),
             json.dumps(sweep.store.manifest(stage), indent=1, sort_keys=True).encode(),
         )
-    if request.artifacts:
-        yield from _artifacts(sweep, finished)
 
 
 def without_local_paths(data: ReportData) -> ReportData:
@@ -129,19 +247,61 @@ def _stages(sweep: SweepContents) -> list[Stage]:
     return with_ancestors([stage for trial in sweep.trials for stage in trial.stages])
 
 
-def _artifacts(sweep: SweepContents, finished: list[Stage]) -> Iterator[tuple[str, Content]]:
-    """A store of these stages alone, with the notes that a run goes on from."""
-    yield f"{STORE}/{VERSION_FILE}", version_note()
-    yield from _notes(sweep.store, sweep.name)
-    for stage in finished:
-        place = sweep.store.path(stage)
-        names = [MANIFEST, *sweep.store.manifest(stage)["files"]]
-        for name in dict.fromkeys(names):
-            yield f"{STORE}/{stage.name}/{stage.fingerprint}/{name}", place / name
+PAGE = "report.html"
+DEFAULT_STORE = "store"
+"""What `--store` is where it is not given: a bundle has no use for another."""
+MOST_TEXT = 16 * 2**20
 
 
-def _notes(store: Store, sweep: str) -> Iterator[tuple[str, Content]]:
-    for name in NOTES:
-        note = store.read_note(sweep, name)
-        if note is not None:
-            yield f"{STORE}/sweeps/{sweep}/{name}", note
+def report_or_open(sweep: Path, overrides: list[str], store: str, out: Path | None) -> int:
+    """The report of a sweep, or of the bundle that is named in its place. Returns the exit code."""
+    if sweep.suffix != ".zip":
+        return run.report_only(sweep, overrides, store, out)
+    for flag, is_given in (("--set", overrides), ("--store", store != DEFAULT_STORE)):
+        if is_given:
+            raise InputError(f"{flag}: expected a sweep file beside it, got the bundle {sweep}")
+    return report_bundle(sweep, out)
+
+
+def report_bundle(path: Path, out: Path | None) -> int:
+    """Check the bundle, lay it out at `out` (by default beside it), print its table. Returns the exit code.
+
+    Nothing in it is run or unpickled. Raises InputError for what is no whole bundle, and leaves nothing then.
+    """
+    out = out or path.with_suffix("")
+    refuse_other_content(out, INDEX)
+    if not path.is_file():
+        raise InputError(f"{path}: expected a bundle, got no such file")
+    with members_of(path, "a bundle of smoothsweep") as members:
+        index, digest = index_of(members, str(path))
+        for needed in (PAGE, TEXT, SETTINGS):
+            if needed not in index.files:
+                raise InputError(f"{path}: expected a bundle with {needed}, got one without")
+        with making_folder(draft_folder(out)) as draft:
+            for name, expected in index.files.items():
+                _take_out(members, name, expected, draft / name, path)
+            write_file(draft / INDEX, members.read(INDEX))
+    put_in_place(draft_folder(out), out)
+    _tell(out, index, digest)
+    return 0
+
+
+def _take_out(members: Members, name: str, expected: str, place: Path, where: Path) -> None:
+    digest = sha256()
+
+    def pieces() -> Iterator[bytes]:
+        for piece in members.pieces(name):
+            digest.update(piece)
+            yield piece
+        if digest.hexdigest() != expected:
+            raise InputError(f"{where}: {name}: expected the content whose digest {INDEX} has, got another")
+
+    place.parent.mkdir(parents=True, exist_ok=True)
+    write_pieces(place, pieces())
+
+
+def _tell(out: Path, index: Index, digest: str) -> None:
+    screen.out_text(read_text(out / TEXT, most_bytes=MOST_TEXT).rstrip("\n"))
+    screen.out(f"bundle of {index.sweep}: {len(index.files)} files as listed, digest {digest}")
+    screen.out(f"report: {out / PAGE}")
+    screen.out(f"to go on: smoothsweep run {out / SETTINGS} --store {out / STORE}")

@@ -10,9 +10,8 @@ import pandas as pd
 import pytest
 
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.reporting.sharing.archive import INDEX
+from smoothsweep.orchestrator.commands.reporting.sharing.bundle import INDEX
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.load import load_sweep
 from tests.shared_sweep import made_shared
 
@@ -36,9 +35,9 @@ def plain(shared, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def full(shared, tmp_path_factory):
-    """A bundle with everything."""
+    """A bundle with pictures."""
     out = tmp_path_factory.mktemp("full") / "tiny.zip"
-    assert bundled(shared, out, "--with-images", "--with-artifacts") == 0
+    assert bundled(shared, out, "--with-images") == 0
     return out
 
 
@@ -70,9 +69,9 @@ def test_a_plain_bundle_has_report_tables_manifests_and_settings_and_no_picture(
         assert archive.read("tiny/sweep.yaml").decode().startswith("# Tiny.\n")
 
 
-def test_a_bundle_with_everything_has_pictures_and_a_store(full):
+def test_a_bundle_with_images_has_pictures(full):
     names = names_in(full)
-    assert "images/provenance.json" in names and "figures/sheet-1.png" in names and "store/store.json" in names
+    assert "images/provenance.json" in names and "figures/sheet-1.png" in names
     with zipfile.ZipFile(full) as archive:
         assert "data:image" in archive.read("tiny/report.html").decode()
 
@@ -98,17 +97,10 @@ def test_an_opened_bundle_is_what_was_bundled_and_its_table_is_told(plain, opene
     pd.testing.assert_frame_equal(mine, theirs)
 
 
-def test_the_settings_are_the_sweep_and_the_artifacts_its_finished_stages(shared, full, tmp_path):
+def test_the_settings_are_the_sweep(shared, full, tmp_path):
     assert main(["report", str(full), "--out", str(tmp_path / "e")]) == 0
     mine, theirs = (trials_of(load_sweep(path)) for path in (shared.sweep, tmp_path / "e" / "sweep.yaml"))
     assert [trial.id for trial in mine] == [trial.id for trial in theirs]
-    store = open_store(str(tmp_path / "e" / "store"))
-    for trial in theirs:
-        for stage in trial.stages:
-            assert store.has(stage) and store.path(stage).is_dir(), "read and verified"
-    given = ["report", str(tmp_path / "e" / "sweep.yaml"), "--store", str(tmp_path / "e" / "store")]
-    assert main([*given, "--out", str(tmp_path / "r")]) == 0, "a colleague's own report of it"
-    assert (tmp_path / "r" / "report.html").is_file()
 
 
 def test_a_bundle_that_is_open_already_is_opened_again_and_what_was_run_there_is_not_lost(plain, opened, capsys):
@@ -169,7 +161,7 @@ OTHERS = [
     *("a.pkl", "notes.txt", "other.yaml", "cluster.yaml", "figures/a.html", "manifests/target/x.json"),
     *("store/linked.json", "store/mlflow.db", "store/x/linked.json", f"store/damaged/target/{'0' * 64}.json"),
     *("store/sweeps/tiny/report.html", "store/sweeps/tiny/tune/state.json", "store/sweeps/state.json"),
-    *(f"{PLACE}.work/progress.json", f"{PLACE}/program.pt2", f"{PLACE}/a/b.json", f"{PLACE}/weights.pth"),
+    *(f"{PLACE}/program.pt2", f"{PLACE}/weights.safetensors", "store/store.json"),
 ]
 
 
