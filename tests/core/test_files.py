@@ -115,6 +115,8 @@ EXCEPTIONS = {
     ("core/isolation/worker.py", "open"): "an attempt that must fail, before a program is loaded",
     ("core/readers/archives.py", "open"): "a member of an archive in memory",
     ("orchestrator/commands/reporting/sharing/bundle.py", "open"): "a member of an archive that `replacing` gave",
+    ("orchestrator/commands/study.py", "save"): "a picture into a buffer in memory",
+    ("orchestrator/page/tables.py", "to_csv"): "a text, written by the caller",
     ("orchestrator/cli.py", "open"): "the null device, when nobody reads what we print",
     ("orchestrator/commands/batch/node.py", "open"): "what Ray says while it starts, in a folder of this job alone",
     ("orchestrator/commands/health/storage/commands.py", "copytree"): "a new store under a name that is no store's yet",

@@ -211,12 +211,15 @@ def test_a_link_in_an_archive_becomes_a_plain_file(plain, tmp_path):
     linked = changed(
         plain,
         tmp_path / "l.zip",
-        add=[("tiny/a.txt", b"/etc/passwd")],
-        index=listing("a.txt", b"/etc/passwd"),
+        add=[("tiny/tables/a.md", b"/etc/passwd")],
+        index=listing("tables/a.md", b"/etc/passwd"),
         attributes=(stat.S_IFLNK | 0o777) << 16,
     )
     assert main(["report", str(linked), "--out", str(tmp_path / "e")]) == 0
-    assert not (tmp_path / "e" / "a.txt").is_symlink() and (tmp_path / "e" / "a.txt").read_text() == "/etc/passwd"
+    assert (
+        not (tmp_path / "e" / "tables" / "a.md").is_symlink()
+        and (tmp_path / "e" / "tables" / "a.md").read_text() == "/etc/passwd"
+    )
 
 
 def test_an_archive_that_unpacks_to_too_much_is_refused(plain, tmp_path, capsys):
