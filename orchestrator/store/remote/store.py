@@ -32,7 +32,6 @@ from smoothsweep.orchestrator.store.common.version import (
     refuse_other_versions,
     version_note,
 )
-from smoothsweep.orchestrator.store.remote.joining import JoinedFolders
 from smoothsweep.orchestrator.store.remote.layout import (
     attempt_name,
     draft_key,
@@ -42,10 +41,9 @@ from smoothsweep.orchestrator.store.remote.layout import (
     sweep_drafts,
     work_key,
 )
-from smoothsweep.orchestrator.store.remote.manifests import Manifests
-from smoothsweep.orchestrator.store.remote.mirror import Mirror, mirror_of
+from smoothsweep.orchestrator.store.remote.mirror import Manifests, Mirror, mirror_of
 from smoothsweep.orchestrator.store.remote.objects import Objects, ObjectStoreError, all_at_once
-from smoothsweep.orchestrator.store.remote.synchroniser import pull, pushing
+from smoothsweep.orchestrator.store.remote.synchroniser import JoinedFolders, pull, pushing
 from smoothsweep.tasks.context import PROGRESS_FILE, mark_content, mark_from
 
 MARKS_EVERY_S = 5.0  # progress marks are asked for as often as they are pushed

@@ -1,14 +1,22 @@
-"""Unfinished work of a stage, between a folder of one attempt and the store: other machines can go on with it."""
+"""Unfinished work of a stage, between a folder of one attempt and the store, where other machines go on with it."""
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Collection, Generator, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core.files import replacing
-from smoothsweep.orchestrator.store.remote.objects import Objects, ObjectStoreError, all_at_once
+from smoothsweep.core.writers import hold_folder, release_folder
+from smoothsweep.orchestrator.store.remote.layout import attempt_name, work_key
+from smoothsweep.orchestrator.store.remote.objects import Objects, ObjectStoreError, all_at_once, make_filesystem
+
+if TYPE_CHECKING:
+    from smoothsweep.orchestrator.store.remote.store import RemoteStore
 
 PUSH_EVERY_S = 5.0  # what a lost machine may cost beyond the last checkpoint
 RAY_TRAIN = "ray_train/"  # Ray Train keeps its checkpoints in the store itself
@@ -89,3 +97,39 @@ def _files(folder: Path) -> Iterator[tuple[str, Seen]]:
             continue
         if path.is_file() and not any(part.startswith(".") for part in name.parts):
             yield name.as_posix(), (status.st_mtime_ns, status.st_size, status.st_ino)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinedFolders:
+    """tasks.context.SharedFolders for a remote store. Paths are of any machine's mirror: <root>/<stage>/<name>."""
+
+    store: RemoteStore
+
+    def bring(self, artifact: Path) -> Path:
+        return self.store.bring(artifact.parent.name, artifact.name)
+
+    @contextmanager
+    def joined(self, work: Path) -> Generator[Path]:
+        folder = self.store.root / work.parent.name / f"{_fingerprint(work)}.work.{attempt_name()}"
+        folder.mkdir(parents=True)
+        hold_folder(folder)
+        try:
+            with pushing(self.store.objects, _key(work), folder):
+                yield folder
+        finally:
+            release_folder(folder)
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def pull(self, work: Path) -> None:
+        pull(self.store.objects, _key(work), work)
+
+    def checkpoints(self, work: Path) -> tuple[Any, str]:
+        return make_filesystem(), self.store.objects.place(_key(work))
+
+
+def _fingerprint(work: Path) -> str:
+    return work.name.split(".", 1)[0]
+
+
+def _key(work: Path) -> str:
+    return work_key(work.parent.name, _fingerprint(work))
