@@ -10,7 +10,7 @@ from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.scheduling.execute import execute
 from smoothsweep.orchestrator.store.opening import open_store
-from smoothsweep.orchestrator.store.remote import manifests
+from smoothsweep.orchestrator.store.remote import mirror
 from smoothsweep.orchestrator.store.remote.objects import Objects, explained
 from smoothsweep.sweeps.load import load_sweep
 from tests.orchestrator.store.remote.made import below, fill, other_machine, stage
@@ -44,7 +44,7 @@ def test_no_more_manifests_are_read_than_asked_for_and_prepared_ones_not_again(s
     other = other_machine(s3, monkeypatch, tmp_path)
     found = {json.loads(path.read_text())["config"]["classes"] for path in other.newest_manifests("sleep", 3)}
     assert len(found) == 3 and found < {1, 2, 3, 4}
-    monkeypatch.setattr(manifests, "SETTLED_S", -1.0)
+    monkeypatch.setattr(mirror, "SETTLED_S", -1.0)
     other.prepare(stages)
     monkeypatch.setattr(Objects, "read", lambda *_: pytest.fail("a prepared manifest was asked for again"))
     assert all(other.metrics(each) == {"x": 1.0} for each in stages)
