@@ -13,19 +13,16 @@ import pytest
 
 MOST_LINES = 600  # of a file
 CAPS = {  # lines and files of Python: never raised, lowered when a room shrinks
-    ("core", "tasks", "smoothsweep"): (52_816, 503),
-    ("orchestrator", "sweeps"): (42_135, 371),
-    ("tools", "benchmarks"): (10_472, 83),
-    ("tests",): (91_924, 791),
+    ("core", "tasks", "smoothsweep"): (50_500, 425),
+    ("orchestrator", "sweeps"): (39_500, 315),
+    ("tools", "benchmarks"): (5_500, 32),
+    ("tests",): (86_000, 735),
 }
 TWICE = {  # class names that a room uses for two things; the list only shrinks
-    ("core", "tasks", "smoothsweep"): "Claim Columns Critic Distortion Draws ImportFacts Judge Limits Margin Planned "
-    "PublishedFid Recogniser Refused Search SearchResult Stage StepDraws _Reading _Source",
-    (
-        "orchestrator",
-        "sweeps",
-    ): "Comparison Cost Costs Estimate Number Point Provenance Size Standing Trial TrialNote Work",
-    ("tools", "benchmarks"): "Outcome Row Run Setting",
+    ("core", "tasks", "smoothsweep"): "Claim Critic Draws Judge Margin Planned PublishedFid Recogniser Search "
+    "SearchResult Stage StepDraws",
+    ("orchestrator", "sweeps"): "Comparison Cost Estimate Number Point Provenance Standing Trial TrialNote",
+    ("tools", "benchmarks"): "",
 }
 RANK = {"core": 0, "tasks": 1, "sweeps": 1, "orchestrator": 2}
 PRODUCT = tuple(RANK)
