@@ -57,6 +57,12 @@ def refusal(out: Path | None, error: OSError) -> str | None:
     return f"--out {out}: expected a place that can be written, got: {error.strerror}"
 
 
+def refuse_missing(option: str, path: object, expected: str = "a file") -> None:
+    """Raise InputError for a path at which nothing lies, before anything is imported; other than paths pass."""
+    if isinstance(path, Path) and not path.expanduser().exists():
+        raise InputError(f"{option} {path}: expected {expected}, got nothing there")
+
+
 def refuse_flag_before_command(first: str) -> None:
     """Raise InputError for a flag of a command that stands before the command, which argparse takes its value for."""
     flag = first.partition("=")[0]

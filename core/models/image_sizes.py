@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.spelling import suggestion
 
 LEAST = {
     "resnet_small": 32,
@@ -67,5 +68,6 @@ def check_image_size(architecture: str, image_size: int) -> None:
 def fixed_image_size(architecture: str) -> int | None:
     """The only side in pixels that the architecture takes, None if there are several. InputError: unknown name."""
     if architecture not in LEAST:
-        raise InputError(f"architecture: expected one of {', '.join(LEAST)}, got {architecture!r}")
+        hint = suggestion(architecture, LEAST)
+        raise InputError(f"architecture: expected one of {', '.join(LEAST)}, got {architecture!r}{hint}")
     return LEAST[architecture] if architecture in FIXED else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from smoothsweep.core.arguments import add_out
+from smoothsweep.core.arguments import add_out, refuse_missing
 from smoothsweep.core.audit.references import EPOCHS
 from smoothsweep.core.external.kinds import KINDS, as_source
 from smoothsweep.core.models.embedder_kinds import FACES, GENERAL
@@ -194,6 +194,9 @@ def _add_trainings(group: argparse._ArgumentGroup) -> None:
 
 
 def _audit(options: argparse.Namespace) -> int:
+    refuse_missing("MODEL", options.model, "a checkpoint or an imported folder")
+    for name in ("data", "gallery", "public"):
+        refuse_missing(f"--{name}", getattr(options, name), "a Parquet file or a folder")
     from smoothsweep.orchestrator.commands.audit.auditing import run_audit
     from smoothsweep.orchestrator.commands.audit.judges import two_judges
     from smoothsweep.orchestrator.commands.audit.subject import AuditRequest

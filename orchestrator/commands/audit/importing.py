@@ -16,7 +16,12 @@ from smoothsweep.core.external.base import ForeignModel
 from smoothsweep.core.external.kinds import Named, Source, apply_options, is_external, kind_made_of, kind_of, name_of
 from smoothsweep.core.external.recogniser import EnrolledEmbedder, read_recogniser
 from smoothsweep.core.models.weight_files import file_sha256
-from smoothsweep.orchestrator.commands.importing.converting import TargetRequest, check_description, import_target_file
+from smoothsweep.orchestrator.commands.importing.converting import (
+    TargetRequest,
+    check_description,
+    import_target_file,
+    read_checkpoint,
+)
 from smoothsweep.orchestrator.commands.importing.describing import Reading, as_typed
 from smoothsweep.orchestrator.commands.importing.enrolling import Gallery, import_recogniser
 from smoothsweep.sweeps.imported import CARD, ImportedClassifier, TargetCard
@@ -64,9 +69,7 @@ class ModelUnderAudit(ABC):
         return apply_options(kind, self.reading.options, self.source)
 
     def check_kind(self) -> None:
-        """Raise InputError for a model that is not there, and for options of another kind of model."""
-        if isinstance(self.source, Path) and not self.source.exists():
-            raise InputError(f"MODEL {self.source}: expected a checkpoint or an imported folder, got nothing there")
+        """Raise InputError for options of another kind of model."""
         foreign = self.foreign(self.kind)
         if foreign is not None:
             foreign.check(name_of(self.source))
@@ -136,6 +139,8 @@ class ModelToImport(ModelUnderAudit):
 
     def check_reading(self, people: int) -> None:
         check_description(self._target(people))
+        if self.kind is None and not self._folder.exists():
+            read_checkpoint(self._target(people))  # a wrong --architecture is told before pictures are compared
 
     def bring_in(self, people: int) -> Path:
         if not self._is_known():

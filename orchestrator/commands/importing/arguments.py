@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
 
-from smoothsweep.core.arguments import FolderToWrite, add_bits
+from smoothsweep.core.arguments import FolderToWrite, add_bits, refuse_missing
 from smoothsweep.core.attacks.gan.imported import NETWORKS
 from smoothsweep.core.data.names import PUBLISHED_SETS
 from smoothsweep.core.errors import InputError
@@ -207,6 +207,7 @@ def _import_prior(options: argparse.Namespace) -> int:
 
 
 def _import_target(options: argparse.Namespace) -> int:
+    refuse_missing("FILE", options.file)
     from smoothsweep.orchestrator.commands.importing.converting import TargetRequest, import_target_file
 
     request = TargetRequest(
@@ -222,6 +223,7 @@ def _import_target(options: argparse.Namespace) -> int:
 
 
 def _import_judge(options: argparse.Namespace) -> int:
+    refuse_missing("FILE", options.file)
     from smoothsweep.orchestrator.commands.importing.converting import import_judge_file
 
     folder = _imported_folder(options, "judges")
@@ -229,6 +231,8 @@ def _import_judge(options: argparse.Namespace) -> int:
 
 
 def _import_gan(options: argparse.Namespace) -> int:
+    refuse_missing("FILE", options.file)
+    refuse_missing("--discriminator", options.discriminator)
     from smoothsweep.orchestrator.commands.importing.converting import import_gan_files
 
     out = options.out or _imported_folder(options, "gans")

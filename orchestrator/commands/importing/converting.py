@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from smoothsweep.core import screen
 from smoothsweep.core.checks import require_count
@@ -23,6 +23,10 @@ from smoothsweep.orchestrator.commands.importing.describing import (
 )
 from smoothsweep.orchestrator.commands.importing.programs import import_made, import_program, refuse_layers
 from smoothsweep.sweeps.imported import CARD, WEIGHTS, TargetCard
+
+if TYPE_CHECKING:
+    from smoothsweep.core.models.classifiers import Classifier
+    from smoothsweep.core.models.official_targets import ImportFacts
 
 USUAL = 128  # pixels of a read-out of random-face
 CLOSED = 24  # images of its closed form, the first ones; the training begins after them
@@ -145,18 +149,9 @@ def import_target_file(request: TargetRequest) -> int:
         return import_program(request, kind, model)
     if (made := kind_made_of(request.architecture)) is not None:
         return import_made(request, made)
-    from smoothsweep.core.models.official_targets import import_target
-
     card = make_card(request, architecture=_named_architecture(request))
     refuse_existing(request.out)
-    model, facts = import_target(
-        cast("Path", request.file),
-        architecture=card.architecture,
-        num_classes=card.num_classes,
-        transform_input=request.transform_input,
-        protocol="paper",
-        weights=request.weights,
-    )
+    model, facts = read_checkpoint(request)
     weights = {name: value.contiguous() for name, value in model.state_dict().items()}
     tested = test_on_data(request, card, partial(_adopt, weights), facts.remarks)
     card = card.found(source=facts.source(request.file.name), **tested)
@@ -168,6 +163,20 @@ def import_target_file(request: TargetRequest) -> int:
     folder = f"{{imported: {request.out}}}"
     screen.out(f"in a sweep file:  recipe: {folder}   or   judges: {{evaluator: {folder}}}")
     return 0
+
+
+def read_checkpoint(request: TargetRequest) -> tuple[Classifier, ImportFacts]:
+    """The network of a checkpoint, and what the file was. Raises InputError where it is another architecture's."""
+    from smoothsweep.core.models.official_targets import import_target
+
+    return import_target(
+        cast("Path", request.file),
+        architecture=_named_architecture(request),
+        num_classes=request.classes,
+        transform_input=request.transform_input,
+        protocol="paper",
+        weights=request.weights,
+    )
 
 
 def check_description(request: TargetRequest) -> None:

@@ -47,6 +47,8 @@ def test_what_is_wrong_is_one_line_and_nothing_is_written(owned, tmp_path, capsy
         (["--architecture", "resnet18"], "--image-size: expected the side in pixels"),
         (["--architecture", "resnet18", "--image-size", SIDE, "--mean", 0, 0, 0], "--mean, --std: expected both"),
         (["--architecture", "resnet18", "--image-size", SIDE, "--answers", "labels"], "--answers: expected none with"),
+        (["--architecture", "resnet34", "--image-size", SIDE], "as resnet34: expected resnet34"),
+        (["--architecture", "resnet81", "--image-size", SIDE], "got 'resnet81'; did you mean 'resnet18'?"),
     ],
 )
 def test_flags_that_are_wrong_are_told_before_pictures_are_read(owned, tmp_path, capsys, monkeypatch, more, line):
@@ -55,6 +57,25 @@ def test_flags_that_are_wrong_are_told_before_pictures_are_read(owned, tmp_path,
     assert audit(owned, *more, out=tmp_path / "out") == 2
     said = capsys.readouterr()
     assert line in said.err and not said.out
+
+
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        (["audit", "GONE", "--data", "HERE", "--public", "HERE"], "MODEL"),
+        (["audit", "HERE", "--data", "GONE", "--public", "HERE"], "--data"),
+        (["audit", "HERE", "--gallery", "GONE", "--public", "HERE"], "--gallery"),
+        (["audit", "HERE", "--data", "HERE", "--public", "GONE"], "--public"),
+        (["import", "target", "GONE", "--classes", "2"], "FILE"),
+        (["import", "judge", "GONE"], "FILE"),
+    ],
+)
+def test_a_path_at_which_nothing_lies_is_named_and_nothing_is_written(tmp_path, capsys, monkeypatch, command, named):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "HERE").mkdir()
+    assert main(command) == 2
+    assert capsys.readouterr().err.startswith(f"smoothsweep: {named} GONE: expected ")
+    assert [path.name for path in tmp_path.iterdir()] == ["HERE"]
 
 
 @pytest.mark.parametrize(
