@@ -17,6 +17,9 @@ _NEVER_SHOWN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 _DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
+_RAISED = re.compile(r"^(?:[A-Za-z_][\w.]*)?(?:Error|Exception): ", re.MULTILINE)
+_SENTENCE = re.compile(r".*?[\w)\]'\"`][.!?](?=\s+[A-Z]|$)")
+
 _MOVING = re.compile(f"[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u2028\\u2029{''.join(sorted(_DIRECTIONS))}]")
 """Control characters but tabs and line breaks, breaks of lines and paragraphs, marks of direction."""
 
@@ -80,6 +83,16 @@ def quoted(value: object, *, most: int = MAX_VALUE) -> str:
 def shortened(text: str) -> str:
     """A key, a name or a path as an error line shows it: printable and cut."""
     return printable(text, most=MAX_VALUE)
+
+
+def first_sentence(error: BaseException, *, most: int = 300) -> str:
+    """What a library says went wrong: its first sentence; where it shows a traceback, that of the error at its end."""
+    text = str(error)
+    if "Traceback" in text:
+        text = _RAISED.split(text)[-1]
+    text = " ".join(text.split()) or type(error).__name__
+    sentence = _SENTENCE.match(text)
+    return (sentence[0] if sentence else text)[:most]
 
 
 def _is_harmless(character: str) -> bool:

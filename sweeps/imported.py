@@ -66,11 +66,19 @@ class ForeignAnswers(Model):
     Attributes:
         access: The most that it can give.
         rows: The number of images that it takes at once, null for any.
+        layout: How a program is shown images, null as [N, 3, S, S]: channels last, or as one channel of luminance.
+        dtype: The type of number that a program takes, null for float32.
+        random_answers: Whether it draws noise on purpose, so that a picture's answer varies.
+        leave_out: Outputs that are nobody; `class_names` and the classes are numbered without them.
     """
 
     answers: Answers
     access: Literal["gradients", "scores", "labels"]
     rows: Count | None = None
+    layout: Literal["nhwc", "grey nchw", "grey nhwc"] | None = None
+    dtype: Literal["float64", "float16", "bfloat16", "uint8", "int8", "int32", "int64"] | None = None
+    random_answers: Literal[True] | None = None
+    leave_out: Annotated[tuple[Annotated[int, Field(ge=0, le=MOST_CLASSES)], ...], Strict(False)] | None = None
 
 
 class TargetCard(Model):
@@ -116,6 +124,14 @@ class TargetCard(Model):
     def _a_name_for_each(self) -> TargetCard:
         if self.class_names is not None and len(self.class_names) != self.num_classes:
             raise ValueError(f"class_names: expected {self.num_classes} names, got {len(self.class_names)}")
+        return self
+
+    @model_validator(mode="after")
+    def _leaves_out_outputs(self) -> TargetCard:
+        left = () if self.outside is None else self.outside.leave_out or ()
+        if len(set(left)) < len(left) or max(left, default=0) >= self.num_classes + len(left):
+            outputs = f"different outputs from 0 to {self.num_classes + len(left) - 1}"
+            raise ValueError(f"leave_out: expected {outputs}, got {', '.join(map(str, left))}")
         return self
 
     @model_validator(mode="after")

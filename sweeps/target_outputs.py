@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from smoothsweep.core.attacks.registry import access_needed, needs_layers
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
-from smoothsweep.core.external.consent import agreed_to, needs_consent
+from smoothsweep.core.external.kinds import agreed_to, needs_consent
 from smoothsweep.sweeps.imported import ImportedClassifier
 
 if TYPE_CHECKING:

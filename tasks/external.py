@@ -8,10 +8,8 @@ import torch
 from torch import Tensor
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.consent import agreed_to, needs_consent
-from smoothsweep.core.external.kinds import KINDS, is_external
+from smoothsweep.core.external.kinds import KINDS, agreed_to, is_external, needs_consent
 from smoothsweep.core.external.model import ExternalModel
-from smoothsweep.core.external.opening import open_external
 from smoothsweep.core.files import write_pieces
 from smoothsweep.core.models.classifiers import Classifier
 from smoothsweep.core.readers.archives import MOST_BYTES
@@ -45,12 +43,13 @@ def load_external(folder: Path, config: Config, device: str, *, where: str | Non
         words = f"{KINDS[kind].words} that you have brought in on this machine (`smoothsweep import target`, `audit`)"
         raise InputError(f"{folder}: expected {words}, got one from elsewhere")
     return ExternalModel(
-        open_external(kind, folder / KINDS[kind].file, settings, torch.device(device)),
+        KINDS[kind].open(folder / KINDS[kind].file, settings, torch.device(device)),
         answers=settings["answers"],
         access=settings["access"],
         num_classes=config["num_classes"],
         normalisation=normalisation_from(config),
         order=load_tensors(folder / f"{ORDER}.safetensors")[ORDER],
+        leave_out=settings.get("leave_out", ()),
         where=where or str(folder),
     )
 

@@ -74,10 +74,21 @@ def adopt_external(file: Path, config: Config, data: Path, out: Path, context: T
     test, claim = _claimed(config, data, where)
     keep_external(file, config, claim.order, out)
     model = load_external(out, config, context.device, where=where)
-    model.check_answers(fit_images(test.images[:PROBE_IMAGES], config["image_size"]).to(context.device))
+    probes = fit_images(_probes(test), config["image_size"]).to(context.device)
+    model.check_answers(probes)
+    if not config["outside"].get("random_answers"):
+        model.check_alone(probes)
     metrics = _proven(model, claim, test, config, data, out, context, where)
     # A decided class comes without any confidence that could be right or wrong.
     return metrics | ({"ece": None} if model.answers == "labels" else {})
+
+
+def _probes(test: ImageSet) -> Tensor:
+    """Test images uint8 [N, 3, R, R]: one half of the first person, the other of all."""
+    half = PROBE_IMAGES // 2
+    first = (test.labels == test.labels[0]).nonzero()[:half, 0]
+    spread = torch.linspace(0, len(test.labels) - 1, min(half, len(test.labels))).long()
+    return test.images[torch.cat([first, spread])]
 
 
 def _claimed(config: Config, data: Path, where: str) -> tuple[ImageSet, Claim]:

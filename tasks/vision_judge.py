@@ -14,8 +14,7 @@ from torch import Tensor
 from smoothsweep.core.data.question import question_picture
 from smoothsweep.core.data.transforms import to_uint8
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.address import ADDRESS, named_address
-from smoothsweep.core.external.answers import KeptAnswers
+from smoothsweep.core.external.asking import ADDRESS, KeptAnswers, named_address
 from smoothsweep.core.external.vision_model import VisionModel
 from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.judges.vision_language import RECONSTRUCTION

@@ -25,7 +25,7 @@ from unittest.mock import patch
 ROOT = Path(__file__).resolve().parents[1]
 LOADED = (
     "smoothsweep.core.isolation.worker",
-    "smoothsweep.core.isolation.serving",
+    "smoothsweep.core.isolation.sandbox",
     "torch._dynamo",  # these two for exported programs
     "torch._export.serde.serialize",
 )
@@ -150,7 +150,9 @@ def _be_a_program(told: dict[str, Any], descriptors: list[int], parent: int) -> 
         os.environ.update(told["environment"])
         sys.path[:] = said["path"]
         said["socket"], said["program"] = descriptors
-        sys.modules[LOADED[0]].main({**said, "parent": parent})
+        orders = {**said, "parent": parent}
+        sys.modules[LOADED[1]].give_up_files(orders)
+        sys.modules[LOADED[0]].main(orders)
     except BaseException:
         traceback.print_exc()
         code = 1

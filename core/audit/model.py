@@ -17,11 +17,7 @@ from smoothsweep.core.checks import require, require_choice, require_count
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import Answers
-from smoothsweep.core.external.model import ExternalModel, OpenedModel
-from smoothsweep.core.external.opening import has_gradient
-from smoothsweep.core.external.reading import as_logits
-from smoothsweep.core.external.running import answering
-from smoothsweep.core.external.sides import check_side
+from smoothsweep.core.external.model import ExternalModel, OpenedModel, answering, as_logits, check_side, has_gradient
 from smoothsweep.core.models.classifiers import Classifier
 from smoothsweep.core.models.normalisation import Channels, Normalisation, Triple, input_layer
 from smoothsweep.core.models.official_targets import classifier_of

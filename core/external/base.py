@@ -64,7 +64,7 @@ class ForeignModel:
     """How `--architecture` begins where `make` turns a checkpoint of weights into a file of this kind."""
     computes_alone: ClassVar[bool] = False
     """Whether all that a file of this kind can do is compute: it is plain data, or a checked program that runs in an
-    isolated process. Any other kind is used only where this user has imported the very file (`core.external.consent`).
+    isolated process. Any other kind is used only where this user has imported the very file (`core.external.kinds`).
     """
     sent_pictures: ClassVar[bool] = False
     """Whether it is shown pictures as they are, so that no normalisation can be stated."""

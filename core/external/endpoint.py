@@ -1,7 +1,7 @@
-"""An HTTP endpoint that answers a posted picture: `POST`, body a PNG; JSON back, `{"scores": [...]}` or `{"label": 3}`.
+"""The kind of model that is an HTTP endpoint: `POST`, body a PNG; JSON back, `{"scores": [...]}` or `{"label": 3}`.
 
-Every answer is kept by the picture's digest, so that nothing is asked twice, and a run that was stopped goes
-on. Redirects are not followed: pictures of people go to the one place that was named.
+Nothing is sent without the user's consent. Every answer is kept by the picture's digest, so that nothing is asked
+twice, and a run that was stopped goes on.
 """
 
 from __future__ import annotations
@@ -9,45 +9,101 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import torch
-from PIL import Image
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core.cards.cards import read_card
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.address import bearer, check_plain
-from smoothsweep.core.external.answers import KeptAnswers
-from smoothsweep.core.external.model import OpenedModel
-from smoothsweep.core.external.posting import posted
-from smoothsweep.core.external.reading import is_distribution
-from smoothsweep.core.external.wire import MOST_BYTES
+from smoothsweep.core.external.asking import MOST_BYTES, KeptAnswers, bearer, check_plain, posted
+from smoothsweep.core.external.base import Budget, ForeignModel, option
 from smoothsweep.core.text import shortened
 
-MOST_FLOAT = float(torch.finfo(torch.float32).max)
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from torch import Tensor
+
+    from smoothsweep.core.external.model import OpenedModel
+
+QUERIES, PER_SECOND = 5000, 5.0
+MOST_FLOAT = (2 - 2**-23) * 2.0**127  # of float32
 _HEADERS = {"Content-Type": "image/png", "Accept": "application/json"}
 
 
-def describe_endpoint(url: str, kept: Path, *, token_env: str | None) -> str:
-    """What stands for the endpoint, as JSON. kept: where its answers are kept; token_env: the environment variable that
-    holds a bearer token, which itself is written nowhere. Raises InputError for a URL that may hold a secret."""
-    check_plain(url)
-    description = {"url": url, "answers": str(kept.resolve()), "token_env": token_env}
-    return json.dumps(description, indent=1) + "\n"
+@dataclass(frozen=True, kw_only=True)
+class HTTPEndpoint(ForeignModel):
+    """A server that answers pictures.
 
+    Attributes:
+        queries: Queries in all.
+        token_env: The environment variable with its bearer token.
+    """
 
-def open_endpoint(path: Path, settings: Mapping[str, Any], device: torch.device) -> OpenedModel:
-    """The endpoint, of pictures float32 [n, 3, S, S] in [0, 1]. Asks nothing yet. Raises InputError, one line."""
-    card = read_card(path, "what describes an endpoint")
-    check_plain(card["url"])
-    asking = Endpoint(
-        card["url"], KeptAnswers(Path(card["answers"])), token_env=card.get("token_env"), answers=settings["answers"]
+    words = "an HTTP endpoint"
+    file = "endpoint.json"
+    prefixes = ("http://", "https://")
+    form = "http(s)://HOST/PATH"
+    sent_pictures = True
+    options = (
+        "how an endpoint is asked",
+        "Pictures of people leave this machine: nothing is sent without --yes. What was answered is never asked again.",
     )
-    return OpenedModel(answer=asking, differentiable=False, own_input=True)
+
+    yes: bool = option("send the pictures of --data, and what attacks draw", reads=None)
+    queries: int | None = option(f"at most so many in all (default: {QUERIES})", metavar="N", reads=int)
+    per_second: float | None = option(f"no faster than that (default: {PER_SECOND:g})", metavar="N", reads=float)
+    token_env: str | None = option("the environment variable that holds its bearer token", metavar="NAME")
+
+    def __post_init__(self) -> None:
+        if self.queries is not None and self.queries < 1:
+            raise InputError(f"--queries: expected at least 1, got {self.queries}")
+        if self.per_second is not None and not (math.isfinite(self.per_second) and self.per_second > 0):
+            raise InputError(f"--per-second: expected more than 0, got {self.per_second:g}")
+
+    def check(self, name: str | None) -> None:
+        """Refuse an address that may hold a secret, and to send anything without consent."""
+        if name is not None:
+            check_plain(name)
+        if not self.yes:
+            many = self.budget.queries
+            raise InputError(
+                f"{name or 'the endpoint'}: expected --yes, since up to {many} pictures would be sent to it, those of "
+                "--data among them; nothing was sent"
+            )
+
+    def agree(self, folder: Path) -> None:
+        """How often and how fast it may be asked, noted where its answers are kept."""
+        KeptAnswers(answers_database(folder)).agree(queries=self.budget.queries, per_second=self.budget.per_second)
+
+    @property
+    def budget(self) -> Budget:
+        """The limits that were stated, or the usual ones."""
+        return Budget(queries=self.queries or QUERIES, per_second=self.per_second or PER_SECOND)
+
+    def describe(self, name: str, folder: Path) -> str:
+        """Its address and where its answers are kept, as JSON; of its token the environment variable's name alone."""
+        check_plain(name)
+        answers = str(answers_database(folder).resolve())
+        return json.dumps({"url": name, "answers": answers, "token_env": self.token_env}, indent=1) + "\n"
+
+    @staticmethod
+    def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> OpenedModel:
+        """The endpoint, of pictures float32 [n, 3, S, S] in [0, 1]. Asks nothing yet. Raises InputError, one line."""
+        from smoothsweep.core.external.model import OpenedModel
+
+        card = read_card(path, "what describes an endpoint")
+        check_plain(card["url"])
+        kept = KeptAnswers(Path(card["answers"]))
+        asking = Endpoint(card["url"], kept, token_env=card.get("token_env"), answers=settings["answers"])
+        return OpenedModel(answer=asking, differentiable=False, own_input=True)
+
+
+def answers_database(folder: Path) -> Path:
+    """Where the answers of an endpoint are kept whose card lies in `folder`: they stay when the card is made anew."""
+    return folder.with_name(f"{folder.name}.answers.sqlite")
 
 
 class Endpoint:
@@ -67,6 +123,9 @@ class Endpoint:
 
         Raises InputError where the budget is spent, and for an answer of another form.
         """
+        import numpy as np
+        import torch
+
         pixels = (images.detach().clamp(0, 1) * 255).round().to(torch.uint8).permute(0, 2, 3, 1).cpu().numpy()
         answers = [self._answer(np.ascontiguousarray(picture)) for picture in pixels]
         if self._key == "scores" and len({len(scores) for scores in answers}) > 1:
@@ -74,6 +133,8 @@ class Endpoint:
         return torch.tensor(answers, dtype=torch.int64 if self._key == "label" else torch.float32)
 
     def _answer(self, pixels: np.ndarray) -> Any:
+        from PIL import Image
+
         digest = hashlib.sha256(f"{self._key} {pixels.shape}".encode() + pixels.tobytes()).hexdigest()
         known = self._kept.get(digest)
         if known is None:
@@ -97,6 +158,10 @@ class Endpoint:
         raise InputError(f"{self._url}: expected {wanted}, got {shortened(body[:200].decode('utf-8', 'replace'))}")
 
     def _scores(self, numbers: list[float]) -> list[float]:
+        import torch
+
+        from smoothsweep.core.external.model import is_distribution
+
         if self._answers == "probabilities" and not is_distribution(torch.tensor([numbers])):
             got = shortened(", ".join(f"{score:g}" for score in numbers[:8]))
             raise InputError(f"{self._url}: expected probabilities, each from 0 to 1 and together 1, got {got}")

@@ -11,8 +11,7 @@ from torch.nn import functional
 
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.model import ExternalModel, OpenedModel
-from smoothsweep.core.external.sides import check_side
+from smoothsweep.core.external.model import ExternalModel, OpenedModel, check_side
 from smoothsweep.core.metrics.false_accepts import strangers_needed
 from smoothsweep.core.metrics.verification import accept_threshold
 from smoothsweep.core.models.inference import evaluate_logits

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from smoothsweep.core.cards.cards import read_card
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import ForeignModel
+from smoothsweep.core.text import first_sentence
 
 if TYPE_CHECKING:
     import torch
@@ -62,8 +63,7 @@ def describe_function(name: str, folder: Path) -> str:
 def open_function(path: Path, settings: Mapping[str, Any], device: torch.device) -> OpenedModel:
     """What the factory makes: a function (or network, which is put on the device) of float32 [n, 3, S, S] as the model
     wants its images -> [n, C] or int64 [n]. Runs the user's code. Raises InputError, one line."""
-    from smoothsweep.core.external.model import OpenedModel
-    from smoothsweep.core.external.running import answering, one_line
+    from smoothsweep.core.external.model import OpenedModel, answering
     from smoothsweep.core.models.weight_files import file_sha256
 
     card = read_card(path, "what describes a function")
@@ -75,7 +75,7 @@ def open_function(path: Path, settings: Mapping[str, Any], device: torch.device)
         try:
             made = getattr(importlib.import_module(card["module"]), card["factory"])()
         except Exception as error:  # whatever the user's code raises
-            raise InputError(f"{name}: expected a function that makes a model, got: {one_line(error)}") from error
+            raise InputError(f"{name}: expected a function that makes a model, got: {first_sentence(error)}") from error
     if not callable(made):
         raise InputError(f"{name}: expected it to return a function of images, got {type(made).__name__}")
     return OpenedModel(answer=answering(_ready(made, device), name), rows=settings.get("rows"))
@@ -88,13 +88,13 @@ def _ready(made: Callable[[Tensor], Tensor], device: torch.device) -> Callable[[
 
 
 def _file_of(module: str, folder: Path, name: str) -> Path:
-    from smoothsweep.core.external.running import one_line
-
     with _looked_for(folder):
         try:
             spec = find_spec(module)
         except Exception as error:  # whatever a package that holds it raises
-            raise InputError(f"{name}: expected a module in {folder} or installed, got: {one_line(error)}") from error
+            raise InputError(
+                f"{name}: expected a module in {folder} or installed, got: {first_sentence(error)}"
+            ) from error
     if spec is None or not spec.origin or not Path(spec.origin).is_file():
         raise InputError(f"{name}: expected a module in {folder} or installed, got none named {module}")
     return Path(spec.origin)

@@ -1,10 +1,12 @@
-"""The kinds of foreign models by name, and which of them a model is. Reading the table loads no torch.
+"""The kinds of foreign models by name, which of them a model is, and what this user agreed to. Loads no torch.
 
 docs/new-model.md shows how to add one.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -13,15 +15,16 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import ForeignModel
-from smoothsweep.core.external.exported import TorchExport
+from smoothsweep.core.external.endpoint import HTTPEndpoint
 from smoothsweep.core.external.function import Function
-from smoothsweep.core.external.http_endpoint import HTTPEndpoint
-from smoothsweep.core.external.onnx_file import ONNX
+from smoothsweep.core.external.programs import ONNX, TorchExport, TorchScript
 from smoothsweep.core.external.recogniser import EnrolledEmbedder
-from smoothsweep.core.external.torchscript import TorchScript
+from smoothsweep.core.files import write_file
+from smoothsweep.core.isolation.sandbox import can_isolate
 from smoothsweep.core.models.recipe import Architecture
 from smoothsweep.core.plugins import with_plugins
-from smoothsweep.core.readers.archives import names_of
+from smoothsweep.core.readers.archives import MOST_BYTES, names_of
+from smoothsweep.core.readers.files import pieces_of
 from smoothsweep.core.uris import shown_uri
 
 
@@ -136,3 +139,32 @@ def apply_options(kind: str | None, options: Mapping[str, Any], source: Source) 
             )
             raise InputError(f"--{name.replace('_', '-')}: expected it with {whose} alone, got {source}")
     return None if kind is None else KINDS[kind](**stated)
+
+
+def needs_consent(kind: str) -> bool:
+    """Whether a model of this kind is used only where this user has imported it.
+
+    A card beside a program is data. A card that names code, or a place to send pictures to, is a wish, and a sweep file
+    and its folder may both come from another person. A program counts as code, too, where the kernel cannot hold a
+    process to computing (`core.isolation`).
+    """
+    return kind in KINDS and not (KINDS[kind].computes_alone and can_isolate())
+
+
+def agreed_to(file: Path) -> bool:
+    """Whether this user has imported what the file describes. Raises OSError where it cannot be read, and InputError
+    for what is no regular file or larger than any model."""
+    return _note(file).is_file()
+
+
+def agree_to(file: Path) -> None:
+    """Note that this user has."""
+    write_file(_note(file), "", parents=True)
+
+
+def _note(file: Path) -> Path:
+    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    digest = hashlib.sha256()
+    for piece in pieces_of(file, most_bytes=MOST_BYTES):
+        digest.update(piece)
+    return home / "smoothsweep" / "agreed" / digest.hexdigest()

@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import ForeignModel
-from smoothsweep.core.external.exported import TorchExport
-from smoothsweep.core.external.onnx_file import ONNX
-from smoothsweep.core.external.torchscript import TorchScript
+from smoothsweep.core.external.programs import ONNX, TorchExport, TorchScript
 from smoothsweep.core.files import write_file
 
 if TYPE_CHECKING:

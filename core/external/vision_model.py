@@ -13,10 +13,7 @@ import re
 from typing import Any
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.address import TOKEN, bearer
-from smoothsweep.core.external.answers import KeptAnswers
-from smoothsweep.core.external.posting import posted
-from smoothsweep.core.external.wire import MOST_BYTES
+from smoothsweep.core.external.asking import MOST_BYTES, TOKEN, KeptAnswers, bearer, posted
 from smoothsweep.core.text import shortened
 
 _TEXT = (

@@ -5,6 +5,8 @@ The process is a new Python, never a copy of this one, which may have threads. T
 
 from __future__ import annotations
 
+import copy
+import itertools
 import json
 import os
 import selectors
@@ -16,9 +18,9 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Generator
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -26,91 +28,192 @@ import torch
 from torch import Tensor
 
 import smoothsweep
+from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.isolation import wire
-from smoothsweep.core.isolation.limits import Limits, code_paths, device_paths, readable_paths
+from smoothsweep.core.isolation.sandbox import Limits, can_isolate, device_paths, readable_paths, usual_limits
+from smoothsweep.core.isolation.worker import Numerics, WireError, receive, send
 
+MOST_ANSWER = 2**30  # bytes of one answer: a million classes for 256 images
 KEPT_OUTPUT = 2000  # characters of what a process printed last, for the sentence that says why it ended
 _ROOT = Path(smoothsweep.__file__).resolve().parents[1]
 _START = (  # dill, which torch looks for, would open a device for writing
     "import sys, json; orders = json.loads(sys.argv[1]); sys.path[:] = orders['path']; sys.modules['dill'] = None; "
+    "from smoothsweep.core.isolation.sandbox import give_up_files; give_up_files(orders); "
     "from smoothsweep.core.isolation.worker import main; main(orders)"
 )
 _PASSED_ON = (
-    "OMP_",
-    "MKL_",
-    "KMP_",
-    "GOMP_",
-    "OPENBLAS_",
-    "CUDA_",
-    "CUBLAS_",
-    "CUDNN_",
-    "NVIDIA_",
-    "TORCH_",
-    "PYTORCH_",
-    "ATEN_",
-    "LC_",
-    "LANG",
-    "LD_LIBRARY_PATH",
-    "PATH",
+    *("OMP_", "MKL_", "KMP_", "GOMP_", "OPENBLAS_", "CUDA_", "CUBLAS_", "CUDNN_", "NVIDIA_", "TORCH_", "PYTORCH_"),
+    *("ATEN_", "LC_", "LANG", "LD_LIBRARY_PATH", "PATH"),
 )
 _GONE = (BrokenPipeError, ConnectionError, EOFError)
 
 _starters: dict[int, ThreadPoolExecutor] = {}
 
 
-class Isolated:
-    """One process and what it is asked. Not for use after an InputError that says that it ended."""
+class IsolatedProgram:
+    """images float [n, 3, S, S] -> whatever the program answers, on the images' device.
+
+    Its numbers are those of the same program in this process: threads, precision and strides are the same there. What
+    it draws at random comes from a generator of its own, seeded with 0 when it is loaded. Second derivatives are not
+    available.
+    """
 
     def __init__(
         self,
         program: BinaryIO,
         *,
         loader: str,
-        settings: dict[str, Any],
-        device: torch.device,
+        what: str,
         where: str,
-        limits: Limits,
-        isolated: bool,
-        preload: tuple[str, ...] = (),
-        packages: tuple[str, ...] = (),
+        device: torch.device,
+        settings: Mapping[str, Any] | None = None,
+        preload: Sequence[str] = (),
+        packages: Sequence[str] = (),
+        most_answer: int = MOST_ANSWER,
+        limits: Limits | None = None,
     ) -> None:
-        """Start it and have it load `program`, a file at its beginning.
+        """Start a process and have it load the program, an open file at its beginning. Raises InputError, one line.
 
         Args:
-            loader: "module:function", a `core.isolation.serving.Loader`.
-            settings: What that function is told, plain values.
+            loader: "module:function", a `core.isolation.worker.Loader`.
+            what: The kind of program, for the sentence about one that is none.
             where: How an error begins.
-            isolated: Whether it gives up files, sockets and processes (where the kernel cannot, the caller has asked
-                for consent).
-            preload: Modules to import before that.
+            settings: What that function is told, plain values.
+            preload: Modules to import before the process gives up system calls; the loader's own is among them.
             packages: Installed packages that the loader reads beside torch's.
+            most_answer: Bytes of one answer.
+        """
+        self.layout, self.dtype = "nchw", "float32"
+        self._where, self._device, self._most_answer = where, device, most_answer
+        self._ids, self._forgotten, self._noted = itertools.count(), list[int](), False
+        orders = {"loader": loader, "settings": dict(settings or {}), "device": str(device), "preload": list(preload)}
+        orders |= {"readable": [str(path) for path in readable_paths(loader, packages)]}
+        try:
+            self.process = Isolated(program.fileno(), orders, where=where, limits=limits or usual_limits())
+        except Failed as failed:
+            raise InputError(f"{where}: expected {what}, got: {failed}") from None
+        self._note_output()
 
-        Raises InputError, one line, for what is no such program, takes too long or too much, or ends its process.
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the loader found out."""
+        return self.process.facts
+
+    def arranged(self, layout: str, dtype: str) -> IsolatedProgram:
+        """The same program in the same process, shown images in another layout, as numbers of another type."""
+        other = copy.copy(self)
+        other.layout, other.dtype = layout, dtype
+        return other
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Raises InputError, one line, for whatever the program raises, and where its process ends."""
+        if torch.is_grad_enabled() and images.requires_grad:
+            return _Answer.apply(images, self)
+        return self.answer(images, gradient=False)[0]
+
+    def answer(self, images: Tensor, *, gradient: bool) -> tuple[Tensor, int, bool]:
+        """The answer, the number by which its gradient is asked for, and whether one leads back."""
+        number = next(self._ids)
+        grad_mode = gradient or torch.is_grad_enabled()
+        shown = [self.layout, self.dtype]
+        request = {"do": "answer", "id": number, "gradient": gradient, "grad_mode": grad_mode, "shown": shown}
+        header, answer = self._ask(request, images, most_bytes=self._most_answer, shape=list(images.shape))
+        if answer is None:
+            raise InputError(f"{self._where}: expected an answer, got none")
+        return answer.to(images.device), number, header.get("leads_back") is True
+
+    def back(self, number: int, gradient: Tensor, images: Tensor, *, keep: bool) -> Tensor | None:
+        """The gradient with regard to the images, by that of the answer. keep: it may be asked for again."""
+        request = {"do": "back", "id": number, "keep": keep}
+        _, found = self._ask(request, gradient, most_bytes=images.nbytes, shape=list(images.shape))
+        if found is not None and (found.shape != images.shape or found.dtype != images.dtype):
+            raise InputError(
+                f"{self._where}: expected a gradient of shape {list(images.shape)}, got {list(found.shape)}"
+            )
+        return None if found is None else found.to(images.device)
+
+    def forget(self, number: int) -> None:
+        """An answer whose gradient is not asked for any more."""
+        self._forgotten.append(number)
+
+    def _ask(
+        self, request: dict[str, Any], tensor: Tensor, *, most_bytes: int, shape: list[int]
+    ) -> tuple[dict[str, Any], Tensor | None]:
+        forget = self._forgotten[:1000]
+        del self._forgotten[: len(forget)]
+        numerics = vars(Numerics.here(self._device))
+        try:
+            return self.process.ask({**request, "numerics": numerics, "forget": forget}, tensor, most_bytes=most_bytes)
+        except Failed as failed:
+            if failed.memory == "device":
+                raise torch.OutOfMemoryError(str(failed)) from None
+            raise InputError(f"{self._where}: expected answers to images {shape}, got: {failed}") from None
+        finally:
+            self._note_output()
+
+    def _note_output(self) -> None:
+        if self.process.printed and not self._noted:
+            self._noted = True
+            screen.err(f"{self._where}: the program prints text, which is not shown")
+
+
+class _Answer(torch.autograd.Function):
+    """An answer from the other process; its gradient is asked for there."""
+
+    @staticmethod
+    def forward(ctx: Any, images: Tensor, program: IsolatedProgram) -> Tensor:
+        answer, number, leads_back = program.answer(images, gradient=True)
+        ctx.save_for_backward(images)
+        ctx.program, ctx.handle = program, _Handle(program, number)
+        if not leads_back:
+            ctx.mark_non_differentiable(answer)
+        return answer
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, None]:
+        [images] = ctx.saved_tensors  # torch raises its own error where the graph was freed
+        internals: Any = torch._C  # no stubs of its own
+        keep = internals._autograd._get_current_graph_task_keep_graph()
+        return ctx.program.back(ctx.handle.number, gradient, images, keep=keep), None
+
+
+class _Handle:
+    """Lives as long as a caller could ask for the gradient of an answer."""
+
+    def __init__(self, program: IsolatedProgram, number: int) -> None:
+        self.number, self._program = number, program
+
+    def __del__(self) -> None:
+        self._program.forget(self.number)
+
+
+class Isolated:
+    """One process and what it is asked. Not for use after an InputError that says that it ended."""
+
+    def __init__(self, program: int, orders: dict[str, Any], *, where: str, limits: Limits) -> None:
+        """Start it and have it load `program`, an open file. where: how an error begins.
+
+        Raises InputError, one line, where it takes too long or too much, or ends; Failed for what the loader raises.
         """
         self._where, self._limits, self._lock = where, limits, threading.Lock()
         self._output, self.printed, self._why_gone = "", 0, ""
         ours, theirs = socket.socketpair()
         readable, writable = os.pipe()
         self._peer, self._pipe = ours, readable
-        orders = {
-            "path": _search_path(),
+        orders |= {
+            "path": [str(_ROOT), *(place for place in sys.path if os.path.isabs(place) and place != str(_ROOT))],
             "parent": os.getpid(),
             "socket": theirs.fileno(),
-            "program": program.fileno(),
-            "loader": loader,
-            "settings": settings,
-            "device": str(device),
+            "program": program,
             "threads": torch.get_num_threads(),
             "memory": limits.memory,
-            "isolated": isolated,
-            "preload": list(preload),
-            "readable": [str(path) for path in (*readable_paths(packages), *code_paths(loader))],
-            "devices": [str(path) for path in device_paths(str(device))],
+            "isolated": can_isolate(),
+            "devices": [str(path) for path in device_paths(orders["device"])],
             "attempt": str(Path(tempfile.gettempdir()) / f".smoothsweep-{os.getpid()}-must-not-appear"),
         }
         try:
-            self._process = _starter().submit(_started, orders, (theirs.fileno(), program.fileno()), writable).result()
+            self._process = _starter().submit(_started, orders, (theirs.fileno(), program), writable).result()
         finally:
             theirs.close()
             os.close(writable)
@@ -153,7 +256,7 @@ class Isolated:
         seconds = self._limits.seconds
         try:
             self._peer.settimeout(seconds)
-            wire.send(self._peer, header, tensor)
+            send(self._peer, header, tensor)
         except TimeoutError:
             raise self._stopped(f"expected a program that takes images within {seconds:g} s, got none") from None
         except OSError:
@@ -164,7 +267,7 @@ class Isolated:
         try:
             self._wait_until_it_speaks(deadline)
             self._peer.settimeout(max(1.0, deadline - time.monotonic()))
-            header, tensor = wire.receive(self._peer, most_bytes=most_bytes)
+            header, tensor = receive(self._peer, most_bytes=most_bytes)
         except TimeoutError:
             raise self._stopped(
                 f"expected a program {what} within {seconds:g} s, got one that takes longer; "
@@ -172,7 +275,7 @@ class Isolated:
             ) from None
         except _GONE:
             raise self._stopped(self._how_it_ended()) from None
-        except wire.WireError as error:
+        except WireError as error:
             raise self._stopped(f"expected an answer, got {error}") from None
         if "error" in header:
             raise Failed(header)
@@ -227,23 +330,11 @@ class Isolated:
 
 
 class Failed(Exception):
-    """The program raised an error; the process lives on. `header`: the worker's words, unsanitised."""
+    """The program raised an error, which the message names; the process lives on. memory: whose was too small."""
 
     def __init__(self, header: dict[str, Any]) -> None:
-        self.last, self.first = str(header["error"]), str(header.get("first", header["error"]))
         self.memory = header.get("memory")
-        super().__init__(self.last)
-
-
-@contextmanager
-def in_memory() -> Generator[BinaryIO]:
-    """A file without a name, to be written and then given to a process."""
-    if hasattr(os, "memfd_create"):
-        with os.fdopen(os.memfd_create("program", os.MFD_CLOEXEC), "w+b") as file:
-            yield file
-    else:
-        with tempfile.TemporaryFile() as file:
-            yield file
+        super().__init__(str(header["error"])[:300])
 
 
 def _starter() -> ThreadPoolExecutor:
@@ -272,11 +363,8 @@ def _environment() -> dict[str, str]:
     """What computing needs of this environment: no token, no password, no home."""
     passed_on = {name: value for name, value in os.environ.items() if name.startswith(_PASSED_ON)}
     nowhere = {"HOME": "/nonexistent", "TMPDIR": "/nonexistent", "TORCHINDUCTOR_CACHE_DIR": "/"}  # "/" need not be made
-    return {**passed_on, **nowhere, "USER": "nobody", "PYTHONWARNINGS": "ignore"}
-
-
-def _search_path() -> list[str]:
-    return [str(_ROOT), *(place for place in sys.path if os.path.isabs(place) and place != str(_ROOT))]
+    by_names = {"TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "0"}  # of every torch.load
+    return {**passed_on, **nowhere, **by_names, "USER": "nobody", "PYTHONWARNINGS": "ignore"}
 
 
 def _ended(process: subprocess.Popen[bytes], peer: socket.socket, pipe: int) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 from annotated_types import MaxLen, MinLen
 
 from smoothsweep.core.bounds import Count, Positive, Seed
-from smoothsweep.core.external.address import ADDRESS, named_address
+from smoothsweep.core.external.asking import ADDRESS, named_address
 from smoothsweep.core.judges.base import RECONSTRUCTIONS, Judge, MissingRequirement, Planned, StageBuilder, StageWork
 from smoothsweep.core.metrics.metric import Metric
 

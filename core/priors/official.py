@@ -26,7 +26,7 @@ from smoothsweep.core.cards.cards import read_card
 from smoothsweep.core.cards.network_weights import filled
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import making_folder, write_file
-from smoothsweep.core.isolation.serving import Loaded
+from smoothsweep.core.isolation.worker import Loaded
 from smoothsweep.core.models.weight_files import file_sha256, wrong_content
 from smoothsweep.core.priors.registry import load_discriminator, load_prior, save_discriminator, save_prior
 from smoothsweep.core.priors.stylegan2 import MAPPING_LEARNING_RATE, StyleGAN2, StyleGAN2Discriminator

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.isolation.program import IsolatedProgram
-from smoothsweep.core.isolation.serving import Loaded
+from smoothsweep.core.isolation.process import IsolatedProgram
+from smoothsweep.core.isolation.worker import MOST_BYTES, Loaded
 from smoothsweep.core.readers.files import open_regular
 
 AS_PROGRAM = "save the network as a program with torch.export.save, torch.jit.save or torch.onnx.export"
@@ -62,8 +62,9 @@ def read_isolated(path: Path, loader: str, *, where: str, what: str) -> Any:
     loader: "module:function" that ends in `handed_back`. where: how a message begins; what: the kind of file expected.
     Raises InputError, one line, for another file, and one that takes too long or too much.
     """
+    how: dict[str, Any] = {"where": where, "what": what, "most_answer": MOST_BYTES}
     with open_regular(path) as file:
-        process = IsolatedProgram(file, loader=loader, settings={}, device=torch.device("cpu"), where=where, what=what)
+        process = IsolatedProgram(file, loader=loader, device=torch.device("cpu"), **how)
     if "refused" in process.facts:
         raise InputError(f"{where}{process.facts['refused']}")
     try:

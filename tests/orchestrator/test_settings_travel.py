@@ -13,7 +13,7 @@ from typing import Any, get_args
 import pytest
 
 from smoothsweep.core.attacks.registry import ATTACKS
-from smoothsweep.core.external.address import ADDRESS
+from smoothsweep.core.external.asking import ADDRESS
 from smoothsweep.core.judges.table import measured
 from smoothsweep.core.priors.random_face_settings import MobileStyleGANConfig
 from smoothsweep.orchestrator.planning.trials import trials_of

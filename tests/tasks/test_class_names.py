@@ -8,7 +8,7 @@ import pytest
 
 from smoothsweep.core.attacks.registry import ATTACKS, make_attack
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.address import ADDRESS
+from smoothsweep.core.external.asking import ADDRESS
 from smoothsweep.core.judges.table import measured
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.tasks.class_names import NAMES_FILE, check_same_classes, class_names_of, with_same_classes

@@ -21,7 +21,7 @@ import smoothsweep.tasks.toy
 import smoothsweep.tasks.vision_judge
 from smoothsweep.core.analysis import toy
 from smoothsweep.core.attacks.registry import ATTACKS, PARTS
-from smoothsweep.core.external.address import ADDRESS
+from smoothsweep.core.external.asking import ADDRESS
 from smoothsweep.core.judges.table import measured, stage_of
 from smoothsweep.core.models.embedder_kinds import GENERAL
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs

@@ -10,8 +10,8 @@ from PIL import Image
 
 from smoothsweep.core.data.question import EDGE, GAP, HEAD, SIDE, question_picture
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external import posting
-from smoothsweep.core.external.address import ADDRESS
+from smoothsweep.core.external import asking as posting
+from smoothsweep.core.external.asking import ADDRESS
 from smoothsweep.tasks import vision_judge as asked
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import save_tensors

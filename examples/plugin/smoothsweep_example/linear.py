@@ -6,18 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import ForeignModel
-from smoothsweep.core.readers.files import read_whole
+from smoothsweep.core.readers.files import open_regular
 
 if TYPE_CHECKING:
     import torch
 
     from smoothsweep.core.external.model import OpenedModel
-    from smoothsweep.core.isolation.serving import Loaded
+    from smoothsweep.core.isolation.worker import Loaded
 
 WHAT = "a linear model in a .npz file"
-MOST_BYTES = 2**30
 
 
 class Linear(ForeignModel):
@@ -37,24 +35,11 @@ class Linear(ForeignModel):
     def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> OpenedModel:
         """The weights, read in an isolated process, which multiplies."""
         from smoothsweep.core.external.model import OpenedModel
-        from smoothsweep.core.isolation.process import in_memory
-        from smoothsweep.core.isolation.program import IsolatedProgram
+        from smoothsweep.core.isolation.process import IsolatedProgram
 
-        try:
-            content = read_whole(path, most_bytes=MOST_BYTES)
-        except OSError as error:
-            raise InputError(f"{path}: expected {WHAT}, got: {error.strerror}") from None
-        with in_memory() as program:
-            program.write(content)
-            program.seek(0)
+        with open_regular(path) as file:
             isolated = IsolatedProgram(
-                program,
-                loader=f"{__name__}:load",
-                settings={},
-                device=device,
-                where=str(path),
-                what=WHAT,
-                preload=(__name__, "numpy"),
+                file, loader=f"{__name__}:load", what=WHAT, where=str(path), device=device, preload=("numpy",)
             )
         return OpenedModel(answer=isolated, side=isolated.facts["side"])
 
@@ -64,9 +49,9 @@ def load(program: BinaryIO, settings: dict[str, Any], device: torch.device) -> L
     import numpy as np
     import torch
 
-    from smoothsweep.core.isolation.serving import Loaded, whole
+    from smoothsweep.core.isolation.worker import Loaded
 
-    arrays = np.lib.npyio.NpzFile(whole(program), allow_pickle=False)
+    arrays = np.lib.npyio.NpzFile(program, allow_pickle=False)
     weight, bias = (torch.from_numpy(arrays[name]).float().to(device) for name in ("weight", "bias"))
     side = round((weight.shape[1] / 3) ** 0.5)
     if weight.shape != (len(bias), 3 * side * side):

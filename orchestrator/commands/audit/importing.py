@@ -38,6 +38,8 @@ ON_CARD = (
     "stated_acc",
     "answers",
     "weights",
+    "leave_out",
+    "random_answers",
 )
 """What the card of an imported folder says of a model."""
 

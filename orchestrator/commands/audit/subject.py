@@ -43,6 +43,8 @@ NEEDS_PUBLIC = (
 OF_CLASSES = (
     "architecture",
     "answers",
+    "leave_out",
+    "random_answers",
     "class_names",
     "stated_acc",
     "transform_input",

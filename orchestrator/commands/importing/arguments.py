@@ -158,6 +158,19 @@ def add_reading_options(reading: argparse._ArgumentGroup) -> None:
         help="of a checkpoint that holds several sets of weights (plain and averaged, say) take this one (default: one "
         "is taken, and the others are named)",
     )
+    reading.add_argument(
+        "--leave-out",
+        type=int,
+        nargs="+",
+        metavar="OUTPUT",
+        help="outputs of a program that are nobody of the data, from 0: a background class, say",
+    )
+    reading.add_argument(
+        "--random-answers",
+        action="store_true",
+        default=None,
+        help="the program draws noise on purpose, as some defenses do: a picture's answer may vary",
+    )
     reading.add_argument("--test-acc", type=float, metavar="FRACTION", help="the test accuracy it is said to have")
     reading.add_argument(
         "--class-names",
@@ -182,7 +195,7 @@ def add_kind_options(command: argparse.ArgumentParser) -> None:
 def reading_of(options: argparse.Namespace) -> dict[str, Any]:
     """What was said of how a classifier reads an image, and what its kind alone is told: fields of `Reading`."""
     names = ("architecture", "image_size", "mean", "std", "input_range", "class_names", "answers", "channels")
-    names += ("bits", "weights")
+    names += ("bits", "weights", "leave_out", "random_answers")
     kind_options = [field.name for kind in KINDS.values() for field in fields(kind)]
     return {
         **{name: getattr(options, name) for name in names},

@@ -15,6 +15,7 @@ from smoothsweep.core.files import making_folder, write_file
 from smoothsweep.core.priors.random_face_settings import RANDOM_FACE_LICENCE
 from smoothsweep.orchestrator.commands.importing.describing import (
     TargetRequest,
+    as_typed,
     card_lines,
     make_card,
     normalised,
@@ -195,8 +196,8 @@ def _named_architecture(request: TargetRequest) -> str:
     if request.architecture is None:
         held = f"the network that {request.file.name} holds, e.g. resnet18"
         raise InputError(f"--architecture: expected {held}, got none")
-    if request.answers is not None:
-        raise InputError(f"--answers: expected none with a checkpoint, which gives logits, got {request.answers}")
+    for option, value in request.given("answers", "leave_out", "random_answers"):
+        raise InputError(f"{option}: expected none with a checkpoint, which gives logits, got {as_typed(value)}")
     return request.architecture
 
 

@@ -35,6 +35,8 @@ class Reading:
         answers: What a program says of an image, a word of `core.external.base.Answers`.
         bits: How many bits the images of its data use whose files have 16 or 32 for each value.
         weights: Which set of weights of a checkpoint is taken, where it has several.
+        leave_out: Outputs of a program that are nobody.
+        random_answers: Whether a program draws noise on purpose.
         options: Options that one kind of foreign model alone has, by the names of its fields.
     """
 
@@ -50,6 +52,8 @@ class Reading:
     channels: str | None = None
     bits: int | None = None
     weights: str | None = None
+    leave_out: list[int] | None = None
+    random_answers: bool | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def given(self, *names: str) -> Iterator[tuple[str, Any]]:

@@ -145,7 +145,7 @@ def _gives(opened: OpenedModel, held: Recogniser, embed: Embedding) -> dict[str,
     """Find out by queries the embedder's access, and its `rows` as of `try_external`."""
     from dataclasses import replace
 
-    from smoothsweep.core.external.opening import try_external
+    from smoothsweep.core.external.model import try_external
     from smoothsweep.core.external.recogniser import SimilarityClassifier
 
     abilities = try_external(

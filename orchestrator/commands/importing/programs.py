@@ -13,8 +13,7 @@ from smoothsweep.core import screen
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import Answers, ForeignModel
-from smoothsweep.core.external.consent import agree_to, needs_consent
-from smoothsweep.core.external.kinds import KINDS, Named, Source
+from smoothsweep.core.external.kinds import KINDS, Named, Source, agree_to, needs_consent
 from smoothsweep.core.files import making_folder, write_file
 from smoothsweep.orchestrator.commands.importing.describing import (
     TargetRequest,
@@ -35,6 +34,11 @@ GIVES = {
     "scores": "it gives scores and no gradients",
     "labels": "it gives the class alone",
 }
+SHOWN = {
+    "nhwc": "[N, S, S, 3], channels last",
+    "grey nchw": "[N, 1, S, S], the luminance 0.299 R + 0.587 G + 0.114 B",
+    "grey nhwc": "[N, S, S, 1], the luminance 0.299 R + 0.587 G + 0.114 B",
+}
 
 
 def import_program(request: TargetRequest, kind: str, model: ForeignModel) -> int:
@@ -46,8 +50,8 @@ def import_program(request: TargetRequest, kind: str, model: ForeignModel) -> in
 def import_made(request: TargetRequest, kind: str) -> int:
     """As `_import`, of a checkpoint that is turned into a program of this kind first."""
     model = KINDS[kind]()
-    if request.answers is not None:
-        raise InputError(f"--answers: expected none with a checkpoint, which gives logits, got {request.answers}")
+    for option, value in request.given("answers", "leave_out", "random_answers"):
+        raise InputError(f"{option}: expected none with a checkpoint, which gives logits, got {as_typed(value)}")
     refuse_existing(request.out)
     with tempfile.TemporaryDirectory() as place:
         made = Path(place) / model.file
@@ -80,7 +84,7 @@ def _import(
     """
     import torch
 
-    from smoothsweep.core.external.opening import open_external, try_external
+    from smoothsweep.core.external.model import try_external
     from smoothsweep.core.models.normalisation import Normalisation
     from smoothsweep.core.models.weight_files import file_sha256
 
@@ -88,6 +92,7 @@ def _import(
     refuse_existing(request.out)
     answers = cast("Answers", request.answers or "logits")
     stated: dict[str, Any] = {"answers": answers, "access": "labels" if answers == "labels" else "scores"}
+    stated |= {"leave_out": request.leave_out, "random_answers": request.random_answers}
     if isinstance(request.file, Named):
         make_card(request, architecture=kind, outside=stated)  # before anything of it is written, run or asked
         model.agree(request.out)
@@ -98,7 +103,7 @@ def _import(
             screen.err(
                 f"{request.file}: this system cannot isolate a program, which could therefore do what you can do"
             )
-    opened = open_external(kind, file, {"answers": answers}, torch.device("cpu"))
+    opened = KINDS[kind].open(file, {"answers": answers}, torch.device("cpu"))
     card = make_card(request, architecture=kind, image_size=opened.side, outside=stated)
     abilities = try_external(
         opened,
@@ -106,9 +111,11 @@ def _import(
         num_classes=card.num_classes,
         image_size=card.image_size,
         normalisation=Normalisation(mean=card.mean, std=card.std, channels=card.channels),
+        leave_out=request.leave_out or (),
+        random=bool(request.random_answers),
         where=str(request.file),
     )
-    card = card.found(outside={**stated, "access": abilities.access, "rows": abilities.rows})
+    card = card.found(outside=stated | vars(abilities))
     remarks, name = () if facts is None else facts.remarks, request.file.name
     measured = test_on_data(request, card, partial(_adopt, file), remarks)
     source = program_source(name, kind, card.num_classes, file_sha256(file)) if facts is None else facts.source(name)
@@ -116,7 +123,7 @@ def _import(
     with making_folder(request.out) as draft:
         shutil.copyfile(file, draft / model.file)
         write_file(draft / CARD, card.text)
-    _tell(request, model, card, abilities.access, [opened.remark, *remarks])
+    _tell(request, model, card, [opened.remark, *remarks])
     return 0
 
 
@@ -129,12 +136,20 @@ def _source_file(source: Source, out: Path, model: ForeignModel, place: Path) ->
     return file
 
 
-def _tell(request: TargetRequest, model: ForeignModel, card: TargetCard, access: str, remarks: list[str]) -> None:
-    screen.out(f"{request.file.name}: {model.words} of {card.num_classes} classes; {GIVES[access]}")
-    for remark in filter(None, remarks):
-        screen.out(f"{request.file.name}: {remark}")
+def _tell(request: TargetRequest, model: ForeignModel, card: TargetCard, remarks: list[str]) -> None:
+    name, found = request.file.name, present(card.outside, "outside")
+    screen.out(f"{name}: {model.words} of {card.num_classes} classes; {GIVES[found.access]}")
+    said = {
+        f"it takes batches of {found.rows}: it is asked so many images at once": found.rows,
+        f"it is shown images as {SHOWN.get(str(found.layout))}": found.layout,
+        f"it is shown images as numbers of the type {found.dtype}": found.dtype,
+        f"outputs left out, as nobody: {', '.join(map(str, found.leave_out or ()))}": found.leave_out,
+        "it draws noise on purpose: its answers to one picture vary": found.random_answers,
+    }
+    for line in [*(line for line, holds in said.items() if holds), *filter(None, remarks)]:
+        screen.out(f"{name}: {line}")
     if model.remark:
-        screen.out(model.remark.format(name=request.file.name))
+        screen.out(model.remark.format(name=name))
     for line in card_lines(card):
         screen.out(line)
     screen.out(f"in a sweep file:  recipe: {{imported: {request.out}}}")

@@ -5,11 +5,7 @@ import sys
 import pytest
 import torch
 
-from smoothsweep.core.external.answers import KeptAnswers
-from smoothsweep.core.external.torchscript import WHAT
-from smoothsweep.core.readers.archives import members_of
-from tests.made_escapes import Carrier
-from tests.made_programs import torchscript
+from smoothsweep.core.external.asking import KeptAnswers
 from tests.made_raw_endpoint import raw_server
 
 
@@ -24,14 +20,6 @@ def kept(tmp_path):
     found = KeptAnswers(tmp_path / "kept.sqlite")
     found.agree(queries=1000, per_second=1e6)
     return found
-
-
-@pytest.fixture(scope="session")
-def carrier(tmp_path_factory):
-    """Its file, and its code by the names of members."""
-    path = torchscript(Carrier(), tmp_path_factory.mktemp("carrier") / "carrier.pt")
-    with members_of(path, WHAT) as members:
-        return path, {name: members.read(name) for name in members if name.startswith("code/") and name.endswith(".py")}
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,168 +1,116 @@
-"""Endpoints: every picture asked once, no faster and no oftener than agreed; busy servers, wrong answers."""
+"""Endpoints: where a picture may go, what is sent, how often and how fast, and whatever comes back, however slowly."""
 
+import datetime
+import gzip
+import io
 import json
+import socket
+import ssl
 import tempfile
 import threading
 import time
+import zlib
 from pathlib import Path
+from unittest.mock import patch
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external import posting
-from smoothsweep.core.external.address import ADDRESS, named_address
-from smoothsweep.core.external.answers import KeptAnswers
-from smoothsweep.core.external.endpoint import describe_endpoint, open_endpoint
-from tests.made_endpoint import serving
+from smoothsweep.core.external import asking
+from smoothsweep.core.external.asking import ADDRESS, TOKEN, KeptAnswers, bearer, is_plain, named_address
+from smoothsweep.core.external.base import Budget
+from smoothsweep.core.external.endpoint import Endpoint, HTTPEndpoint, answers_database
+from smoothsweep.core.external.vision_model import VisionModel
+from tests.made_raw_endpoint import raw_server
 
 CPU = torch.device("cpu")
+TIMEOUT_S, ATTEMPTS, GRACE_S = 0.5, 2, 20.0
+GOOD = b'{"scores": [0.25, 0.5, 0.25], "label": 1}'
+FAST = {"TIMEOUT_S": TIMEOUT_S, "ATTEMPTS": ATTEMPTS, "LONGEST_PAUSE_S": 0.001}
+STOP = ("close",)
 
 
-@pytest.fixture
-def server():
-    with serving(lambda pixels: (pixels.mean((0, 1)) / 255).tolist()) as made:
-        yield made
+def http(body=GOOD, status="200 OK", headers=(), length=True):
+    lines = [f"HTTP/1.1 {status}".encode(), *([b"Content-Length: %d" % len(body)] if length else []), *headers]
+    return b"\r\n".join(lines) + b"\r\n\r\n" + body
 
 
-@pytest.fixture
-def ask(server, tmp_path, monkeypatch):
-    """(images, answers=, queries=, per_second=, token_env=) -> what the endpoint says, opened anew each time."""
-    monkeypatch.setattr(posting, "LONGEST_PAUSE_S", 0.01)
-    kept = KeptAnswers(tmp_path / "kept.sqlite")
-
-    def asked(images, *, answers="logits", queries=100, per_second=1e4, token_env=None):
-        kept.agree(queries=queries, per_second=per_second)
-        path = tmp_path / "endpoint.json"
-        path.write_text(describe_endpoint(server.url, kept.path, token_env=token_env))
-        opened = open_endpoint(path, {"answers": answers}, CPU)
-        assert opened.own_input and not opened.differentiable
-        return opened.answer(images)
-
-    asked.kept = kept
-    return asked
+def play(server, *connections):
+    """What the server does with each connection from now on, the last for ever."""
+    server.play, server.connections, server.requests[:] = [[*steps] for steps in connections], 0, []
+    return server
 
 
-def colours(count):
-    """Images of one colour each, all different."""
-    shades = torch.linspace(0, 1, count)
-    return torch.stack([shades, 1 - shades, shades / 2], 1)[:, :, None, None].expand(-1, -1, 4, 4)
+def endpoint(server, kept, answers="logits", token_env=None):
+    return Endpoint(server.url, kept, token_env=token_env, answers=answers)
 
 
-def test_scores_and_labels_are_those_of_the_pictures_sent(ask, server):
-    images = colours(3)
-    torch.testing.assert_close(ask(images), images.mean((2, 3)), atol=1 / 255, rtol=0)
-    assert torch.equal(ask(images, answers="labels"), images.mean((2, 3)).argmax(1))
-    assert server.headers[0]["Content-Type"] == "image/png"
+def shade(value, count=1):
+    return torch.full((count, 3, 4, 4), float(value))
 
 
-def test_no_picture_is_asked_twice_also_by_whoever_opens_it_later(ask, server):
-    first = ask(colours(4))
-    assert torch.equal(ask(colours(4)), first) and len(server.seen) == 4 == ask.kept.asked
-
-
-def test_the_budget_is_of_all_that_was_ever_sent_and_more_goes_on_where_it_was(ask, server):
-    with pytest.raises(InputError, match="expected no more than 3 queries, got one after all were spent"):
-        ask(colours(5), queries=3)
-    assert len(server.seen) == 3
-    assert len(ask(colours(5), queries=5)) == 5 and len(server.seen) == 5
-
-
-def test_it_is_asked_no_faster_than_agreed(ask):
-    started = time.monotonic()
-    ask(colours(4), per_second=20)
-    assert time.monotonic() - started >= 3 / 20
-
-
-def test_a_busy_server_is_asked_again_and_a_broken_one_given_up_on(ask, server):
-    server.script = [(503, {}, ""), (429, {"Retry-After": "1"}, "")]
-    assert len(ask(colours(1))) == 1 and len(server.seen) == 3
-    server.script = [(500, {}, "")] * posting.ATTEMPTS
-    with pytest.raises(InputError, match="expected an answer within 5 attempts, got status 500; what was answered"):
-        ask(colours(2))
-
-
-def test_redirects_are_not_followed(ask, server):
-    server.script = [(307, {"Location": "http://127.0.0.1:1/elsewhere"}, "")]
-    with pytest.raises(InputError, match="expected an answer with status 200, got status 307"):
-        ask(colours(1))
+def ask(server, kept, answers="logits", steps=None, seconds=TIMEOUT_S):
+    """(what came, or the line that was said; seconds), with short waits. seconds: of an attempt."""
+    play(server, steps)
+    before, started = kept.asked, time.monotonic()
+    with patch.multiple(asking, **FAST | {"TIMEOUT_S": seconds}):
+        try:  # a picture that was never asked before
+            found = endpoint(server, kept, answers)(shade(np.random.default_rng(time.monotonic_ns()).random()))
+        except InputError as error:
+            found = str(error)
+    counted, unread = kept.asked - before, ("unread",) in steps
+    # A server that resets a connection without reading may do so before anything has left.
+    assert counted <= server.connections if unread else counted == server.connections, "what left is counted"
+    return found, time.monotonic() - started
 
 
 @pytest.mark.parametrize(
-    "body",
+    ("url", "fine"),
     [
-        "",
-        "nothing",
-        "[]",
-        '{"scores": []}',
-        '{"scores": ["a"]}',
-        '{"scores": [NaN, 1]}',
-        '{"scores": 3}',
-        '{"label": 1}',
-        '{"scores": [true]}',
+        *((f"http{end}", True) for end in ("://host", "s://host:1/", "s://host:65535", "s://host/a:0/b:99999")),
+        *((f"https://{end}", True) for end in ("[::1]:8000/v1", "[fe80::99999]/", "h" * 253 + "/", "host/%20/%aF")),
+        *(
+            (f"https://host{end}", False)
+            for end in (":0/", ":65536/", ":123456/", "/%2", "/a b", "/a\n", ":/x", "/%zz")
+        ),
+        *((f"https://{end}", False) for end in ("-host/", "[::1]:0/v1", "h" * 254 + "/", "/v1", "")),
+        *((url, False) for url in ("HTTPS://host/", "httpss://host/", "ftp://host/v1", "host", "file:///etc")),
     ],
 )
-def test_an_answer_of_another_form_is_one_line_and_not_kept(ask, server, body):
-    server.script = [(200, {}, body)]
-    with pytest.raises(InputError, match=r'expected \{"scores": \[0.1, ...\]\}, got'):
-        ask(colours(1))
-    assert len(ask(colours(1))) == 1
+def test_an_address_is_a_host_perhaps_a_port_and_a_path(url, fine, monkeypatch):
+    assert is_plain(url) is fine
+    monkeypatch.setenv(ADDRESS, f"{url}/")
+    for use in (named_address, lambda: HTTPEndpoint(yes=True).check(url)):
+        if fine:
+            assert use() in (None, url.rstrip("/"))
+        else:
+            with pytest.raises(InputError):
+                use()
 
 
-def test_as_many_scores_each_time(ask, server):
-    server.script = [(200, {}, '{"scores": [1, 2]}')]
-    with pytest.raises(InputError, match="expected as many scores each time"):
-        ask(colours(2))
-
-
-def test_the_token_comes_from_the_environment_and_is_written_nowhere(ask, server, monkeypatch, tmp_path):
-    with pytest.raises(InputError, match="expected its token in the environment variable MY_TOKEN, got none"):
-        ask(colours(1), token_env="MY_TOKEN")
-    monkeypatch.setenv("MY_TOKEN", "tell-nobody")
-    ask(colours(1), token_env="MY_TOKEN")
-    assert server.headers[-1]["Authorization"] == "Bearer tell-nobody"
-    assert not [path for path in tmp_path.iterdir() if b"tell-nobody" in path.read_bytes()]
-
-
-SECRET = st.text(alphabet="QZXJ", min_size=3, max_size=12)
-NAME = st.text(alphabet="abcdefgh_-.0123456789", min_size=1, max_size=10)
+SECRETS = """http://{s}@host/a https://me:{s}@host/a https://:{s}@host https://host/a?{n}={s} https://host?{s}
+https://host/a?x=1&{n}={s} https://host/a#{n}={s} https://host/#{s} http://{s}/@host http://host\\@{s} ftp://host/a?{s}"""
 
 
 @given(
-    secret=SECRET,
-    name=NAME,
-    form=st.sampled_from(
-        [
-            "http://{s}@host/a",
-            "https://me:{s}@host/a",
-            "https://:{s}@host",
-            "https://host/a?{n}={s}",
-            "https://host?{s}",
-            "https://host/a?x=1&{n}={s}",
-            "https://host/a#{n}={s}",
-            "https://host/#{s}",
-            "https://host/a?x=1#/{s}",
-            "http://{s}/@host",
-            "http://host\\@{s}",
-            "http://host /{s}",
-            "http://host:99999/?{s}",
-            "ftp://host/a?{s}",
-            "http://h/\t?{s}",
-            "HTTP://host/?{s}",
-        ]
-    ),
+    secret=st.text(alphabet="QZXJ", min_size=3, max_size=12),
+    name=st.text(alphabet="abcdefgh_-.0123456789", min_size=1, max_size=10),
+    form=st.sampled_from(SECRETS.split()),
 )
-def test_a_url_that_may_hold_a_secret_is_refused_shown_without_it_and_written_nowhere(secret, name, form):
+def test_a_url_that_may_hold_a_secret_is_refused_and_written_nowhere(secret, name, form):
     url = form.format(s=secret, n=name)
     with tempfile.TemporaryDirectory() as folder:
-        with pytest.raises(InputError, match=r"expected http.* without user, query or fragment") as refused:
-            describe_endpoint(url, Path(folder) / "kept.sqlite", token_env=None)
+        with pytest.raises(InputError, match="without user, query or fragment") as refused:
+            HTTPEndpoint(yes=True).describe(url, Path(folder) / "model")
         card = Path(folder) / "endpoint.json"
         card.write_text(json.dumps({"url": url, "answers": str(card), "token_env": None}))
         with pytest.raises(InputError, match="without user, query or fragment"):  # one made before, or by hand
-            open_endpoint(card, {"answers": "logits"}, CPU)
+            HTTPEndpoint.open(card, {"answers": "logits"}, CPU)
         with pytest.MonkeyPatch.context() as patched, pytest.raises(InputError, match=ADDRESS) as asked:
             patched.setenv(ADDRESS, url)
             named_address()
@@ -170,40 +118,435 @@ def test_a_url_that_may_hold_a_secret_is_refused_shown_without_it_and_written_no
     assert not set("QZXJ") & set(shown) and not set("QZXJ") & set(str(asked.value))
 
 
+def test_where_pictures_may_be_sent_to_is_named_by_documented_variables(monkeypatch, repository):
+    monkeypatch.delenv(ADDRESS, raising=False)
+    assert named_address() is None
+    told = "".join(path.read_text() for path in (repository / "docs").rglob("*.md"))
+    assert ADDRESS in told and TOKEN in told
+
+
+@pytest.mark.parametrize("token", ["geh\u00e4im", "two words", "line\nbreak", "X: 1\r\nY: 2", "\u0661", "tab\t"])
+def test_a_token_that_no_header_can_hold_is_one_line_that_does_not_show_it(kept, monkeypatch, token):
+    monkeypatch.setenv("MY_TOKEN", token)
+    monkeypatch.setenv(TOKEN, token)
+    for open_one in (
+        lambda: Endpoint("http://127.0.0.1:1/", kept, token_env="MY_TOKEN", answers="logits"),
+        lambda: VisionModel("http://127.0.0.1:1/v1", "seer", kept),
+    ):
+        with pytest.raises(InputError, match="expected a token of printable ASCII characters") as refused:
+            open_one()
+        assert token not in str(refused.value)
+    monkeypatch.delenv("MY_TOKEN")
+    assert bearer("MY_TOKEN") == {}
+    with pytest.raises(InputError, match="expected its token in the environment variable MY_TOKEN, got none"):
+        Endpoint("http://127.0.0.1:1/", kept, token_env="MY_TOKEN", answers="logits")
+
+
 @pytest.mark.parametrize(
-    "url",
+    ("given", "line"),
     [
-        "http://host",
-        "https://host/",
-        "http://127.0.0.1:8000/classify",
-        "https://[::1]:8000/v1/x",
-        "https://a-b.example.org/v1/models/resnet:predict",
-        "http://under_score/a%20b/~c",
+        ({"queries": 0}, "--queries: expected at least 1, got 0"),
+        *(({"per_second": value}, "--per-second: expected more than 0") for value in (0.0, -1.5, np.nan, np.inf)),
     ],
 )
-def test_a_plain_url_is_none_of_these(url, tmp_path):
-    assert json.loads(describe_endpoint(url, tmp_path / "kept", token_env=None))["url"] == url
+def test_a_budget_that_is_none_is_one_line(given, line):
+    with pytest.raises(InputError, match=line):
+        HTTPEndpoint(**given)
+    assert HTTPEndpoint().budget == Budget(queries=5000, per_second=5.0)
 
 
-def test_nobody_there_is_one_line(ask, server):
-    server.url = "http://127.0.0.1:1/nothing"
-    with pytest.raises(InputError, match="got ConnectionRefusedError: Connection refused"):
-        ask(colours(1))
+def test_nothing_is_sent_without_consent_and_what_was_agreed_is_noted_beside_the_folder(tmp_path):
+    for name in ("https://host/v1", None):
+        HTTPEndpoint(yes=True).check(name)
+        with pytest.raises(InputError, match="expected --yes, since up to 33 pictures would be sent"):
+            HTTPEndpoint(queries=33).check(name)
+    folder = tmp_path / "model.v1"
+    HTTPEndpoint(yes=True, queries=2, per_second=1e6).agree(folder)
+    assert not folder.exists() and answers_database(folder) == tmp_path / "model.v1.answers.sqlite"
+    kept = KeptAnswers(answers_database(folder), more="--more-of-it")
+    for _ in range(2):
+        kept.take_turn("here")
+    with pytest.raises(InputError, match=r"^here: expected no more than 2 queries, .*--more-of-it"):
+        kept.take_turn("here")
+    HTTPEndpoint(yes=True, queries=3, per_second=1e6).agree(folder)
+    kept.take_turn("here")
+    kept.give_turn_back()
+    assert kept.asked == 2
 
 
-def test_processes_share_pace_and_budget(ask):
+def test_processes_share_pace_and_budget_and_a_file_that_is_gone_is_one_line(kept):
     """Threads with connections of their own stand in for processes: the file is what they share."""
-    ask.kept.agree(queries=10, per_second=1e4)
-    refused = []
+    kept.agree(queries=10, per_second=40)
+    refused, started = [], time.monotonic()
 
     def take():
         for _ in range(4):
             try:
-                KeptAnswers(ask.kept.path).take_turn("here")
+                KeptAnswers(kept.path).take_turn("here")
             except InputError:
                 refused.append(1)
 
     threads = [threading.Thread(target=take) for _ in range(4)]
     [thread.start() for thread in threads]
     [thread.join() for thread in threads]
-    assert ask.kept.asked == 10 and len(refused) == 6
+    assert kept.asked == 10 and len(refused) == 6 and time.monotonic() - started >= 9 / 40
+    kept.path.unlink()
+    for look in (lambda: kept.get("x"), lambda: kept.put("x", 1), lambda: kept.asked, lambda: kept.take_turn("here")):
+        with pytest.raises(InputError, match=r"sqlite: expected an endpoint's answers, got nothing"):
+            look()
+    assert not kept.path.exists()
+
+
+def test_pixels_are_rounded_and_clamped_and_sent_once_as_a_picture(server, kept):
+    """[3, H, W] in [0, 1] -> a PNG [H, W, 3]; whoever opens the endpoint later knows the answers."""
+    images = torch.linspace(-0.2, 1.2, 2 * 3 * 2 * 3).reshape(2, 3, 2, 3)
+    play(server, [("send", http(b'{"scores": [1, 2.5]}')), STOP], [("send", http(b'{"scores": [3, -4]}')), STOP])
+    found = endpoint(server, kept)(images.clone().requires_grad_(True))
+    assert found.tolist() == [[1.0, 2.5], [3.0, -4.0]] and found.dtype == torch.float32 and not found.requires_grad
+    assert torch.equal(endpoint(server, kept)(images), found) and server.connections == 2 == kept.asked
+    for image, request in zip(images, server.requests, strict=True):
+        head, _, body = request.partition(b"\r\n\r\n")
+        assert head.startswith(b"POST /classify HTTP/1.1") and b"Content-Type: image/png" in head
+        pixels = torch.from_numpy(np.array(Image.open(io.BytesIO(body)))).permute(2, 0, 1)
+        assert torch.equal(pixels, (image.clamp(0, 1) * 255).round().to(torch.uint8))
+    play(server, [("send", http()), STOP])
+    assert endpoint(server, kept, "labels")(images[:1]).tolist() == [1], "another question of the same picture"
+    assert endpoint(server, kept)(images[:1].reshape(1, 3, 3, 2)).shape == (1, 3) and server.connections == 2
+
+
+def numbers():
+    huge = st.sampled_from(["1" + "0" * 400, "-" + "9" * 5000, "1e400", "1e39", "-1e308", "NaN", "-Infinity", "1e-999"])
+    return st.one_of(
+        huge, st.integers().map(str), st.floats().map(json.dumps), st.sampled_from(["true", "null", '"1"', "[]"])
+    )
+
+
+BODIES = st.one_of(
+    st.lists(numbers(), max_size=5).map(lambda some: f'{{"scores": [{", ".join(some)}]}}'.encode()),
+    numbers().map(lambda one: f'{{"label": {one}}}'.encode()),
+    st.binary(max_size=200),
+    st.just(GOOD),
+    st.sampled_from([b"[" * 100_000, b'{"scores": ' * 50_000, b"\xff\xfe{", b"\x00" * 99]),
+)
+STATUSES = st.sampled_from(
+    [
+        "200 OK",
+        "200",
+        "204 No Content",
+        "301 Moved",
+        "404 Not Found",
+        "429 Slow",
+        "503 Busy",
+        "100 Continue",
+        "102 Processing",
+        "200 \x1b[31mred",
+        "999 What",
+        "-1 No",
+        "2\u0660\u0660 OK",
+        "abc",
+        "",
+        "00200 OK",
+    ]
+)
+HEADERS = st.lists(
+    st.one_of(
+        st.sampled_from(
+            [
+                b"Retry-After: \xb2",
+                b"Retry-After: -5",
+                b"Retry-After: " + b"9" * 5000,
+                b"Retry-After: soon",
+                b"Content-Length: 3",
+                b"Content-Length: 99999999999",
+                b"Content-Length: -1",
+                b"Content-Length: \xb2",
+                b"Content-Length: " + b"9" * 5000,
+                b"Transfer-Encoding: chunked",
+                b"Transfer-Encoding: gzip, chunked",
+                b"Content-Encoding: gzip",
+                b"Content-Encoding: deflate",
+                b"Content-Encoding: br",
+                b"Location: http://127.0.0.1:1",
+                b"X: " + b"y" * 70_000,
+                b"no colon",
+                b": no name",
+                b"\x00: \xff",
+                b"Content-Type: text/html; charset=\xff",
+            ]
+        ),
+        st.binary(max_size=40).filter(lambda line: b"\n" not in line),
+    ),
+    max_size=4,
+)
+CHUNKS = st.sampled_from(
+    [
+        b"29\r\n" + GOOD + b"\r\n0\r\n\r\n",
+        b"29\r\n" + GOOD,
+        b"-1\r\n" + GOOD * 9,
+        b"-5\r\n" + GOOD,
+        b"zz\r\n",
+        b"\xb2\r\n",
+        b"",
+        b"f" * 40 + b"\r\n" + GOOD,
+        b"29;" + b"x" * 70_000 + b"\r\n" + GOOD,
+        b"0\r\n" + b"a: b\r\n" * 500 + b"\r\n",
+    ]
+)
+PACKINGS = st.sampled_from(
+    [
+        gzip.compress,
+        zlib.compress,
+        lambda body: gzip.compress(body)[:-9],
+        lambda body: b"\x1f\x8b" + body,
+        lambda body: gzip.compress(b"0" * 2**25),
+        lambda body: body,
+    ]
+)
+ENDS = st.sampled_from([("close",), ("close",), ("reset",), ("stall",)])
+
+
+@st.composite
+def plays(draw):
+    """What a server does: an answer of any status, headers and body, cut, delayed or repeated; and how it ends."""
+    body = draw(st.one_of(BODIES, CHUNKS, BODIES.flatmap(lambda one: PACKINGS.map(lambda pack: pack(one)))))
+    status, headers = draw(STATUSES), draw(HEADERS)
+    whole = b"\r\n".join(
+        [f"HTTP/1.1 {status}".encode(), *headers, *([b"Content-Length: %d" % len(body)] if draw(st.booleans()) else [])]
+    )
+    whole = draw(
+        st.sampled_from([whole + b"\r\n\r\n" + body, whole + b"\n\n" + body, body, b"", whole * 3, whole[3:] + body])
+    )
+    cut = draw(st.integers(0, len(whole)))
+    how = draw(st.sampled_from(["whole", "cut", "paused", "trickled", "unread", "repeated"]))
+    steps = {
+        "whole": [("send", whole)],
+        "cut": [("send", whole[:cut])],
+        "trickled": [("trickle", whole[:60], 0.05)],
+        "paused": [("send", whole[:cut]), ("wait", 0.1), ("send", whole[cut:])],
+        "unread": [("unread",), ("send", whole)],
+        "repeated": [("send", whole * 50)],
+    }[how]
+    return [*steps, draw(ENDS)]
+
+
+@given(steps=plays(), answers=st.sampled_from(["logits", "probabilities", "labels"]))
+def test_a_valid_answer_or_one_line_in_time_and_the_right_count(server, tmp_path_factory, steps, answers):
+    kept = KeptAnswers(tmp_path_factory.mktemp("kept") / "kept.sqlite")
+    kept.agree(queries=1000, per_second=1e6)
+    found, seconds = ask(server, kept, answers, steps, seconds=0.2)
+    assert seconds < ATTEMPTS * TIMEOUT_S + GRACE_S and 1 <= server.connections <= ATTEMPTS
+    if isinstance(found, str):
+        assert found.startswith(f"{server.url}: expected ") and found.isprintable() and len(found) < 700
+    elif answers == "labels":
+        assert found.dtype == torch.int64 and 0 <= int(found) < 2**31
+    else:
+        assert found.dtype == torch.float32 and bool(torch.isfinite(found).all()) and found.shape[1] >= 1
+        assert answers == "logits" or (found.min() > -0.02 and abs(found.sum() - 1) < 0.05)
+
+
+CHUNKED = [b"Transfer-Encoding: chunked"]
+LATE = "no complete answer within 0.5 s"
+
+
+@pytest.mark.parametrize(
+    ("steps", "words"),
+    [
+        ([("send", http()[:-5]), STOP], "damaged|breaks off"),
+        ([("send", http(length=False, headers=CHUNKED)), STOP], "damaged|breaks off"),
+        ([("send", http(b"\x1f\x8bnothing", headers=[b"Content-Encoding: gzip"])), STOP], "damaged"),
+        ([("send", http()[:-5]), ("stall",)], LATE),
+        ([("send", http()[:9]), ("stall",)], LATE),
+        ([("trickle", http(b" " * 500 + GOOD), 0.02), STOP], LATE),
+        ([("trickle", b"HTTP/1.1 200 OK\r\nX-Long: " + b"y" * 999, 0.02), STOP], LATE),
+        ([("send", b"HTTP/1.1 100 Continue\r\n\r\n" * 100), ("stall",)], LATE),
+        ([("send", http(status="429 Slow", headers=[b"Retry-After: \xb2"])), STOP], "got status 429"),
+        ([("send", b"SSH-2.0-OpenSSH_9\r\n"), STOP], "breaks off or is no HTTP"),
+        ([("reset",)], "breaks off or is no HTTP: Connection reset by peer"),
+        ([STOP], "breaks off or is no HTTP"),
+    ],
+)
+def test_what_is_no_answer_is_asked_again_and_then_one_line(server, kept, steps, words):
+    found, seconds = ask(server, kept, steps=steps)
+    assert f"expected an answer within {ATTEMPTS} attempts, got " in found
+    assert any(word in found for word in words.split("|")), found
+    assert found.endswith("what was answered is kept, and the same command goes on")
+    assert server.connections == kept.asked == ATTEMPTS and seconds < ATTEMPTS * TIMEOUT_S + GRACE_S
+
+
+@pytest.mark.parametrize(
+    ("body", "answers"),
+    [
+        *((f'{{"scores": [0.5, {score}]}}', "logits") for score in ("1" + "0" * 5000, "1e39", "true", "NaN", "null")),
+        *((f'{{"label": {label}}}', "labels") for label in ("-1", "2147483648", "1.0", "true", "[1]", '"1"')),
+        *((f'{{"scores": {scores}}}', "probabilities") for scores in ("[-1, 2]", "[0.5, 0.5, 0.5]", "[0, 0]")),
+        *((text, "logits") for text in ("", "nothing", "[]", '{"scores": []}', '{"label": 1}', "[" * 10**6)),
+    ],
+)
+def test_an_answer_that_cannot_be_is_one_line_and_not_kept(server, kept, body, answers):
+    found, _ = ask(server, kept, answers, [("send", http(body.encode())), STOP])
+    assert isinstance(found, str) and "expected " in found and server.connections == 1
+    play(server, [("send", http(b'{"scores": [1, 2]}')), STOP], [("send", http()), STOP])
+    with pytest.raises(InputError, match="expected as many scores each time"):
+        endpoint(server, kept)(torch.cat([shade(0.1), shade(0.2)]))
+
+
+def test_what_is_packed_or_in_chunks_is_read_and_a_bomb_is_cut(server, kept):
+    chunked = b"5\r\n" + GOOD[:5] + b"\r\n" + f"{len(GOOD) - 5:x}".encode() + b"\r\n" + GOOD[5:] + b"\r\n0\r\n\r\n"
+    for answer in (
+        http(gzip.compress(GOOD), headers=[b"Content-Encoding: gzip"]),
+        http(length=False),
+        http(zlib.compress(GOOD), headers=[b"Content-Encoding: deflate"]),
+        http(chunked, length=False, headers=CHUNKED),
+        http(GOOD.ljust(asking.MOST_BYTES)),
+    ):
+        found, _ = ask(server, kept, steps=[("send", answer), STOP], seconds=20)
+        assert found.tolist() == [[0.25, 0.5, 0.25]]
+    bomb = http(gzip.compress(b" " * 2**26), headers=[b"Content-Encoding: gzip"])
+    for answer in (bomb, http(GOOD.ljust(asking.MOST_BYTES + 1))):
+        assert 'expected {"scores": [0.1, ...]}' in ask(server, kept, steps=[("send", answer), STOP], seconds=20)[0]
+
+
+def test_only_what_may_pass_is_asked_again_and_every_attempt_counts(server, kept):
+    """By what RFC 9110, 6585 and 8470 say: timeouts, too early, too many, and faults that may pass; no redirect."""
+    with patch.multiple(asking, **FAST):
+        for number, status in enumerate((408, 425, 429, 500, 502, 503, 504)):
+            busy = http(status=f"{status} Busy", headers=[b"Retry-After: 1"])
+            play(server, [("send", busy), STOP], [("send", http()), STOP])
+            assert endpoint(server, kept)(shade(number / 100)).shape == (1, 3) and server.connections == 2
+        for status in ("204 No", "307 Elsewhere", "400 Bad", "401 Who", "404 None", "501 Not"):
+            play(server, [("send", http(status=status, headers=[b"Location: http://127.0.0.1:1/x"])), STOP])
+            with pytest.raises(InputError, match=f"expected an answer with status 200, got status {status[:3]}"):
+                endpoint(server, kept)(shade(0.9))
+            assert server.connections == 1
+    kept.agree(queries=kept.asked + 3, per_second=1e6)
+    with patch.multiple(asking, **{**FAST, "ATTEMPTS": 5}):
+        play(server, [("send", http(status="503 Busy")), STOP])
+        for _ in range(2):
+            with pytest.raises(InputError, match="got one after all were spent"):
+                endpoint(server, kept)(shade(0.5))
+            assert server.connections == 3
+
+
+def test_a_pause_is_what_the_server_asks_within_reason():
+    pauses = {
+        None: 2.0,
+        "3": 3.0,
+        " 7 ": 7.0,
+        "0": 2.0,
+        "3600": 60.0,
+        "99999": 60.0,
+        "-5": 2.0,
+        "soon": 2.0,
+        "\xb2": 2.0,
+    }
+    assert {header: asking._asked_pause(header, 2.0) for header in pauses} == pauses
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/x", "http://no-such-host.invalid/x", "https://127.0.0.1:{port}/x"])
+def test_what_never_left_is_not_counted(server, kept, url):
+    """Nobody listens, no such name, no TLS: the picture is still here, however often it was tried."""
+    play(server, [("unread",), ("send", b"no TLS here"), STOP])
+    with (
+        patch.multiple(asking, **FAST | {"TIMEOUT_S": 20}),
+        pytest.raises(InputError, match="within 2 attempts, got no "),
+    ):
+        Endpoint(url.format(port=server.port), kept, token_env=None, answers="logits")(shade(0))
+    assert kept.asked == 0
+
+
+def test_what_was_answered_before_a_fault_is_kept(server, kept):
+    images = torch.linspace(0, 1, 4)[:, None, None, None].expand(-1, 3, 4, 4)
+    good, bad = [("send", http()), STOP], [("send", http()[:-3]), STOP]
+    with patch.multiple(asking, **FAST):
+        play(server, good, good, bad)
+        with pytest.raises(InputError, match="what was answered is kept"):
+            endpoint(server, kept)(images)
+        play(server, good)
+        assert endpoint(server, kept)(images).shape == (4, 3) and server.connections == 2, "two of them were known"
+
+
+def test_neither_a_proxy_nor_a_netrc_of_the_environment_is_followed(server, kept, monkeypatch, tmp_path):
+    """The proxy would be asked instead of the server; a .netrc would take the place of the bearer token."""
+    netrc = tmp_path / ".netrc"
+    netrc.write_text("machine 127.0.0.1 login somebody password else\n")
+    netrc.chmod(0o600)
+    for name, value in {"HOME": str(tmp_path), "NETRC": str(netrc), "MY_TOKEN": "ours", TOKEN: "ours"}.items():
+        monkeypatch.setenv(name, value)
+    with raw_server() as proxy, patch.multiple(asking, **FAST):
+        for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "https_proxy"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
+        monkeypatch.delenv("no_proxy", raising=False)
+        play(server, [("send", http()), STOP])
+        endpoint(server, kept, token_env="MY_TOKEN")(shade(0))
+        with pytest.raises(InputError, match="expected"):  # another form of answer, but asked
+            VisionModel(f"http://127.0.0.1:{server.port}/v1", "seer", kept).same_person(b"one")
+        assert proxy.connections == 0 and len(server.requests) == 2
+    for request in server.requests:
+        assert b"Authorization: Bearer ours\r\n" in request and request.lower().count(b"authorization") == 1
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"ours" in path.read_bytes()]
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """A file with a certificate of its own authority for `localhost`, and its key."""
+    x509 = pytest.importorskip("cryptography.x509")
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC)
+    name, day = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")]), datetime.timedelta(days=1)
+    made = (
+        x509.CertificateBuilder(subject_name=name, issuer_name=name, public_key=key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - day)
+        .not_valid_after(now + day)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    path = tmp_path_factory.mktemp("tls") / "one.pem"
+    path.write_bytes(key.private_bytes(*form) + made.public_bytes(serialization.Encoding.PEM))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("host", "known", "words"),
+    [("localhost", True, ""), ("127.0.0.1", True, "IP address mismatch"), ("localhost", False, "self-signed")],
+)
+def test_over_tls_only_a_server_of_that_name_and_a_known_authority_is_asked(
+    certificate, kept, monkeypatch, host, known, words
+):
+    context, seen = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), []
+    context.load_cert_chain(certificate)
+    for name in ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    if known:
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+
+    def serve(listening):
+        plain, _ = listening.accept()
+        try:
+            with context.wrap_socket(plain, server_side=True) as secure:
+                secure.settimeout(20)
+                request = b""
+                while b"IEND" not in request:
+                    request += secure.recv(2**16)
+                seen.append(request)
+                secure.sendall(http())
+        except OSError:  # the client does not trust it
+            plain.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve, args=(listening,), daemon=True)
+        thread.start()
+        url = f"https://{host}:{listening.getsockname()[1]}/x"
+        made = Endpoint(url, kept, token_env=None, answers="logits")
+        with patch.multiple(asking, **FAST | {"TIMEOUT_S": 20, "ATTEMPTS": 1}):
+            if words:
+                with pytest.raises(InputError, match=f"no secure connection: .*{words}"):
+                    made(shade(0))
+            else:
+                assert made(shade(0)).tolist() == [[0.25, 0.5, 0.25]]
+        thread.join(20)
+    assert (len(seen), kept.asked) == ((0, 0) if words else (1, 1))

@@ -18,11 +18,8 @@ import torch
 
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.consent import needs_consent
-from smoothsweep.core.external.kinds import KINDS, as_source, kind_of
-from smoothsweep.core.external.opening import open_external
-from smoothsweep.core.isolation import program as isolation
-from smoothsweep.core.isolation.limits import can_isolate
+from smoothsweep.core.external.kinds import KINDS, as_source, kind_of, needs_consent
+from smoothsweep.core.isolation.sandbox import can_isolate
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.tasks.external import keep_external, load_external
@@ -152,24 +149,15 @@ def hostile(file, place):
 
 
 @pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if not kind.prefixes])
-def test_a_hostile_file_is_one_line_and_nothing_in_it_is_unpickled(name, network, home, monkeypatch):
-    """A kind that says that its files only compute is held to it: no content makes this process do anything else.
-
-    What its parser lets pass is given to no isolated process here, which would bear it: that takes a second for each.
-    """
-
-    class NotStarted:
-        def __init__(self, program, *, where, **_):
-            raise InputError(f"{where}: passed the parser")
-
-    monkeypatch.setattr(isolation, "IsolatedProgram", NotStarted)
+def test_a_hostile_file_is_one_line_and_nothing_in_it_is_unpickled(name, network, home):
+    """A kind that says that its files only compute is held to it: no content makes anything else happen."""
     with example(name).made(network, home / "made") as (model, _):
         refused = 0
         for number, content in enumerate(hostile(Path(model), home / "it was unpickled")):
             path = home / f"{number}{Path(model).suffix}"
             path.write_bytes(content)
             try:
-                open_external(name, path, {"answers": "logits"}, CPU)
+                KINDS[name].open(path, {"answers": "logits"}, CPU)
             except InputError as error:
                 refused += 1
                 assert str(path) in str(error) and "\n" not in str(error)

@@ -1,160 +1,187 @@
-"""ONNX models: the network's own answers, gradients where onnx2torch gives the same ones."""
+"""What onnx2torch makes of a graph, what it lacks by its own table, and whether its network answers as the session."""
 
 import importlib.util
-from types import SimpleNamespace
+import io
 
-import onnx
 import pytest
 import torch
+from onnx import helper
+from torch import nn
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external import onnx_file
-from smoothsweep.core.external.kinds import kind_of_file
-from smoothsweep.core.external.model import ExternalModel
-from smoothsweep.core.external.opening import open_external, try_external
-from smoothsweep.core.isolation import program as isolated
-from smoothsweep.core.models.normalisation import USUAL
-from tests.core.external.test_programs import pictures
+from smoothsweep.core.external import programs as onnx_file
+from smoothsweep.core.external.programs import ONNX
+from tests.core.external.test_programs import found_of, model_of, opened, pictures
 from tests.foreign_classifier import SIDE
 from tests.made_onnx import as_onnx
 from tests.made_programs import Shades
 
-CPU, OURS, CLASSES = torch.device("cpu"), USUAL["inputs in [-1, 1]"], 4
+onnx2torch = pytest.importorskip("onnx2torch")
+CPU, CLASSES = torch.device("cpu"), 4
 
 
-@pytest.fixture(scope="module")
-def network():
-    return Shades(torch.linspace(-1, 1, CLASSES)).eval()
+def graph_of(operators, opset, *, domain="", others=()):
+    """The bytes of a graph of nothing but these operators; others: (operator, domain) of other domains."""
+    nodes = [helper.make_node(name, ["x"], ["x"], domain=domain) for name in operators]
+    nodes += [helper.make_node(name, ["x"], ["x"], domain=elsewhere) for name, elsewhere in others]
+    sets = [helper.make_opsetid(elsewhere, 1) for _, elsewhere in others] + [helper.make_opsetid(domain, opset)]
+    return helper.make_model(helper.make_graph(nodes, "g", [], []), opset_imports=sets).SerializeToString()
 
 
-def model_of(path, answers, access):
-    opened = open_external("onnx", path, {"access": access}, CPU)
-    return ExternalModel(opened, answers=answers, access=access, num_classes=CLASSES, normalisation=OURS, where="here")
+def known(operator, opset):
+    """By onnx's list of versions and the table that onnx2torch keeps of its converters."""
+    import onnx
+    from onnx2torch.node_converters.registry import _CONVERTER_REGISTRY
+
+    versions = [one.since_version for one in onnx.defs.get_all_schemas_with_history() if one.name == operator]
+    current = max((version for version in versions if version <= opset), default=None)
+    mine = [(one.operation_type, one.version) for one in _CONVERTER_REGISTRY if one.domain == ""]
+    return (operator, current) in mine
 
 
-def found_of(path, answers):
-    return try_external(
-        open_external("onnx", path, {}, CPU),
-        answers=answers,
-        num_classes=CLASSES,
-        image_size=SIDE,
-        normalisation=OURS,
-        where="here",
-    )
+OPERATORS = ("Relu", "Einsum", "ReduceMean", "Resize", "Unsqueeze", "Mish", "NoSuchOperator")
 
 
-def without(monkeypatch, *packages):
+@pytest.mark.parametrize("opset", [7, 9, 11, 12, 17, 18, 21])
+def test_operators_that_are_lacking_are_those_without_a_converter(opset):
+    expected = sorted(name for name in OPERATORS if not known(name, opset))
+    assert onnx_file._lacking(set(OPERATORS), opset) == expected and 0 < len(expected) < len(OPERATORS)
+    assert onnx_file._lacking({"Relu"}, opset) == [] == onnx_file._lacking(set(), opset)
+
+
+@pytest.mark.parametrize("domain", ["", "ai.onnx"])
+@pytest.mark.parametrize(
+    ("operators", "opset", "others", "said"),
+    [
+        (("Relu",), 18, (), ""),
+        (("Relu", "ReduceMean"), 18, (), " has no ReduceMean of opset 18: export the model with opset 17"),
+        (("ReduceMean", "Resize"), 20, (), " has no ReduceMean, Resize of opset 20: export the model with opset 17"),
+        (("Unsqueeze", "Mish"), 18, (), " has no Mish of opset 18"),
+        (("Einsum",), 10, (), " has no Einsum of opset 10"),
+        (("Relu",), 18, (("ReduceMean", "com.microsoft"),), ""),
+        (
+            ("ReduceMean",),
+            18,
+            (("Mish", "com.microsoft"),),
+            " has no ReduceMean of opset 18: export the model with opset 17",
+        ),
+    ],
+)
+def test_what_is_lacking_is_said_with_an_opset_by_which_nothing_is(operators, opset, others, said, domain):
+    found = onnx_file._why_not(graph_of(operators, opset, domain=domain, others=others))
+    assert found == (f"onnx2torch, by which gradients come back,{said}" if said else "")
+    if "export" in said:
+        best = int(said.split()[-1])
+        assert all(known(name, best) for name in operators)
+        assert not any(all(known(name, later) for name in operators) for later in range(best + 1, opset))
+
+
+class Fixed(nn.Module):
+    def __init__(self, answer):
+        super().__init__()
+        self.answer = answer
+
+    def forward(self, images):
+        return self.answer(images)
+
+
+ANY = {"shape": [None, 3, None, None], "dtype": "float32"}
+
+
+def means(images):
+    return images.mean((2, 3))
+
+
+@pytest.mark.parametrize(
+    ("other", "agrees"),
+    [
+        (means, True),
+        (lambda images: means(images) + 0.0009, True),
+        (lambda images: means(images) + 0.0011, False),  # a thousandth of 1, since no answer is larger
+        (lambda images: means(images)[:, :2], False),
+        (lambda images: means(images).double(), True),
+        (lambda images: images[5], False),
+        (lambda images: means(images) * float("nan"), False),
+    ],
+)
+def test_a_network_agrees_where_no_answer_differs_by_more_than_a_thousandth(other, agrees):
+    assert onnx_file._agree(Fixed(other), means, ANY, CPU) is agrees
+
+
+def test_a_thousandth_is_of_the_largest_answer():
+    def large(images):
+        return 5000 * (1 + means(images))
+
+    largest = large(images_that_are_tried(2, 64)).max().item()
+    assert largest > 5000
+    for factor, agrees in ((0.99e-3, True), (1.01e-3, False)):
+        other = Fixed(lambda images, factor=factor: large(images) - factor * largest)
+        assert onnx_file._agree(other, large, ANY, CPU) is agrees
+
+
+def images_that_are_tried(count, side):
+    """Drawn by a seed, so that an import twice finds the same."""
+    return torch.rand(count, 3, side, side, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("convert", [True, False])
+@pytest.mark.parametrize("compare", [True, False])
+@pytest.mark.parametrize("rows", ["rows", 3])
+def test_a_program_that_is_loaded_answers_as_the_network_and_says_what_it_is(tmp_path, convert, compare, rows):
+    network, images = Shades(torch.linspace(-1, 1, CLASSES)).eval(), pictures(3)
+    path = as_onnx(network, tmp_path / "model.onnx", rows=rows)
+    loaded = onnx_file.load_onnx(io.BytesIO(path.read_bytes()), {"convert": convert, "compare": compare}, CPU)
+    shape = [None if rows == "rows" else 3, 3, SIDE, SIDE]
+    facts = {"inputs": 1, "outputs": 1, "shape": shape, "differentiable": convert, "remark": ""}
+    assert loaded.facts == {**facts, "dtype": "float32", "weights": "float32"}
+    assert isinstance(loaded.answer, nn.Module) == convert
+    torch.testing.assert_close(loaded.answer(images), network(images))
+    if convert:
+        assert not loaded.answer.training and not any(one.requires_grad for one in loaded.answer.parameters())
+
+
+def test_what_no_network_can_be_made_of_gives_scores_and_says_why(tmp_path, monkeypatch):
+    network = Shades(torch.linspace(-1, 1, CLASSES)).eval()
+    content = as_onnx(network, tmp_path / "model.onnx").read_bytes()
+    monkeypatch.setattr(onnx2torch, "convert", lambda model: 1 / 0)
+    monkeypatch.setattr(onnx_file, "_lacking", lambda operators, opset: sorted(operators)[:2] if opset > 11 else [])
+    for convert in (True, False):
+        found = onnx_file.load_onnx(io.BytesIO(content), {"convert": convert, "compare": True}, CPU)
+        said = "onnx2torch, by which gradients come back, has no Add, Mul of opset 13: export the model with opset 11"
+        assert found.facts["remark"] == (said if convert else "") and not found.facts["differentiable"]
+        torch.testing.assert_close(found.answer(pictures(2)), network(pictures(2)))
+
+
+@pytest.fixture
+def without(monkeypatch):
+    """Makes packages look as if they were not installed."""
     real = importlib.util.find_spec
-    monkeypatch.setattr(onnx_file, "find_spec", lambda name: None if name in packages else real(name))
+
+    def hide(*packages):
+        monkeypatch.setattr(onnx_file, "find_spec", lambda name: None if name in packages else real(name))
+
+    return hide
 
 
-@pytest.mark.parametrize("answers", ["logits", "probabilities"])
-def test_scores_alone_without_onnx2torch(network, tmp_path, monkeypatch, answers):
-    without(monkeypatch, "onnx2torch")
-    path, images = as_onnx(network, tmp_path / "model.onnx", answers=answers), pictures(5)
-    assert kind_of_file(path) == "onnx"
-    assert found_of(path, answers).access == "scores"
-    wanted = network(images).softmax(1)
-    torch.testing.assert_close(model_of(path, answers, "scores")(images).softmax(1), wanted)
-
-
-def test_labels(network, tmp_path):
-    path, images = as_onnx(network, tmp_path / "model.onnx", answers="labels"), pictures(5)
-    assert found_of(path, "labels").access == "labels"
-    assert torch.equal(model_of(path, "labels", "labels")(images).argmax(1), network(images).argmax(1))
-
-
-def test_a_fixed_number_of_images(network, tmp_path):
-    path, images = as_onnx(network, tmp_path / "model.onnx", rows=2), pictures(5)
-    assert found_of(path, "logits").rows == 2
-    torch.testing.assert_close(model_of(path, "logits", "scores")(images), network(images))
-
-
-@pytest.mark.parametrize(
-    ("facts", "settings", "rows"),
-    [
-        ({"shape": [None, 3, 32, 32]}, {"access": "scores"}, None),
-        ({"shape": [2, 3, 32, 32]}, {"access": "scores"}, 2),
-        ({"shape": [2, 3, 32, 32]}, {"access": "scores", "rows": 5}, 5),
-        ({"shape": [7, 3, 16, None]}, {}, 7),
-        ({"shape": [None, 3, 32, 32], "differentiable": False}, {"rows": 1}, 1),
-    ],
-)
-def test_rows_and_sides_are_those_of_the_file_or_of_the_card(network, tmp_path, monkeypatch, facts, settings, rows):
-    """The process stands still: what it found is given."""
-    usual = {"inputs": 1, "outputs": 1, "differentiable": True, "remark": "a remark of the process"}
-    asked = []
-
-    class Isolated:
-        def __init__(self, content, **given):
-            asked.append((content.read(), given))
-            self.facts = {**usual, **facts}
-
-    monkeypatch.setattr(isolated, "IsolatedProgram", Isolated)
-    path = as_onnx(network, tmp_path / "model.onnx")
-    opened = onnx_file.open_onnx(path, settings, CPU)
-    assert (opened.rows, opened.side) == (rows, facts["shape"][2])
-    assert opened.differentiable is facts.get("differentiable", True)
-    assert opened.remark == "a remark of the process"
-    ((content, given),) = asked
-    assert content == path.read_bytes() and given["settings"]["compare"] is ("access" not in settings)
-    assert given["settings"]["convert"] is (settings.get("access") != "scores" and "onnx2torch" in given["preload"])
-
-
-@pytest.mark.parametrize(
-    ("facts", "line"),
-    [
-        ({"inputs": 2}, "expected one input of images, got 2"),
-        ({"outputs": 3}, r"one output, got 3"),
-        ({"shape": [None, 3, 32]}, r"got 1 and an input \[None, 3, 32\]"),
-        ({"inputs": 0, "shape": []}, "of images, got 0"),
-        ({"differentiable": False}, "by which gradients came back when it was brought in, got none"),
-    ],
-)
-def test_what_the_process_found_is_held_to_what_was_said(network, tmp_path, monkeypatch, facts, line):
-    usual = {"inputs": 1, "outputs": 1, "shape": [None, 3, 32, 32], "differentiable": True}
-    monkeypatch.setattr(isolated, "IsolatedProgram", lambda content, **given: SimpleNamespace(facts={**usual, **facts}))
-    with pytest.raises(InputError, match=line):
-        onnx_file.open_onnx(as_onnx(network, tmp_path / "model.onnx"), {"access": "gradients"}, CPU)
-
-
-def test_gradients_by_onnx2torch_are_the_networks_own(network, tmp_path):
-    pytest.importorskip("onnx2torch")
-    path, images = as_onnx(network, tmp_path / "model.onnx"), pictures(5).requires_grad_(True)
-    assert found_of(path, "logits").access == "gradients"
-    model = model_of(path, "logits", "gradients")
-    got, wanted = (torch.autograd.grad(one(images).square().sum(), images)[0] for one in (model, network))
-    torch.testing.assert_close(got, wanted)
-
-
-def test_a_network_that_answers_otherwise_gives_no_gradients(network, tmp_path, monkeypatch):
-    other, path = Shades(torch.linspace(-0.5, 1, CLASSES)).eval(), as_onnx(network, tmp_path / "model.onnx")
-    said = {"convert": True, "compare": True}
-    for made, gives in ((network, True), (other, False)):
-        monkeypatch.setattr(onnx_file, "_network", lambda content, device, made=made: made)
-        with path.open("rb") as program:
-            assert onnx_file.load(program, said, CPU).facts["differentiable"] is gives
-
-
-def test_without_onnxruntime_one_line_says_what_to_install(network, tmp_path, monkeypatch):
-    without(monkeypatch, "onnxruntime")
-    with pytest.raises(InputError, match=r"pip install 'smoothsweep\[onnx\]'"):
-        open_external("onnx", as_onnx(network, tmp_path / "model.onnx"), {}, CPU)
-
-
-def test_gradients_that_were_promised_are_not_silently_gone(network, tmp_path, monkeypatch):
-    without(monkeypatch, "onnx2torch")
+@pytest.mark.parametrize("answers", ["logits", "probabilities", "labels"])
+def test_without_onnx2torch_there_are_answers_and_no_gradients(tmp_path, without, answers):
+    without("onnx2torch")
+    network = Shades(torch.linspace(-1, 1, CLASSES)).eval()
+    path = as_onnx(network, tmp_path / "model.onnx", answers=answers)
+    found = found_of(path, answers)
+    assert found.access == ("labels" if answers == "labels" else "scores")
+    assert torch.equal(model_of(path, found, answers)(pictures(5)).argmax(1), network(pictures(5)).argmax(1))
     with pytest.raises(InputError, match="expected onnx2torch, by which gradients came back"):
-        model_of(as_onnx(network, tmp_path / "model.onnx"), "logits", "gradients")
+        opened(path, "gradients")
+    without("onnxruntime")
+    with pytest.raises(InputError, match=r"pip install 'smoothsweep\[onnx\]'"):
+        ONNX.open(path, {}, CPU)
 
 
-def test_weights_in_other_files_and_what_is_no_model_are_refused(network, tmp_path):
-    model = onnx.load_model(str(as_onnx(network, tmp_path / "model.onnx")))
-    for tensor in model.graph.initializer:
-        onnx.external_data_helper.set_external_data(tensor, location="../secret")
-    (tmp_path / "beside.onnx").write_bytes(model.SerializeToString())
-    with pytest.raises(InputError, match="got weights that lie in other files"):
-        open_external("onnx", tmp_path / "beside.onnx", {}, CPU)
-    (tmp_path / "noise.onnx").write_bytes(b"nothing")
-    with pytest.raises(InputError, match="expected an ONNX model, got"):
-        open_external("onnx", tmp_path / "noise.onnx", {}, CPU)
+def test_a_network_that_answers_otherwise_gives_no_gradients(tmp_path, monkeypatch):
+    network, other = (Shades(torch.linspace(low, 1, CLASSES)).eval() for low in (-1, -0.5))
+    content = as_onnx(network, tmp_path / "model.onnx").read_bytes()
+    for made in (network, other):
+        monkeypatch.setattr(onnx_file, "_network", lambda content, device, made=made: made)
+        loaded = onnx_file.load_onnx(io.BytesIO(content), {"convert": True, "compare": True}, CPU)
+        assert loaded.facts["differentiable"] is (made is network)

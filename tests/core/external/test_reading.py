@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external import reading
-from smoothsweep.core.external.reading import Reader, as_logits, is_distribution
+from smoothsweep.core.external import model as reading
+from smoothsweep.core.external.model import Reader, as_logits, is_distribution
 
 ROWS = st.lists(st.lists(st.floats(-8, 8, width=32), min_size=3, max_size=3), min_size=1, max_size=5)
 

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.opening import open_external
+from smoothsweep.core.external.kinds import KINDS
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
 from smoothsweep.sweeps.imported import ImportedClassifier
@@ -94,7 +94,7 @@ def test_it_becomes_a_program_that_answers_as_the_network_does(timm, tmp_path, c
     assert (card.architecture, card.image_size, card.access) == ("torch_export", side, "gradients")
     assert card.source.file == "own.pth" and card.source.wrapping == f"timm:{name} of timm 1.0"
     sys.modules.pop("timm")
-    opened = open_external("torch_export", tmp_path / "out" / "program.pt2", {"answers": "logits"}, torch.device("cpu"))
+    opened = KINDS["torch_export"].open(tmp_path / "out" / "program.pt2", {"answers": "logits"}, torch.device("cpu"))
     for count in (1, 2, 5):
         images = torch.rand(count, 3, side, side)
         with torch.no_grad():
@@ -160,7 +160,7 @@ def test_the_real_one(tmp_path, name):
     save(network, tmp_path)
     assert main(arguments(tmp_path, name, "--image-size", side)) == 0
     assert json.loads((tmp_path / "out" / "target.json").read_text())["outside"]["access"] == "gradients"
-    opened = open_external("torch_export", tmp_path / "out" / "program.pt2", {"answers": "logits"}, torch.device("cpu"))
+    opened = KINDS["torch_export"].open(tmp_path / "out" / "program.pt2", {"answers": "logits"}, torch.device("cpu"))
     images = torch.rand(3, 3, side, side)
     with torch.no_grad():
         assert torch.allclose(opened.answer(images), network(images), atol=1e-5)

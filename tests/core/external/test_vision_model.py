@@ -13,9 +13,9 @@ from PIL import Image
 
 from smoothsweep.core.data.question import EDGE, GAP, HEAD, SIDE, question_picture
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external import posting, vision_model
-from smoothsweep.core.external.address import ADDRESS, TOKEN, named_address
-from smoothsweep.core.external.answers import KeptAnswers
+from smoothsweep.core.external import asking as posting
+from smoothsweep.core.external import vision_model
+from smoothsweep.core.external.asking import ADDRESS, TOKEN, KeptAnswers, named_address
 from smoothsweep.core.external.vision_model import VisionModel
 from tests.made_vision_model import serving
 

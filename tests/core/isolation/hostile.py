@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from smoothsweep.core.isolation.serving import Loaded
+from smoothsweep.core.isolation.worker import Loaded
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 

@@ -1,6 +1,5 @@
 """The process that programs run in holds by itself: here it is given Python that means harm, past every reader."""
 
-import io
 import signal
 import subprocess
 import sys
@@ -8,16 +7,15 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import psutil
 import pytest
 import torch
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.isolation import limits, process
-from smoothsweep.core.isolation.limits import Limits, can_isolate, usual_limits
-from smoothsweep.core.isolation.program import IsolatedProgram
+from smoothsweep.core.isolation import process
+from smoothsweep.core.isolation.process import IsolatedProgram
+from smoothsweep.core.isolation.sandbox import Limits, can_isolate
 from tests.core.isolation.hostile import ATTEMPTS, READS, P
 
 CPU, GIB = torch.device("cpu"), 2**30
@@ -28,24 +26,21 @@ QUICK = pytest.mark.usefixtures("quick_program")
 
 
 @pytest.fixture
-def opened(monkeypatch):
-    """Open a hostile program: `opened("fork")`. Its module may be read in there."""
-    usual, made = process.readable_paths(), []
-    monkeypatch.setattr(process, "readable_paths", lambda packages: [*usual, HERE.parents[2]])
+def opened(tmp_path):
+    """Open a hostile program: `opened("fork")`."""
+    made, file = [], tmp_path / "evil.pt"
+    file.write_bytes(b"x")
 
     def open_one(do, *, seconds=60.0, memory=4 * GIB, **settings):
-        with process.in_memory() as program:
-            program.write(b"x")
-            program.seek(0)
+        with file.open("rb") as program:
             one = IsolatedProgram(
                 program,
                 loader="tests.core.isolation.hostile:load",
                 settings={"do": do, **settings},
                 device=CPU,
-                where="evil.pt",
                 what="a program",
+                where="evil.pt",
                 limits=Limits(seconds=seconds, memory=memory),
-                preload=("tests.core.isolation.hostile",),
             )
         made.append(one)
         return one
@@ -109,7 +104,7 @@ def test_the_same_attempts_work_outside(tmp_path):
 
 @QUICK
 def test_a_loader_gets_its_settings_and_the_device(opened):
-    facts = opened("nothing", also=3).process.facts
+    facts = opened("nothing", also=3).facts
     assert facts["device"] == "cpu" and facts["settings"] == {"do": "nothing", "also": 3}
 
 
@@ -124,7 +119,7 @@ def test_no_secret_of_the_environment_gets_inside(opened, monkeypatch):
 @QUICK
 def test_more_memory_than_allowed_is_one_line(opened, do):
     program = opened(do, memory=GIB // 2, bytes=GIB)
-    with pytest.raises(InputError, match=r"evil\.pt: expected answers to images \[2, 3, 8, 8\], got: .*emory"):
+    with pytest.raises(InputError, match=r".*evil\.pt: expected answers to images \[2, 3, 8, 8\], got: .*emory"):
         program(images())
     fits = opened(do, memory=2 * GIB, bytes=GIB // 2)
     assert fits(images()).numel() == 1
@@ -137,7 +132,7 @@ def test_more_time_than_allowed_is_one_line_and_ends_the_process(opened, do):
     program.process._limits = Limits(seconds=1.0, memory=GIB)
     started, pid = time.monotonic(), program.process.pid
     with pytest.raises(
-        InputError, match=r"evil\.pt: expected a program to answer within 1 s, got one that takes longer"
+        InputError, match=r".*evil\.pt: expected a program to answer within 1 s, got one that takes longer"
     ):
         program(images())
     assert time.monotonic() - started < 60 and not psutil.pid_exists(pid)
@@ -157,21 +152,9 @@ def test_more_time_than_allowed_is_one_line_and_ends_the_process(opened, do):
 def test_a_process_that_ends_is_one_line(opened, do, settings, line):
     program = opened(do, **settings)
     for _ in range(2):
-        with pytest.raises(InputError, match=f"evil.pt: .*{line}") as caught:
+        with pytest.raises(InputError, match=f".*evil.pt: .*{line}") as caught:
             program(images())
         assert "\n" not in str(caught.value)
-
-
-@QUICK
-def test_a_process_that_closes_its_connection_and_lives_on_is_said_to_have_ended(opened, monkeypatch):
-    """Nobody waits for it without end."""
-
-    def not_yet(seconds):
-        raise subprocess.TimeoutExpired("python", seconds)
-
-    one = opened("nothing").process
-    monkeypatch.setattr(one, "_process", SimpleNamespace(wait=not_yet, poll=lambda: None))
-    assert one._how_it_ended() == "expected a program that answers within 4 GiB of memory, got one whose process ended"
 
 
 @QUICK
@@ -182,7 +165,10 @@ def test_of_the_last_line_that_was_printed_a_part_is_said(opened):
 
 @QUICK
 def test_an_answer_larger_than_asked_for_ends_the_process(opened):
-    one, asked = opened("nothing"), {"do": "answer", "id": 1, "gradient": False, "grad_mode": False}
+    one, asked = (
+        opened("nothing"),
+        {"do": "answer", "id": 1, "gradient": False, "grad_mode": False, "shown": ["nchw", "float32"]},
+    )
     with pytest.raises(InputError, match=r"expected an answer, got a tensor of size \[1\]"):
         one._ask(asked, images(), most_bytes=3, shape=[2])
     with pytest.raises(InputError, match="expected an answer, got a tensor"):
@@ -207,7 +193,7 @@ def test_an_answer_that_was_interrupted_is_not_taken_for_the_next_one(opened, mo
 @QUICK
 def test_what_is_no_message_ends_the_process(opened):
     program = opened("junk")
-    with pytest.raises(InputError, match=r"evil\.pt: expected an answer, got a header of 4294967295 bytes"):
+    with pytest.raises(InputError, match=r".*evil\.pt: expected an answer, got a header of 4294967295 bytes"):
         program(images())
     assert not psutil.pid_exists(program.process.pid)
 
@@ -220,7 +206,7 @@ def test_what_a_program_prints_reaches_no_screen(opened, capfd, times):
         assert program(images()).numel() == 1
     said = capfd.readouterr()
     assert said.out == "" and "\x1b" not in said.err
-    assert said.err == "evil.pt: the program prints text, which is not shown\n"
+    assert said.err.endswith("evil.pt: the program prints text, which is not shown\n")
     assert len(program.process._output) <= process.KEPT_OUTPUT
 
 
@@ -233,20 +219,19 @@ def test_a_process_outlives_the_thread_that_opened_it(opened):
     assert torch.equal(found[0](images()), images().sum().reshape(1))
 
 
-def test_no_process_is_left_when_the_parent_is_killed(tmp_path):
+def test_no_process_is_left_when_the_parent_is_killed():
     code = (
-        "import sys, time, torch; from pathlib import Path; from tests.core.isolation import hostile\n"
-        "from smoothsweep.core.isolation import process\n"
-        "from smoothsweep.core.isolation.program import IsolatedProgram\n"
-        "usual = process.readable_paths()\n"
-        f"process.readable_paths = lambda packages: [*usual, Path({str(HERE.parents[2])!r})]\n"
-        "with process.in_memory() as program:\n"
-        "    one = IsolatedProgram(program, loader='tests.core.isolation.hostile:load', settings={'do': 'forever'},\n"
-        "                          device=torch.device('cpu'), where='evil.pt', what='a program')\n"
+        "import sys, torch; from pathlib import Path\n"
+        "from smoothsweep.core.isolation.process import IsolatedProgram\n"
+        "one = IsolatedProgram(open(sys.argv[1], 'rb'), where='x', what='a program',\n"
+        "                      loader='tests.core.isolation.hostile:load',\n"
+        "                      settings={'do': 'forever'}, device=torch.device('cpu'))\n"
         "print(one.process.pid, flush=True)\n"
         "one(torch.zeros(1, 3, 2, 2))\n"
     )
-    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=HERE.parents[3])
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code, __file__], stdout=subprocess.PIPE, text=True, cwd=HERE.parents[3]
+    )
     pid = int(parent.stdout.readline())
     time.sleep(0.5)  # it computes for ever now
     assert psutil.pid_exists(pid)
@@ -265,20 +250,3 @@ def test_a_process_ends_with_the_program_that_asks_it(opened):
     assert not psutil.pid_exists(pid)
     with pytest.raises(InputError, match="one that was closed"):
         program(images())
-
-
-def test_other_limits_come_from_the_environment(monkeypatch):
-    monkeypatch.setenv(limits.SECONDS, "12.5")
-    monkeypatch.setenv(limits.GIBIBYTES, "3")
-    assert usual_limits() == Limits(seconds=12.5, memory=3 * GIB)
-    for text in ("-1", "soon", "nan", "inf"):
-        monkeypatch.setenv(limits.SECONDS, text)
-        with pytest.raises(InputError, match=f"{limits.SECONDS}: expected a number above 0, got '{text}'"):
-            usual_limits()
-
-
-def test_a_file_in_memory_is_read_from_its_beginning():
-    with process.in_memory() as file:
-        file.write(b"abc")
-        file.seek(0)
-        assert io.BytesIO(file.read()).getvalue() == b"abc"

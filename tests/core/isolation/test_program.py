@@ -8,9 +8,8 @@ import torchvision
 from torch import nn
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.exported import open_exported
-from smoothsweep.core.external.torchscript import open_torchscript
-from smoothsweep.core.isolation import wire
+from smoothsweep.core.external.programs import TorchExport, TorchScript
+from smoothsweep.core.isolation import worker as wire
 
 CPU, SIDE = torch.device("cpu"), 48
 
@@ -48,8 +47,8 @@ def opened(network, tmp_path_factory):
             return torch.export.load(root / "exported.pt2").module(check_guards=False).requires_grad_(False)
 
     there = {
-        "torchscript": open_torchscript(root / "script.pt", {}, CPU).answer,
-        "torch_export": open_exported(root / "exported.pt2", {}, CPU).answer,
+        "torchscript": TorchScript.open(root / "script.pt", {}, CPU).answer,
+        "torch_export": TorchExport.open(root / "exported.pt2", {}, CPU).answer,
     }
     return {kind: (here, program) for kind, program in there.items()}
 

@@ -10,8 +10,8 @@ import torch
 
 from smoothsweep.core.audit.portfolio import portfolio
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.answers import KeptAnswers
-from smoothsweep.core.external.http_endpoint import answers_database
+from smoothsweep.core.external.asking import KeptAnswers
+from smoothsweep.core.external.endpoint import answers_database
 from smoothsweep.core.external.kinds import Named, as_source
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit.subject import AuditRequest

@@ -10,7 +10,7 @@ from PIL import Image
 from smoothsweep.core.attacks.registry import ATTACKS, PARTS, access_needed, make_attack, needs_layers
 from smoothsweep.core.audit.portfolio import LEAST_PUBLIC, portfolio
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.isolation import program as isolated
+from smoothsweep.core.isolation import process as isolated
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep, lesser, untried
 from smoothsweep.sweeps.data import LabelledData
@@ -47,11 +47,14 @@ def made(tmp_path_factory):
 class Here:
     """In the place of `IsolatedProgram`: the same loader's program, in this process. For what is not about where."""
 
-    def __init__(self, program, *, loader, settings, device, **_):
+    def __init__(self, program, *, loader, device, settings=None, **_):
         module, function = loader.split(":")
         with warnings.catch_warnings(action="ignore"):  # as there
             loaded = getattr(import_module(module), function)(program, settings, device)
         self.facts, self._answer = loaded.facts, loaded.answer
+
+    def arranged(self, layout, dtype):
+        return self
 
     def __call__(self, images):
         return self._answer(images)
@@ -107,7 +110,7 @@ def test_the_card_says_what_a_program_is_and_gives(brought, name, kind, access):
         ("scores.pt", SIZED, "add up to one: say --answers probabilities"),
         ("logits.pt", [*SIZED, "--architecture", "resnet18"], "--architecture: expected none with a TorchScript"),
         ("logits.pt2", ["--image-size", "64"], "--image-size: expected 32, which"),
-        ("logits.pt", [*SIZED, "--classes", "7"], "expected logits of shape [1, 7], got [1, 6]"),
+        ("logits.pt", [*SIZED, "--classes", "7"], "expected logits of shape [3, 7], got [3, 6]"),
     ],
 )
 def test_what_a_program_contradicts_is_one_line_and_nothing_is_written(made, here, tmp_path, capsys, name, more, line):

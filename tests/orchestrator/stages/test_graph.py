@@ -10,7 +10,7 @@ import pytest
 
 from smoothsweep.core.attacks.registry import ATTACKS, make_attack
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.address import ADDRESS
+from smoothsweep.core.external.asking import ADDRESS
 from smoothsweep.core.tree import TREE
 from smoothsweep.orchestrator.stages import fingerprints, judges
 from smoothsweep.tasks.registry import TASKS

@@ -5,7 +5,7 @@ import hashlib
 import pytest
 from tiny import tiny_sweep
 
-from smoothsweep.core.external.address import ADDRESS
+from smoothsweep.core.external.asking import ADDRESS
 from smoothsweep.core.models.weight_files import FOLDER_VARIABLE, weight_file
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.stages import judges

@@ -6,7 +6,7 @@ import re
 import pytest
 from tiny import searchable, tiny_sweep, write_tiny
 
-from smoothsweep.core.external.address import ADDRESS
+from smoothsweep.core.external.asking import ADDRESS
 from smoothsweep.core.judges.columns import METRICS
 from smoothsweep.core.models.weight_files import FOLDER_VARIABLE, WEIGHT_FILES, weight_file
 from smoothsweep.orchestrator.cli import main

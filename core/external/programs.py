@@ -1,0 +1,366 @@
+"""Models that are programs in a file: TorchScript, torch.export, ONNX. They run in a process that can only compute.
+
+Nothing of a file is looked at here: `core.isolation` is the wall. The loaders below run behind it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.external.base import ForeignModel
+from smoothsweep.core.readers.archives import MOST_BYTES
+from smoothsweep.core.readers.files import open_regular, too_large, why_unread
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
+
+    from smoothsweep.core.external.model import OpenedModel
+    from smoothsweep.core.isolation.worker import Loaded
+    from smoothsweep.core.models.official_targets import ImportFacts
+
+MOST_ONNX = 2 * 2**30  # bytes of a protocol buffer
+WITHOUT_CONVERTER = "gradients come back through an ONNX model only where onnx2torch is installed"
+LEAST_OPSET = 9  # the first that onnx2torch knows
+AGREEMENT = 1e-3  # relative to the largest answer: between onnxruntime and the network that onnx2torch made
+CHANNELS = {3: "", 1: "grey"}
+ONNX_DTYPES = {"tensor(float)": "float32", "tensor(double)": "float64"}  # else as torch calls them: tensor(uint8)
+
+
+class TorchScript(ForeignModel):
+    """What `torch.jit.save` writes."""
+
+    words = "a TorchScript program"
+    short = "TorchScript"
+    file = "program.torchscript"
+    computes_alone = True
+
+    @classmethod
+    def is_archive(cls, members: Sequence[str]) -> bool:
+        """It holds constants and code."""
+        return "constants.pkl" in members and any(name.startswith("code/") for name in members)
+
+    @staticmethod
+    def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> OpenedModel:
+        """The program in evaluation mode; how many images of which form it takes is tried at its import."""
+        return _opened(path, settings, device, loader="load_script", what=TorchScript.words)
+
+
+class TorchExport(ForeignModel):
+    """What `torch.export.save` writes. timm's networks become such programs."""
+
+    words = "a program of torch.export"
+    short = "torch.export"
+    file = "program.pt2"
+    makes = "timm:"
+    computes_alone = True
+
+    @classmethod
+    def is_archive(cls, members: Sequence[str]) -> bool:
+        """It holds a graph."""
+        return any(name.startswith("models/") and name.endswith(".json") for name in members)
+
+    def make(
+        self,
+        architecture: str,
+        checkpoint: Path,
+        *,
+        num_classes: int,
+        image_size: int | None,
+        out: Path,
+        weights: str | None,
+    ) -> ImportFacts:
+        """A network of timm's with the checkpoint's weights."""
+        from smoothsweep.core.external.timm_network import export_timm
+
+        return export_timm(
+            architecture, checkpoint, num_classes=num_classes, image_size=image_size, out=out, weights=weights
+        )
+
+    @staticmethod
+    def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> OpenedModel:
+        """The program as it was exported."""
+        return _opened(
+            path, settings, device, loader="load_exported", what=TorchExport.words, preload=("torch.export",)
+        )
+
+
+class ONNX(ForeignModel):
+    """A file of the Open Neural Network Exchange."""
+
+    words = "an ONNX model"
+    short = "ONNX"
+    file = "model.onnx"
+    computes_alone = True
+
+    @classmethod
+    def is_named(cls, path: Path) -> bool:
+        """Nothing in it says what it is."""
+        return path.suffix == ".onnx"
+
+    @staticmethod
+    def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> OpenedModel:
+        """The model on the device where onnxruntime has it, else on the CPU.
+
+        settings: `access`, unless it is not known yet; below gradients onnx2torch is not asked.
+        """
+        if find_spec("onnxruntime") is None:
+            needed = "expected onnxruntime to run it, which is not installed: pip install 'smoothsweep[onnx]'"
+            raise InputError(f"{path}: {needed}")
+        wanted = settings.get("access", "gradients") == "gradients"
+        convert = wanted and find_spec("onnx2torch") is not None
+        return _opened(
+            path,
+            settings,
+            device,
+            loader="load_onnx",
+            what=ONNX.words,
+            told={"convert": convert, "compare": "access" not in settings},
+            preload=("onnxruntime", *(("onnx2torch",) if convert else ())),
+            packages=("onnx", "onnxruntime", "onnx2torch", "google"),
+            most_bytes=MOST_ONNX,
+        )
+
+
+def _opened(
+    path: Path,
+    settings: Mapping[str, Any],
+    device: torch.device,
+    *,
+    loader: str,
+    what: str,
+    told: Any = None,
+    most_bytes: int = MOST_BYTES,
+    **how: Any,
+) -> OpenedModel:
+    """The program as its file or its card has it. Raises InputError, one line that begins with the path."""
+    from smoothsweep.core.external.model import OpenedModel
+    from smoothsweep.core.isolation.process import IsolatedProgram
+    from smoothsweep.core.isolation.worker import DTYPES, LAYOUTS
+
+    try:
+        with open_regular(path) as file:
+            if (size := path.stat().st_size) > most_bytes:
+                raise InputError(f"{path}: expected {what} of {too_large(most_bytes, size)}")
+            how |= {"loader": f"{__name__}:{loader}", "what": what, "where": str(path)}
+            program = IsolatedProgram(file, device=device, settings=told, **how)
+    except OSError as error:
+        raise InputError(f"{path}: expected {what}, got: {why_unread(error)}") from None
+    facts = program.facts
+    shape, differentiable = facts["shape"], facts.get("differentiable", True)
+    if facts["inputs"] != 1 or facts["outputs"] != 1 or (shape and len(shape) != 4):
+        raise InputError(
+            f"{path}: expected one input of images [N, 3, S, S] and one output, got {facts['inputs']} inputs"
+            f"{f', the first {shape}' if shape else ''}, and {facts['outputs']} outputs"
+        )
+    if not differentiable and settings.get("access") == "gradients":
+        raise InputError(f"{path}: expected onnx2torch, by which gradients came back when it was brought in, got none")
+    found = layout_of(shape)
+    if facts["dtype"] not in DTYPES:
+        raise InputError(f"{path}: expected images as numbers, got an input of {facts['dtype']}")
+    if found is None and shape and None not in (shape[1], shape[3]):
+        raise InputError(f"{path}: expected images [N, 3, S, S], of another order or one channel, got {shape}")
+    layout = settings.get("layout") or found or (LAYOUTS[0] if "access" in settings else None)  # a card says all
+    return OpenedModel(
+        answer=program.arranged(layout or LAYOUTS[0], settings.get("dtype") or facts["dtype"]),
+        rows=settings.get("rows") or (shape[0] if shape else None),
+        side=shape[2] if shape else None,
+        differentiable=differentiable,
+        unknown_form=layout is None,
+        remark=facts.get("remark", ""),
+    )
+
+
+def layout_of(shape: Sequence[int | None]) -> str | None:
+    """How images [N, 3, S, S] are shown to a program of such an input, None where it does not say."""
+    if len(shape) != 4:
+        return None
+    for place, end in ((1, "nchw"), (3, "nhwc")):
+        if shape[place] in CHANNELS:
+            return f"{CHANNELS[shape[place]]} {end}".strip()
+    return None
+
+
+def load_script(program: BinaryIO, settings: dict[str, Any], device: torch.device) -> Loaded:
+    """A TorchScript program; it says nothing of its input but the type of its weights."""
+    import torch
+
+    from smoothsweep.core.isolation.worker import Loaded
+
+    script = torch.jit.load(program, map_location=device).eval()
+    graph, weights = script.inlined_graph, [*script.parameters(), *script.buffers()]
+    for parameter in script.parameters():
+        parameter.requires_grad_(False)
+    if not weights:  # frozen: they are constants of its graph
+        nodes = graph.findAllNodes("prim::Constant")
+        weights = [node.t("value") for node in nodes if node.hasAttribute("value") and node.kindOf("value") == "t"]
+    kind = "int8" if "quantized::" in str(graph) else _precision(weights)
+    facts = {"inputs": 1, "outputs": 1, "shape": [], "dtype": "float32", "weights": kind}
+    return Loaded(answer=script, facts=facts)
+
+
+def load_exported(program: BinaryIO, settings: dict[str, Any], device: torch.device) -> Loaded:
+    """A program of torch.export, with the shape of its input, None for what may vary."""
+    import torch
+
+    from smoothsweep.core.isolation.worker import Loaded
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given buffer is not writable")
+        exported = torch.export.load(program)
+    module = exported.module(check_guards=False)
+    for parameter in module.parameters():
+        parameter.requires_grad_(False)
+    names = exported.graph_signature.user_inputs
+    inputs = [node for node in exported.graph.nodes if node.op == "placeholder" and node.name in names]
+    first = inputs[0].meta["val"] if inputs else None
+    tensor = isinstance(first, torch.Tensor)
+    facts = {
+        "inputs": len(inputs),
+        "outputs": len(exported.graph_signature.user_outputs),
+        "shape": [side if isinstance(side, int) else None for side in first.shape] if tensor else [],
+        "dtype": str(first.dtype).removeprefix("torch.") if tensor else "float32",
+        "weights": _precision([*module.parameters()]),
+    }
+    return Loaded(answer=module.to(device), facts=facts)
+
+
+def _precision(weights: Sequence[Tensor]) -> str:
+    """The type of the largest floating tensor."""
+    floating = [weight for weight in weights if weight.is_floating_point()]
+    largest = max(floating, key=lambda weight: weight.numel(), default=None)
+    return "float32" if largest is None else str(largest.dtype).removeprefix("torch.")
+
+
+def load_onnx(program: BinaryIO, settings: dict[str, Any], device: torch.device) -> Loaded:
+    """An ONNX model as a session, or as a network that answers as the session does."""
+    import numpy as np
+    import torch
+
+    from smoothsweep.core.isolation.worker import Loaded
+
+    content = program.read()
+    _check_whole(content)
+    session = _session(content, device)
+    inputs, outputs = session.get_inputs(), session.get_outputs()
+    shape = inputs[0].shape if inputs else []
+    facts: dict[str, Any] = {
+        "inputs": len(inputs),
+        "outputs": len(outputs),
+        "shape": [side if isinstance(side, int) and side > 0 else None for side in shape],
+        "dtype": ONNX_DTYPES.get(inputs[0].type, inputs[0].type[7:-1]) if inputs else "float32",
+        "weights": "int8" if b"DynamicQuantizeLinear" in content else "float32",
+        "differentiable": False,
+        "remark": "",
+    }
+
+    def run(images: Tensor) -> Tensor:
+        shown = np.ascontiguousarray(images.detach().cpu().numpy())
+        return torch.from_numpy(np.ascontiguousarray(session.run(None, {inputs[0].name: shown})[0]))
+
+    if len(inputs) != 1 or len(outputs) != 1 or len(shape) != 4:
+        return Loaded(answer=run, facts=facts)
+    network = _network(content, device) if settings["convert"] else None
+    if network is None and find_spec("onnx2torch"):
+        facts["remark"] = _why_not(content) if settings["convert"] else ""
+    elif network is None:
+        facts["remark"] = WITHOUT_CONVERTER
+    if network is not None and settings["compare"] and not _agree(network, run, facts, device):
+        network = None
+    return Loaded(answer=network or run, facts={**facts, "differentiable": network is not None})
+
+
+def _check_whole(content: bytes) -> None:
+    """Raise ValueError for a model whose weights lie in another file beside it."""
+    if find_spec("onnx") is None:
+        return
+    import onnx
+    from onnx.external_data_helper import uses_external_data
+
+    tensors = onnx.load_model_from_string(content).graph.initializer
+    elsewhere = next((tensor for tensor in tensors if uses_external_data(tensor)), None)
+    if elsewhere is not None:
+        place = next((entry.value for entry in elsewhere.external_data if entry.key == "location"), "another file")
+        raise ValueError(
+            f"weights that lie in {place}: write one file, by torch.onnx.export(..., external_data=False) or onnx.save"
+        )
+
+
+def _session(content: bytes, device: torch.device) -> Any:
+    import onnxruntime
+    import torch
+
+    onnxruntime.set_default_logger_severity(3)
+    onnxruntime.disable_telemetry_events()
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = torch.get_num_threads()
+    wanted = ["CUDAExecutionProvider"] if device.type == "cuda" else []
+    there = [name for name in wanted if name in onnxruntime.get_available_providers()]
+    return onnxruntime.InferenceSession(content, options, providers=[*there, "CPUExecutionProvider"])
+
+
+def _network(content: bytes, device: torch.device) -> nn.Module | None:
+    """A torch network of the same graph, None for operators that onnx2torch does not know."""
+    import onnx
+    from onnx2torch import convert
+
+    try:
+        return convert(onnx.load_model_from_string(content)).to(device).eval().requires_grad_(False)
+    except Exception:  # whatever a graph makes the converter stumble on: scores remain
+        return None
+
+
+def _why_not(content: bytes) -> str:
+    """What onnx2torch lacks to make a network of the graph, and by which opset it would not."""
+    import onnx
+
+    model = onnx.load_model_from_string(content)
+    stated = next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 0)
+    operators = {node.op_type for node in model.graph.node if node.domain in ("", "ai.onnx")}
+    lacking = _lacking(operators, stated)
+    if not lacking:
+        return ""
+    known = next((opset for opset in range(stated - 1, LEAST_OPSET - 1, -1) if not _lacking(operators, opset)), None)
+    reason = f"onnx2torch, by which gradients come back, has no {', '.join(lacking)} of opset {stated}"
+    return f"{reason}: export the model with opset {known}" if known else reason
+
+
+def _lacking(operators: set[str], opset: int) -> list[str]:
+    """The standard operators among these that onnx2torch does not know in the version that they have in an opset."""
+    import onnx
+    from onnx2torch.node_converters.registry import get_converter
+
+    missing = []
+    for name in sorted(operators):
+        try:
+            get_converter(operation_type=name, version=onnx.defs.get_schema(name, opset, "").since_version, domain="")
+        except (NotImplementedError, onnx.defs.SchemaError):  # how the two say that they do not know it: the answer
+            missing.append(name)
+    return missing
+
+
+def _agree(network: nn.Module, run: Any, facts: Mapping[str, Any], device: torch.device) -> bool:
+    """Whether the network that was made answers as onnxruntime does: gradients of another function are of no use."""
+    import torch
+
+    from smoothsweep.core.isolation.worker import LAYOUTS, arranged
+
+    shape = facts["shape"]
+    side, known = shape[2] or 64, layout_of(shape)
+    images = torch.rand(shape[0] or 2, 3, side, side, generator=torch.Generator().manual_seed(1))
+    for layout in (known,) if known else LAYOUTS:
+        shown = arranged(images, layout, facts["dtype"])
+        try:
+            with torch.no_grad():
+                wanted, got = run(shown).float(), network(shown.to(device)).float().cpu()
+        except Exception:  # a side that the graph does not take, an operator on another device: scores remain
+            continue
+        most = AGREEMENT * wanted.abs().max().clamp_min(1)
+        return wanted.shape == got.shape and bool((wanted - got).abs().max() <= most)
+    return False
