@@ -51,6 +51,7 @@ CUT: dict[str, str] = {
     "demo mlflow * tags smoothsweep.told": "a digest of sentences",
     "demo mlflow * tags smoothsweep.platform": "the machine",
     **{f"demo mlflow * tags smoothsweep.{name}": "the environment" for name in LIBRARIES},
+    "audit function attacks corrected*": "the correction by a judge's known error is gone",
 }
 """What was cut or changed on purpose, and why. Keys are patterns over `section key`, `*` for anything."""
 

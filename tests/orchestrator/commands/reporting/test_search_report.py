@@ -123,7 +123,7 @@ def test_a_search_is_reported_from_its_store(searched, tmp_path, monkeypatch):
     assert {p.recipe for p in view.full} == set(summary.recipes)
     assert view.space[2] == "start: 0 to 0.7 in steps of 0.1, with kind ramp"
     page = ascii_text(render(data, summary))
-    for ident in ("search", "fresh", "pairs", "cost", "results"):
+    for ident in ("search", "fresh", "cost", "results"):
         assert f'id="{ident}"' in page
     assert "Among the recipes with at least 80.0 % test accuracy" in page
     assert "4 recipes were attacked both by it and in full, 1 of them though dropped" in page
