@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external import consent
+from smoothsweep.core.external import kinds as consent
 from smoothsweep.core.external.model import ExternalModel
 from smoothsweep.tasks.attacking import OpenTarget
 from smoothsweep.tasks.external import keep_external, load_external, load_target
