@@ -140,7 +140,6 @@ class Attacker:
         refused = {
             "readout": attack.readout,
             "precision": attack.precision,
-            "workers": next((part.workers for part in attack.parts if part.workers > 1), None),
             "imported": next((part.imported for part in attack.parts if part.imported), None),
         }
         for name, value in refused.items():

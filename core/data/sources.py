@@ -238,7 +238,7 @@ def _saved(path: Path, columns: Sequence[str]) -> Iterator[_Table]:
         }
         classes = {name: kind.names for name, kind in part.features.items() if isinstance(kind, ClassLabel)}
         table = Columns(names=tuple(held.schema.names), rows=len(held), values=values, classes=classes)
-        yield _checked(_Table(**vars(table), path=path, shard=name, split=_SPLITS.get(name.lower())), columns)
+        yield _checked(_Table(**vars(table), path=path, shard=str(name), split=_SPLITS.get(str(name).lower())), columns)
 
 
 def _checked(table: _Table, columns: Sequence[str]) -> _Table:

@@ -181,8 +181,8 @@ def layout_of(shape: Sequence[int | None]) -> str | None:
     if len(shape) != 4:
         return None
     for place, end in ((1, "nchw"), (3, "nhwc")):
-        if shape[place] in CHANNELS:
-            return f"{CHANNELS[shape[place]]} {end}".strip()
+        if (channels := shape[place]) is not None and channels in CHANNELS:
+            return f"{CHANNELS[channels]} {end}".strip()
     return None
 
 

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import torch
+from numpy._core import multiarray
 from torch import Tensor, nn
 
 from smoothsweep.core.cards.cards import read_card
@@ -140,8 +141,8 @@ _NAMES: dict[str, Any] = {
     "collections.OrderedDict": OrderedDict,
     "builtins.set": set,
     "numpy.dtype": np.dtype,
-    "numpy.core.multiarray.scalar": np._core.multiarray.scalar,
-    "numpy._core.multiarray.scalar": np._core.multiarray.scalar,
+    "numpy.core.multiarray.scalar": multiarray.scalar,
+    "numpy._core.multiarray.scalar": multiarray.scalar,
 }
 """Every name that such a file may use, and what stands for it."""
 

@@ -59,7 +59,7 @@ def latex_tables(table: PrintedTable, label: str) -> dict[str, str]:
 
 def _latex(table: PrintedTable, metrics: list[str], caption: str, label: str, *, compares: bool) -> str:
     frame, bold = _shown(table, tuple(metrics), compares=compares)
-    style = frame.style.hide(axis="index").format(escaped).format_index(escaped, axis=1)
+    style: Any = frame.style.hide(axis="index").format(escaped).format_index(escaped, axis=1)
     style = style.apply(lambda _: bold.map(lambda is_bold: "textbf:--rwrap;" if is_bold else ""), axis=None)
     words = 2 if table.attacks else 1
     columns = "l" * words + "r" * (frame.shape[1] - words)

@@ -49,7 +49,7 @@ def target_stage(settings: InversionSweep, seed: int) -> Stage:
 
 def poison_stage(settings: InversionSweep, data: Stage, seed: int) -> Stage:
     """Which training images carry the backdoor's trigger, and the trigger."""
-    config, own = _poison_config(settings.recipe.poison, settings.recipe.image_size)
+    config, own = _poison_config(present(settings.recipe.poison, "poison"), settings.recipe.image_size)
     return Stage(name="poison", config={**config, "seeds": [own, seed]}, inputs={"data": data})
 
 

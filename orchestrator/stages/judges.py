@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from smoothsweep.core.attacks.shared.base import Attack
+from smoothsweep.core.checks import present
 from smoothsweep.core.judges.base import RECONSTRUCTIONS, Judge, Planned
 from smoothsweep.core.judges.membership import Membership, shadow_name
 from smoothsweep.core.judges.table import stage_of
@@ -122,7 +123,7 @@ class _StageBuilder:
         return data_stage(self._settings, size, for_judges=not as_trained)
 
     def classifier(self, data: Stage) -> Stage:
-        return judging_model_stage(self._asked, data, self.protocol)
+        return judging_model_stage(present(self._asked, self._name), data, self.protocol)
 
     def embeddings(
         self, inputs: Mapping[str, Any], config: Mapping[str, Any], hints: Mapping[str, Any] | None = None

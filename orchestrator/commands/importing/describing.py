@@ -14,7 +14,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import KINDS, Source, is_external
 from smoothsweep.core.files import write_file
 from smoothsweep.core.readers.files import read_whole, why_unread
-from smoothsweep.sweeps.data import LabelledData
+from smoothsweep.sweeps.data import Bits, LabelledData
 from smoothsweep.sweeps.imported import CARD_VERSION, TargetCard, checked_card
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Reading:
     stated_acc: float | None
     answers: str | None = None
     channels: str | None = None
-    bits: int | None = None
+    bits: Bits | None = None
     weights: str | None = None
     leave_out: list[int] | None = None
     random_answers: bool | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -77,7 +77,7 @@ def write_toy_report(
     return _text(table, paper), [*files, *figure_files(out)], Verdicts()
 
 
-def _answer(alphas: list[float], metrics: list[Mapping[str, Any]]) -> list[str]:
+def _answer(alphas: list[float], metrics: Sequence[Mapping[str, Any]]) -> list[str]:
     """Where the attacks ended, nearest first."""
     ends = sorted((one["distance"], alpha) for one, alpha in zip(metrics, alphas, strict=True) if one["distance"])
     if not ends:
@@ -90,7 +90,7 @@ def _answer(alphas: list[float], metrics: list[Mapping[str, Any]]) -> list[str]:
 def _rows(
     alphas: list[float],
     arrays: list[dict[str, np.ndarray]],
-    metrics: list[Mapping[str, Any]],
+    metrics: Sequence[Mapping[str, Any]],
     paper: Mapping[float, Mapping[str, Any]],
 ) -> list[tuple[str, ...]]:
     """Figure, alpha, steps, the paper's, distance, the paper's."""

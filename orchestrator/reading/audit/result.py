@@ -258,8 +258,9 @@ def read_audit(data: ReportData, summary: Summary, notes: AuditNotes) -> Audit |
     strongest, controls = ordered[0], [one for one in ordered if one.control]
     line = [controls[0].row if controls else None]
     ceiling = frame[summary.spec.ceiling].mean() if summary.spec.ceiling in summary.measured else float("nan")
+    notes = replace(notes, told=(*notes.told, *(line.rstrip(".") for line in data.warnings)))
     return Audit(
-        **vars(notes) | {"told": (*notes.told, *(line.rstrip(".") for line in data.warnings))},
+        **vars(notes),
         judge=summary.primary,
         can_tell=told,
         checks=summary.checks,
