@@ -32,7 +32,7 @@ def companion(defense, model, size=32, lr=1e-3, seed=0):
 
 
 def take_step(defense, model, images, labels, *, alpha=0.0, epoch=0, epochs=10, seed=0, forward=None, beside=None):
-    """The loss of one step, the batch altered first, as the training loop does it. beside: the defense's companion."""
+    """The loss of one step, the batch altered first, as the training loop does it. beside: else a new companion."""
     draw = generator(seed)
     beside = beside if beside is not None else companion(defense, model, images.shape[-1])
     images, labels = defense.alter_batch(images, labels, draw)

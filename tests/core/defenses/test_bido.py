@@ -60,15 +60,6 @@ def test_loss_and_gradient_are_those_of_the_measure_asked_for(architecture, laye
     assert (other - wanted).norm() > 0.5 * wanted.norm()
 
 
-def test_the_spectral_norm_is_another_coco(tools):
-    images, labels = tools.colours(per_class=4)
-    model = tools.prepared(Bido(lambda_input=1, lambda_label=1))
-    norms = ("frobenius", "spectral")
-    kinds = [Bido(lambda_input=1, lambda_label=1, measure="coco", coco_norm=norm) for norm in norms]
-    frobenius, spectral = (tools.take_step(kind, model, images, labels).facts["label_dependence"] for kind in kinds)
-    assert spectral < frobenius
-
-
 def test_facts_name_the_distinct_labels_and_the_label_term_saturates_below_them(tools):
     defense = Bido(lambda_input=0.05, lambda_label=0.5)
     model = tools.prepared(defense)

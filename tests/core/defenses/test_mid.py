@@ -25,11 +25,6 @@ def test_divergence_of_the_reference_vector():
     assert F.softplus(raw - 5)[0].tolist() == pytest.approx([0.693147, 1.313262], abs=1e-6)
 
 
-def test_divergence_at_initialisation():
-    zero = torch.zeros(1, 1024)
-    assert gaussian_kl(zero, zero).item() == pytest.approx(4611, abs=1)
-
-
 @settings(deadline=None, max_examples=40)
 @given(mu=st.floats(-50, 50), raw=st.floats(-8, 60))
 def test_divergence_is_that_of_torch(mu, raw):
@@ -48,12 +43,6 @@ def test_divergence_and_its_gradient_are_finite_at_extreme_scales(raw):
     assert value.isfinite().all() and raw.grad.isfinite().all()
     if raw.item() < 0:
         assert raw.grad.item() == pytest.approx(-1, abs=0.01)  # sigma is pushed up, as log sigma = raw - 5
-
-
-def test_divergence_is_continuous_where_its_formula_changes():
-    raw = torch.tensor([[-10 - 1e-4, -10.0, -10 + 1e-4]], dtype=torch.float64).T
-    values = gaussian_kl(torch.zeros(3, 1, dtype=torch.float64), raw)
-    assert (values.diff() + 1e-4).abs().max() < 1e-9
 
 
 def test_bottleneck_computes_mu_plus_sigma_times_noise():

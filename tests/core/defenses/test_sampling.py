@@ -42,12 +42,6 @@ def test_an_epoch_of_equal_classes_leaves_nothing_out():
     assert torch.equal(torch.cat(even).sort().values, torch.arange(128))
 
 
-def test_epochs_differ_and_repeat():
-    labels = torch.arange(8).repeat(8)
-    one, again, other = (torch.cat(identity_batches(labels, 16, 4, generator(s))) for s in (0, 0, 1))
-    assert torch.equal(one, again) and not torch.equal(one, other)
-
-
 def test_batches_that_cannot_be_filled_are_refused():
     with pytest.raises(InputError, match="at least 16 classes for batches of 64 with 4 images per class, got 10"):
         identity_batches(torch.arange(10).repeat(8), 64, 4, generator())

@@ -6,7 +6,7 @@ from torch import nn
 
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import view_of
-from smoothsweep.core.defenses.ssd import Ssd, entropy, move_towards
+from smoothsweep.core.defenses.ssd import Ssd, move_towards
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import Classifier
@@ -30,12 +30,6 @@ def tensor(*values):
 def test_answers_computed_by_hand(answer, towards, budget, expected):
     found = move_towards(tensor(*answer), tensor(*towards), torch.tensor([budget], dtype=torch.float64))
     torch.testing.assert_close(found, tensor(*expected), rtol=0, atol=6e-5)
-
-
-def test_budgets_computed_by_hand():
-    assert 0.5 * entropy(tensor(0.5, 0.3, 0.2)).item() == pytest.approx(0.5148, abs=1e-4)
-    assert 0.5 * entropy(tensor(0.9, 0.06, 0.04)).item() == pytest.approx(0.1962, abs=1e-4)
-    assert entropy(tensor(1.0, 0.0, 0.0)).item() == 0
 
 
 @given(st.integers(0, 10_000), st.floats(0, 2), st.integers(2, 40))

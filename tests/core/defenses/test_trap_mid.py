@@ -1,8 +1,7 @@
 import pytest
 import torch
-from torch import nn
 
-from smoothsweep.core.defenses.base import SmoothedLoss, Step
+from smoothsweep.core.defenses.base import SmoothedLoss
 from smoothsweep.core.defenses.trap_mid import TrapMid, Traps, augment, balanced_classes
 from smoothsweep.core.models.inference import evaluating
 from smoothsweep.core.models.recipe import TrainingRecipe
@@ -75,71 +74,6 @@ def test_a_trigger_step_follows_the_smoothed_loss_computed_by_hand(tools, alpha)
         assert not torch.equal(other.triggers, traps.triggers), "a step that ignores the smoothing is another one"
 
 
-@pytest.mark.parametrize("smooth", [True, False])
-def test_the_triggers_learn_under_the_smoothing_of_their_labels(tools, smooth, monkeypatch):
-    model, (images, labels) = tools.prepared(TrapMid()), tools.colours(per_class=2)
-    seen, defense = [], TrapMid(smooth_traps=smooth)
-    monkeypatch.setattr(Traps, "sharpen", lambda *given: seen.append(given[4]))
-    step = Step(
-        model=model,
-        forward=model,
-        images=images,
-        labels=labels,
-        criterion=SmoothedLoss(alpha=-0.5),
-        epoch=0,
-        epochs=1,
-        batch_size=8,
-        generator=tools.generator(3),
-        companion=tools.companion(defense, model),
-    )
-    defense.loss(step)
-    assert [criterion.alpha for criterion in seen] == [-0.5 if smooth else 0.0]
-
-
-def test_clean_and_trapped_images_are_seen_through_the_same_augmentations_in_draws_of_their_own(tools):
-    """With triggers that do nothing both halves show the same pictures: many of each half are cropped or turned."""
-    model, (images, labels) = tools.prepared(TrapMid()), tools.colours(per_class=20)
-    shown, defense = [], TrapMid(blend=1e-6)
-    step = Step(
-        model=model,
-        forward=lambda batch: shown.append(batch) or model(batch),
-        images=images,
-        labels=labels,
-        criterion=SmoothedLoss(),
-        epoch=0,
-        epochs=1,
-        batch_size=80,
-        generator=tools.generator(3),
-        companion=tools.companion(defense, model),
-    )
-    defense.loss(step)
-    halves = shown[0].split(len(images))
-    for half in halves:
-        same = (half - images).abs().flatten(1).amax(1) < 1e-4
-        mirrored = (half - images.flip(3)).abs().flatten(1).amax(1) < 1e-4
-        assert 0.03 < same.float().mean() < 0.3 and 0.03 < mirrored.float().mean() < 0.3  # an eighth each
-    assert ((halves[0] - halves[1]).abs().flatten(1).amax(1) > 1e-2).float().mean() > 0.5
-
-
-def test_triggers_move_towards_being_taken_for_clean_and_for_their_class(tools):
-    model = tools.prepared(TrapMid()).eval()
-    traps, (images, _) = traps_of(model, tools, blend=0.3, step=0.05), tools.colours(per_class=4)
-    towards = balanced_classes(len(images), 4, tools.generator())
-    for head in (model.head, traps.discriminator.head):  # new networks answer nearly the same to everything
-        head.weight.data.mul_(30)
-
-    def objective():
-        with torch.no_grad(), evaluating(traps.discriminator):
-            trapped = traps.blended(images, towards)
-            clean = -nn.functional.logsigmoid(traps.discriminator(trapped)[:, 0]).mean()
-            return (clean + nn.functional.cross_entropy(model(trapped), towards)).item()
-
-    before = objective()
-    for step in range(12):
-        traps.sharpen(model, images, towards, SmoothedLoss(), tools.generator(step))
-    assert objective() < before - 0.05
-
-
 def test_the_discriminator_learns_to_tell_them_apart_and_the_rate_is_the_recipes(tools):
     model = tools.prepared(TrapMid())
     traps, (images, labels) = traps_of(model, tools, blend=0.9), tools.colours(per_class=4)
@@ -163,19 +97,9 @@ def test_the_loss_is_the_published_mixture(tools):
     for smooth in (True, False):
         defense = TrapMid(weight=0.3, smooth_traps=smooth)
         traps = tools.companion(defense, model)
-        step = Step(
-            model=model,
-            forward=forward,
-            images=images,
-            labels=labels,
-            criterion=SmoothedLoss(alpha=-0.5),
-            epoch=0,
-            epochs=1,
-            batch_size=8,
-            generator=tools.generator(3),
-            companion=traps,
+        result = tools.take_step(
+            defense, model, images, labels, alpha=-0.5, epochs=1, seed=3, forward=forward, beside=traps
         )
-        result = defense.loss(step)
         towards = balanced_classes(8, 4, tools.generator(3))
         clean = SmoothedLoss(alpha=-0.5)(seen[-1][:8], labels).mean()
         trap = SmoothedLoss(alpha=-0.5 if smooth else 0.0)(seen[-1][8:], towards).mean()
@@ -206,23 +130,6 @@ def test_the_companion_goes_into_a_file_of_plain_tensors_and_back(tools, tmp_pat
         traps.train_discriminator(images, labels, epoch=0)
     pairs = zip(one.discriminator.parameters(), two.discriminator.parameters(), strict=True)
     assert all(torch.equal(*pair) for pair in pairs) and torch.equal(one.triggers, two.triggers)
-
-
-def test_a_step_without_its_traps_is_refused(tools):
-    images, labels = tools.colours(per_class=1)
-    step = Step(
-        model=tools.prepared(TrapMid()),
-        forward=lambda _: None,
-        images=images,
-        labels=labels,
-        epoch=0,
-        criterion=SmoothedLoss(),
-        epochs=1,
-        batch_size=4,
-        generator=tools.generator(),
-    )
-    with pytest.raises(ValueError, match="expected the Traps of this training, got NoneType"):
-        TrapMid().loss(step)
 
 
 def test_a_training_sets_traps_that_open_their_class(tools):

@@ -93,12 +93,6 @@ def test_files_that_do_not_fit_are_refused(published, tmp_path, change, message)
     assert "\n" not in str(raised.value) and "odd.pt" in str(raised.value)
 
 
-def test_a_web_page_is_named_as_such(tmp_path):
-    (tmp_path / "page.pt").write_bytes(b"<!doctype html><title>Not found</title>")
-    with pytest.raises(InputError, match="is a web page saved as weights"):
-        load_embedder("facenet", tmp_path / "page.pt")
-
-
 def test_without_a_path_the_staged_file_is_used_if_its_checksum_is_right(file, folders, monkeypatch):
     with pytest.raises(InputError, match=r"is damaged or another file: expected 106.7 MiB with SHA-256 281cebca"):
         load_embedder("facenet")
@@ -106,11 +100,3 @@ def test_without_a_path_the_staged_file_is_used_if_its_checksum_is_right(file, f
     right = WeightFile(**{**vars(entry), "sha256": hashlib.sha256(file.read_bytes()).hexdigest()})
     monkeypatch.setitem(embedders.WEIGHT_FILES, "facenet", right)
     assert load_embedder("facenet")(torch.zeros(1, 3, 64, 64)).shape == (1, 512)
-
-
-def test_a_file_that_is_nowhere_is_named_and_not_fetched(folders, tmp_path):
-    with pytest.raises(InputError) as raised:
-        load_embedder("facenet")
-    message = str(raised.value)
-    assert FILE_NAME in message and str(tmp_path) in message and "nothing is downloaded by itself" in message
-    assert not list(tmp_path.iterdir())

@@ -8,7 +8,6 @@ from torch import nn
 from torchvision.models import VisionTransformer, ViT_B_16_Weights, vit_b_16
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models import embedders
 from smoothsweep.core.models.embedder_kinds import KINDS
 from smoothsweep.core.models.embedder_networks import PIXELS, SwagViT, swag_state
 from smoothsweep.core.models.embedders import load_embedder
@@ -59,9 +58,3 @@ def test_the_published_file_is_read_and_what_is_none_is_refused(published, tmp_p
     torch.save({"a": torch.zeros(1)}, path)
     with pytest.raises(InputError, match=r"^embedder swag_vit_b_16: .* does not fit the network: misses network\."):
         load_embedder("swag_vit_b_16", path)
-
-
-def test_without_its_file_it_says_where_one_is_searched(tmp_path, monkeypatch):
-    monkeypatch.setattr(embedders, "weight_folders", lambda: [tmp_path])
-    with pytest.raises(InputError, match=r"vit_b_16_lc_swag-4e70ced5\.pth.* nothing is downloaded by itself$"):
-        load_embedder("swag_vit_b_16")

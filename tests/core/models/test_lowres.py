@@ -5,11 +5,8 @@ import torch
 
 from smoothsweep.core.defenses.registry import make_defense
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.classifiers import ARCHITECTURES, build_classifier, usual_input
-from smoothsweep.core.models.image_sizes import IN_UNIT_RANGE, fixed_image_size
+from smoothsweep.core.models.classifiers import ARCHITECTURES, build_classifier
 from smoothsweep.core.models.lowres import FEW, FewChannels
-from smoothsweep.core.models.normalisation import USUAL
-from smoothsweep.core.models.official_targets import import_target
 from tests.lowres import (
     blocky,
     digest_of,
@@ -200,58 +197,6 @@ def test_a_strided_pointwise_convolution_of_few_channels_is_the_plain_one():
         torch.autograd.grad(out.square().sum(), conv.weight)[0] for out, conv in ((found, ours), (expected, plain))
     )
     torch.testing.assert_close(mine, theirs, atol=1e-10, rtol=0)
-
-
-def test_the_narrow_evaluator_is_trained_as_trainings_are():
-    model = build_classifier("ir50_112_narrow", 4, protocol="clean").to(memory_format=torch.channels_last).train()
-    images = torch.rand(4, 3, 112, 112).contiguous(memory_format=torch.channels_last)
-    torch.nn.functional.cross_entropy(model(images), torch.arange(4)).backward()
-    assert all(p.grad.isfinite().all() for p in model.parameters() if p.requires_grad)
-
-
-@pytest.mark.parametrize("architecture", [*sorted(OFFICIAL), "ir50_112_narrow"])
-def test_they_are_shown_pictures_in_0_to_1_and_refuse_other_sizes(architecture):
-    assert usual_input(architecture) == USUAL["inputs in [0, 1]"]
-    assert {*OFFICIAL, "ir50_112_narrow"} == set(IN_UNIT_RANGE)
-    expected = None if architecture.startswith("eff") else 112 if "112" in architecture else 64
-    assert fixed_image_size(architecture) == expected
-
-
-def official_file(path, *, prefix="module.", drop="", classes=1000):
-    with torch.device("meta"):
-        model = build_classifier("efficientnet_b0", classes, protocol="paper")
-    state = state_by_formula("EfficientNet_b0", official_shapes(model))
-    kept = {prefix + key: value for key, value in state.items() if not drop or drop not in key}
-    torch.save({"state_dict": kept}, path)
-    return path
-
-
-def bring(path, **changes):
-    options = {"architecture": "efficientnet_b0", "num_classes": 1000, "transform_input": None, "protocol": "paper"}
-    return import_target(path, **options | changes)
-
-
-def test_an_official_tar_of_data_parallel_comes_in(tmp_path):
-    model, facts = bring(official_file(tmp_path / "efficientnet_b0_83.68.tar"))
-    assert facts.wrapping == "state_dict" and facts.prefix == "module."
-    with torch.no_grad():
-        logits = model(shown(images64()[:2]))
-    torch.testing.assert_close(thinned(logits, 100), golden("net_EfficientNet_b0_logits"), atol=1e-4, rtol=0)
-
-
-@pytest.mark.parametrize(
-    ("file", "asked", "message"),
-    [
-        ({"drop": "fc_layer"}, {}, "2 tensors are missing, first module.fc_layer.weight"),
-        ({"drop": "feature.0.8.0"}, {}, "1 tensors are missing, first module.feature.0.8.0.weight"),
-        ({}, {"num_classes": 530}, r"expected 530 classes, got 1000 \(rows of fc_layer.weight\)"),
-        ({}, {"architecture": "efficientnet_b1"}, "tensors are missing, first module.feature"),
-    ],
-)
-def test_a_checkpoint_that_does_not_fit_is_refused_in_one_line(tmp_path, file, asked, message):
-    with pytest.raises(InputError, match=message) as refusal:
-        bring(official_file(tmp_path / "file.tar", **file), **asked)
-    assert "\n" not in str(refusal.value)
 
 
 def test_imagenet_weights_serve_the_convolutions_alone(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ from torch import nn
 from smoothsweep.core.models.embedder_kinds import KINDS
 from smoothsweep.core.models.embedder_networks import face_ir50, face_ir152, to_template
 from smoothsweep.core.models.embedders import load_embedder
-from smoothsweep.core.models.official_judges import PUBLISHED, import_judge
+from smoothsweep.core.models.official_judges import PUBLISHED
 from smoothsweep.orchestrator.cli import main
 
 pytestmark = pytest.mark.usefixtures("quick_programs")
@@ -88,13 +88,6 @@ def test_a_checkpoint_becomes_a_judge_with_the_same_features(narrow, tmp_path, c
         assert torch.equal(load_embedder(name, out)(images), network(images))
     assert main(["import", "judge", str(file), "--out", str(out)]) == 2
     assert "expected a new file" in capsys.readouterr().err
-
-
-def test_files_from_before_batch_norm_counted_its_steps_are_taken(narrow, tmp_path):
-    state = KINDS["ir50"].make().state_dict()
-    torch.save({key: value for key, value in state.items() if "num_batches" not in key}, tmp_path / "old.pth")
-    found = import_judge(tmp_path / "old.pth")
-    assert found.name == "ir50" and found.state.keys() == state.keys()
 
 
 def test_features_are_those_of_the_published_forward_pass(narrow):

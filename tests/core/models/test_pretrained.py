@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.pretrained import fitting_state, plain_tensors, read_tensor_file, strip_wrappers
+from smoothsweep.core.models.pretrained import fitting_state, plain_tensors, read_tensor_file
 
 pytestmark = pytest.mark.usefixtures("quick_programs")
 
@@ -59,16 +59,6 @@ def test_missing_file_is_named(tmp_path):
 def test_only_plain_tensors_make_a_state(state, message):
     with pytest.raises(InputError, match=f"^test: {message}"):
         plain_tensors(state, "test")
-
-
-def test_parameters_become_plain_tensors():
-    state = plain_tensors({"a": torch.nn.Parameter(torch.ones(2))}, "test")
-    assert type(state["a"]) is torch.Tensor and not state["a"].requires_grad
-
-
-def test_wrappers_are_dropped_only_in_front():
-    assert strip_wrappers("module.model._orig_mod.fc.weight") == "fc.weight"
-    assert strip_wrappers("features.model.weight") == "features.model.weight"
 
 
 def test_huge_shapes_over_little_memory_are_refused_before_they_are_touched():

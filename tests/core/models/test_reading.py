@@ -1,7 +1,5 @@
 """The gate on a classifier of somebody else's: passes under the right card alone, and names the reading that fits."""
 
-import unicodedata
-
 import pytest
 import torch
 from hypothesis import assume, given, settings
@@ -129,24 +127,6 @@ def test_an_order_without_a_name_is_handed_over_too():
     with pytest.raises(MisreadModel, match="classes in another order") as raised:
         judge(IMAGENET, outputs, IMAGENET, torch.arange(CLASSES))
     assert raised.value.class_names == tuple(NAMES[label] for label in outputs.tolist())
-
-
-def test_names_are_the_same_in_either_unicode_form():
-    names = ("Zoë", "Renée")
-    assert order_by_name([unicodedata.normalize("NFD", name) for name in names[::-1]], names, "f").tolist() == [1, 0]
-
-
-@pytest.mark.parametrize(
-    ("other", "reordered", "flags"),
-    [
-        ("ImageNet mean/std", False, "--mean 0.485 0.456 0.406 --std 0.229 0.224 0.225"),
-        ("inputs in [0, 255]", False, "--input-range 0 255"),
-        ("inputs in [-1, 1]", True, "--input-range -1 1 and --class-names FILE, its outputs in that order"),
-        (None, True, "--class-names FILE, its outputs in that order"),
-    ],
-)
-def test_the_line_ends_with_what_to_say(other, reordered, flags):
-    assert as_flags(USUAL[other] if other else None, reordered) == f"use {flags}"
 
 
 @pytest.mark.parametrize("name", USUAL)
@@ -288,16 +268,3 @@ def test_channels_stated_as_blue_first_by_mistake_are_named_with_what_takes_it_b
     with pytest.raises(InputError) as told:
         check_reading(model, data, logits, claim, orders={}, image_size=32, device="cpu", where="f", then=then)
     assert str(told.value).endswith(flags) and "% with RGB, inputs in [-1, 1]" in str(told.value)
-
-
-def test_a_size_that_the_images_have_is_named_without_a_doubt():
-    """A model of 32 pixels, stated as one of 64, on images of 64: nothing was enlarged."""
-    small = coloured()
-    data = ImageSet(
-        images=small.images.repeat_interleave(16, 2).repeat_interleave(16, 3), labels=small.labels, names=NAMES
-    )
-    model = Stripes(32, "rgb")
-    logits = evaluate_logits(model, data.images, image_size=64)
-    claim = Claim(normalisation=Normalisation(), order=torch.arange(CLASSES))
-    with pytest.raises(InputError, match=r"with images of 32 pixels; .*use --image-size 32$"):
-        check_reading(model, data, logits, claim, orders={}, image_size=64, device="cpu", where="f")

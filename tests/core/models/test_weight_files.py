@@ -1,17 +1,12 @@
 """The table of weight files, and fetching them from a server that does everything wrong."""
 
-import dataclasses
 import hashlib
 import http.server
 import io
-import re
-import socket
 import threading
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models import weight_files
@@ -99,19 +94,6 @@ def test_every_pretrained_architecture_and_staged_judge_has_an_entry():
     assert "facenet" in FACES and "swag_vit_b_16" in GENERAL
 
 
-@pytest.mark.parametrize("known", WEIGHT_FILES.values(), ids=lambda known: known.name)
-def test_entries_are_complete_and_agree_with_the_published_names(known):
-    assert known.name == next(key for key, value in WEIGHT_FILES.items() if value is known)
-    assert known.url.startswith("https://") and known.file_name.endswith((".pth", ".pt"))
-    assert re.fullmatch("[0-9a-f]{8}|[0-9a-f]{64}", known.sha256)
-    promised = re.search(r"-([0-9a-f]{8})\.pth$", known.file_name)
-    if known.name == "facenet":
-        assert promised is None and len(known.sha256) == 64  # its name promises nothing
-    else:
-        assert known.sha256.startswith(promised[1])
-    assert 20 < known.mebibytes < 600 and known.licence and known.purpose
-
-
 def test_the_documentation_lists_every_file_with_its_checksum(repository):
     lines = (repository / "docs" / "weights.md").read_text().splitlines()
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| `")]
@@ -163,28 +145,6 @@ def test_wrong_content_is_named_in_one_line(tmp_path, content, message):
     assert message in str(raised.value) and str(path) in str(raised.value) and "\n" not in str(raised.value)
 
 
-def test_checksum_error_gives_expected_and_found(tmp_path):
-    path = tmp_path / "file.pth"
-    path.write_bytes(b"text")
-    short = dataclasses.replace(entry("some", sha256="0123abcd"), mebibytes=12.34)
-    with pytest.raises(InputError, match=r"expected 12.3 MiB with SHA-256 0123abcd, got 0.0 MiB with 982d9e3e$"):
-        verify_weight_file(path, short)
-    with pytest.raises(InputError, match="no file"):
-        verify_weight_file(tmp_path / "nowhere.pth", short)
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.binary(max_size=300))
-def test_no_other_content_is_ever_accepted(tmp_path_factory, content):
-    path = tmp_path_factory.mktemp("any") / "file.pth"
-    path.write_bytes(content)
-    with pytest.raises(InputError):
-        verify_weight_file(path, entry("some"))
-    verify = entry("some", sha256=hashlib.sha256(content).hexdigest())
-    if not weight_files.wrong_content(path):
-        verify_weight_file(path, verify)
-
-
 def test_fetching_verifies_and_leaves_one_file(server, tmp_path):
     path = fetch_weight_file(entry("good", server), tmp_path / "new" / "folder")
     assert path == tmp_path / "new" / "folder" / "good.pth" and path.read_bytes() == GOOD
@@ -211,16 +171,6 @@ def test_failed_fetches_leave_nothing_and_say_what_to_do(server, tmp_path, name,
     assert cause in message and "\n" not in message
     assert f"expected {name}.pth in {tmp_path}; download {wanted.url} and put it there" in message
     assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"what was there before"]
-
-
-def test_unreachable_server_and_unwritable_folder_are_reasons(tmp_path):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # not listening: refuses
-        with pytest.raises(InputError, match=r"fetching it failed: .*refused"):
-            fetch_weight_file(entry("good", port=taken.getsockname()[1]), tmp_path)
-    (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(InputError, match="fetching it failed"):
-        fetch_weight_file(entry("good"), tmp_path / "file")
 
 
 @pytest.fixture
