@@ -47,13 +47,6 @@ def test_far_from_the_origin_no_digit_is_lost(clouds):
     torch.testing.assert_close(moved.intra, feature_distances(features.double(), labels).intra, rtol=1e-9, atol=0)
 
 
-def test_the_scale_of_features_says_nothing(clouds):
-    features, labels = clouds
-    once, twice = feature_distances(features, labels), feature_distances(2 * features, labels)
-    torch.testing.assert_close(once.inter_nearest, twice.inter_nearest)
-    assert twice.scale == pytest.approx(2 * once.scale)
-
-
 def test_what_has_no_others_has_no_distance():
     features = torch.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]])
     found = feature_distances(features, torch.tensor([0, 0, 1]))

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from smoothsweep.core.analysis.gradient_settings import GradientSettings
-from smoothsweep.core.analysis.gradient_stability import band_over_classes, follow_gradients, logit_gap, random_starts
+from smoothsweep.core.analysis.gradient_stability import band_over_classes, follow_gradients, random_starts
 from smoothsweep.core.attacks.ppa.adaptive_config import Averaging
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.devices import ExecutionConfig
@@ -87,14 +87,6 @@ def test_a_saturated_target_shows_as_zero_gradients_of_cross_entropy_but_not_of_
     assert (other.zero == 0).all() and (other.saturated == 1).all()
 
 
-def test_starts_follow_from_seed_and_class_alone():
-    settings = GradientSettings(**STILL)
-    one = random_starts(Linear(), settings, 1, "cpu")
-    assert torch.equal(one, random_starts(Linear(), settings, 1, "cpu"))
-    assert not torch.equal(one, random_starts(Linear(), settings, 2, "cpu"))
-    assert not torch.equal(one, random_starts(Linear(), GradientSettings(**STILL, seed=7), 1, "cpu"))
-
-
 def test_more_latents_than_a_batch_are_followed_alike():
     """Protocol clean: a latent's path depends on nothing beside it."""
     _, few = followed(0.3, "poincare", per_class=26)
@@ -111,10 +103,6 @@ def test_the_band_is_students_t_over_the_classes_that_have_a_value():
     assert second[0] == pytest.approx(0.5) and second[3] == 3
     assert second[1] == pytest.approx(max(-1, 0.5 - half), abs=1e-5) and second[2] == 1.0  # a cosine is no more
     assert band_over_classes(torch.full((2, 1), math.nan), "zero")[0][3] == 0
-
-
-def test_the_gap_leaves_the_class_itself_out_of_the_mean():
-    assert logit_gap(torch.tensor([[1.0, 5.0, 3.0]]), 1).item() == 3.0
 
 
 @pytest.mark.parametrize("wrong", [{"crop_scale": (0.5, 0.2)}, {"crop_scale": (0.0, 1.5)}])

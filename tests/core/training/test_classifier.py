@@ -13,7 +13,7 @@ from smoothsweep.core.models.optimizers import make_optimizer
 from smoothsweep.core.models.recipe import learning_rate
 from smoothsweep.core.training.batches import network_input, rank_batches
 from smoothsweep.core.training.classifier import train_classifier
-from tests.small_training import Plain, Scripted, colours, plain, recipe, same, weights
+from tests.small_training import Scripted, colours, plain, recipe, same, weights
 
 
 def test_learns_colours():
@@ -76,19 +76,6 @@ def test_resuming_is_exact(optimizer):
     assert len(train_classifier(resumed, data, settings, seed=0, resume=finished)) == 4
     with pytest.raises(InputError, match="resume: expected a state of seed 1, got one of 0"):
         train_classifier(resumed, data, settings, seed=1, resume=state)
-
-
-def test_the_state_is_a_copy_made_only_on_request():
-    calls = []
-
-    def keep(record, state):
-        if record.epoch == 0:
-            calls.append(state())
-
-    model = plain()
-    train_classifier(model, colours(), recipe(), seed=0, on_epoch=keep)
-    assert calls[0]["epoch"] == 1 and len(calls[0]["records"]) == 1
-    assert not torch.equal(calls[0]["model"]["head.weight"], model.head.weight)
 
 
 def test_every_step_knows_its_epoch_and_the_smoothing_of_the_epoch():
@@ -160,26 +147,6 @@ def test_the_loop_is_the_plain_one_bit_for_bit(optimizer):
             nn.functional.cross_entropy(model(network_input(batch, 32)), batch.labels).backward()
             steps.step()
     assert same(weights(ours), weights(model))
-
-
-def test_larger_images_are_reduced_and_smaller_ones_enlarged():
-    seen = set()
-
-    class Recording(Plain):
-        def forward(self, images):
-            seen.add((tuple(images.shape[1:]), images.dtype, images.is_contiguous(memory_format=torch.channels_last)))
-            assert images.min() >= -1 and images.max() <= 1
-            return super().forward(images)
-
-    for size in (24, 32, 40):
-        train_classifier(Recording(), colours(8, size=size), recipe(epochs=1), seed=0)
-    assert seen == {((3, 32, 32), torch.float32, True)}
-
-
-def test_without_augmentation_the_images_reach_the_network_unchanged():
-    data = colours()
-    batch = next(rank_batches(data.images, data.labels, recipe(augmentation=None), seed=0, epoch=0))
-    torch.testing.assert_close(network_input(batch, 32), batch.images.float() / 127.5 - 1)
 
 
 def test_evaluation_restores_the_mode_and_does_not_touch_the_running_statistics():

@@ -6,27 +6,21 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
 
 from smoothsweep.core.data.augmentation import Augmentation
 from smoothsweep.core.data.images import ImageSet
-from smoothsweep.core.defenses.base import Defense, MixedLabels
+from smoothsweep.core.defenses.base import Defense
 from smoothsweep.core.defenses.bido import shuffled_batches
-from smoothsweep.core.defenses.freeze import Freeze
 from smoothsweep.core.defenses.registry import make_defense
-from smoothsweep.core.defenses.regularisers import Mixup
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.core.training.batches import (
-    Batch,
     alteration_generator,
     epoch_batches,
-    network_input,
     preparation_generator,
 )
 from smoothsweep.core.training.classifier import train_classifier
-from smoothsweep.core.training.steps import EpochSettings, batch_loss
 from tests import defense_examples
 from tests.core.defenses.examples import told
 
@@ -80,19 +74,6 @@ def test_a_state_of_another_defense_is_refused():
         train_classifier(prepared(focal), faces(), recipe(), defense=stronger, seed=0, resume=states[0])
 
 
-def test_frozen_weights_stay_and_take_no_part_in_the_optimizer():
-    defense, states = Freeze(stages=2), []
-    model = prepared(defense)
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    decay = {"weight_decay": 0.5, "optimizer": "sgd"}
-    train_classifier(model, faces(), recipe(**decay), defense=defense, seed=0, on_epoch=lambda r, s: states.append(s()))
-    trained = [p for p in model.parameters() if p.requires_grad]
-    assert len(states[0]["optimizer"]["param_groups"][0]["params"]) == len(trained) < len(list(model.parameters()))
-    for name, value in model.state_dict().items():
-        frozen = name.startswith(("backbone.stem", "backbone.blocks.0"))
-        assert torch.equal(value, before[name]) == frozen or not value.is_floating_point(), name
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Spy(Defense):
     """Notes what it sees; its batches are those of whole size, its fact the first image's label."""
@@ -122,33 +103,6 @@ def test_batches_come_from_the_defense_and_facts_are_means_over_the_images():
     choose = lambda generator: defense.sampler(data.labels, 9, generator)  # noqa: E731
     order = epoch_batches(24, 9, world_size=1, seed=4, epoch=0, choose=choose)
     assert records[0].extra["first"] == data.labels[torch.stack([batch[0] for batch in order])].double().mean()
-
-
-def test_the_part_of_a_batch_counts_by_its_images():
-    defense = Spy()
-    model, data = prepared(defense), faces()
-    batch = Batch(images=data.images[:5], labels=torch.tensor([2, 0, 0, 1, 1]), draw=None, weight=0.5)
-    whole, sums, facts = batch_loss(model, batch, EpochSettings(recipe=recipe(), defense=defense))
-    assert facts == ("first",) and sums[3:].tolist() == [5.0, 10.0]
-    assert whole.item() == pytest.approx(0.5 * sums[0].item() / 5)
-
-
-def test_of_mixed_labels_the_dominant_one_is_counted():
-    data, model, defense = faces(), prepared(Defense()).eval(), Mixup(alpha=1.0)
-    batch = Batch(images=data.images, labels=data.labels, draw=None, weight=1.0)
-    settings = EpochSettings(recipe=recipe(), defense=defense, alpha=-0.2, seed=3)
-    value, sums, _ = batch_loss(model, batch, settings, step=2)
-    images, labels = defense.alter_batch(network_input(batch, 32), data.labels, alteration_generator(3, 0, 2, 0))
-    assert isinstance(labels, MixedLabels)
-    logits = model(images)
-    assert sums[1] == (logits.argmax(1) == labels.dominant).sum() and value.isfinite()
-    assert not torch.equal(labels.dominant, labels.first)
-
-
-@pytest.mark.parametrize("names", [("alpha",), ("loss",), ("top_logit_gap",), ("test_acc",)])
-def test_facts_do_not_take_the_names_of_the_record(names):
-    with pytest.raises(ValueError, match=r"facts: expected the same free names in every step, got \('"):
-        train_classifier(prepared(Defense()), faces(), recipe(), defense=Spy(names=names), seed=0)
 
 
 def test_no_batch_at_all_is_one_clear_line():
@@ -248,8 +202,3 @@ def test_two_ranks_agree_under_every_defense(tmp_path):
         assert len(of_rank["loss"]) == 2  # rank 0 decided for both
         assert of_rank["facts"] == second[name]["facts"] and of_rank["loss"] == second[name]["loss"]
         assert all(torch.equal(v, second[name]["weights"][k]) for k, v in of_rank["weights"].items()), name
-
-
-def test_a_plain_module_trains_without_any_defense():
-    model = nn.Sequential(nn.Conv2d(3, 4, 4, 4), nn.ReLU(), nn.AvgPool2d(4), nn.Flatten(), nn.Linear(16, 3))
-    assert train_classifier(model, faces(), recipe(), seed=0)[-1].extra["alpha"] == 0.0

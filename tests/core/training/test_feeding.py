@@ -1,5 +1,3 @@
-import threading
-
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -7,13 +5,9 @@ from torch import nn
 
 from smoothsweep.core.data.augmentation import Augmentation
 from smoothsweep.core.data.images import ImageSet
-from smoothsweep.core.defenses.base import Defense
-from smoothsweep.core.errors import TrainingDiverged
 from smoothsweep.core.models.inference import evaluate_logits
 from smoothsweep.core.models.recipe import TrainingRecipe
-from smoothsweep.core.training import classifier as feeding
-from smoothsweep.core.training.batches import rank_batches
-from smoothsweep.core.training.classifier import feed, place_images, train_classifier
+from smoothsweep.core.training.classifier import place_images, train_classifier
 
 CPU = torch.device("cpu")
 RECIPE = TrainingRecipe(epochs=2, batch_size=9, image_size=32)
@@ -47,10 +41,6 @@ def trained(data, device_share, device="cpu", **changes):
     return [r.loss for r in records], {name: value.cpu() for name, value in model.state_dict().items()}
 
 
-def fed(data, **key):
-    return feed(data, rank_batches(data.images, data.labels, RECIPE, **key), RECIPE.image_size, CPU)
-
-
 def assert_same(first, second):
     assert first[0] == second[0]
     assert all(torch.equal(value, second[1][name]) for name, value in first[1].items())
@@ -63,19 +53,6 @@ def test_streamed_images_train_the_same_weights(size, dtype):
     assert_same(trained(data, 0), trained(data, 0.4))
 
 
-def test_the_parts_of_the_ranks_are_the_same_as_well():
-    data = noise()
-    streamed, placed = place_images(data, 32, CPU, 0), place_images(data, 32, CPU, 0.4)
-    assert streamed.streamed and not placed.streamed
-    for rank in (0, 1):
-        key = {"seed": 1, "epoch": 1, "rank": rank, "world_size": 2}
-        pairs = list(zip(fed(streamed, **key), fed(placed, **key), strict=True))
-        assert len(pairs) == 5
-        for a, b in pairs:
-            assert torch.equal(a.images, b.images) and torch.equal(a.labels, b.labels) and a.weight == b.weight
-            assert torch.equal(a.draw.box, b.draw.box)
-
-
 @pytest.mark.parametrize("device_share", [0, 0.4])
 def test_a_mapped_set_is_not_copied(tmp_path, device_share):
     save_file({"images": noise(size=32).images}, tmp_path / "images.safetensors")
@@ -83,57 +60,6 @@ def test_a_mapped_set_is_not_copied(tmp_path, device_share):
     data = ImageSet(images=images, labels=torch.arange(40) % 3, names=("a", "b", "c"))
     assert place_images(data, 32, CPU, device_share).images.data_ptr() == images.data_ptr()
     assert_same(trained(data, device_share), trained(noise(size=32), 0.4))
-
-
-def test_a_set_too_large_for_the_device_stays_on_the_host(monkeypatch):
-    """40 images of 32 pixels are 122,880 bytes; those of 64 pixels are as large once they are reduced."""
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (1_000_000, 2_000_000))
-    cuda = torch.device("cuda", 0)
-    for size in (32, 64):
-        assert feeding._too_large(noise(size=size), 32, cuda, 0.12)
-        assert not feeding._too_large(noise(size=size), 32, cuda, 0.13)
-    assert feeding._too_large(noise(dtype=torch.float16), 32, cuda, 0.24)
-    assert not feeding._too_large(noise(), 32, CPU, 0.0001)
-    with pytest.raises(ValueError, match=r"device_share: expected a share in \[0, 1\], got 2"):
-        place_images(noise(), 32, CPU, 2)
-
-
-def test_batches_are_prepared_ahead_but_not_all_at_once(monkeypatch):
-    prepared, real = [], feeding._prepared
-    monkeypatch.setattr(feeding, "_prepared", lambda *a: prepared.append(threading.get_ident()) or real(*a))
-    batches = fed(place_images(noise(n=90), 32, CPU, 0), seed=0, epoch=0)
-    next(batches)
-    batches.close()
-    assert 1 <= len(prepared) <= feeding._AHEAD + 1
-    assert threading.get_ident() not in prepared
-
-
-class Broken(Defense):
-    def loss(self, step):
-        plain = super().loss(step)
-        return plain._replace(loss=plain.loss * torch.nan)
-
-
-def test_an_error_ends_the_thread_and_comes_through(monkeypatch):
-    before = threading.active_count()
-
-    def broken(batch, image_size, device):
-        raise OSError("disk gone")
-
-    monkeypatch.setattr(feeding, "_prepared", broken)
-    with pytest.raises(OSError, match="disk gone"):
-        trained(noise(), 0)
-    monkeypatch.undo()
-    with pytest.raises(TrainingDiverged):
-        train_classifier(
-            network(),
-            noise(),
-            RECIPE,
-            seed=0,
-            defense=Broken(),
-            device_share=0,
-        )
-    assert threading.active_count() == before
 
 
 def test_floats_that_are_not_finite_are_refused():

@@ -7,20 +7,16 @@ import pytest
 import torch
 from torch import nn
 
-from smoothsweep.core.defenses.label_smoothing import smoothed_cross_entropy
-from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.classifiers import LogitsWithAuxiliary, build_classifier
+from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.training.batches import (
     Batch,
     epoch_batches,
-    network_input,
-    network_seed,
     rank_batches,
     rank_slice,
 )
 from smoothsweep.core.training.classifier import train_classifier
 from smoothsweep.core.training.steps import EpochSettings, batch_loss
-from tests.small_training import Plain, Scripted, colours, plain, recipe, same, weights
+from tests.small_training import Scripted, colours, plain, recipe, same, weights
 
 
 @pytest.mark.parametrize("world_size", [2, 3])
@@ -63,28 +59,6 @@ def test_a_rest_too_small_for_batchnorm_is_dropped(n, world_size, kept):
         assert min(len(part) for part in parts) >= 2
 
 
-def test_network_seeds_differ():
-    keys = [(s, e, r) for s in range(3) for e in range(3) for r in range(3)]
-    assert len({network_seed(*key) for key in keys}) == len(keys)
-    assert all(0 <= network_seed(*key) < 2**63 for key in keys)
-
-
-def test_an_auxiliary_head_adds_its_loss_in_full():
-    class Two(Plain):
-        def forward(self, images):
-            logits = super().forward(images)
-            return LogitsWithAuxiliary(logits, 2 * logits)
-
-    model = Two()
-    batch = next(rank_batches(colours().images, colours().labels, recipe(), seed=0, epoch=0))
-    value, sums, _ = batch_loss(model, batch, EpochSettings(recipe=recipe(), alpha=-0.1))
-    with torch.no_grad():
-        logits = Plain.forward(model, network_input(batch, 32))
-        both = sum(smoothed_cross_entropy(z, batch.labels, -0.1) for z in (logits, 2 * logits))
-    assert value.item() == pytest.approx(both.item(), rel=1e-5)
-    assert sums[1] == (logits.argmax(1) == batch.labels).sum()
-
-
 def test_inceptions_auxiliary_head_of_1000_takes_the_labels_as_they_are():
     model = build_classifier("inception_v3", 5, seed=0, protocol="clean").train()
     images = torch.randint(0, 256, (2, 3, 299, 299), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
@@ -120,43 +94,6 @@ def test_bf16_trains_with_weights_and_loss_in_fp32():
         results[precision] = weights(model)
     assert seen == {torch.float32}
     assert not same(results["fp32"], results["bf16"])
-
-
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_the_network_computes_in_the_precision_of_the_recipe(precision):
-    inside = []
-
-    class Looking(Plain):
-        def forward(self, images):
-            assert images.dtype == torch.float32
-            inside.append(self.body(images).dtype)
-            return LogitsWithAuxiliary(super().forward(images), super().forward(images))
-
-    batch = next(rank_batches(colours().images, colours().labels, recipe(), seed=0, epoch=0))
-    settings = EpochSettings(recipe=recipe(precision=precision))
-    value, *_ = batch_loss(Looking(), batch, settings)
-    assert inside == [torch.float32 if precision == "fp32" else torch.bfloat16]
-    assert value.dtype == torch.float32
-    if precision == "bf16":
-        odd = nn.Module()
-        odd.forward = lambda images: {"logits": images}
-        with pytest.raises(TypeError, match="precision bf16: expected a network that returns tensors"):
-            batch_loss(odd, batch, settings)
-
-
-def test_a_state_of_another_precision_is_refused():
-    states = []
-    keep = {"on_epoch": lambda record, state: states.append(state())}
-    train_classifier(plain(), colours(), recipe(), seed=0, **keep)
-    with pytest.raises(InputError, match=r"resume: expected a state of recipe .*precision='bf16'"):
-        train_classifier(plain(), colours(), recipe(precision="bf16"), seed=0, resume=states[0])
-
-
-def test_several_ranks_need_a_process_group():
-    with pytest.raises(ValueError, match="expected a process group"):
-        train_classifier(plain(), colours(4), recipe(), seed=0, world_size=2, wrap=lambda m: m)
-    with pytest.raises(ValueError, match="rank: expected 0 <= rank < 1, got 1"):
-        train_classifier(plain(), colours(4), recipe(), seed=0, rank=1)
 
 
 RANK_PROGRAM = """
