@@ -112,28 +112,3 @@ def test_names_of_random_streams_are_part_of_the_numbers():
     assert {name: sorted(names) for name, names in found.items()} == {
         name: sorted(streams) for name, streams in wanted.items()
     }
-
-
-def test_every_attack_has_a_title_of_its_own():
-    titles = [kind.title for kind in ATTACKS.values()]
-    assert len(set(titles)) == len(titles) and "an attack" not in titles and not any("_" in title for title in titles)
-
-
-@pytest.mark.parametrize(
-    ("kind", "settings", "words"),
-    [
-        ("ppa", {"steps": 2}, "Plug & Play, Poincaré"),
-        ("ppa", {"steps": 2, "loss": "cross_entropy"}, "Plug & Play, cross entropy"),
-        (
-            "ppa",
-            {"steps": 2, "loss": "logit", "select": {"kind": "augmented_margin"}, "average": {"views": 8}},
-            "Plug & Play, logit, 8 transforms averaged, select by augmented margin",
-        ),
-        ("lomma_gmi", {}, "LOMMA on GMI"),
-        ("lomma_ked", {"form": "L_aug"}, "LOMMA on KED-MI, L aug"),
-        ("rlb_mi", {"agent": "textbook"}, "RLB-MI, textbook"),
-        ("random_latents", {}, "random latents"),
-    ],
-)
-def test_what_a_page_calls_an_attack(kind, settings, words):
-    assert make_attack(kind, **settings).words == words

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from smoothsweep.core.attacks.black_box.boundary_repulsion import enough_inside, walk
+from smoothsweep.core.attacks.black_box.boundary_repulsion import walk
 from smoothsweep.core.attacks.black_box.brep_mi import BREPMI
-from smoothsweep.core.attacks.black_box.brep_starts import first_latents, make_starts
+from smoothsweep.core.attacks.black_box.brep_starts import make_starts
 from smoothsweep.core.attacks.registry import make_attack
 from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
@@ -71,12 +71,6 @@ def walked(labels_of, starts, label=1, draw=None, **changes):
     return walk(labels_of, starts, torch.full((len(starts),), label), SimpleNamespace(**{**WALK, **changes}), draw)
 
 
-def test_29_of_32_are_enough_and_28_are_not():
-    for inside, expected in ((28, False), (29, True), (32, True)):
-        decisions = torch.where(torch.arange(32) < inside, 1, -1)[None]
-        assert enough_inside(decisions, 0.75).tolist() == [expected]
-
-
 def test_the_expected_direction_points_along_the_normal_of_a_half_space():
     """From a point at the boundary: the mean of the probes outside, the repulsion, is the normal alone."""
     starts = torch.zeros(400, SIZE)
@@ -111,35 +105,6 @@ def test_a_class_that_fills_all_of_the_space_ends_at_the_cap():
     walks = walked(lambda z: torch.ones(len(z)).long(), torch.zeros(1, SIZE), max_passes=5000)
     assert walks.passes.tolist() == [51] and walks.capped.all()  # 2 x 1.3^51: no radius overflows
     assert walks.z.isfinite().all() and 1e6 < walks.radii.item() < 1.3e6
-
-
-def test_walks_are_the_same_alone_and_beside_others():
-    starts = torch.randn(4, SIZE, generator=generator(5)).clamp(-1.5, 1.5).abs()
-    labels_of = lambda z: (z[:, 0] + 0.2 * z[:, 1] > 0).long()  # noqa: E731
-
-    def draws(first):
-        sources = [generator(2, first + slot) for slot in range(4)]
-        return lambda slot: torch.randn(32, SIZE, generator=sources[slot])
-
-    both = walked(labels_of, starts, draw=draws(0))
-    for slot in range(4):
-        alone = walked(labels_of, starts[slot : slot + 1], draw=draws(slot))
-        assert torch.equal(alone.z[0], both.z[slot]) and alone.passes[0] == both.passes[slot]
-        assert alone.radii[0] == both.radii[slot] and len(alone.growths[0]) == len(both.growths[slot])
-
-
-def test_a_label_that_is_never_hit_ends_the_search_at_its_cap():
-    found = first_latents(
-        lambda z: (z[:, 0] > 0).long(),
-        lambda batch: torch.randn(16, SIZE, generator=generator(batch)),
-        num_classes=3,
-        per_label=2,
-        size=SIZE,
-        clamp=1.5,
-        max_batches=6,
-    )
-    assert found.drawn == 6 and found.missing.tolist() == [0, 0, 2]
-    assert found.z.abs().max() <= 1.5 and found.order[2].tolist() == [-1, -1]
 
 
 @pytest.mark.parametrize("protocol", ["clean", "paper"])

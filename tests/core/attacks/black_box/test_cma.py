@@ -47,17 +47,6 @@ def test_it_draws_from_its_own_seed_and_leaves_numpys_generator_alone():
     assert torch.equal(clock.move, evolve(towards(goal)[0], 1, **{**SETTINGS, "numpy_seed": 0}).move)
 
 
-def test_two_searches_in_turn_do_not_disturb_each_other():
-    goal, inner = torch.ones(6), []
-
-    def ask(moves):
-        if len(moves) > 1 and len(inner) < 2:
-            inner.append(evolve(towards(goal)[0], 1, **{**SETTINGS, "generations": 3}))
-        return towards(goal)[0](moves)
-
-    assert evolve(ask, 1, **SETTINGS).curve == evolve(towards(goal)[0], 1, **SETTINGS).curve
-
-
 @pytest.mark.parametrize("answer", [0.5, float("nan")])
 def test_where_every_image_says_the_same_it_ends_early_at_its_start(answer):
     run = evolve(lambda moves: torch.full((len(moves), 2), answer), 0, **SETTINGS)

@@ -64,16 +64,6 @@ def test_the_part_decodes_as_the_same_network_as_a_prior_does(kind, generator, t
 
 
 @pytest.mark.parametrize("kind", SMALL)
-def test_what_the_choice_of_generator_makes_of_parts_and_decoder(kind):
-    usual, own = make_attack(kind), make_attack(kind, generator="general_gan", gan=GAN)
-    assert usual.decoder == "prior" and "prior" in usual.needs and "general_gan" not in usual.reads
-    assert own.decoder == "general_gan" and own.parts[0].needs == ("public",) and "prior" not in own.reads
-    assert own.parts[0] == make_attack("lomma_gmi", gan=GAN).parts[0], "one GAN for all of them"
-    starts = [part for part in own.parts if part.name == "starts"]
-    assert all(part.needs == ("general_gan", "target") for part in starts) and len(starts) == (kind == "brep_mi")
-
-
-@pytest.mark.parametrize("kind", SMALL)
 def test_what_cannot_be_is_one_line(kind):
     wide = GanTraining(width=8)
     with pytest.raises(InputError, match=r"^attack\.gan: expected no value with generator prior"):

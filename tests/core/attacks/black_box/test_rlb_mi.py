@@ -6,15 +6,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from smoothsweep.core.attacks.black_box.rlb_learner import class_learner, paper_learner
+from smoothsweep.core.attacks.black_box.rlb_learner import class_learner
 from smoothsweep.core.attacks.black_box.rlb_mi import RLBMI
 from smoothsweep.core.attacks.black_box.rlb_search import (
     CURVE_POINTS,
-    Draws,
     Episodes,
     Search,
     SearchVariant,
-    log_margin,
 )
 from smoothsweep.core.attacks.black_box.soft_actor_critic import Replay
 from smoothsweep.core.attacks.registry import make_attack
@@ -22,7 +20,6 @@ from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.devices import ExecutionConfig
-from smoothsweep.core.seeds import generator
 from tests.core.attacks.black_box.test_brep_mi import CLASSES, SIZE, Blocks, Halves
 
 SMALL = {"episodes": 60, "minibatch": 16, "hidden": 8, "lr": 0.01}
@@ -138,22 +135,3 @@ def test_of_saturated_confidences_the_last_is_kept_officially_and_the_one_with_m
     assert found.margins.tolist() == pytest.approx([30 * math.log(10), 9 * math.log(10)], rel=1e-5)
     shown, found = searched(SearchVariant(floored=True, ask_twice=True, by_margin=True), p[1:2] * 3)
     assert torch.equal(found.z, shown[:1])  # of equals the first
-
-
-def test_margins_are_those_of_the_logits():
-    logits = torch.randn(6, 5, generator=generator(1)) * 10
-    others = logits.clone()
-    others[:, 2] = -torch.inf
-    expected = logits[:, 2] - others.amax(1)
-    torch.testing.assert_close(log_margin(logits.softmax(1), 2), expected.double(), atol=1e-3, rtol=1e-3)
-
-
-def test_classes_share_a_stream_under_paper_alone():
-    settings = SimpleNamespace(agent="textbook", hidden=4, lr=1e-3, gamma=0.99, tau=0.01, steps=1)
-    (one, draws), (other, _) = (class_learner(settings, SIZE, 1, c, device="cpu") for c in (0, 1))
-    assert not torch.equal(one.actor.mu.weight, other.actor.mu.weight)
-    assert isinstance(draws, Draws) and draws.positions(40, 9).max() < 40
-    both = [paper_learner(settings, SIZE, 1, device="cpu") for _ in (0, 1)]
-    assert torch.equal(both[0][1].latents(3), both[1][1].latents(3))
-    assert torch.equal(both[0][1].positions(40, 9), both[1][1].positions(40, 9))
-    assert not torch.equal(both[0][0].critics[0].fc1.weight, both[0][0].critics[1].fc1.weight)

@@ -110,40 +110,9 @@ def test_learning_matches(kind):
                 assert_weights(network, f"rlb_learn_twin_after{call + 1}_{name}.", 2e-5)
 
 
-def test_two_critics_of_one_seed_stay_bit_identical_under_the_official_rules():
-    twins = [Critic(SIZE, HIDDEN, seeded(5)) for _ in range(2)]
-    agent = SoftActorCritic(
-        Actor(SIZE, HIDDEN, seeded(5)),
-        twins,
-        OFFICIAL,
-        noise=noise_of(3),
-        lr=5e-4,
-        gamma=0.99,
-        tau=0.01,
-        one_step=False,
-    )
-    for call in range(4):
-        agent.learn(golden_batch(call))
-    for pair in (agent.critics, agent.slow):
-        assert all(torch.equal(a, b) for a, b in zip(*(one.parameters() for one in pair), strict=True))
-
-
 def noise_of(seed):
     source = seeded(seed)
     return lambda *shape: torch.randn(shape, generator=source)
-
-
-def test_the_official_noise_is_one_number_and_the_textbooks_is_not():
-    states = torch.randn(ROWS, SIZE, generator=seeded(4))
-    for rules, one_number in ((OFFICIAL, True), (TEXTBOOK, False)):
-        agent = agent_of(rules, noise_of(9))
-        mu, log_std = agent.actor(states)
-        action, _ = agent.sample(states)
-        noise = (torch.atanh(action) - mu) / log_std.exp()
-        assert (noise.std() < 1e-5) == one_number
-        acted = (torch.atanh(agent.act(states)) - mu) / log_std.exp()
-        assert (acted.std(1).max() < 1e-5) == one_number  # over the dimensions; every state has its own
-        assert acted.mean(1).std() > 0.1
 
 
 def test_the_official_temperature_falls_by_the_learning_rate_whatever_happens():

@@ -7,7 +7,7 @@ from smoothsweep.core.attacks.distillation.config import Distillation
 from smoothsweep.core.attacks.gan.config import GanTraining, PlainGanConfig
 from smoothsweep.core.attacks.gan.draws import Draws
 from smoothsweep.core.attacks.gan.losses import InversionSpecific, Wasserstein
-from smoothsweep.core.attacks.gan.networks import Critic, MinibatchDiscriminator, PlainGenerator
+from smoothsweep.core.attacks.gan.networks import Critic, MinibatchDiscriminator
 from smoothsweep.core.attacks.gan.training import new_pair, train_pair
 from smoothsweep.core.attacks.registry import PARTS
 from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
@@ -16,8 +16,6 @@ from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.data.transforms import resize_uint8
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.seeds import derive_seed
-from smoothsweep.core.training.gan_pair import fresh_pair
 from tests.nonsense import nonsense_for
 
 CPU, CLASSES = torch.device("cpu"), 3
@@ -83,16 +81,6 @@ def test_a_pair_is_trained_on_the_public_images_at_the_targets_size(kind, public
         assert all(torch.equal(value, state[key]) for key, value in network.state_dict().items())
     assert set(made.networks) == {"generator", "discriminator"}
     assert torch.equal(made.tensors["losses"].nan_to_num(), torch.tensor(expected.losses).nan_to_num())
-
-
-def test_a_pairs_first_weights_follow_from_the_seed_by_name():
-    config, recipe = PlainGanConfig(resolution=32, z_dim=4, width=2), GanTraining(**RECIPE)
-    seed = derive_seed(5, "gan weights")
-    fresh = fresh_pair(lambda: PlainGenerator(config), lambda: Critic(config), recipe, seed=seed, device=CPU)
-    pair = new_pair(config, recipe, Critic, CPU)
-    for name in ("generator", "discriminator"):
-        state = fresh[name].state_dict()
-        assert all(torch.equal(value, state[key]) for key, value in getattr(pair, name).state_dict().items())
 
 
 @pytest.mark.parametrize("kind", SETTINGS)

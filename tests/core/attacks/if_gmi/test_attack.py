@@ -4,7 +4,6 @@ import re
 
 import pytest
 
-from smoothsweep.core.attacks.if_gmi.attack import RADII
 from smoothsweep.core.attacks.registry import make_attack
 from smoothsweep.core.cards.network_card import NetworkCard
 from smoothsweep.core.errors import InputError
@@ -15,26 +14,6 @@ from smoothsweep.core.priors.stylegan2 import StyleGAN2
 from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 
 TINY = StyleGAN2Config(resolution=16, z_dim=8, w_dim=8, mapping_layers=1, channel_base=64, channel_max=8)
-
-
-@pytest.mark.parametrize(
-    ("given", "kept"),
-    [
-        (None, {"paper": False, "clean": True}),
-        ("kept", {"paper": True, "clean": True}),
-        ("dropped", {"paper": False, "clean": False}),
-    ],
-)
-def test_the_skip_is_dropped_as_the_protocol_does_unless_it_is_said(given, kept):
-    attack = make_attack("if_gmi", rgb_skip=given)
-    assert {protocol: attack._keeps_rgb(protocol) for protocol in kept} == kept
-
-
-def test_defaults_are_the_published_ones():
-    attack = make_attack("if_gmi")
-    assert attack.stage_steps == (50, *[10] * 7) and (attack.lr, attack.betas) == (0.005, (0.1, 0.1))
-    assert RADII == (1000, 2000, 3000, 4000, 5000, 6000, 8000, 8000) and attack.candidates == attack.selected == 50
-    assert [one.steps for one in attack._descents()] == [50, *[10] * 7]
 
 
 def test_it_is_named_by_what_is_not_usual_and_published_with_its_own_loss():

@@ -73,10 +73,3 @@ def test_every_row_and_span_has_a_ball_of_its_own_and_what_is_inside_stays_bit_f
             torch.testing.assert_close((found - start)[row, span], on_l1_ball(moved[row], radius), rtol=0, atol=1e-6)
     alone = torch.cat([l1_balls(start[i : i + 1], spans, radius)(rows[i : i + 1]) for i in range(count)])
     assert torch.equal(found, alone)
-
-
-def test_a_map_of_many_entries_ends_on_the_ball():
-    change = torch.randn(200_000, generator=torch.Generator().manual_seed(0))
-    found = on_l1_ball(change, 1000.0)
-    assert float(found.double().abs().sum()) == pytest.approx(1000.0, rel=1e-4)
-    assert found.dtype == torch.float32 and (found * change >= 0).all()

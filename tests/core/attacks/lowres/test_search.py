@@ -111,17 +111,6 @@ def test_gmis_verdict_is_that_of_the_evaluator_on_the_enlarged_picture():
     torch.testing.assert_close(found, golden("gmi_final_eval_logits"), atol=2e-4, rtol=0)
 
 
-def test_the_update_is_nesterovs_with_a_clip_and_a_velocity_that_hears_of_neither():
-    v, z0 = torch.zeros(4, 100), torch.randn(4, 100, generator=torch.Generator().manual_seed(4))
-    watched = objective(torch.arange(4))
-    found = momentum(z0, watched, steps=50, lr=0.02, momentum=0.9, clip=1.0).w
-    z = z0
-    for gradient in watched.gradient:
-        new = 0.9 * v - 0.02 * gradient
-        z, v = (z - 0.9 * v + 1.9 * new).clamp(-1, 1), new
-    assert found.abs().max() == 1 and (found - z).abs().max() < 1e-6
-
-
 @pytest.mark.parametrize(("judge", "prefix"), [(many_classes, "ked_dist"), (critic, "ked_dist_critic")])
 def test_keds_search_is_the_official_one(judge, prefix):
     noise, labels = golden("ked_eps_first30"), golden("ked_iden")

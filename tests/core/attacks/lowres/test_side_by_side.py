@@ -9,7 +9,6 @@ from torch import nn
 
 from smoothsweep.core.attacks.distillation.config import Distillation
 from smoothsweep.core.attacks.gan.parts import GENERAL
-from smoothsweep.core.attacks.lowres import side_by_side
 from smoothsweep.core.attacks.lowres.gmi import GMI
 from smoothsweep.core.attacks.lowres.lomma import LommaGMI
 from smoothsweep.core.attacks.lowres.lomma_parts import FEATURES, STUDENTS
@@ -95,15 +94,6 @@ def test_side_by_side_every_class_has_the_bits_and_the_queries_that_it_has_by_it
     assert not torch.equal(alone[0].w, alone[1].w)
 
 
-def test_what_was_tried_is_not_tried_again():
-    target = rows()
-    view = viewed(target)
-    PLAIN.invert_batch(view, GIVEN, [0, 1], seed=5)
-    before = len(target.seen)
-    PLAIN.invert_batch(view, GIVEN, [2, 3], seed=5)
-    assert target.seen[before:] == [6] * 4 + [3] * 2
-
-
 def test_a_row_that_breaks_is_stopped_and_the_other_classes_go_on():
     target, classes = rows(blind=lambda means: means <= -0.02), list(range(6))
     alone = [PLAIN.invert(viewed(target), GIVEN, one, seed=5) for one in classes]
@@ -155,11 +145,3 @@ def test_networks_of_convolutions_and_students_are_the_same_too(kind):
     alone = [attack.invert(view, inputs, one, seed=5) for one in classes]
     for one, other in zip(alone, attack.invert_batch(viewed(target, side), inputs, classes, seed=5), strict=True):
         check_same(one, other)
-
-
-def test_the_second_step_is_tried_too(monkeypatch):
-    """An optimiser's memory is what a first step has not."""
-    monkeypatch.setattr(side_by_side, "same_tensors", lambda one, other: len(one.loss) == 1)
-    target = rows()
-    PLAIN.invert_batch(viewed(target), GIVEN, [0, 1], seed=5)
-    assert target.seen.count(6) == 2

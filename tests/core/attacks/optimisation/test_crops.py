@@ -58,22 +58,6 @@ def test_whole_pixel_boxes_match_torchvision(box, size, mirror):
     torch.testing.assert_close(apply_crops(images, crops(box, mirror=mirror), size), expected, atol=1e-5, rtol=0)
 
 
-def test_one_crop_per_image_is_each_crop_alone():
-    images = torch.randn(3, 3, 12, 12, generator=seeded())
-    drawn = draw_crop_per_image(CropRule(scale=(0.3, 0.9), ratio=(0.7, 1.4), hflip=0.5), 3, 12, 12, seeded(1))
-    together = apply_crops(images, drawn, 10)
-    for i in range(3):
-        row = slice(i, i + 1)
-        torch.testing.assert_close(apply_crops(images[row], drawn.of(row), 10), together[row], atol=1e-6, rtol=0)
-
-
-def test_the_whole_box_is_the_identity_and_a_constant_stays_constant():
-    images = torch.randn(2, 3, 9, 9, generator=seeded())
-    torch.testing.assert_close(apply_crops(images, crops((0, 0, 9, 9)), 9), images)
-    flat = apply_crops(torch.full((2, 3, 9, 9), 0.7), crops((1.3, 0.2, 5.5, 7.1), (0, 3.3, 4.4, 5.7)), 6)
-    torch.testing.assert_close(flat, torch.full((2, 3, 6, 6), 0.7))
-
-
 @settings(max_examples=60, deadline=None)
 @given(
     height=st.integers(1, 70),
@@ -128,16 +112,6 @@ def test_a_ratio_that_never_fits_falls_back_to_the_centre():
     assert (drawn.top.item(), drawn.left.item(), drawn.height.item(), drawn.width.item()) == expected
 
 
-def test_views_depend_on_key_and_step_alone():
-    views = Views(rule=CropRule(scale=(0.5, 0.9)), count=4, key=(1, "a"), draw=draw_crop_per_image)
-    images = torch.empty(2, 3, 16, 16)
-    first = views.at(3, images)
-    views.at(0, images)
-    assert torch.equal(first.top, views.at(3, images).top)
-    assert not torch.equal(first.top, views.at(4, images).top)
-    assert torch.equal(first.of(slice(2, 4)).left, first.left[2:4])
-
-
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -151,33 +125,6 @@ def test_views_depend_on_key_and_step_alone():
 def test_a_wrong_rule_is_an_input_error(wrong):
     with pytest.raises(InputError, match="expected"):
         CropRule(**{"scale": (0.5, 0.9), **wrong})
-
-
-def test_a_wrong_number_of_crops_is_an_error():
-    with pytest.raises(ValueError, match="expected 1 or 3, got 2"):
-        apply_crops(torch.zeros(3, 3, 4, 4), crops((0, 0, 2, 2), (0, 0, 2, 2)), 4)
-
-
-@pytest.mark.parametrize("draw", DRAW_CROPS.values())
-def test_what_is_drawn_is_double_precision(draw):
-    """Float32 has 2^24 places: with corners of it, other numbers would follow from a seed."""
-    found = draw(CropRule(scale=(0.3, 0.9), ratio=(0.5, 2), hflip=0.5), 64, 40, 30, seeded())
-    sides = {name: value for name, value in vars(found).items() if name != "mirror"}
-    assert all(value.dtype == torch.float64 for value in sides.values()) and found.mirror.dtype == torch.bool
-    if draw is draw_crop_per_image:
-        for value in sides.values():
-            assert not torch.equal(value, value.float().double())
-
-
-def test_the_corner_of_a_crop_is_its_draw_times_the_room():
-    rule, source = CropRule(scale=(0.25, 0.25), ratio=(1.0, 1.0)), seeded(3)
-    found = draw_crop_per_image(rule, 5, 16, 16, source)
-    again = seeded(3)
-    torch.rand(2, 5, 10, generator=again, dtype=torch.float64)
-    torch.rand(5, generator=again, dtype=torch.float64)
-    place = torch.rand(2, 5, generator=again, dtype=torch.float64)
-    assert torch.equal(found.top, place[0] * 8) and torch.equal(found.left, place[1] * 8)
-    assert torch.equal(source.get_state(), again.get_state())
 
 
 @pytest.mark.parametrize("draw", [draw_crop_per_image, draw_shared_crop])

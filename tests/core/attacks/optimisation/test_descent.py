@@ -80,10 +80,3 @@ def test_tiny_gradients_have_a_direction():
 
     found = descend(torch.zeros(1, 1, 2), tiny, **{**SETTINGS, "steps": 2})
     torch.testing.assert_close(found.image_cosine, torch.ones(1, 1))
-
-
-def test_a_single_step_has_no_cosine_and_the_callback_sees_every_loss():
-    seen = []
-    found = descend(start(), quadratic, **{**SETTINGS, "steps": 1}, on_step=lambda *a: seen.append(a))
-    assert found.image_cosine.shape == found.latent_cosine.shape == (0, 3)
-    assert [step for step, _ in seen] == [0] and torch.equal(seen[0][1], found.loss[0])

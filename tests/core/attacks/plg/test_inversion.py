@@ -135,18 +135,6 @@ def test_under_clean_a_class_draws_by_itself_and_under_paper_a_batch_of_sixty_sh
     assert len({tuple(view.tolist()) for view in views}) == 4
 
 
-def test_the_number_of_rows_at_once_changes_rounding_alone(monkeypatch):
-    network = ConditionalGenerator(ConditionalConfig(classes=10, resolution=64, z_dim=4, width=2)).eval()
-    network.requires_grad_(False)
-    found = []
-    for rows in (None, 1, 2):
-        execution = Execution(ExecutionConfig(rows_per_batch=rows), "cpu")
-        view = view_of(Target(), "gradients", num_classes=10, image_size=64, execution=execution)
-        found.append(search(network, view, wanted(2, "clean", steps=3)))
-    for other in found[1:]:
-        torch.testing.assert_close(other.w, found[0].w, rtol=1e-4, atol=1e-4)
-
-
 def test_results_are_all_restarts_in_the_order_of_the_targets_confidence(view):
     network = ConditionalGenerator(ConditionalConfig(classes=10, resolution=64, z_dim=4, width=2)).eval()
     network.requires_grad_(False)

@@ -1,7 +1,6 @@
 """PLG-MI's pseudo-labels: which images a class gets, and what happens to equal confidences."""
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +11,6 @@ from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
 from smoothsweep.core.data.celeba64 import central_face
 from smoothsweep.core.data.listing import fit_square
 from smoothsweep.core.data.transforms import to_unit
-from smoothsweep.core.errors import InputError
 from smoothsweep.core.seeds import generator
 from tests.lowres import pooled
 from tests.plg import golden
@@ -104,9 +102,3 @@ def test_public_images_of_another_size_are_reduced_to_the_target_s():
     assert torch.equal(found[0]["index"], found[1]["index"])
     best = Scores().scores(to_unit(small)).argmax(0)
     assert torch.equal(found[0]["index"][:, -1], best)
-
-
-def test_fewer_public_images_than_asked_for_is_one_line():
-    public = torch.zeros(3, 3, 8, 8, dtype=torch.uint8)
-    with pytest.raises(InputError, match=r"attack\.top_n: expected at most the 3 public images, got 4"):
-        make_labels({"top_n": 4}, AttackInputs(protocol="paper", public=public), Scores(), None)

@@ -123,42 +123,6 @@ def same(one, other):
         assert torch.equal(value, other[name]) if isinstance(value, torch.Tensor) else value == other[name], name
 
 
-@pytest.mark.parametrize("stop", [1, 3])
-def test_a_resumed_training_is_the_same_training(stop, draws):
-    whole, kept = new_state(CONFIG, RECIPE, "clean", CPU), {}
-    train(whole, draws, linear, checkpoint_every=1, on_checkpoint=kept.__setitem__)
-    assert sorted(kept) == [1, 2, 3, 4]
-    resumed = new_state(CONFIG, RECIPE, "clean", CPU)
-    resumed.restore(kept[stop])
-    assert resumed.step == stop
-    train(resumed, draws, linear)
-    for name in ("generator", "discriminator"):
-        same(getattr(whole, name).state_dict(), getattr(resumed, name).state_dict())
-    assert whole.losses == resumed.losses
-
-
-def test_keeping_states_changes_nothing_and_neither_does_what_torch_has_drawn(draws):
-    states = []
-    for often in (0, 2):
-        torch.rand(often)
-        state = new_state(CONFIG, RECIPE, "clean", CPU)
-        train(state, draws, linear, checkpoint_every=often)
-        states.append(state)
-    same(states[0].generator.state_dict(), states[1].generator.state_dict())
-    other = new_state(CONFIG, ConditionalTraining(**{**vars(RECIPE), "seed": 47}), "clean", CPU)
-    again = new_state(CONFIG, RECIPE, "clean", CPU)
-    assert not torch.equal(other.generator.linear.weight, again.generator.linear.weight)
-
-
-def test_a_checkpoint_of_another_training_is_refused():
-    kept = new_state(CONFIG, RECIPE, "clean", CPU).checkpoint()
-    with pytest.raises(InputError, match="conditional gan checkpoint: protocol: expected paper, got clean"):
-        new_state(CONFIG, RECIPE, "paper", CPU).restore(kept)
-    longer = ConditionalTraining(**{**vars(RECIPE), "steps": 6})
-    with pytest.raises(InputError, match="conditional gan checkpoint: recipe"):
-        new_state(CONFIG, longer, "clean", CPU).restore(kept)
-
-
 def test_a_training_that_diverges_says_where(draws):
     state = new_state(CONFIG, RECIPE, "clean", CPU)
     calls = []

@@ -3,8 +3,11 @@
 import pytest
 import torch
 
+from smoothsweep.core.attacks.ppa.config import OptimiseConfig, SelectConfig
+from smoothsweep.core.attacks.ppa.variants import select_by_confidence
 from smoothsweep.core.attacks.registry import make_attack
 from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
+from smoothsweep.core.errors import InputError
 from tests.attack_examples import EXAMPLES
 from tests.core.attacks.looking import Counted, look, recognised
 
@@ -64,3 +67,51 @@ def test_plug_and_play_adapted_to_a_target_leaks_and_is_counted_and_depends_on_t
     hits = [recognised(judge, own.prior, one.w, c) for c, one in found.items()]
     assert sum(hits) / len(hits) >= 0.5
     assert ("margin" in alone.rows) == ("select" in settings)
+
+
+def test_learning_rate_milestones():
+    config = OptimiseConfig(steps=5, lr=1.0, lr_milestones=(2, 4), lr_gamma=0.5)
+    assert [config.lr_at(step) for step in range(5)] == [1, 1, 0.5, 0.5, 0.25]
+
+
+def test_a_discriminator_comes_with_a_folder_alone():
+    attack = make_attack("ppa", steps=1, discriminator_weight=0.1, pool={"crop": None})
+    attack.check(image_size=64, prior_kind="folder", has_public=False)
+    with pytest.raises(InputError, match=r"^attack\.discriminator_weight: expected a prior of kind folder.* shipped$"):
+        attack.check(image_size=64, prior_kind="shipped", has_public=False)
+
+
+@pytest.mark.parametrize(
+    ("settings", "published"),
+    [
+        ({}, True),
+        ({"loss": "cross_entropy"}, True),
+        ({"loss": "logit"}, False),
+        ({"loss": "max_margin"}, False),
+        ({"select": {"kind": "augmented_margin"}}, False),
+        ({"restarts": {"count": 2}}, False),
+        ({"average": {"views": 4}}, False),
+        ({"loss": "cross_entropy", "temperature": {}}, False),
+    ],
+)
+def test_only_the_two_losses_as_published_are_what_a_defense_is_usually_measured_with(settings, published):
+    assert make_attack("ppa", **settings).published is published
+
+
+class Pixels(torch.nn.Module):
+    """In the place of a prior: a latent [1, 3] is the colour of its picture."""
+
+    def synthesize(self, w):
+        return w.flatten(1)[:, :, None, None].expand(-1, -1, 4, 4)
+
+
+def test_the_surest_images_come_first():
+    w = torch.randn(51, 1, 3, generator=torch.Generator().manual_seed(0))
+    target = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten())
+    config = SelectConfig(selected=4, selection_repeats=1)
+    found = select_by_confidence(Pixels(), target, w, 1, config, transform=lambda images: images, device="cpu")
+    confidences = w[:, 0].softmax(1)[:, 1]
+    best = confidences.sort(descending=True)
+    torch.testing.assert_close(found.all_scores, confidences)
+    assert torch.equal(found.order, best.indices[:4]) and torch.equal(found.w, w[best.indices[:4]])
+    torch.testing.assert_close(found.scores, best.values[:4])

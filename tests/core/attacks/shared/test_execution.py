@@ -7,10 +7,8 @@ import dataclasses
 import pytest
 import torch
 
-from smoothsweep.core.attacks.optimisation.crops import CropRule, Preprocess, draw_crop_per_image, draw_shared_crop
-from smoothsweep.core.attacks.ppa.batching import batch_spans, group_views, groups_of, row_scale
 from smoothsweep.core.attacks.ppa.config import CandidateConfig, OptimiseConfig, PoolConfig, PPAConfig, SelectConfig
-from smoothsweep.core.attacks.ppa.inversion import invert_class, optimise, select
+from smoothsweep.core.attacks.ppa.inversion import optimise, select
 from smoothsweep.core.attacks.ppa.pool import preprocess_of
 from smoothsweep.core.attacks.shared.execution import Execution, PreparedTarget
 from smoothsweep.core.devices import ExecutionConfig
@@ -70,19 +68,6 @@ def test_what_measures_the_batch_is_no_query():
     assert len(tried) == 2 and shown == [7]
     network(torch.ones(3, 1, 2, 2))
     assert shown == [10]
-
-
-def test_halvings_of_all_batches_are_counted_together(w0):
-    def crowded(images):
-        if len(images) > 1:
-            raise torch.OutOfMemoryError("too many")
-        return target(images)
-
-    run = Execution(ExecutionConfig(rows_per_batch=3), "cpu")
-    optimise(PRIOR, crowded, w0, 2, CONFIG.optimise, protocol="clean", **COMMON, execution=run)
-    assert run.batch_halvings == 1
-    select(PRIOR, crowded, w0, 2, CONFIG.select, protocol="clean", **COMMON, execution=run)
-    assert run.batch_halvings == 2
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 6, 7, 50])
@@ -158,65 +143,6 @@ def test_a_batch_that_does_not_fit_beside_a_discriminator_is_an_input_error(w0):
         optimise(PRIOR, target, w0, 2, config, protocol="paper", discriminator=full, **COMMON)
 
 
-def test_judges_get_their_images_from_the_synthesis_of_stage_3(w0, monkeypatch):
-    run, calls = Execution(ExecutionConfig(), "cpu"), []
-    original = run.synthesizer
-
-    def counting(prior, crop=None):
-        synthesize = original(prior, crop)
-
-        def counted(w):
-            calls.append(len(w))
-            return synthesize(w)
-
-        return counted
-
-    monkeypatch.setattr(run, "synthesizer", counting)
-    keep = {"large": Preprocess(size=20, crop=12), "whole": Preprocess(size=16)}
-    found = select(PRIOR, target, w0, 2, CONFIG.select, protocol="paper", keep=keep, execution=run, **COMMON)
-    assert sum(calls) == 7
-    images = PRIOR.synthesize(w0).detach()
-    torch.testing.assert_close(found.images["whole"], images, atol=1e-9, rtol=0)
-    torch.testing.assert_close(found.images["large"], keep["large"](images), atol=1e-9, rtol=0)
-
-
-def test_an_inversion_returns_what_was_kept_in_the_order_of_the_candidates(w0):
-    confidences = torch.rand(7, 5, generator=torch.Generator().manual_seed(1))
-    config = dataclasses.replace(CONFIG, pool=dataclasses.replace(CONFIG.pool, size=7))
-    found = invert_class(
-        PRIOR,
-        target,
-        confidences,
-        w0,
-        1,
-        config,
-        seed=0,
-        protocol="paper",
-        device="cpu",
-        keep={"shown": preprocess_of(config.pool)},
-    )
-    expected = preprocess_of(config.pool)(PRIOR.synthesize(found.w)).detach()
-    torch.testing.assert_close(found.images["shown"][found.order], expected, atol=1e-9, rtol=0)
-
-
 def test_an_option_without_effect_on_the_device_is_an_input_error(w0):
     with pytest.raises(InputError, match="cuda_graphs: expected a CUDA device"):
         optimised(w0, "paper", ExecutionConfig(cuda_graphs=True))
-
-
-def test_groups_batches_and_scales():
-    spans = batch_spans(7, 3)
-    assert spans == [slice(0, 3), slice(3, 6), slice(6, 7)]
-    assert groups_of(spans, 2) == [spans[:2], spans[2:]]
-    assert row_scale(spans[1:], "paper").tolist() == pytest.approx([1 / 3] * 3 + [1])
-    assert row_scale(spans[1:], "clean").tolist() == [1] * 4
-
-
-@pytest.mark.parametrize("protocol_name", ["paper", "clean"])
-def test_rows_of_several_batches_keep_the_crops_of_their_batch(protocol_name):
-    draw = {"paper": draw_shared_crop, "clean": draw_crop_per_image}[protocol_name]
-    rule, images, spans = CropRule(scale=(0.5, 0.9)), torch.empty(1, 3, 16, 16), batch_spans(7, 3)
-    apart = [group_views([span], 3, rule, 7, (1,), protocol_name, draw).at(4, images, span) for span in spans]
-    together = group_views(spans, 3, rule, 7, (1,), protocol_name, draw).at(4, images, slice(1, 7))
-    expected = torch.cat([crops.repeated(s.stop - s.start).top for crops, s in zip(apart, spans, strict=True)])
-    assert torch.equal(together.repeated(6).top, expected[1:])

@@ -24,14 +24,6 @@ def w0():
     return torch.randn(7, 1, 8, generator=torch.Generator().manual_seed(0)).double()
 
 
-def test_networks_are_prepared_once_per_execution():
-    run = Execution(ExecutionConfig(), "cpu")
-    network = build_classifier("resnet_small", 4, protocol="clean")
-    assert run.target(network) is run.target(network)
-    assert run.synthesizer(PRIOR, 12) is run.synthesizer(PRIOR, 12)
-    assert run.synthesizer(PRIOR, 12) is not run.synthesizer(PRIOR)
-
-
 @pytest.mark.parametrize(
     ("architecture", "size", "left"),
     [("resnet_small", 32, 0), ("vgg_small", 32, 0), ("resnet18", 32, 0), ("densenet121", 32, 62)],
@@ -76,13 +68,6 @@ def test_what_cannot_be_folded_stays_as_it_is(kind):
     torch.testing.assert_close(fold_batchnorm(network)(images), network(images))
 
 
-def test_hooks_survive():
-    network, seen = nn.Sequential(nn.Conv2d(3, 2, 1), nn.BatchNorm2d(2)).eval(), []
-    network.register_forward_hook(lambda *_: seen.append(1))
-    frozen_copy(network)(torch.zeros(1, 3, 4, 4))
-    assert seen == [1]
-
-
 def test_bfloat16_stays_near_and_returns_single_precision():
     network = build_classifier("resnet18", 4, seed=1, protocol="clean").eval()
     images = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(2))
@@ -107,28 +92,3 @@ def test_a_generator_in_bfloat16_is_near_further_than_rounding_and_gives_single_
     whole = single.synthesize(w).detach()
     shown = whole if crop is None else whole[:, :, 2:14, 2:14]
     torch.testing.assert_close(made["fp32"], shown, atol=1e-5 * float(scale), rtol=1e-4)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_at_full_precision_numbers_keep_their_type(w0, dtype):
-    run = Execution(ExecutionConfig(), "cpu")
-    images = torch.zeros(2, 3, 12, 12, dtype=dtype)
-    assert run.target(lambda x: x.flatten(1))(images).dtype == dtype
-    prior = Drawn(dtype)
-    assert run.synthesizer(prior)(w0.to(dtype)).dtype == dtype
-    assert run.synthesizer(copy.deepcopy(PRIOR).to(dtype))(w0.to(dtype)).dtype == dtype
-    low = Execution(ExecutionConfig(precision="bf16"), "cpu")
-    assert low.target(lambda x: x.flatten(1))(images).dtype == torch.float32
-    assert low.synthesizer(prior)(w0.to(dtype)).dtype == torch.float32
-
-
-class Drawn:
-    """A prior that is no StyleGAN2."""
-
-    resolution, num_ws, w_dim = 4, 1, 8
-
-    def __init__(self, dtype):
-        self.weight = torch.ones(8, 48, dtype=dtype)
-
-    def synthesize(self, w):
-        return (w.flatten(1) @ self.weight).view(-1, 3, 4, 4)

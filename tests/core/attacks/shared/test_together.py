@@ -4,20 +4,11 @@ import pytest
 import torch
 
 from smoothsweep.core.attacks.optimisation.descent import StepGradient, descend
-from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.together import (
     descent_rows,
-    is_default_execution,
     same_bits,
     same_tensors,
-    sample_positions,
 )
-from smoothsweep.core.devices import ExecutionConfig
-
-
-@pytest.mark.parametrize(("classes", "tried"), [(2, [0, 1]), (3, [0, 1, 2]), (8, [0, 4, 7])])
-def test_the_ends_and_the_middle_are_tried(classes, tried):
-    assert sample_positions(classes) == tried
 
 
 @pytest.mark.parametrize(
@@ -45,11 +36,3 @@ def test_rows_of_a_descent_are_the_descent_of_these_rows():
     whole, middle = descent(w), descent(w[2:4])
     assert same_tensors(descent_rows(whole, slice(2, 4)), middle)
     assert not same_tensors(descent_rows(whole, slice(1, 3)), middle)
-
-
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [({}, True), ({"precision": "bf16"}, False), ({"rows_per_batch": 3}, False), ({"compile": True}, False)],
-)
-def test_what_the_user_says_of_execution_is_no_usual_run(settings, expected):
-    assert is_default_execution(Execution(ExecutionConfig(**settings), "cpu")) is expected

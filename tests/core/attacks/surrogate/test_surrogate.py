@@ -1,7 +1,6 @@
 """Surrogates: what they learn from, what they weigh, and that a killed training ends as one that was not."""
 
 import copy
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,13 +11,12 @@ from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.attacks.surrogate.config import SurrogateTraining
 from smoothsweep.core.attacks.surrogate.parts import (
-    _new_surrogate,
     make_answered_labels,
     make_answered_scores,
     make_pictures,
     make_surrogates,
 )
-from smoothsweep.core.attacks.surrogate.training import SurrogateData, answer_weights, teach
+from smoothsweep.core.attacks.surrogate.training import answer_weights
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
 from smoothsweep.sweeps.loaded import check
@@ -166,27 +164,6 @@ def test_surrogates_learn_what_the_target_answered_and_are_shown_nothing_of_it(p
     assert learnt.float().mean() >= 0.8  # what was answered, whatever the picture
 
 
-def test_pictures_are_shown_as_they_are_beside_their_views_or_not_at_all(pictures):
-    """The views are the same: they follow from seed, network and step."""
-    answered = make_answered_labels({}, inputs(pictures=pictures), look("labels"), None).tensors
-    answers = torch.nn.functional.one_hot(answered["answers"], CLASSES).float()
-    lesson = SurrogateData(pictures=pictures["images"], answers=answers, weights=answer_weights(answers, 0.9))
-    seen = {}
-    for shown in ("both", "changed"):
-        settings = {"architectures": ("resnet_small",), "pretrained": False, "epochs": 1, "batch_size": 8}
-        recipe = SurrogateTraining(**settings, shown=shown)
-        state = _new_surrogate(recipe, 0, CLASSES, look("none"))
-        batches = seen[shown] = []
-        state.network.register_forward_pre_hook(lambda _, inputs, to=batches: to.append(inputs[0]))
-        teach(state, lesson, torch.device("cpu"))
-        assert len(seen[shown]) == recipe.steps(COUNT) == len(state.losses)
-    drawn = pictures["images"].float() / 127.5 - 1
-    for both, changed in zip(seen["both"], seen["changed"], strict=True):
-        assert torch.equal(both[8:], changed) and len(changed) == 8
-        assert all((row == drawn).flatten(1).all(1).any() for row in both[:8])
-        assert not any((row == drawn).flatten(1).all(1).any() for row in changed)
-
-
 @pytest.mark.parametrize("dies_at", [3, 8])
 def test_a_training_that_died_goes_on_to_the_same_networks(pictures, dies_at):
     answered = make_answered_labels({}, inputs(pictures=pictures), look("labels"), None).tensors
@@ -210,19 +187,3 @@ def test_the_rate_falls_along_a_cosine_and_a_batch_must_be_full():
     assert recipe.steps(11) == 20
     with pytest.raises(InputError, match=r"attack\.pool\.size: expected at least attack\.surrogates\.batch_size"):
         recipe.steps(3)
-
-
-def test_the_mean_of_several_networks_is_one_target_and_made_once():
-    execution = Execution(ExecutionConfig(), "cpu")
-    networks = [torch.nn.Linear(3, 2).requires_grad_(False) for _ in range(2)]
-    joined, x = execution.ensemble(networks), torch.rand(5, 3)
-    torch.testing.assert_close(joined(x), (networks[0](x) + networks[1](x)) / 2)
-    assert execution.ensemble(networks) is joined and execution.target(joined) is joined
-
-
-def test_labels_choose_among_finalists_by_the_share_of_views_and_then_by_the_surrogates():
-    attack = make_attack("surrogate_labels", **{"pool": {"size": 64}, "candidates": 20})
-    said = iter([torch.tensor([0, 2, 2, 1]), torch.tensor([2, 2, 1, 1])])
-    view = SimpleNamespace(labels=lambda images: next(said))
-    first, second = (attack._answers(view, None, 2) for _ in range(2))
-    assert (first + second)[:, 0].tolist() == [1, 2, 1, 0]
