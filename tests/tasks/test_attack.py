@@ -13,10 +13,8 @@ from torchvision.transforms import functional as tvf
 
 from smoothsweep.core.attacks.optimisation.crops import CropRule, apply_crops, draw_crop_per_image, draw_shared_crop
 from smoothsweep.core.attacks.ppa.attack import PlugAndPlay
-from smoothsweep.core.attacks.shared.together import same_bits
 from smoothsweep.core.seeds import generator
 from smoothsweep.tasks.attack import invert_classes
-from smoothsweep.tasks.attacking import OpenTarget
 from smoothsweep.tasks.context import MachineLeaving, TaskContext, ask_machine_leaving
 from smoothsweep.tasks.training import load_classifier
 
@@ -160,51 +158,3 @@ def test_an_attack_on_a_machine_that_leaves_keeps_its_classes_and_does_the_rest_
     assert first.stat().st_mtime_ns == made
     found = [load_file(path)["row.w"] for path in sorted((tmp_path / "classes").iterdir())]
     assert torch.equal(torch.cat(found), clean.tensors("attack", "reconstructions")["w"])
-
-
-@pytest.mark.parametrize("done", [[], [1]])
-def test_classes_side_by_side_leave_what_each_leaves_by_itself_and_what_is_missing_alone_is_made(
-    pipeline, tmp_path, monkeypatch, done
-):
-    config, inputs, asked = pipeline.config("attack"), pipeline.inputs("attack"), []
-    invert = PlugAndPlay.invert_batch
-
-    def watched(attack, view, given, classes, **others):
-        asked.append(list(classes))
-        return invert(attack, view, given, classes, **others)
-
-    def work(name, *pieces):
-        (tmp_path / name).mkdir()
-        for classes in pieces:
-            invert_classes(config, inputs, classes, TaskContext(work=tmp_path / name))
-        return {path.name: load_file(path) for path in sorted((tmp_path / name / "classes").iterdir())}
-
-    alone = work("alone", [2], [0], [1])
-    monkeypatch.setattr(PlugAndPlay, "invert_batch", watched)
-    beside = work("beside", done, [0, 1, 2])
-    assert asked == [[1], [0, 2]] if done else asked == [[0, 1, 2]]
-    assert alone.keys() == beside.keys() and len(alone) == 3
-    for name, tensors in alone.items():
-        assert tensors.keys() == beside[name].keys() and int(tensors["queries"]) > 0
-        assert all(same_bits(tensor, beside[name][key]) for key, tensor in tensors.items())
-
-
-@pytest.mark.parametrize(
-    ("device", "steady", "asked"),
-    [("cpu", True, [[0, 1, 2]]), ("cuda", True, [[0], [1], [2]]), ("cpu", False, [[0], [1], [2]])],
-)
-def test_classes_are_by_themselves_on_gpus_and_of_a_target_whose_answers_are_drawn(
-    clean, tmp_path, monkeypatch, device, steady, asked
-):
-    met = []
-
-    def watched(attack, view, given, classes, **others):
-        met.append(list(classes))
-        return [attack.invert(view, given, target_class, **others) for target_class in classes]
-
-    told = PlugAndPlay.side_by_side
-    monkeypatch.setattr(PlugAndPlay, "invert_batch", watched)
-    monkeypatch.setattr(PlugAndPlay, "side_by_side", lambda attack, _: told(attack, device))
-    monkeypatch.setattr(OpenTarget, "steady", steady)
-    invert_classes(clean.config("attack"), clean.inputs("attack"), [0, 1, 2], TaskContext(work=tmp_path))
-    assert met == asked

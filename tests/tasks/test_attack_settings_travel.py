@@ -3,7 +3,6 @@
 import shutil
 
 import pytest
-import torch
 from pipeline import Pipeline
 
 from smoothsweep.core.priors.registry import save_discriminator, save_prior
@@ -235,15 +234,6 @@ def test_of_brep_mi(key, begun, travels):
     }
     base |= {"result": "robust"} if key == "robust_views" else {}
     travels("attack", base, {**base, **BREP_MI[key]}, inputs)
-
-
-def test_the_rows_at_once_change_an_attack_by_rounding_alone(hunted, tmp_path):
-    configs, inputs = hunted
-    for name, config in (("plain", configs["attack"]), ("hinted", {**configs["attack"], "rows_per_batch": 3})):
-        made("attack", config, inputs["attack"], tmp_path / name)
-    plain, hinted = (load_tensors(tmp_path / name / "reconstructions.safetensors") for name in ("plain", "hinted"))
-    torch.testing.assert_close(hinted["w"], plain["w"], rtol=1e-3, atol=1e-3)
-    assert torch.equal(hinted["pool_index"], plain["pool_index"])
 
 
 @pytest.mark.parametrize(

@@ -92,21 +92,6 @@ def test_what_is_replaced_for_a_moment_while_it_is_read_leaves_no_trace(kind, tm
     assert store.manifest(case.reading)["result"] == other.manifest(case.reading)["result"]
 
 
-def test_judge_weights_that_are_replaced_in_the_middle_of_their_loading(tmp_path, store, monkeypatch):
-    case = Case(tmp_path, "embedder")
-    made_inputs(store, case.reading)
-    real = judges.load_embedder
-
-    def replaced(name, path):
-        perturbed(path)
-        return real(name, path)
-
-    monkeypatch.setattr(judges, "load_embedder", replaced)
-    with pytest.raises(InputChanged, match=SAYS):
-        execute(store, case.reading)
-    assert not store.has(case.reading)
-
-
 def test_shipped_weights_are_held_to_the_plan_as_well(tmp_path, store, monkeypatch):
     raw = {**tiny_sweep(), "grid": {}, "baseline": {}, "judges": {"embedder": {"name": "synthetic"}}}
     stages = inversion_stages(check(raw, "shipped"), 1)

@@ -8,9 +8,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.tasks.classes import (
     batches,
     class_file,
-    class_name,
     classes_of_stage,
-    classes_without_file,
     groups,
     unfinished_classes,
 )
@@ -30,13 +28,6 @@ def test_groups_hold_every_class_once_in_order_and_leave_batches_whole(classes, 
     assert all(any(set(batch) <= set(group) for group in cut) for batch in whole)
     if per_task:
         assert all(len(group) <= max(per_task, together) for group in cut)
-
-
-@given(st.integers(1, 1000), st.integers(1, 64))
-def test_by_default_every_device_gets_work(count, devices):
-    cut = groups(batches(list(range(count))), devices=devices, per_task=None)
-    assert len(cut) >= min(count, devices)
-    assert len(cut) <= max(4 * devices, 1)
 
 
 def test_finished_classes_are_not_done_again(tmp_path):
@@ -82,10 +73,3 @@ def test_a_class_that_the_data_do_not_have_is_refused():
 def test_groups_are_as_large_as_they_are_said_to_be(count, together, devices, per_task, sizes):
     cut = groups(batches(list(range(count)), together), devices=devices, per_task=per_task)
     assert [len(group) for group in cut] == sizes
-
-
-def test_a_finished_class_is_known_by_its_name(tmp_path):
-    assert class_name(7) == "classes/000007.safetensors" and class_file(tmp_path, 7) == tmp_path / class_name(7)
-    assert classes_without_file([5, 6, 7], {"000006.safetensors", "7"}) == [5, 7]
-    assert unfinished_classes([1, 2], tmp_path) == [1, 2]
-    assert batches([3, 1, 2]) == [[3], [1], [2]]

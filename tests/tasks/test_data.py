@@ -1,18 +1,12 @@
 """The data stages: what reaches the target, the prior and the judges."""
 
 import json
-from inspect import signature
-from types import SimpleNamespace
-from unittest.mock import create_autospec
 
 import numpy as np
-import pytest
 import torch
 from PIL import Image
 
-from smoothsweep.core.data.published import PUBLISHED, write_published
 from smoothsweep.core.data.synthetic import faces_of, identity_traits
-from smoothsweep.sweeps.data import PublishedData
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.data import prepare_private, prepare_public
 from smoothsweep.tasks.files import load_images, load_tensors
@@ -44,11 +38,6 @@ def test_the_low_data_study_takes_the_first_images_and_leaves_the_test_set_alone
     assert torch.equal(test.images, same_test.images)
     for label in range(3):
         assert torch.equal(few.images[few.labels == label], train.images[train.labels == label][:2])
-
-
-def test_train_and_test_images_differ(tmp_path):
-    train, test, _ = prepare(tmp_path, "all")
-    assert not any(torch.equal(a, b) for a in train.images for b in test.images)
 
 
 def rendered(population, person, count, *, spread, first_image=0):
@@ -161,28 +150,6 @@ def test_the_largest_classes_are_the_same_people_to_those_who_see_few_images_of_
     assert torch.equal(few_test.labels, test.labels) and torch.equal(few_test.images, test.images)
     known = {image.numpy().tobytes(): int(all_of_them.labels[i]) for i, image in enumerate(all_of_them.images)}
     assert [known[image.numpy().tobytes()] for image in few.images] == few.labels.tolist()
-
-
-@pytest.mark.parametrize("kind", sorted(PUBLISHED))
-def test_every_key_of_a_published_set_reaches_its_reader_under_its_own_name(kind, tmp_path, monkeypatch):
-    asked = create_autospec(write_published)  # of the same parameters: another name is a TypeError
-    asked.return_value = SimpleNamespace(notes=["cropped"], num_classes=3, num_train=7, num_test=2)
-    monkeypatch.setattr("smoothsweep.tasks.data.write_published", asked)
-    given = {
-        "kind": kind,
-        "path": str(tmp_path),
-        "classes": 3,
-        "split_seed": 5,
-        "samples_per_class": 4,
-        "on_corrupt": "skip",
-        "pictures": "aligned",
-    }
-    assert set(given) == set(PublishedData.model_fields)
-    metrics = prepare_private({**given, "size": 12}, {}, tmp_path, TaskContext(work=tmp_path))
-    assert metrics == {"num_classes": 3, "num_train": 7, "num_test": 2}
-    assert json.loads((tmp_path / "notes.json").read_text()) == ["cropped"]
-    call = signature(write_published).bind(*asked.call_args.args, **asked.call_args.kwargs).arguments
-    assert call == {**given, "path": tmp_path, "out_folder": tmp_path, "size": 12}
 
 
 def test_a_published_set_is_made_of_as_many_pictures_as_asked_for(tmp_path):

@@ -3,13 +3,7 @@
 import pytest
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.tasks.devices import PROMISED_GPUS, PROMISED_PER_NODE, promised_gpus
-
-
-def test_nothing_is_promised_unless_the_environment_says_so(monkeypatch):
-    for name in (PROMISED_GPUS, PROMISED_PER_NODE):
-        monkeypatch.delenv(name, raising=False)
-    assert promised_gpus() is None and promised_gpus(PROMISED_PER_NODE) is None
+from smoothsweep.tasks.devices import PROMISED_PER_NODE, promised_gpus
 
 
 def test_each_variable_has_its_own_number(monkeypatch):

@@ -6,11 +6,11 @@ import torch
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.training.classifier import Epochs
 from smoothsweep.sweeps.training import Recipe
-from smoothsweep.tasks import distributed, ray_train
+from smoothsweep.tasks import ray_train
 from smoothsweep.tasks.context import TaskContext, read_progress
 from smoothsweep.tasks.distributed import train_together
 from smoothsweep.tasks.files import load_images, save_images
-from smoothsweep.tasks.training import Training, train, train_alone
+from smoothsweep.tasks.training import Training, train_alone
 from tests.one_rank import Elsewhere, Killed, one_rank
 
 EPOCHS = 4
@@ -81,20 +81,6 @@ def test_a_rank_of_ray_train_trains_the_same_target(data, alone, tmp_path, monke
     assert len(trainer.reports) == EPOCHS - 1 and read_progress(tmp_path / "work")["fraction"] == 1.0
 
 
-def test_a_rank_is_told_its_place_and_how_its_network_is_joined(data, tmp_path, monkeypatch):
-    seen = []
-
-    def watched(*given, worker, **more):
-        joined = worker.wrap(torch.nn.Linear(1, 1))  # inside of the group
-        seen.append((worker.rank, worker.world_size, type(joined)))
-        return train(*given, worker=worker, **more)
-
-    monkeypatch.setattr(distributed, "train", watched)
-    with one_rank(monkeypatch):
-        train_together({**config(), "epochs": 1}, data, context(tmp_path / "work"))
-    assert seen == [(0, 1, torch.nn.parallel.DistributedDataParallel)]
-
-
 def test_a_lost_rank_does_no_epoch_again(data, alone, tmp_path, monkeypatch, epochs):
     with one_rank(monkeypatch, killed_after=2), pytest.raises(Killed):
         train_together(config(), data, context(tmp_path / "work"))
@@ -118,9 +104,3 @@ def test_a_rank_on_another_machine_brings_back_what_it_made(data, alone, tmp_pat
     with one_rank(monkeypatch) as asked:
         together = train_together(config(), data, context(tmp_path / "work", shared=shared))
     assert same(together, alone) and asked[0].kept[0].is_relative_to(tmp_path / "there" / "checkpoints")
-
-
-def test_a_group_that_leaves_nothing_is_an_error(data, tmp_path, monkeypatch):
-    monkeypatch.setattr(ray_train, "fit", lambda *given, **more: None)
-    with pytest.raises(RuntimeError, match="without leaving the trained weights"):
-        train_together(config(), data, context(tmp_path / "work"))

@@ -48,23 +48,6 @@ def test_the_files_hold_every_image_once_and_the_metrics_are_medians(judged):
     assert points[["tsne_x", "tsne_y", "pca_x", "pca_y"]].notna().all(axis=None)
 
 
-@pytest.mark.parametrize("change", [{"classes": 3}, {"perplexity": 7.0}, {"seed": 3}])
-def test_every_setting_reaches_the_map(judged, tmp_path, change):
-    _, _, _, out = judged
-    judge_features({**CONFIG, **change}, {"features": out.parent}, tmp_path, TaskContext(work=tmp_path))
-    before, after = (pd.read_parquet(folder / "map.parquet") for folder in (out, tmp_path))
-    assert len(before) != len(after) or not before["tsne_x"].equals(after["tsne_x"])
-    assert len(before) != len(after) or before["pca_x"].equals(after["pca_x"])
-    pd.testing.assert_frame_equal(*(pd.read_parquet(folder / "distances.parquet") for folder in (out, tmp_path)))
-
-
-def test_the_stage_refuses_what_the_plan_could_not_count(judged, tmp_path):
-    with pytest.raises(InputError, match="perplexity: expected less than the 12 training images to map, got 12"):
-        judge_features(
-            {**CONFIG, "perplexity": 12.0}, {"features": judged[3].parent}, tmp_path, TaskContext(work=tmp_path)
-        )
-
-
 RENDERED = {"kind": "synthetic", "identities": 5, "train_per_class": 4}
 
 

@@ -1,7 +1,5 @@
 """The set judge in the features of a small network in the place of Inception's: which images, which definitions."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import scipy.linalg
@@ -105,15 +103,6 @@ def test_the_reconstructions_are_measured_against_the_training_images_of_the_att
     assert metrics["classes_too_small"] == 0
 
 
-@pytest.mark.parametrize("protocol", ["paper", "clean"])
-def test_features_of_the_reconstructions_are_kept_with_their_labels(tmp_path, network, protocol):
-    fake, labels = noise(8, 2, 1)
-    judged(tmp_path, protocol, fake, labels, *noise(12, 2, 0))
-    kept = load_tensors(tmp_path / "out" / "features.safetensors")
-    assert set(kept) == {"features", "labels"} and torch.equal(kept["labels"], labels)
-    torch.testing.assert_close(kept["features"].double(), features(fake, protocol), rtol=1e-4, atol=1e-5)
-
-
 def test_a_class_with_too_few_images_is_counted(tmp_path, network):
     images, labels = noise(9, 2, 1)
     labels[1:] = 0
@@ -130,14 +119,3 @@ def test_of_the_real_images_the_training_part_alone_is_embedded(tmp_path, networ
     found = load_tensors(tmp_path / "out" / "features.safetensors")
     assert metrics == {"feature_dim": 12} and set(found) == {"train_features", "train_labels"}
     torch.testing.assert_close(found["train_features"].double(), features(images[:4], "paper"), rtol=1e-4, atol=1e-5)
-
-
-def test_the_network_is_the_file_that_the_configuration_names(monkeypatch, tmp_path):
-    """The user's folder spelt out, the digest where one is named: that the file is read right is core's matter."""
-    asked = []
-    monkeypatch.setenv("HOME", str(tmp_path))
-    noted = lambda path, *, sha256: asked.append((path, sha256)) or Pooled()  # noqa: E731
-    monkeypatch.setattr(fidelity, "load_fid_inception", noted)
-    assert isinstance(fidelity.load_network({"path": "~/fid.pth", "sha256": "ab"}, "cpu"), Pooled)
-    fidelity.load_network({"path": "/there/fid.pth"}, "cpu")
-    assert asked == [(tmp_path / "fid.pth", "ab"), (Path("/there/fid.pth"), None)]

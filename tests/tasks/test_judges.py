@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score
 from torch import nn
 
-from smoothsweep.core.models.embedders import load_embedder, own_weights
+from smoothsweep.core.models.embedders import load_embedder
 from smoothsweep.tasks import judges
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import load_tensors, save_tensors
@@ -124,20 +124,6 @@ def test_the_embedders_verdict(pipeline):
     checked_verdicts(pipeline.folder("judge_embedder"), "embedder", logits, labels, distance, index)
 
 
-@pytest.mark.parametrize(("network", "size"), [("facenet", 160), ("mobilefacenet_a", None), ("synthetic", None)])
-def test_an_embedder_is_shown_the_reconstructions_at_its_own_size(tmp_path, monkeypatch, network, size):
-    asked = []
-
-    def looked(folder, side):
-        asked.append((folder, side))
-        raise InterruptedError
-
-    monkeypatch.setattr(judges, "reconstructed_images", looked)
-    with pytest.raises(InterruptedError):
-        judges.judge_by_embedder({"network": network}, {"loot": tmp_path}, tmp_path, TaskContext(work=tmp_path))
-    assert asked == [(tmp_path, size)]
-
-
 def test_the_general_judges_verdict_is_a_linear_head_on_its_own_features(pipeline, tmp_path, monkeypatch):
     """By a network that stands for the published one, which is not here: nine numbers of each picture."""
 
@@ -178,32 +164,3 @@ def test_the_general_judges_verdict_is_a_linear_head_on_its_own_features(pipelin
     }
     distance, index = nearest(features, reconstructions["labels"], train, real["train"]["labels"])
     checked_verdicts(made["judged"], "general", logits, reconstructions["labels"], distance, index)
-
-
-def test_a_judges_network_is_the_file_that_the_configuration_names(tmp_path, monkeypatch):
-    asked = []
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(judges, "load_embedder", lambda name, path: asked.append((name, path)) or nn.Flatten())
-    context = TaskContext(work=tmp_path)
-    embed = judges.embedding_of({"network": "facenet", "path": "~/face.pt"}, {}, context)
-    assert torch.equal(embed(torch.ones(2, 3, 2, 2)), torch.ones(2, 12))
-    judges.embedding_of({"network": "synthetic"}, {}, context)
-    assert asked == [("facenet", tmp_path / "face.pt"), ("synthetic", own_weights("synthetic"))]
-
-
-@pytest.mark.parametrize("network", ["fid_lomma", "fid_plg"])
-def test_a_published_distance_has_the_features_of_its_own_network(monkeypatch, network, tmp_path):
-    config = {"network": network, "side": 64, "path": "somewhere"}
-    monkeypatch.setattr(judges, "published_features", lambda given, device: (given, device))
-    assert judges.embedding_of(config, {}, TaskContext(work=tmp_path)) == (config, "cpu")
-
-
-def test_a_large_network_says_how_far_it_is_with_many_pictures(tmp_path, monkeypatch):
-    """Without a GPU it takes half a second for each: a silence of minutes would look like a dead worker."""
-    told = []
-    context = TaskContext(work=tmp_path)
-    monkeypatch.setattr(context, "progress", lambda fraction, text: told.append((fraction, text)))
-    pictures = torch.randn(judges.BATCH + 3, 3, 2, 2)
-    assert torch.equal(judges._features(nn.Flatten(), pictures, context), pictures.flatten(1))
-    count = len(pictures)
-    assert told == [(0.0, f"0 of {count} images"), (judges.BATCH / count, f"{judges.BATCH} of {count} images")]

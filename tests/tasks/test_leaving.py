@@ -7,7 +7,7 @@ from benchmarks.sleeping import sleep_classes
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.sweeps.training import Recipe
 from smoothsweep.tasks.context import MachineLeaving, TaskContext, ask_machine_leaving
-from smoothsweep.tasks.training import CHECKPOINT, Training, train, train_alone
+from smoothsweep.tasks.training import CHECKPOINT, Training, train_alone
 from smoothsweep.tasks.unfinished import load_checkpoint
 
 
@@ -48,25 +48,6 @@ def test_the_last_epoch_is_finished_rather_than_kept(faces, tmp_path):
     assert len(records) == 4 and not (tmp_path / CHECKPOINT).exists()
 
 
-def test_a_group_keeps_every_epoch_from_the_notice_on_and_asks_once_an_epoch(faces, tmp_path):
-    """Under Ray Train to ask is a collective, and so is a checkpoint: neither may depend on anything but the answer."""
-    asked, kept = [], []
-
-    def hurry():
-        asked.append(len(kept))
-        return len(asked) >= 2
-
-    train(
-        Training.of(training(checkpoint_every=100)),
-        faces,
-        None,
-        TaskContext(work=tmp_path),
-        hurry=hurry,
-        checkpoint=lambda state: kept.append(len(state["records"])),
-    )
-    assert len(asked) == 4 and kept == [2, 3]
-
-
 def test_classes_are_left_between_two(tmp_path):
     settings, context = {"classes": 3, "seconds": 0.0}, TaskContext(work=tmp_path)
     with ask_machine_leaving(after(2)), pytest.raises(MachineLeaving):
@@ -77,10 +58,3 @@ def test_classes_are_left_between_two(tmp_path):
     sleep_classes(settings, {}, [0, 1, 2], context)
     assert [path.stat().st_mtime_ns for path in done] == before, "what was done is not done again"
     assert len(list((tmp_path / "classes").iterdir())) == 3
-
-
-def test_outside_a_cluster_no_machine_leaves(tmp_path):
-    assert not TaskContext(work=tmp_path).machine_leaves()
-    with ask_machine_leaving(lambda: True):
-        assert TaskContext(work=tmp_path).machine_leaves()
-    assert not TaskContext(work=tmp_path).machine_leaves()

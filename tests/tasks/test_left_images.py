@@ -136,8 +136,3 @@ def test_in_memory_too(monkeypatch):
     attacker = Attacker(model, torch.zeros(2, 3, 16, 16, dtype=torch.uint8), None, prior_kind="given")
     found = attacker.invert({"kind": "shades", "selected": 2}, [2, 1], seed=3)
     assert found.w is None and found.labels.tolist() == [2, 2, 1, 1] and found.images.shape == (4, 3, 16, 16)
-
-
-def test_neither_latents_nor_images_is_nothing():
-    with pytest.raises(ValueError, match="images: expected it to be given, got none"):
-        len(Reconstructions())

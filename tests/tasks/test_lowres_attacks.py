@@ -98,12 +98,6 @@ def coupled(paper):
     return stage, paper.store.path(stage)
 
 
-def test_the_batch_is_named_and_a_class_alone_is_another_thing(coupled, clean):
-    stage, _ = coupled
-    assert stage.config["class_batch"] == 2 and "class_batch" not in stages_of("ked").attack.config
-    assert "class_batch" not in stages_of("gmi", "paper").attack.config
-
-
 def test_a_batch_that_lost_a_class_gives_the_same_numbers_again(coupled, paper, tmp_path):
     stage, folder = coupled
     inputs = {name: paper.store.path(source) for name, source in stage.inputs.items()}

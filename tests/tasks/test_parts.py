@@ -8,7 +8,7 @@ from drills.sweep_runs import STAGES
 from drills.test_part_kills import KILLED
 
 from smoothsweep.core.attacks.registry import PARTS
-from smoothsweep.tasks.context import MachineLeaving, TaskContext, ask_machine_leaving, read_progress
+from smoothsweep.tasks.context import MachineLeaving, TaskContext, ask_machine_leaving
 from smoothsweep.tasks.parts import CHECKPOINT, WorkFolder
 
 
@@ -43,12 +43,6 @@ def test_a_part_leaves_with_its_machine_once_its_state_is_kept(tmp_path):
     with ask_machine_leaving(lambda: True), pytest.raises(MachineLeaving):
         work.keep_state({"step": 1})
     assert (tmp_path / CHECKPOINT).is_file() and folder(tmp_path, 0).last_state() == {"step": 1}
-
-
-def test_how_far_it_is_stands_in_the_works_mark(tmp_path):
-    folder(tmp_path, 0).progress(1.0, "step 3/3")
-    mark = read_progress(tmp_path)
-    assert (mark["fraction"], mark["text"]) == (1.0, "step 3/3")
 
 
 def test_every_kind_of_part_is_killed_in_a_drill():

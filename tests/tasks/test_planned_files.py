@@ -6,18 +6,13 @@ import ast
 import hashlib
 import os
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from smoothsweep.core.errors import InputChanged
-from smoothsweep.core.named_code import load_named
 from smoothsweep.orchestrator.stages import fingerprints
-from smoothsweep.sweeps.data import PublishedData, PublishedPublic
-from smoothsweep.tasks import planned_files, registry
-from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.planned_files import PlannedFile, content_at
 from tests.planned_cases import CASES, SAYS, Case
 
@@ -96,16 +91,6 @@ def test_what_moves_all_the_time_with_one_content_is_read_twice_at_most(tmp_path
     assert PlannedFile(file, content_at(file)).read(moving) == b"as planned" and len(reads) == 2
 
 
-def test_a_large_file_is_read_for_its_digest_once_and_looked_at_afterwards(tmp_path, monkeypatch):
-    file, digested = tmp_path / "a.bin", []
-    file.write_bytes(b"as planned")
-    monkeypatch.setattr(planned_files, "content_digest", lambda path: digested.append(path) or "0" * 64)
-    planned = PlannedFile(file, "0" * 64)
-    for _ in range(3):
-        planned.read(Path.read_bytes)
-    assert len(digested) == 1
-
-
 def test_no_task_reads_a_configured_path_but_through_the_one_function(repository):
     """Neither `config["path"]`, `config.get("path")`, nor a prior's files, anywhere else below tasks/."""
     found = []
@@ -134,32 +119,3 @@ def test_whatever_a_stage_reads_from_outside_was_planned_with_its_content(tmp_pa
         case = Case(tmp_path / str(number), kind)
         named = [stage for stage in case.stages if "path" in stage.hints]
         assert named and all(re.fullmatch("[0-9a-f]{64}", stage.config["content"]) for stage in named)
-
-
-def test_published_sets_are_digested_as_their_reader_expects(tmp_path, monkeypatch):
-    """Folders with lists beside the pictures: planning and reading must agree on which digest is meant."""
-    kinds = {cls: cls.model_fields["kind"].annotation.__args__ for cls in (PublishedData, PublishedPublic)}
-    asked = []
-
-    class Seen(Exception):
-        pass
-
-    def read(self, _):
-        asked.append(self.any_files)
-        raise Seen
-
-    monkeypatch.setattr(PlannedFile, "read", read)
-    for cls, names in kinds.items():
-        function = load_named(registry.TASKS["data" if cls is PublishedData else "public"].run)
-        for kind in names:
-            config = {
-                "kind": kind,
-                "path": str(tmp_path),
-                "content": "0",
-                "size": 64,
-                "split_seed": 0,
-                "on_corrupt": "refuse",
-            }
-            with pytest.raises(Seen):
-                function(config, {}, tmp_path, TaskContext(work=tmp_path))
-    assert asked and all(asked)

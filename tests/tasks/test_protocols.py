@@ -39,21 +39,6 @@ def test_no_function_has_a_default_protocol():
     assert len(found) > 100 and {name: lines for name, lines in found.items() if lines} == {}
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        'def f(x, protocol="clean"): ...',
-        'def f(*, seed=0, protocol: str = "clean"): ...',
-        'class A:\n protocol: str = "paper"',
-        'config.get("protocol", "clean")',
-        "lambda protocol=None: 0",
-    ],
-)
-def test_a_default_would_be_found(source):
-    assert defaults(ast.parse(source)) != []
-    assert defaults(ast.parse('def f(protocol, *, seed=0): config["protocol"]; x.get("seed")')) == []
-
-
 @pytest.mark.parametrize("protocol", ["paper", "clean"])
 def test_a_targets_calibration_follows_its_protocol(tmp_path, protocol):
     """A fifth is wrong, with a confidence of exactly 1, as negative smoothing makes it; the others have 0.95."""

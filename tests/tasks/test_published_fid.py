@@ -15,7 +15,6 @@ from smoothsweep.core.models.lowres_fid import PUBLISHED_FIDS
 from smoothsweep.tasks import judges, lowres_fid
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import load_tensors, save_images, save_rows, save_tensors
-from smoothsweep.tasks.registry import TASKS
 
 NAMES, SIDE = ("fid_lomma", "fid_plg"), 16
 
@@ -108,8 +107,3 @@ def test_real_images_are_embedded_as_the_official_code_shows_them(tmp_path, name
     found = load_tensors(tmp_path / "out" / "features.safetensors")
     assert metrics == {"feature_dim": 12} and set(found) == {"train_features", "train_labels"}
     torch.testing.assert_close(found["train_features"], Pooled()(PUBLISHED_FIDS[name].shown(images)))
-
-
-def test_each_is_a_kind_of_stage():
-    assert set(PUBLISHED_FIDS) == set(NAMES)
-    assert all(f"judge_{name}" in TASKS for name in NAMES)

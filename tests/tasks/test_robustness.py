@@ -5,7 +5,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from smoothsweep.core.analysis.robustness.settings import RobustnessSettings
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.robustness import judge_robustness
 from smoothsweep.tasks.training import load_classifier
@@ -60,7 +59,3 @@ def test_the_numbers_are_shares_of_the_table(made):
         assert metrics[f"{name}_correct"] == (pytest.approx(wrong.mean()) if len(wrong) else None)
     robust = correct & (table[names].eq(table["class"], axis=0)).all(axis=1)
     assert metrics["robust_acc"] == pytest.approx(robust.mean())
-
-
-def test_settings_that_were_not_said_are_the_papers():
-    assert (RobustnessSettings().eps, RobustnessSettings().step, RobustnessSettings().steps) == (8 / 255, 2 / 255, 10)

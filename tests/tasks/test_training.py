@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from smoothsweep.core.data.synthetic import synthetic_faces
-from smoothsweep.core.errors import InputError
 from smoothsweep.core.training.classifier import Epochs
 from smoothsweep.sweeps.training import LabelSmoothing, Recipe
 from smoothsweep.tasks import training
@@ -14,7 +13,6 @@ from smoothsweep.tasks.training import (
     STOP_KEY,
     Training,
     load_classifier,
-    restored_classifier,
     save_classifier,
     smoothing_of_epoch,
     train_alone,
@@ -92,12 +90,6 @@ def test_a_training_killed_after_a_checkpoint_ends_with_the_same_weights(faces, 
     assert [r.epoch for r in records] == [0, 1, 2, 3] and done == [2, 3]
     for name, value in expected.state_dict().items():
         assert torch.equal(value, resumed.state_dict()[name]), name
-
-
-def test_a_network_is_restored_with_the_input_map_that_it_was_trained_with():
-    config = {"architecture": "resnet_small", "protocol": "clean", "seed": 0, "transform_input": True}
-    with pytest.raises(InputError, match="transform_input"):  # which this network does not have
-        restored_classifier(config, {"head.bias": torch.zeros(3)}, where="here")
 
 
 @pytest.mark.parametrize(("reached_at", "fractions"), [(None, [0.25, 0.5, 0.75, 1.0]), (0.0, [1.0])])

@@ -125,21 +125,3 @@ def test_without_an_address_nothing_is_sent(inputs, monkeypatch):
     monkeypatch.delenv(ADDRESS, raising=False)
     with pytest.raises(InputError, match=rf"^judges\.asked: expected the address .* in {ADDRESS}, got none$"):
         judge_by_asking(CONFIG, inputs, inputs["out"], TaskContext(work=inputs["out"]))
-
-
-def test_references_come_without_repetition_while_there_are_enough():
-    pool = torch.arange(6, dtype=torch.uint8)[:, None, None, None].expand(6, 3, 2, 2)
-    for rank in range(20):
-        found = asked._question("loot", 1, rank, pool[0], pool, 0).references[:, 0, 0, 0]
-        assert len(set(found.tolist())) == 4
-    assert asked._question("loot", 1, 0, pool[0], pool[:3], 0).references.shape[0] == 4
-    drawn = [asked._question("loot", 1, 0, pool[0], pool, seed).references[:, 0, 0, 0] for seed in range(5)]
-    assert len({tuple(one.tolist()) for one in drawn}) > 1
-
-
-def test_the_picture_is_a_png_of_the_images_it_is_made_of(inputs, monkeypatch):
-    _, server = judge(inputs, monkeypatch, likeness)
-    written = io.BytesIO()
-    Image.fromarray(server.asked[0][-1]).save(written, "PNG")
-    height, width = 3 * EDGE + HEAD + 2 * SIDE, 3 * EDGE + 3 * SIDE + GAP
-    assert np.asarray(Image.open(written)).shape == (height, width, 3)

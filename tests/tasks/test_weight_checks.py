@@ -1,15 +1,13 @@
 """Files of weights are opened before there is any work: which are taken, and what is said of the others."""
 
 import re
-from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.tasks import weight_checks
-from smoothsweep.tasks.planned_files import PlannedFile
+from smoothsweep.tasks.planned_files import content_at
 from smoothsweep.tasks.weight_checks import check_judge, check_prior
 
 SAID = {
@@ -43,22 +41,11 @@ def test_a_priors_files_are_opened_where_they_will_be_read(tmp_path, weights, di
     return None
 
 
-@pytest.mark.parametrize(
-    ("network", "reader", "given"),
-    [
-        ("fid_inception", "_load_fid", ("a.pth", "ab")),
-        ("fid_lomma", "_load_published_fid", ("fid_lomma", "a.pth", "ab")),
-        ("facenet", "_load_embedder", ("facenet", "a.pth")),
-    ],
-)
-def test_a_judges_file_is_read_as_the_judge_will_read_it(monkeypatch, network, reader, given):
-    asked = []
-    monkeypatch.setattr(weight_checks, reader, lambda *words: asked.append(words))
-    check_judge({"network": network, "path": "a.pth", "content": "12ab", "sha256": "ab"}, {})
-    file = PlannedFile(Path("a.pth"), "12ab")
-    assert asked == [tuple(file if word == "a.pth" else word for word in given)]
-
-
-def test_a_judge_without_a_file_of_its_own_has_nothing_to_be_read(monkeypatch):
-    monkeypatch.setattr(weight_checks, "_load_embedder", lambda *words: pytest.fail("nothing was named"))
-    check_judge({"network": "synthetic"}, {})
+@pytest.mark.parametrize("network", ["fid_inception", "fid_lomma", "facenet"])
+def test_a_judges_file_is_opened_where_it_names_one(tmp_path, network):
+    check_judge({"network": "synthetic"}, {})  # comes with its own
+    write(tmp_path / "a.pth", "nonsense")
+    config = {"network": network, "path": str(tmp_path / "a.pth"), "content": content_at(tmp_path / "a.pth")}
+    with pytest.raises(InputError, match=re.escape("a.pth")) as refusal:
+        check_judge(config, {})
+    assert "planned" not in str(refusal.value) and "\n" not in str(refusal.value)
