@@ -1,3 +1,5 @@
+import threading
+
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -5,6 +7,8 @@ from torch import nn
 
 from smoothsweep.core.data.augmentation import Augmentation
 from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.defenses.base import Defense
+from smoothsweep.core.errors import TrainingDiverged
 from smoothsweep.core.models.inference import evaluate_logits
 from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.core.training.classifier import place_images, train_classifier
@@ -60,6 +64,19 @@ def test_a_mapped_set_is_not_copied(tmp_path, device_share):
     data = ImageSet(images=images, labels=torch.arange(40) % 3, names=("a", "b", "c"))
     assert place_images(data, 32, CPU, device_share).images.data_ptr() == images.data_ptr()
     assert_same(trained(data, device_share), trained(noise(size=32), 0.4))
+
+
+class Broken(Defense):
+    def loss(self, step):
+        plain = super().loss(step)
+        return plain._replace(loss=plain.loss * torch.nan)
+
+
+def test_an_error_ends_the_thread_and_comes_through():
+    before = threading.active_count()
+    with pytest.raises(TrainingDiverged):
+        train_classifier(network(), noise(), RECIPE, seed=0, defense=Broken(), device_share=0)
+    assert threading.active_count() == before
 
 
 def test_floats_that_are_not_finite_are_refused():
