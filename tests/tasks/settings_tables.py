@@ -220,6 +220,7 @@ LABELLED = {
     "test_fraction": {"test_fraction": 0.5},
     "split_seed": {"split_seed": 2},
     "largest_classes": {"largest_classes": 2},
+    "bits": {"bits": 12},
     "samples_per_class": {"samples_per_class": 2},
     "on_corrupt": {"on_corrupt": "refuse"},
 }
@@ -230,5 +231,5 @@ PUBLIC = {
     "spread": {"spread": 0.9},
     "seed": {"seed": 1},
 }
-UNLABELLED = {"size": {"size": 24}, "limit": {"limit": 5}, "seed": {"seed": 2}}
+UNLABELLED = {"size": {"size": 24}, "limit": {"limit": 5}, "bits": {"bits": 12}, "seed": {"seed": 2}}
 EIGENFACES = {"components": {"components": 5}, "seed": {"seed": 1}}

@@ -32,13 +32,15 @@ def test_of_synthetic_public_people(key, travels):
 
 @pytest.fixture(scope="session")
 def people(tmp_path_factory):
-    """Three people with pictures that are not square; one picture is none."""
+    """Three people with pictures that are not square; one picture is none, one uses 12 bits."""
     folder = tmp_path_factory.mktemp("people")
     for person, count in (("a", 6), ("b", 8), ("c", 7)):
         (folder / person).mkdir()
         for number in range(count):
             pixels = np.random.default_rng([ord(person), number]).integers(0, 256, (40, 30, 3))
             Image.fromarray(pixels.astype("uint8")).save(folder / person / f"{number}.png")
+    deep = np.random.default_rng(0).integers(0, 1 << 12, (40, 30)).astype("uint16")
+    Image.fromarray(deep).save(folder / "b" / "deep.png")
     (folder / "a" / "broken.png").write_bytes(b"no picture")
     return folder
 
@@ -52,6 +54,7 @@ def test_of_labelled_pictures(key, people, travels):
         "crop": "centre",
         "test_fraction": 0.25,
         "split_seed": 1,
+        "bits": 16,
         "on_corrupt": "skip",
     }
     travels("data", base, {**base, **LABELLED[key]}, {})
@@ -59,7 +62,7 @@ def test_of_labelled_pictures(key, people, travels):
 
 @pytest.mark.parametrize("key", UNLABELLED)
 def test_of_unlabelled_pictures(key, people, travels):
-    base = {"kind": "unlabelled", "path": str(people / "b"), "size": 16, "seed": 1}
+    base = {"kind": "unlabelled", "path": str(people / "b"), "size": 16, "bits": 16, "seed": 1}
     given = {"limit": 4} if key == "seed" else {}  # which are left out
     travels("public", {**base, **given}, {**base, **given, **UNLABELLED[key]}, {})
 
