@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from smoothsweep.core.audit.portfolio import portfolio
 from smoothsweep.orchestrator.commands.audit import rounds
 from smoothsweep.orchestrator.commands.audit.queries import Allowance
 from smoothsweep.orchestrator.commands.audit.rounds import FIRST, attacks_left, seeds_left
@@ -44,12 +43,6 @@ def test_of_an_endpoint_the_first_answer_waits_for_what_the_minutes_hold(monkeyp
     assert kinds(asking(monkeypatch, minutes, stored=stored).attacks(FIRST)) == kept
 
 
-@pytest.mark.parametrize("access", ["gradients", "scores", "labels"])
-def test_a_model_that_is_here_is_asked_all_quick_attacks_however_few_the_minutes(monkeypatch, access):
-    asked = asking(monkeypatch, 0.1, access=access, allowance=replace(ENDPOINT, queries=None))
-    assert asked.attacks(FIRST) == portfolio(access, whole=False)
-
-
 def left(monkeypatch, access, reach, *, seeds=(1,), queries=None, minutes=40, until_s=1100.0):
     """What is said after a last round of this reach, of an audit that had so many minutes."""
     asked = asking(monkeypatch, minutes, access=access, allowance=replace(ENDPOINT, queries=queries))
@@ -62,17 +55,6 @@ def test_attacks_that_there_was_no_time_for_are_named_with_the_minutes_that_they
     )
     [more] = left(monkeypatch, "gradients", "adapted", until_s=260.0)
     assert "lack of time: RLB-MI; BREP-MI" in more and "--minutes 41 or more" in more, "more than it had"
-
-
-@pytest.mark.parametrize(("access", "reach", "queries"), [("scores", "whole", None), ("scores", "quick", 21_000)])
-def test_nothing_is_said_where_all_was_tried_that_the_model_may_be_asked(monkeypatch, access, reach, queries):
-    assert left(monkeypatch, access, reach, queries=queries) == ()
-
-
-def test_where_queries_are_what_more_seeds_lack_they_are_named(monkeypatch):
-    assert left(monkeypatch, "scores", "quick", seeds=(1, 2), queries=181_000) == (
-        "Not tried with 2 seeds: RLB-MI; the same command with more --queries tries more.",
-    )
 
 
 def test_seeds_that_were_asked_for_and_not_reached_are_said():

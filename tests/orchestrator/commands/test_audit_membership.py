@@ -12,9 +12,7 @@ from smoothsweep.core.external.base import Budget
 from smoothsweep.core.external.endpoint import answers_database
 from smoothsweep.core.judges.membership import Membership
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.audit import queries, work
-from smoothsweep.orchestrator.commands.audit.forecast import Cost
-from smoothsweep.orchestrator.commands.audit.queries import Allowance, allowance_of
+from smoothsweep.orchestrator.commands.audit.queries import allowance_of
 from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep
 from smoothsweep.sweeps.data import LabelledData
 from smoothsweep.sweeps.imported import ImportedClassifier
@@ -26,8 +24,7 @@ from smoothsweep.tasks.membership import judge_membership
 from tests.foreign_classifier import PEOPLE, SIDE
 from tests.made_endpoint import serving
 from tests.memorising import NOISE, TESTING, TRAINING, Memory, write_split
-from tests.orchestrator.commands.owned_model import sweep_of, write_public
-from tests.orchestrator.commands.test_audit_time import Clock
+from tests.orchestrator.commands.owned_model import write_public
 from tests.orchestrator.commands.test_flag_effects import one_round, unwritten  # noqa: F401 - fixtures
 
 MEMBERS, OTHERS = TRAINING * len(PEOPLE), TESTING * len(PEOPLE)
@@ -120,16 +117,6 @@ def test_membership_takes_no_more_than_the_budget_leaves(monkeypatch, people, ac
     assert f"{asked.queries:,} queries at most" in asked.coming[0] and not asked.left_out
 
 
-def test_attacks_after_the_first_get_what_membership_leaves():
-    asked = queries.MembershipQueries(settings={}, queries=500)
-    every = portfolio("scores", whole=True)
-    allowance = Allowance(queries=181_599, reading=100, per_second=5, people=20, membership=asked)
-    assert "rlb_mi" not in [one["kind"] for one in allowance.fitting(every)]
-    more = Allowance(queries=181_600, reading=100, per_second=5, people=20, membership=asked)
-    assert "rlb_mi" in [one["kind"] for one in more.fitting(every)] and more.covers(more.fitting(every), seeds=1)
-    assert not more.covers(more.fitting(every), seeds=2)
-
-
 @pytest.mark.parametrize(
     ("answers", "few"), [("logits", {"copies": 1, "levels": 1}), ("logits", {"images": 25}), ("labels", {"images": 25})]
 )
@@ -187,30 +174,6 @@ def adopted(folder, people, place):
     metrics = adopt_classifier(config, {"data": data}, target, context)
     (target / "manifest.json").write_text(json.dumps({"config": config, "metrics": metrics}))
     return target, data
-
-
-def test_an_earlier_answer_without_membership_is_where_a_run_with_it_begins(
-    owned,
-    imported,
-    people,
-    monkeypatch,
-    tmp_path,
-):
-    """What two seeds of all attacks have left is shown still, though measuring membership would take an hour."""
-    card, out = ImportedClassifier(imported=str(imported)).checked, tmp_path / "out"
-    out.mkdir()
-    shown = sweep_of(imported, (owned[0], people, owned[2]), tmp_path, reach="whole", seeds=[1, 2]).read_text()
-    (out / "audit.yaml").write_text(shown)
-    (out / "audit.json").write_text("{}")
-    clock = Clock(monkeypatch, card, first=30, training=0, seed=0)
-
-    def cost(tree, store):
-        missing = 3600.0 * ("membership" in tree["judges"] or len(tree["seeds"]) > 2)
-        return Cost(training=0, rest=missing, done=60.0)
-
-    monkeypatch.setattr(work, "forecast", cost)
-    assert audit(owned, imported, people, out, "--trained-on-data", "--minutes", "1") == 0
-    assert [(len(one.seeds), one.reach) for one in clock.done] == [(2, "whole")]
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from smoothsweep.core.membership.within import measure_within_persons
 from smoothsweep.core.metrics.membership import roc_auc
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.audit.forecast import SHADOW_S, as_loaded, forecast, has_membership
+from smoothsweep.orchestrator.commands.audit.forecast import as_loaded, forecast, has_membership
 from smoothsweep.orchestrator.commands.audit.shadows import shadow_sweep
 from smoothsweep.orchestrator.commands.audit.sweep_file import audit_sweep
 from smoothsweep.orchestrator.planning.trials import trials_of
@@ -158,22 +158,6 @@ def who(kept):
 def shadow_stages(tree):
     judge = trials_of(as_loaded(tree))[0].stages[-1]
     return [one for one in judge.inputs.values() if one.name == "shadow"]
-
-
-def test_a_shadow_model_is_forecast_by_half_of_all_images(rendered, tmp_path):
-    root, models = rendered
-    [reference] = audit_trainings("resnet_small", image_size=SIDE, transform_input=False, epochs=8, fix=False)
-    tree, asked = tree_of(root, models["own"], reference, 8, alone=True), []
-    store = open_store(str(tmp_path / "store"))
-    store.open_for_writing()
-    execute_with_inputs(store, next(stage for stage in trials_of(as_loaded(tree))[0].stages if stage.name == "data"))
-
-    def timed(recipe, **given):
-        asked.append((recipe.architecture, recipe.epochs, given["images"]))
-        return 7.0
-
-    assert forecast(tree, store, timed=timed).training == 8 * (SHADOW_S + 7.0)
-    assert set(asked) == {("resnet_small", 8, PERSONS * EACH)}
 
 
 def test_the_attack_by_shadow_models_asks_an_endpoint_nothing_more(tmp_path, monkeypatch):

@@ -1,20 +1,13 @@
 """Shadow models of an audit: how many there is time for, and what is said of those there is not."""
 
 import json
-from dataclasses import replace
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from smoothsweep.core.audit.references import audit_trainings
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit import rounds, shadows, work
 from smoothsweep.orchestrator.commands.audit.forecast import Cost
-from smoothsweep.orchestrator.commands.audit.queries import Allowance, MembershipQueries
-from smoothsweep.orchestrator.commands.audit.rounds import FIRST
 from smoothsweep.sweeps.imported import ImportedClassifier
-from tests.foreign_classifier import SIDE
 from tests.memorising import write_split
 from tests.orchestrator.commands.test_audit_time import Clock
 
@@ -93,19 +86,6 @@ def test_as_many_are_trained_as_there_is_time_for_and_fewer_than_four_are_not_be
         assert "--minutes 8 or more tries it" in left[0] and (left[0] in clock.said) == (minutes == 2)
 
 
-@pytest.mark.parametrize(("stored", "minutes", "ran"), [(4, 1, [4]), (16, 1, [16]), (4, 200, [16]), (8, 11, [16])])
-def test_a_run_with_fewer_minutes_shows_what_there_is_and_one_with_more_goes_on(
-    imported, owned, people, monkeypatch, tmp_path, capsys, stored, minutes, ran
-):
-    """Those that are in the store are not trained again: of 16, eight are there and eight take eight minutes."""
-    card, out = ImportedClassifier(imported=str(imported)).checked, tmp_path / "out"
-    clock = Shadowed(monkeypatch, card, out, stored=stored, training=0)
-    assert audit(owned, imported, people, out, "--minutes", minutes) == 0
-    said = capsys.readouterr().out
-    assert clock.ran == ran and "Not tried: membership by shadow" not in said + "".join(clock.said)
-    assert ("to come: membership by shadow" in said) == (ran != [stored])
-
-
 @pytest.mark.parametrize("why", ["labels", "no claim", "few images"])
 def test_where_they_cannot_say_anything_none_is_trained(imported, owned, people, monkeypatch, tmp_path, capsys, why):
     card, out, more = ImportedClassifier(imported=str(imported)).checked, tmp_path / "out", []
@@ -127,59 +107,3 @@ def test_where_they_cannot_say_anything_none_is_trained(imported, owned, people,
         assert "of class 1 (" in line and person.name not in line
     else:
         assert line == ""
-
-
-def test_to_an_attacker_who_sees_labels_the_page_says_why_there_are_none():
-    asked = audit_trainings("resnet18", image_size=SIDE, transform_input=False, fix=False)
-    told = shadows.without(asked, "labels")
-    assert told.startswith("No shadow model was trained: attacks by shadow models compare scores")
-    assert shadows.without(asked, "scores") == shadows.without((), "labels") == ""
-
-
-def test_what_an_endpoint_has_answered_is_not_told_as_to_come(monkeypatch):
-    coming = ("to come: membership: 12 queries",)
-    asked = Allowance(
-        queries=900,
-        reading=8,
-        per_second=5,
-        people=2,
-        membership=MembershipQueries(settings={}, coming=coming),
-    )
-    one = rounds.PreparedAudit(request=SimpleNamespace(folder=Path("audit")), model=None, card=None, people=None)
-    vars(one)["allowance"] = asked
-    monkeypatch.setattr(rounds.PreparedAudit, "tree", lambda *_: {})
-    monkeypatch.setattr(rounds, "open_store", str)
-    for stored in (False, True):
-        monkeypatch.setattr(rounds, "has_membership", lambda tree, store, stored=stored: stored)
-        assert one.coming == (() if stored else coming)
-    vars(one)["allowance"] = replace(asked, membership=MembershipQueries(settings={}))
-    monkeypatch.setattr(rounds, "has_membership", pytest.fail)
-    assert one.coming == ()
-
-
-def test_the_sweep_of_shadow_models_runs_once_for_each_number_of_them(monkeypatch, tmp_path):
-    """Of the model and of the reference; more of them run it again, and without a reference there is none."""
-    trainings, ran = audit_trainings("resnet18", image_size=SIDE, transform_input=False, epochs=3, fix=True), []
-    asked = rounds.PreparedAudit(request=SimpleNamespace(folder=tmp_path), model=None, card=None, people=None)
-    measured = MembershipQueries(settings={"trained_on_data": True, "images": 7})
-    vars(asked)["allowance"] = SimpleNamespace(membership=measured)
-    one = work.Work(prepared=asked, started=0.0, shadows=4)
-    monkeypatch.setattr(shadows, "has_membership", lambda tree, store: tree["judges"]["membership"]["shadows"] <= 8)
-    monkeypatch.setattr(shadows, "open_store", str)
-    tree = {"seeds": [1, 2], "data": {"kind": "labelled"}, "recipe": {"imported": "m"}, "judges": {"evaluator": {}}}
-    monkeypatch.setattr(rounds.PreparedAudit, "tree", lambda *_: tree)
-    monkeypatch.setattr(work.Work, "_run", lambda _, sweep, tree: ran.append((sweep, tree)) or 0)
-    assert one.attack_by_shadows() == 0 and ran == []
-    one.round = replace(FIRST, trainings=trainings)
-    for _ in range(2):
-        assert one.attack_by_shadows() == 0
-    one.shadows = 16
-    one.attack_by_shadows()
-    assert [sweep for sweep, _ in ran] == [tmp_path / "audit-shadows.yaml"] * 2
-    assert [tree["judges"]["membership"]["shadows"] for _, tree in ran] == [8, 16], "those in the store are shown"
-    plain, found = dict(trainings[0].settings), ran[-1][1]
-    assert found["cells"] == [{"recipe": {"imported": "m"}}, {"recipe": plain}] and found["attack"] is None
-    assert found["judges"] == {
-        "membership": {"trained_on_data": True, "images": 7, "shadows": 16, "shadow_recipe": plain}
-    }
-    assert found["seeds"] == [1] and found["baseline"] == {"recipe": plain}

@@ -1,18 +1,14 @@
 """The sweep of an audit: attacks by access, its file, what is trained beside the model, rounds that only grow."""
 
-import dataclasses
 from itertools import pairwise
 
 import pytest
 
 from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
-from smoothsweep.core.audit.portfolio import portfolio, spread_classes
+from smoothsweep.core.audit.portfolio import portfolio
 from smoothsweep.core.audit.references import audit_trainings
-from smoothsweep.core.models.weight_files import WEIGHT_FILES
-from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit.rounds import FIRST, refinements
-from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.reading.axes import sweep_axes
 from smoothsweep.sweeps.load import load_sweep
@@ -58,39 +54,6 @@ def test_an_evaluator_is_trained_where_nobody_else_judges_and_with_all_attacks(
 def test_rendered_faces_need_no_public_images_of_the_user(imported, owned, tmp_path):
     loaded = load_sweep(sweep_of(imported, owned, tmp_path, public=None, independent=RENDERED))
     assert loaded.sweep.public.kind == "synthetic" and loaded.sweep.public.size == loaded.sweep.data.size
-
-
-def test_a_judge_of_anything_is_taken_from_its_file_or_from_where_it_is_staged(tmp_path, monkeypatch):
-    def judged(said):
-        needed = [field.name for field in dataclasses.fields(AuditRequest) if field.default is dataclasses.MISSING]
-        return AuditRequest(**dict.fromkeys(needed) | {"judge": said}).independent
-
-    monkeypatch.setenv("SMOOTHSWEEP_WEIGHTS", str(tmp_path / "staged"))
-    own = tmp_path / "own.pth"
-    own.touch()
-    named = {"general": {"name": "swag_vit_b_16", "weights": str(own)}}
-    assert judged(f"swag_vit_b_16={own}") == named and judged(None) == {}
-    staged = tmp_path / "staged" / WEIGHT_FILES["swag_vit_b_16"].file_name
-    staged.parent.mkdir()
-    own.rename(staged)
-    assert judged("swag_vit_b_16")["general"]["weights"] == str(staged)
-
-
-def test_numbers_that_contradict_a_card_are_shown_as_they_were_typed(imported, owned, tmp_path, capsys):
-    given = ["--data", owned[1], "--public", owned[2], "--out", tmp_path / "out", "--mean", 0.5, 0.25, 0]
-    assert main(["audit", *map(str, [imported, *given])]) == 2
-    assert capsys.readouterr().err.endswith("whose target.json says it, got 0.5 0.25 0\n")
-
-
-def test_controls_alone_are_a_sweep_of_a_model_that_may_be_asked_too_little(imported, owned, tmp_path):
-    """As of an endpoint whose queries no attack fits into: the page says what was left out."""
-    controls = [one for one in portfolio("labels", whole=True) if ATTACKS[one["kind"]].control]
-    found = trials_of(load_sweep(sweep_of(imported, owned, tmp_path, attacks=controls)))
-    assert len(found) == len(controls) and all(trial.is_control for trial in found)
-
-
-def test_people_are_taken_evenly():
-    assert spread_classes(3, 20) == [0, 1, 2] and spread_classes(100, 5) == [0, 25, 50, 74, 99]
 
 
 @pytest.mark.parametrize("access", ["labels", "scores", "gradients"])

@@ -15,12 +15,10 @@ from tiny import tiny_sweep, write_tiny
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.planning.plan import make_plan, refuse_impossible
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.reading.results import one_type_a_column, results_table, write_rows
+from smoothsweep.orchestrator.reading.results import results_table, write_rows
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.tasks.registry import TASKS
 from tests.planned_cases import NETWORK
 
 
@@ -103,28 +101,6 @@ def test_an_attack_on_feature_maps_looks_into_the_folder_of_a_prior(tmp_path, ca
     refused(tmp_path, capsys, ["attack={kind: if_gmi}", prior, "public=null"], words)
 
 
-def test_every_stage_that_is_checked_has_its_check():
-    checked = {name for name, task in TASKS.items() if task.check}
-    assert checked == {
-        "data",
-        "public",
-        "prior",
-        "target",
-        "shadow",
-        "attack",
-        "embeddings",
-        "strangers",
-        "knowledge",
-        "judge_features",
-        "judge_robustness",
-        "judge_membership",
-        "poison",
-    }
-    for name in checked:
-        with pytest.raises((KeyError, TypeError, InputError)):  # it reads the configuration
-            TASKS[name].refuse({"kind": "synthetic", "architecture": "nobody"}, {})
-
-
 def test_the_checks_of_a_common_sweep_load_no_torch(repository):
     code = (
         "import sys; from pathlib import Path; from smoothsweep.sweeps.load import load_sweep\n"
@@ -136,15 +112,6 @@ def test_the_checks_of_a_common_sweep_load_no_torch(repository):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=repository)
     assert done.stdout.strip() == "False"
-
-
-def test_what_is_done_is_not_checked_again(tmp_path):
-    store, trials = LocalStore(root=tmp_path / "store"), trials_of(load_sweep(write_tiny(tmp_path)))
-    plan = make_plan(trials, store)
-    object.__setattr__(next(s for s in plan.stages if s.name == "target"), "config", {"architecture": "nobody"})
-    with pytest.raises(InputError, match="nobody"):
-        refuse_impossible(plan)
-    refuse_impossible(make_plan([], store))
 
 
 VALUES = {
@@ -181,9 +148,3 @@ def test_the_rows_of_any_sweep_can_be_written_and_read(tmp_path_factory, grid, s
     write_rows(table, folder / "results.parquet")
     read = pd.read_parquet(folder / "results.parquet")
     assert list(read["seed"]) == [trial.seed for trial in trials] and list(read.columns) == list(table.columns)
-
-
-def test_columns_of_several_kinds_become_text():
-    table = one_type_a_column(pd.DataFrame({"a": [0.5, "x", None], "b": [True, None, False], "c": [1, 2.5, None]}))
-    assert list(table["a"][:2]) == ["0.5", "x"] and pd.isna(table["a"][2])
-    assert table["b"][0] is True and table["c"][1] == 2.5

@@ -16,8 +16,6 @@ from smoothsweep.core.audit.portfolio import spread_classes
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit import auditing, pages, work
 from smoothsweep.orchestrator.commands.audit.forecast import Cost
-from smoothsweep.orchestrator.reading.audit.result import AuditNotes
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.load import load_sweep
@@ -107,18 +105,6 @@ def test_a_redacted_audit_leaves_no_name_and_no_picture_of_anybody(owned, import
     assert not redact or [one["person"] for one in people] == ["person 0", "person 1", "person 2", "person 3"]
 
 
-def test_a_photograph_is_of_the_person_it_stands_for(found):
-    """Several people, whose images lie in no order: the first of each."""
-    made = data()
-    audit = pages.read_audit(made, summarise(made), AuditNotes(names=NAMES, classes=20))
-    trial = SimpleNamespace(id="ppa-1", settings=None, seed=1)
-    shown = pages._portraits(audit, trial, None)
-    assert [one.label for one in shown] == [0, 1, 2]  # whose share is above nothing, most exposed first
-    for one in shown:
-        assert (one.photograph == 10 * found.tolist().index(one.label)).all()
-        assert (one.reconstruction == 100 + one.label).all() and one.photograph.shape == (8, 8, 3)
-
-
 def test_the_place_of_another_models_audits_is_refused(owned, unwritten, tmp_path, capsys):
     """The same file goes on, under another name too; one whose weights differ a little does not."""
     root, out = owned[0], tmp_path / "out"
@@ -196,27 +182,6 @@ def alphabetical(folder):
     return folder / "names.txt"
 
 
-@pytest.mark.parametrize(
-    ("command", "function", "place"),
-    [
-        (("prior", "ffhq.pkl"), "import_prior_file", "priors/ffhq"),
-        (("target", "net.v2.pth", "--classes", "3"), "import_target_file", "targets/net.v2"),
-        (("gan", "g.tar", "--part", "plg_gan"), "import_gan_files", "gans/g"),
-        (("judge", "backbone.v2.pth"), "import_judge_file", "judges/backbone.v2.safetensors"),
-    ],
-)
-@pytest.mark.parametrize("named", [True, False])
-def test_what_is_imported_goes_into_the_store_it_names(tmp_path, monkeypatch, command, function, place, named):
-    monkeypatch.chdir(tmp_path)
-    given = []
-    monkeypatch.setattr(
-        f"smoothsweep.orchestrator.commands.importing.converting.{function}",
-        lambda *arguments: given.append(getattr(arguments[0], "out", arguments[-1])) or 0,
-    )
-    assert main(["import", *command, *(["--store", "there"] if named else [])]) == 0
-    assert [out.resolve() for out in given] == [tmp_path / ("there" if named else "store") / "imported" / place]
-
-
 def test_the_report_goes_where_it_is_told(tmp_path, capsys):
     sweep, store = write_tiny(tmp_path), LocalStore(root=tmp_path / "store")
     store.open_for_writing()
@@ -237,17 +202,3 @@ def test_a_cluster_that_is_not_there_is_named(tmp_path, capsys, monkeypatch):
     said = capsys.readouterr().err
     assert "--address auto: expected a Ray cluster there, got" in said
     assert not list(tmp_path.glob("store/*/*/manifest.json"))
-
-
-@pytest.mark.parametrize("yes", [True, False])
-def test_a_dear_rejudging_asks_unless_it_is_told_yes(tmp_path, monkeypatch, yes):
-    """What it hands to the run: the answer where that would ask."""
-    asked = []
-    sweep, store = write_tiny(tmp_path), LocalStore(root=tmp_path / "store")
-    store.open_for_writing()
-    monkeypatch.setattr(
-        "smoothsweep.orchestrator.commands.records.rejudge.run_and_report",
-        lambda *arguments, guard: asked.append(arguments[-1].yes) or 0,
-    )
-    command = ["rejudge", str(sweep), "--store", str(store.root), "--judges", "knowledge=null"]
-    assert main([*command, *(["--yes"] if yes else [])]) == 0 and asked == [yes]

@@ -51,12 +51,6 @@ def test_without_data_the_file_has_names_to_fill_in_and_plan_takes_it_too(tmp_pa
     assert planned(capsys, tmp_path / "own.yaml", tmp_path)["trials"] == 24
 
 
-def test_the_published_loss_is_beside_one_that_survives_masked_gradients(tmp_path, capsys):
-    sweep = written(capsys, tmp_path / "own.yaml")
-    assert sweep.grid["attack.loss"] == ["poincare", "logit"]
-    assert set(sweep.judges.built) == {"evaluator"} and "people" in (tmp_path / "own.yaml").read_text()
-
-
 def test_images_that_are_no_faces_get_another_judge_and_other_words(tmp_path, capsys):
     sweep = written(capsys, tmp_path / "own.yaml", "--no-faces")
     assert set(sweep.judges.built) == {"evaluator", "general"}
@@ -76,19 +70,6 @@ def test_what_the_sweep_can_tell_is_said_beforehand(tmp_path, capsys):
     text = capsys.readouterr().out
     assert f"with 3 seeds and 20 classes this sweep can detect differences of {points} points or more" in text
     assert "for 10 points: " in text and "times the time" not in text
-
-
-@pytest.mark.parametrize(
-    ("sizes", "side", "largest", "batch", "components"),
-    [
-        (Sizes(classes=500, training=(30,) * 500, median=250, public=20_000), 64, 20, 50, 150),
-        (Sizes(classes=5, training=(2,) * 5, median=20, public=1), 32, None, 2, 1),
-        (Sizes(classes=20, training=(9,) * 20, median=50, public=None), 48, None, 45, 150),
-        (Sizes(), 64, 20, 50, 150),
-    ],
-)
-def test_numbers_follow_the_sizes(sizes, side, largest, batch, components):
-    assert (sizes.side, sizes.largest, sizes.batch, sizes.components) == (side, largest, batch, components)
 
 
 @pytest.mark.parametrize("name", ["faces", "my faces & co", "…", "x" * 200, "-a.", "2024"])

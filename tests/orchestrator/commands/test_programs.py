@@ -7,7 +7,7 @@ from importlib import import_module
 import pytest
 from PIL import Image
 
-from smoothsweep.core.attacks.registry import ATTACKS, PARTS, access_needed, make_attack, needs_layers
+from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.audit.portfolio import LEAST_PUBLIC, portfolio
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.isolation import process as isolated
@@ -22,7 +22,6 @@ from smoothsweep.tasks.data import prepare_private
 from smoothsweep.tasks.files import load_images
 from smoothsweep.tasks.imported import adopt_classifier
 from smoothsweep.tasks.training import load_classifier
-from tests.core.attacks.examples import needed
 from tests.foreign_classifier import IMAGENET_MEAN, IMAGENET_STD, PEOPLE, SIDE, write_people
 from tests.made_programs import NAMES, Deciding, Softmaxed, exported, shades_of, torchscript
 
@@ -247,25 +246,3 @@ def test_too_few_public_images_for_any_prior_are_refused(made, tmp_path, capsys)
     assert (
         f"expected at least {LEAST_PUBLIC} images, got {LEAST_PUBLIC - 1}" in line and not (tmp_path / "out").exists()
     )
-
-
-def test_every_part_that_looks_at_layers_is_declared_so():
-    """A part that calls `view.features` or `view.scores_in_training` says so in the table."""
-    from pathlib import Path
-
-    import smoothsweep.core.attacks
-
-    folder = Path(smoothsweep.core.attacks.__file__).parent
-    looking = {name for name, part in PARTS.items() if part.access == "gradients" and _function(folder, part.make)}
-    assert looking == {name for name, part in PARTS.items() if part.layers}
-
-
-def _function(folder, make):
-    text = (folder.parent.parent / (make.partition(":")[0].replace(".", "/") + ".py")).read_text()
-    return "view.features(" in text or "view.scores_in_training(" in text
-
-
-def test_every_attack_says_what_it_needs_of_the_target():
-    made = {kind: make_attack(kind, **needed(kind)) for kind in ATTACKS}
-    assert {"ked", "lomma_gmi", "lomma_ked"} <= {kind for kind, attack in made.items() if needs_layers(attack)}
-    assert {access_needed(attack) for attack in made.values()} <= {"none", "labels", "scores", "gradients"}

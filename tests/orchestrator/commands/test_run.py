@@ -204,25 +204,6 @@ def test_a_diverging_recipe_fails_alone_with_its_cause(apart):
     assert sum(r.info.status == "FAILED" and "smoothsweep.failure" in r.data.tags for r in runs) == 1
 
 
-@pytest.mark.parametrize(
-    ("setting", "words"),
-    [
-        ("recipe.defense.schedule={kind: ramp, start: 3}", "a number of at most 1"),
-        ("data={kind: labelled, path: nowhere.parquet}", "expected a file or folder"),
-        ("data.samples_per_class=99", "samples_per_class"),
-        ("prior.components=60", "expected fewer than the 60 public images"),
-    ],
-)
-def test_wrong_input_is_one_line_and_nothing_is_written(smoothsweep, tmp_path, setting, words):
-    store = tmp_path / "store"
-    done = smoothsweep("run", write_tiny(tmp_path), "--store", store, "--set", setting)
-    assert done.returncode == 2
-    lines = done.stderr.strip().splitlines()
-    assert words in lines[-1] and "Traceback" not in done.stderr
-    assert not list(store.rglob("manifest.json"))
-    assert not list(store.rglob("*.work"))
-
-
 @pytest.mark.slow
 def test_results_do_not_depend_on_how_classes_are_cut(finished, apart):
     """One class per task in another store gives the same reconstructions, bit for bit."""

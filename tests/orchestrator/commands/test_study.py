@@ -6,7 +6,6 @@ import shutil
 
 import pytest
 from study_answers import ALPHAS, PEOPLE, REAL_RED, answers_file, choosing, colours, made_sweep, red_of
-from tiny import write_tiny
 
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.study import attentive, least_checks, published_preferences
@@ -92,12 +91,6 @@ def test_positions_are_drawn_and_follow_the_seed(made, built, tmp_path):
     assert drawn[0] != drawn[1], "without --seed nobody can guess the order"
 
 
-def test_both_seeds_of_the_sweep_are_shown(built):
-    _, key = built
-    trained = [question["trained"] for question in key["questions"] if question["real"] is None]
-    assert trained.count(1) == trained.count(2) == PEOPLE // 2
-
-
 def refused(capsys, *arguments):
     """The one line of an exit code 2."""
     assert main([str(argument) for argument in arguments]) == 2
@@ -132,17 +125,6 @@ def test_what_cannot_be_asked_is_refused(made, tmp_path, capsys, options, expect
     sweep, store = made
     line = refused(capsys, "study", "build", sweep, "--store", store, "--out", tmp_path / "out", *options)
     assert expected in line and not (tmp_path / "out").exists()
-
-
-def test_the_two_dimensional_example_has_no_people(repository, tmp_path, capsys):
-    line = refused(capsys, "study", "build", repository / "sweeps" / "toy.yaml", "--store", tmp_path)
-    assert "expected a sweep that inverts people" in line
-
-
-def test_a_sweep_that_inverts_nothing_has_nothing_to_show(tmp_path, capsys):
-    changes = {"attack": None, "prior": None, "public": None, "judges": {}}
-    line = refused(capsys, "study", "build", write_tiny(tmp_path, **changes), "--store", tmp_path / "store")
-    assert "attack: expected one whose reconstructions are shown, got null" in line
 
 
 def test_another_study_is_not_written_over(made, built, tmp_path, capsys):
@@ -270,15 +252,6 @@ def test_the_papers_shares_stand_beside_the_same_three_recipes_alone(repository,
     assert published_preferences(loaded, three[::-1]) == theirs[::-1]
     assert published_preferences(loaded, [plain, *three]) == (None,) * 4
     assert published_preferences(loaded, [positive, *three[1:]]) == (None,) * 3
-
-
-def test_a_key_without_its_page_gives_the_same_page_again(made, built, tmp_path):
-    """As a build of an earlier version left it, killed after the key; or where the page was moved to annotators."""
-    sweep, store = made
-    shutil.copy(built[0] / "study.json", tmp_path)
-    assert main(["study", "build", str(sweep), "--store", str(store), "--out", str(tmp_path)]) == 0
-    for file in ("study.json", "study.html"):
-        assert (tmp_path / file).read_bytes() == (built[0] / file).read_bytes()
 
 
 @pytest.mark.parametrize("options, least", [(2, 5), (3, 8), (6, 17)])

@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -18,8 +17,6 @@ import pytest
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.commands.batch import node
 from smoothsweep.orchestrator.commands.batch.node import start_options
-
-AUTHENTICATION = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH")
 
 
 @pytest.fixture
@@ -56,17 +53,6 @@ def test_the_first_node_is_the_head_and_all_have_the_jobs_token_and_what_the_use
     assert not os.path.exists(own), "nothing stays on the node"
 
 
-def test_what_drivers_that_were_killed_have_left_is_swept_away_before_ray_starts(job):
-    order = []
-    with (
-        patch.dict(os.environ),
-        patch.object(node.tokens, "sweep_away", lambda: order.append("swept")),
-        patch.object(node, "_start", lambda *_, head: order.append("started") or 0),
-    ):
-        assert node.main([str(job)]) == 0
-    assert order == ["swept", "started"]
-
-
 class Ray:
     """Stands for the process of `ray start`: runs until its answers are used up, or until it is ended."""
 
@@ -101,64 +87,6 @@ def started(ray):
         yield handlers
 
 
-def test_the_head_says_where_it_is_once_ray_says_so_and_hands_signals_on(job, tmp_path):
-    own = tmp_path / "own"
-    (own / "ray").mkdir(parents=True)
-    current = own / "ray" / "ray_current_cluster"
-    current.write_text("of an earlier start")
-    seen = []
-
-    def meanwhile():
-        """What Ray writes: first nothing, then an empty file, then the address."""
-        seen.append((job / "address").read_text() if (job / "address").exists() else None)
-        assert len(seen) > 1 or not current.exists()
-        if len(seen) == 2:
-            current.write_text("")
-        if len(seen) == 3:
-            current.write_text("10.0.0.1:6379\n")
-
-    ray = Ray(*[None] * 5, 3, meanwhile=meanwhile)
-    with started(ray) as handlers:
-        assert node._once(job, own, None) == 3
-    assert seen[:3] == [None] * 3 and (job / "address").read_text() == "10.0.0.1:6379"
-    assert set(handlers) == {signal.SIGTERM, signal.SIGINT, signal.SIGUSR1}
-    assert ray.command[:4] == [sys.executable, "-m", "ray.scripts.scripts", "start"] and "--head" in ray.command
-    assert {ray.streams["stdout"].name, ray.streams["stderr"].name} == {str(own / "start.log")}
-
-
-@pytest.mark.parametrize("ending", ["ended", "gone"])
-def test_a_ray_is_ended_once_when_the_job_has_ended_and_that_is_no_failure(job, ending):
-    ray = Ray(None)
-    if ending == "ended":
-        (job / "ended").touch()
-    else:
-        job = job / "of an earlier attempt"
-    assert node._stay(ray, job, node._End(ray)) == 0 and ray.told == ["terminate"]
-
-
-def test_a_ray_that_ends_by_itself_gives_its_code(job):
-    ray = Ray(None, None, 9)
-    assert node._stay(ray, job, node._End(ray)) == 9 and ray.told == []
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
-def test_a_signal_ends_ray_once_and_that_is_no_failure(job, tmp_path, number):
-    """A worker's `ray start` ends with 143 then, which else has it started again."""
-    (job / "address").write_text("h:1")
-    asked = []
-
-    def meanwhile():
-        asked.append(1)
-        if len(asked) == 2:
-            handlers[number](number, None)
-            handlers[number](number, None)
-
-    ray = Ray(None, meanwhile=meanwhile)
-    with started(ray) as handlers:
-        assert node._start(job, tmp_path, head=False) == 0
-    assert ray.told[0] == "terminate" and len(asked) == 4
-
-
 @pytest.mark.parametrize(("number", "killed"), [(signal.SIGTERM, True), (signal.SIGUSR1, False)])
 def test_what_does_not_end_before_slurm_kills_it_is_killed_and_who_leaves_has_time(
     job, tmp_path, monkeypatch, number, killed
@@ -187,34 +115,6 @@ def test_what_does_not_end_before_slurm_kills_it_is_killed_and_who_leaves_has_ti
         else:
             assert child.is_running() and parent.poll() is None
             child.kill()
-
-
-@pytest.mark.parametrize(
-    ("head", "there", "started"), [(True, "address", 1), (False, "address", 3), (True, "ended", 1)]
-)
-def test_a_head_that_was_up_is_not_started_again_and_a_worker_is(job, tmp_path, capsys, head, there, started):
-    own, calls = tmp_path / "own", []
-    own.mkdir()
-    (own / "start.log").write_text("first word\nlast \x1b[31mword\n\n")
-    (job / there).write_text("h:1")
-
-    def once(*given):
-        calls.append(given)
-        return 5
-
-    with patch.object(node, "_once", once), patch.object(node.socket, "gethostname", lambda: "n17"):
-        assert node._start(job, own, head=head) == 5
-    assert calls == [(job, own, None if head else "h:1")] * started
-    said = capsys.readouterr().err
-    assert said.count("Ray on n17 ended with 5: last ") == (3 if started == 3 else 0) and "\x1b" not in said
-    assert (job / "ended").exists() is (there == "ended"), "a worker that fails ends nobody else"
-
-
-def test_a_ray_that_says_nothing_is_told_so(job, tmp_path, capsys):
-    (tmp_path / "start.log").write_text("\n \n")
-    with patch.object(node, "_once", lambda *_: 1):
-        assert node._start(job, tmp_path, head=True) == 1
-    assert "ended with 1: no word" in capsys.readouterr().err and (job / "ended").read_text() == ""
 
 
 def values(options):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from smoothsweep.orchestrator.commands.batch.script import Job, Workers, job_script, workers_path, workers_script
+from smoothsweep.orchestrator.commands.batch.script import Job, Workers, job_script
 
 JOB = Job(
     sweep_name="faces",
@@ -70,12 +70,6 @@ def test_the_job_says_what_it_was_given_and_words_with_blanks_stay_one_word(job)
     assert "faces: one sweep as one Slurm job" in text and "sbatch '/home/me/slurm/my faces/job.sh'" in text
 
 
-@pytest.mark.parametrize(("grace", "left"), [(120, 30), (121, 31), (300, 210)])
-def test_the_command_ends_ninety_seconds_before_the_limit_and_never_less_than_thirty_after_the_signal(grace, left):
-    script = job_script(replace(JOB, grace_s=grace))
-    assert f"for _ in $(seq {left}); do" in script and "(wait_for_work; end_command) &" in script
-
-
 @pytest.mark.parametrize("left", [False, True])
 def test_it_ends_earlier_where_all_work_has_left(tmp_path, left):
     waits = re.search(r"^wait_for_work\(\).*$", job_script(replace(JOB, grace_s=300)), re.MULTILINE)[0]
@@ -83,23 +77,3 @@ def test_it_ends_earlier_where_all_work_has_left(tmp_path, left):
         (tmp_path / "left").touch()
     counted = f"folder={tmp_path}; n=0; sleep() {{ n=$((n + $1)); }}\n{waits}\nwait_for_work; echo $n"
     assert int(subprocess.run(["bash", "-c", counted], capture_output=True, text=True).stdout) == (0 if left else 210)
-
-
-def test_workers_say_what_they_were_given():
-    text = checked(workers_script(ELASTIC))
-    assert directives(text)[:6] == [
-        "--job-name=smoothsweep-faces-workers",
-        "--array=0-5%3",
-        "--nodes=1",
-        "--ntasks=1",
-        "--gpus-per-node=4",
-        "--mem=8G",
-    ]
-    assert "--signal=B:USR1@600" in directives(text) and "--time=2-00" not in directives(text)
-    assert "\npython=(apptainer exec 'my image.sif' python)\n" in text and "\ncd '/home/me/work here'\n" in text
-    assert (
-        "module load cuda" in text and "Workers of faces:" in text and "readlink '/home/me/slurm/my faces'/head" in text
-    )
-    assert workers_path(ELASTIC) == Path("/home/me/slurm/my faces/workers.sh")
-    with pytest.raises(ValueError, match="separate workers"):
-        workers_script(JOB)

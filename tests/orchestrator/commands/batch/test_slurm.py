@@ -7,15 +7,15 @@ import shlex
 import subprocess
 import sys
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import pytest
 from cluster_files import OTHERWISE_ON_NODES, local_settings
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.batch import node
-from smoothsweep.orchestrator.commands.batch.node import start_options
-from smoothsweep.orchestrator.commands.batch.values import elements, seconds_of_limit
+from smoothsweep.orchestrator.commands.batch import node, submit
+from smoothsweep.orchestrator.commands.batch.values import seconds_of_limit
 from tests.tiny import write_tiny
 
 FAKE = """#!/bin/bash
@@ -208,6 +208,44 @@ def test_without_slurm_nothing_is_submitted(here, capsys, monkeypatch):
     assert "--dry-run" in capsys.readouterr().err and not (here / "slurm").exists()
 
 
+STAGES = {  # name -> whether it trains, its shard, seconds expected
+    "target": (True, None, 9000),
+    "attack": (False, "a:shard", 9000),
+    "short": (False, None, 500),
+    "unknown": (False, None, None),
+    "long": (False, None, 900.4),
+}
+
+
+@pytest.mark.parametrize(
+    ("names", "limit", "words"),
+    [
+        (["target", "attack", "short", "unknown"], 900, None),
+        (["target", "attack", "short", "unknown"], 860, None),
+        (
+            ["short"],
+            859,
+            "expected at least 860 s, since stage short takes about 500 s and keeps no checkpoint, got 859",
+        ),
+        (["target", "long", "short"], 1000, "expected at least 1260 s, since stage long takes about 900 s"),
+        (["long"], 1261, None),
+        ([], 361, None),
+        ([], 360, r"expected more than the warning before the limit \(300 s\) and the start \(60 s\), got 360 s"),
+    ],
+)
+def test_a_stage_without_checkpoints_must_fit_into_one_time_limit(names, limit, words):
+    expected = {name: None if seconds is None else (seconds, 0) for name, (_, _, seconds) in STAGES.items()}
+    kinds = {name: SimpleNamespace(trains=trains, shard=shard) for name, (trains, shard, _) in STAGES.items()}
+    plan = SimpleNamespace(missing=[SimpleNamespace(name=name, task=kinds[name]) for name in names])
+    history = SimpleNamespace(expected=lambda stage: expected[stage.name])
+    with patch.object(submit, "history_of", lambda *_: history):
+        if words is None:
+            submit._refuse_short(plan, None, limit, 300)
+            return
+        with pytest.raises(InputError, match=f"--time: {words}"):
+            submit._refuse_short(plan, None, limit, 300)
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [
@@ -221,30 +259,6 @@ def test_without_slurm_nothing_is_submitted(here, capsys, monkeypatch):
 )
 def test_time_limits_are_read_as_sbatch_reads_them(text, seconds):
     assert seconds_of_limit(text) == seconds
-
-
-@pytest.mark.parametrize(("text", "count"), [("0-7", 8), ("3-3", 1), ("0-31%8", 8), ("0-3%8", 4)])
-def test_how_many_workers_an_array_has_at_once(text, count):
-    assert elements(text) == count
-
-
-@pytest.mark.parametrize("text", ["", "8", "0-", "a-b", "0-3%0", "5-2"])
-def test_what_is_no_array_is_refused(text):
-    with pytest.raises(InputError, match="--array"):
-        elements(text)
-
-
-def test_no_two_rays_of_a_node_ask_for_the_same_port(monkeypatch):
-    monkeypatch.setenv("SLURM_CPUS_ON_NODE", "3")
-    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
-    first, second, worker = start_options(None), start_options(None), start_options("h:1")
-
-    def ports(options):
-        return {options[i + 1] for i, word in enumerate(options) if word.endswith("-port") or word == "--port"}
-
-    assert len(ports(first)) == 3 and not ports(first) & ports(second)
-    assert "10001" not in first and '{"trial_slot": 12}' in first
-    assert worker[-2:] == ["--address", "h:1"] and "--head" not in worker
 
 
 class FakeRay:

@@ -5,17 +5,13 @@ import json
 import shutil
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
-from tiny import write_tiny
 
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.local import LocalStore
-from smoothsweep.sweeps.load import load_sweep
 from tests.recorded import recorded
 
 
@@ -103,19 +99,6 @@ def test_what_names_nothing_is_one_line(made, capsys, name, more, line):
     assert line in said and said.count("\n") == 1
 
 
-def test_the_report_notes_the_trials_of_its_table(tmp_path, capsys):
-    """What lineage starts from: every row of results.parquet is in the note that the report leaves."""
-    sweep, store = write_tiny(tmp_path), tmp_path / "store"
-    store.mkdir()
-    assert main(["report", str(sweep), "--store", str(store)]) == 0
-    rows = pq.read_table(store / "sweeps" / "tiny" / "results.parquet").column("trial").to_pylist()
-    assert rows == [trial.id for trial in trials_of(load_sweep(sweep))]
-    for trial in rows:
-        capsys.readouterr()
-        assert main(["lineage", trial, "--store", str(store)]) == 1, "nothing has finished"
-        assert "target" in capsys.readouterr().out
-
-
 def page(folder, said):
     """A report's page as far as lineage reads it."""
     path = folder / "report.html"
@@ -131,13 +114,6 @@ def test_a_report_leads_to_all_that_its_trials_were_made_of(made, tmp_path, caps
     everything = with_ancestors([stage for trial in trials for stage in trial.stages])
     assert told["of"] == f"report.html: {len(trials)} trials of tiny"
     assert {row["fingerprint"] for row in told["stages"]} == {stage.fingerprint for stage in everything}
-
-
-def test_a_trial_that_a_page_alone_knows_is_told(made, tmp_path, capsys):
-    trials, store = made
-    said = {"sweep": "tiny", "store": "elsewhere", "trials": [trials[0].id, "0" * 12]}
-    assert lineage(store, page(tmp_path, said)) == 1
-    assert "1 of its trials are none of the store's" in capsys.readouterr().out
 
 
 def picture(folder, said, name="a.png"):

@@ -6,8 +6,7 @@ import pytest
 from tiny import write_tiny
 
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.records.status import status_summary, status_text
-from smoothsweep.orchestrator.planning import state as states
+from smoothsweep.orchestrator.commands.records.status import status_summary
 from smoothsweep.orchestrator.planning.stage_progress import read_stage_progress
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.store.local import LocalStore
@@ -60,32 +59,6 @@ def test_epochs_and_classes_are_told_of_what_nobody_runs_any_more(begun, tmp_pat
     assert main(["status", str(tmp_path / "tiny.yaml"), "--store", str(store.root)]) == 0
     said = capsys.readouterr().out
     assert "begun, not running:" in said and "65 %  epoch 31 of 48" in said and "19 %  9 of 48 classes" in said
-
-
-def test_what_runs_is_told_by_the_store_not_by_the_drivers_last_look(begun, monkeypatch):
-    store, trials, attack, training = begun
-    leave(store, attack, training)
-    running = [{"stage": s.name, "fingerprint": s.fingerprint, "fraction": 0.0, "text": ""} for s in (attack, training)]
-    state = {"alive": True, "running": running, "failures": {}}
-    monkeypatch.setattr(states, "read_state", lambda *_: state)
-    monkeypatch.setattr("smoothsweep.orchestrator.commands.records.status.read_state", lambda *_: state)
-    summary = status_summary("tiny", trials, store)
-    assert [entry["words"] for entry in summary["running"]] == ["9 of 48 classes", "epoch 31 of 48"]
-    assert summary["begun"] == [] and "begun" not in status_text(summary)
-    json.dumps(summary)
-
-
-def test_a_stage_whose_driver_has_not_seen_it_in_the_store_keeps_the_drivers_words(begun, monkeypatch):
-    """On a remote store a mark may be late."""
-    store, trials, _, training = begun
-    entry = {"stage": "target", "fingerprint": training.fingerprint, "fraction": 0.5, "text": "epoch 24/48"}
-    state = {"alive": True, "running": [entry], "failures": {}}
-    monkeypatch.setattr("smoothsweep.orchestrator.commands.records.status.read_state", lambda *_: state)
-    (told,) = status_summary("tiny", trials, store)["running"]
-    assert told["words"] == "epoch 24/48" and told["fraction"] == 0.5
-    for waits, shown in (("", "50 %  epoch 24/48"), ("a free GPU", "waits  for a free GPU")):
-        state["running"] = [entry | {"waits": waits}]
-        assert shown in status_text(status_summary("tiny", trials, store))
 
 
 def test_recipes_that_lack_an_attack_are_named_with_what_they_lack(tmp_path, capsys):

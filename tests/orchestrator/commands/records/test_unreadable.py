@@ -53,17 +53,6 @@ def test_doctor_names_what_the_disk_does_not_give_and_goes_on(where, made, capsy
     assert f"{whole - 1} artifacts" in said
 
 
-def test_a_file_that_the_disk_does_not_give_is_named(tmp_path, monkeypatch):
-    from smoothsweep.orchestrator.store.common.verifying import checksum
-
-    (tmp_path / "x").write_bytes(b"x")
-    failing = OSError(errno.EIO, "Input/output error")
-    monkeypatch.setattr(hashlib, "file_digest", lambda *_: (_ for _ in ()).throw(failing))
-    with pytest.raises(OSError) as told:
-        checksum(tmp_path / "x")
-    assert told.value.filename == str(tmp_path / "x")
-
-
 def test_doctor_reads_a_store_that_it_may_not_write(made, capsys, monkeypatch):
     _, store = made
 

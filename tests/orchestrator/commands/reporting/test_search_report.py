@@ -5,12 +5,6 @@ import pandas as pd
 import pytest
 
 from smoothsweep.orchestrator.commands.reporting import sweep_report as reporting
-from smoothsweep.orchestrator.commands.reporting.search_report import (
-    budget_words,
-    constraint_words,
-    dimension_words,
-    rung_words,
-)
 from smoothsweep.orchestrator.commands.reporting.sweep_report import report_data
 from smoothsweep.orchestrator.page.render import render
 from smoothsweep.orchestrator.planning.proposals import Proposal, ProposalLog
@@ -130,31 +124,3 @@ def test_a_search_is_reported_from_its_store(searched, tmp_path, monkeypatch):
     assert "Checked again: " in page and "tends to look lower" not in page
     assert "4 classes, steps 2" in page and "with fresh seeds" in page and "80.0 % asked for" in page
     assert "51 done and 1 missing" in page  # the second audit's, which is no trial of the comparison
-
-
-def test_the_whole_report_is_written_with_every_trial_in_the_table(searched, tmp_path, monkeypatch):
-    monkeypatch.setattr(reporting, "comparison_sheet", lambda *_, **__: None)
-    loaded, store, trials = searched
-    text, files, _ = reporting.write_sweep_report(loaded, trials, store, {}, tmp_path)
-    table = pd.read_parquet(tmp_path / "results.parquet")
-    assert table["phase"].value_counts().to_dict() == {"proxy": 24, "sweep": 20, "reaudit": 8}
-    assert "proxy" not in text and tmp_path / "report.html" in files
-
-
-def test_spaces_rungs_and_limits_in_words():
-    names = {"recipe.lr": "lr", START: "start", KIND: "kind"}
-    assert dimension_words("lr", {"low": 1e-4, "high": 0.01, "log": True}, names) == (
-        "lr: 0.0001 to 0.01, evenly in the logarithm"
-    )
-    above = {"low": 0.1, "high": 1.0, "step": 0.1, "above": START, "when": {KIND: ["ramp", "linear"]}}
-    assert dimension_words("end", above, names) == (
-        "end: 0.1 to 1 in steps of 0.1, above start, with kind ramp or linear"
-    )
-    assert dimension_words("kind", {"choices": ("constant", "ramp")}, names) == "kind: constant, ramp"
-    assert dimension_words("back", {"choices": (None, 0.9)}, names) == "back: none, 0.9"
-    assert ascii_text(constraint_words("test_acc", {"at_least": 0.9})) == "test accuracy at least 90 %"
-    assert ascii_text(rung_words({"classes": [0, 1], "attack.steps": 3})) == "2 classes, steps 3"
-    assert ascii_text(budget_words({"device_hours": 3.0, "minutes": 60.0})) == (
-        "3 h 0 min of device time and 1 h 0 min by the clock"
-    )
-    assert budget_words({}) == ""

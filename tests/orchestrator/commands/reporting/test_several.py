@@ -88,20 +88,6 @@ def _mean(shared, alpha):
     return max(sum(found) / len(found) for found in by_attack.values())
 
 
-@pytest.mark.slow  # reports of two sweeps, each many CPU-seconds
-def test_more_recipes_widen_the_intervals(swept, tmp_path):
-    """All recipes hold at once, also those of the other sweep."""
-    assert reported(swept, tmp_path / "r", "first", "second") == 0
-    shared = swept["first"][0]
-    assert main(["report", str(shared.sweep), "--store", str(shared.store), "--out", str(tmp_path / "alone")]) == 0
-    both, alone = (
-        pd.read_parquet(tmp_path / place / "verdicts.parquet").set_index("recipe") for place in ("r", "alone")
-    )
-    recipe = "smoothing -0.2"
-    assert both.loc[recipe, "reduction"] == pytest.approx(alone.loc[recipe, "reduction"])
-    assert both.loc[recipe, "reduction_low"] != alone.loc[recipe, "reduction_low"]
-
-
 @pytest.mark.parametrize(
     ("other", "reason"),
     [

@@ -76,11 +76,6 @@ def test_gc_lists_first_and_removes_only_what_no_sweep_needs(two, capsys):
     assert not make_plan(trials[1:], store).missing
 
 
-def test_gc_of_a_store_in_which_all_is_needed_says_so(two, capsys):
-    assert asked(two[1], "gc") == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "nothing to remove"
-
-
 def test_gc_takes_damaged_artifacts_and_leaves_unfinished_work(two, capsys):
     _, store = two
     aside, work = store.root / "damaged" / "target" / f"{'a' * 64}.12345678", store.root / "target" / f"{'b' * 64}.work"
@@ -182,8 +177,3 @@ def test_what_cannot_be_linked_is_one_line_and_changes_nothing(two, capsys, tmp_
         assert words in capsys.readouterr().err and not own.exists()
     assert main(["store", "unlink", str(store.root), "--store", str(store.root)]) == 2
     assert main(["store", "ls", "--store", "s3://bucket/there"]) == 2
-
-
-@pytest.mark.parametrize(("size", "words"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (3 * 2**40, "3.0 TiB")])
-def test_sizes_have_units(size, words):
-    assert in_words(size) == words

@@ -76,14 +76,6 @@ def test_a_bundle_with_images_has_pictures(full):
         assert "data:image" in archive.read("tiny/report.html").decode()
 
 
-def test_the_same_sweep_makes_the_same_bundle(shared, plain, tmp_path, capsys):
-    assert bundled(shared, tmp_path / "again.zip", "--set", "recipe.epochs=2") == 0
-    assert (tmp_path / "again.zip").read_bytes() == plain.read_bytes()
-    with zipfile.ZipFile(plain) as archive:
-        digest = sha256(archive.read(f"tiny/{INDEX}")).hexdigest()
-    assert f"digest {digest}" in capsys.readouterr().out
-
-
 def test_an_opened_bundle_is_what_was_bundled_and_its_table_is_told(plain, opened, shared, tmp_path, capsys):
     with zipfile.ZipFile(plain) as archive:
         for name in names_in(plain):
@@ -111,12 +103,6 @@ def test_a_bundle_that_is_open_already_is_opened_again_and_what_was_run_there_is
     assert main(["report", str(plain), "--out", str(opened)]) == 2
     assert "expected a new or empty folder, got one that holds store/store.json" in capsys.readouterr().err
     shutil.rmtree(opened / "store")
-
-
-def test_by_default_it_is_laid_out_beside_the_file(plain, tmp_path):
-    shutil.copy(plain, tmp_path / "b.zip")
-    assert main(["report", str(tmp_path / "b.zip")]) == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["b", "b.zip"]
 
 
 def changed(source, out, *, add=(), without=(), index=None, replaced=(), attributes=0):
