@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.comparisons import compare_recipes, joint_deviations
+from smoothsweep.core.metrics.comparisons import compare_recipes
 
 
 def draw(shape, seed, *, between_seeds=0.3, shared=1.0, between_classes=0.5, noise=0.5):
@@ -130,28 +130,6 @@ def test_false_claims_among_all_pairs_stay_below_the_level(shape, spreads):
     assert single / 200 > 0.12  # the correction is needed: uncorrected p-values fail
 
 
-def test_a_recipes_level_does_not_move_its_deviations():
-    """They are around nothing, whatever each recipe's mean is."""
-    cells = draw((3, 2, 6), 5)
-    levels = np.array([0.0, 40.0, -7.0])[:, None, None]
-    for students in (False, True):
-        found, moved = (joint_deviations(each, 50, 1, students=students) for each in (cells, cells + levels))
-        np.testing.assert_allclose(moved, found, atol=1e-9)
-    alone = joint_deviations(cells[:, :1, :], 4000, 1)  # one seed: classes alone
-    deviation = cells[:, 0].std(axis=1, ddof=1) / 6**0.5
-    np.testing.assert_allclose(alone.std(axis=0), deviation, rtol=0.1)
-    np.testing.assert_allclose(alone.mean(axis=0), 0, atol=3 * deviation.max() / 4000**0.5)
-
-
-def test_students_tails_are_a_factor_of_their_own_for_every_resample():
-    cells = draw((3, 1, 6), 5)  # one seed: classes alone
-    plain, wide = (joint_deviations(cells, 500, 1, students=students) for students in (False, True))
-    factors = wide / plain
-    np.testing.assert_allclose(factors, factors[:, :1].repeat(3, axis=1))  # one for all recipes
-    assert len(np.unique(factors[:, 0].round(9))) > 400
-    assert np.mean(factors[:, 0] ** -2) == pytest.approx(1, abs=0.15)  # chi-square over its freedom
-
-
 def test_one_seed_gives_differences_and_nothing_else():
     found = compare_recipes({"a": [np.zeros(30)], "b": [np.ones(30)]})
     pair = found.pairs[0]
@@ -177,19 +155,11 @@ def test_equal_recipes_and_values_without_spread():
     ("values", "options", "message"),
     [
         ({"a": [[0.1, 0.2]]}, {}, "at least 2 recipes, got 1"),
-        ({}, {}, "no recipe"),
         ({"a": [0.1], "b": [[0.1]]}, {}, r"recipe a: expected values \[seeds, classes\], got shape \[1\]"),
         ({"a": [[0.1]], "b": [[0.1, 0.2]]}, {}, r"same seeds and classes for all, got \[1, 1\], \[1, 2\]"),
         ({"a": [[0.1]], "b": [[float("nan")]]}, {}, "recipe b: expected finite values"),
-        ({"a": [[0.1]], "b": [[0.2]]}, {"level": 1.0}, "level: expected a number between 0 and 1"),
     ],
 )
 def test_bad_values_are_refused(values, options, message):
     with pytest.raises(InputError, match=message):
         compare_recipes(values, **options)
-
-
-def test_unknown_recipes_are_refused():
-    found = compare_recipes({"a": [[0.1, 0.3]], "b": [[0.2, 0.1]]})
-    with pytest.raises(InputError, match="no pair of 'a' and 'c'; recipes: a, b"):
-        found.between("a", "c")

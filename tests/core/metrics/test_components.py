@@ -38,11 +38,6 @@ def test_the_chance_of_images_is_taken_apart_from_the_cell():
     assert found.of_cell(images) == pytest.approx(found.cell**2 + found.image**2 / 4)
 
 
-def test_one_image_says_nothing_of_its_chance():
-    cells = np.random.default_rng(1).integers(0, 2, (3, 1, 3, 20)).astype(float)
-    assert components_of(cells, images=1).image is None
-
-
 def test_a_leak_without_classes_has_a_single_component():
     cells = np.random.default_rng(1).normal(0, 0.1, (9, 1, 40, 1))
     found = components_of(cells)

@@ -61,39 +61,6 @@ def test_variances_are_those_of_the_formulas(shape, seed):
     assert found.freedoms.tolist() == [(shape[0] - 1) * (shape[2] - 1), shape[3] - 1]
 
 
-def guard_by_hand(cells, weights):
-    """The guard's variance of the seeds' part, and its degrees of freedom: one recipe at a time."""
-    recipes, attacks, seeds, _ = cells.shape
-    held = [recipe for recipe in range(recipes) if weights[recipe].any()]
-    by_seed = cells.mean(axis=3) - cells.mean(axis=(2, 3))[..., None]
-    covariances = [np.atleast_2d(np.cov(under)) for under in by_seed]
-    apart = ~np.eye(attacks, dtype=bool)
-    squares = np.array([each.trace() / attacks for each in covariances])
-    products = np.array([each[apart].mean() if attacks > 1 else 0.0 for each in covariances])
-    row_products = sum(np.outer(row, row)[apart].sum() for row in weights)
-    one, other = ((weights**2).sum() * squares[held] / 2 + row_products * products[held] / 2).tolist()
-    both = max(0.0, pooled_by_hand(by_seed, weights, held) / (seeds - 1))
-    shared = np.clip(products.mean() / squares.mean(), 0, 1)
-    freedom = (seeds - 1) / (1 / attacks + (1 - 1 / attacks) * shared**2)
-    return (both - one - other + 2 * max(one, other)) / seeds, freedom
-
-
-@settings(deadline=None, max_examples=30)
-@given(shape=SHAPES, seed=st.integers(0, 10_000))
-def test_the_guard_takes_the_larger_spread_for_both_and_has_one_recipes_freedom(shape, seed):
-    rng = np.random.default_rng(seed)
-    cells = rng.normal(size=shape) + rng.normal(size=(shape[0], 1, shape[2], 1)) * 3
-    weights = np.zeros((2, *shape[:2]))
-    weights[0, 0, 0], weights[0, 1, -1] = 1, -1
-    weights[1, -1], weights[1, 0] = 1, -1
-    guard = contrast_errors(cells, weights).guard
-    for number, row in enumerate(weights):
-        variance, freedom = guard_by_hand(cells, row)
-        assert guard.variances[0, number] == pytest.approx(variance, rel=1e-9, abs=1e-12)
-        assert guard.freedoms[0] == pytest.approx(freedom)
-    assert guard.freedoms[1].tolist() == [shape[3] - 1]
-
-
 def test_attacks_that_share_a_training_are_one_to_the_guard_and_unlike_ones_many():
     rng, weights = np.random.default_rng(5), np.zeros((1, 4, 3))
     weights[0, 0, 0], weights[0, 1, 0] = 1, -1
@@ -102,28 +69,6 @@ def test_attacks_that_share_a_training_are_one_to_the_guard_and_unlike_ones_many
     free = [contrast_errors(cells, weights).guard.freedoms[0].item() for cells in (unlike, same)]
     assert free[0] == pytest.approx(3 * 199, rel=0.05)
     assert free[1] == pytest.approx(199)
-
-
-def test_many_draws_at_once_are_each_draw_by_itself():
-    rng = np.random.default_rng(0)
-    draws, weights = rng.normal(size=(4, 3, 2, 3, 6)), np.zeros((2, 3, 2))
-    weights[0, 0, 0], weights[0, 2, 1], weights[1, 1], weights[1, 0] = 1, -1, 0.5, -0.5
-    together = contrast_errors(draws, weights)
-    for number, cells in enumerate(draws):
-        alone = contrast_errors(cells, weights)
-        np.testing.assert_allclose(together.variances[:, number], alone.variances)
-        np.testing.assert_allclose(together.guard.variances[:, number], alone.guard.variances)
-        np.testing.assert_allclose(together.guard.freedoms[:, number], alone.guard.freedoms)
-
-
-def test_what_all_columns_share_changes_nothing():
-    """Seeds and classes that are easy for every recipe and attack."""
-    rng = np.random.default_rng(1)
-    cells, weights = rng.normal(size=(3, 2, 3, 8)), np.zeros((1, 3, 2))
-    weights[0, 0, 0], weights[0, 1, 1] = 1, -1
-    shared = 5 * rng.normal(size=(1, 1, 3, 1)) + 9 * rng.normal(size=(1, 1, 1, 8))
-    one, other = (contrast_errors(each, weights).variances for each in (cells, cells + shared))
-    np.testing.assert_allclose(one, other, rtol=1e-9)
 
 
 @pytest.mark.parametrize("attacks", [1, 4])

@@ -80,14 +80,12 @@ def test_chunks_change_nothing_and_a_copy_is_at_distance_zero(seed, chunk):
 
 
 @settings(deadline=None, max_examples=30)
-@given(seed=st.integers(0, 999), count=st.integers(1, 5), chunk=st.integers(1, 40))
-def test_the_nearest_images_come_in_order_and_the_first_is_the_nearest(seed, count, chunk):
+@given(seed=st.integers(0, 999), count=st.integers(1, 5))
+def test_the_nearest_images_come_in_order_and_the_first_is_the_nearest(seed, count):
     generator = torch.Generator().manual_seed(seed)
     real, labels = torch.randn(15, 3, generator=generator), torch.arange(15) % 3
     fake, fake_labels = torch.randn(7, 3, generator=generator), torch.arange(7) % 3
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(distances, "CHUNK_ELEMENTS", chunk)
-        distance, index = nearest_reals(fake, fake_labels, real, labels, count=count, squared=True)
+    distance, index = nearest_reals(fake, fake_labels, real, labels, count=count, squared=True)
     every = (fake[:, None] - real[None]).square().sum(2).masked_fill(fake_labels[:, None] != labels, torch.inf)
     expected = every.sort(dim=1)
     torch.testing.assert_close(distance, expected.values[:, :count], rtol=1e-5, atol=1e-6)
@@ -100,32 +98,10 @@ def test_a_class_with_too_few_images_for_the_count_is_named():
     fake, real = embeddings("plain")
     with pytest.raises(InputError, match="expected 6 reals of class 1, got 5"):
         nearest_reals(fake, FAKE_LABELS, real, REAL_LABELS, count=6, squared=True)
-    with pytest.raises(InputError, match="count of at least 1, got 0"):
-        nearest_reals(fake, FAKE_LABELS, real, REAL_LABELS, count=0, squared=True)
-
-
-def test_half_precision_is_computed_in_float32():
-    fake, real = embeddings("plain")
-    ours = nearest_feature_distance(fake.half(), FAKE_LABELS, real.half(), REAL_LABELS, squared=True)
-    assert ours.dtype == torch.float32
-    expected = nearest_feature_distance(fake, FAKE_LABELS, real, REAL_LABELS, squared=True)
-    torch.testing.assert_close(ours, expected, rtol=5e-3, atol=5e-3)
-
-
-def test_a_class_without_real_images_is_named():
-    fake, real = embeddings("plain")
     with pytest.raises(InputError, match="no real image of class 1, 3"):
         nearest_feature_distance(fake, FAKE_LABELS, real[:4], torch.zeros(4).long(), squared=True)
-
-
-def test_bad_features_are_refused():
-    fake, real = embeddings("plain")
     with pytest.raises(ValueError, match="real: expected finite features"):
         nearest_feature_distance(fake, FAKE_LABELS, real * torch.nan, REAL_LABELS, squared=True)
-    with pytest.raises(ValueError, match="fake have 4 numbers, real 10"):
-        nearest_feature_distance(fake[:, :4], FAKE_LABELS, real, REAL_LABELS, squared=True)
-    with pytest.raises(ValueError, match=r"fake: expected features \[N, D\]"):
-        nearest_feature_distance(fake[0], FAKE_LABELS, real, REAL_LABELS, squared=True)
 
 
 @pytest.mark.parametrize(

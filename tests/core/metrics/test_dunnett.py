@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
-from smoothsweep.core.metrics import dunnett
 from smoothsweep.core.metrics.dunnett import Bonferroni, Dunnett
 
 PRINTED = {  # two-sided 5 %, correlation 1/2: Dunnett (1964), Biometrics 20, 482-491, table 2
@@ -25,17 +23,6 @@ PRINTED = {  # two-sided 5 %, correlation 1/2: Dunnett (1964), Biometrics 20, 48
 def test_quantiles_are_those_of_the_printed_table(at, printed):
     comparisons, freedom = at
     assert float(Dunnett(comparisons=comparisons).quantiles(freedom, 0.05)) == pytest.approx(printed, abs=0.006)
-
-
-@pytest.mark.parametrize("freedom", [1.0, 1.4, 2.0, 3.3, 6.0, 14.7, 46.0, 1e6])
-@pytest.mark.parametrize("alpha", [0.2, 0.05, 0.001, 1e-4])
-def test_the_table_of_one_variable_is_students(freedom, alpha):
-    """`Dunnett(comparisons=1)` does not use its table, so the table is asked itself."""
-    row = np.interp(1 / freedom, dunnett._INVERSES, np.arange(len(dunnett._INVERSES)))
-    table = dunnett._table(1)
-    at = [np.interp(np.log(alpha), dunnett._LOG_ALPHAS, table[int(index)]) for index in (np.floor(row), np.ceil(row))]
-    found = np.exp(at[0] + (row % 1) * (at[1] - at[0]))
-    assert found == pytest.approx(-stats.t.ppf(alpha / 2, freedom), rel=3e-3)
 
 
 def test_a_simulation_agrees():

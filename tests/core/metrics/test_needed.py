@@ -49,12 +49,6 @@ def test_it_is_what_the_plan_says_of_this_recipes_difference():
         assert found[recipe] == Needed(seeds=seeds, classes=40)
 
 
-def test_a_recipe_whose_trainings_vary_more_needs_more():
-    cells = drawn(np.random.default_rng(3), 12, 300, wild=6.0)
-    found = needed(cells, 0, bounds(r1=0.08, r2=0.08))
-    assert found[2].seeds is None or found[2].seeds > found[1].seeds
-
-
 def test_where_no_seeds_would_do_more_classes_are_named_if_there_are_any():
     cells = drawn(np.random.default_rng(4), 3, 12)
     for available in (None, 12):
@@ -69,15 +63,3 @@ def test_nothing_is_said_of_what_is_too_small_to_matter():
     within = {1: Bounded(value=0.01, low=-0.02, high=0.04), 2: Bounded(value=0.01, low=-0.02, high=0.06)}
     assert set(needed(cells, 0, within, smallest=0.05)) == {2}
     assert set(needed(cells, 0, within)) == {1, 2}
-
-
-def test_the_baseline_may_stand_anywhere():
-    cells = drawn(np.random.default_rng(6), 4, 40, wild=6.0)
-    turned = cells[[3, 1, 2, 0]]
-    assert needed(turned, 3, bounds(r1=0.12, r2=0.12)) == needed(cells, 0, bounds(r1=0.12, r2=0.12))
-
-
-def test_a_leak_without_classes_needs_seeds():
-    cells = 0.5 + np.random.default_rng(7).normal(0, 0.1, (3, 1, 6, 1))
-    found = needed(cells, 0, bounds(r1=0.1))[1]
-    assert found.classes == 1 and 6 < found.seeds <= 50

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.open_set import Head, fit_class_means, fit_head, head_logits
+from smoothsweep.core.metrics.open_set import fit_class_means, fit_head, head_logits
 
 
 def clusters(classes: int, per_class: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -36,16 +36,6 @@ def test_the_fit_satisfies_the_optimality_condition():
     torch.testing.assert_close(residual.sum(0), torch.zeros(4), rtol=0, atol=1e-3)
 
 
-def test_two_classes_are_symmetric():
-    """Mirror images of each other, so the log odds have no bias and the two rows oppose each other."""
-    features = torch.tensor([[1.0, 1.0], [1.0, 0.5], [1.0, -1.0], [1.0, -0.5]])
-    head = fit_head(features, torch.tensor([0, 0, 1, 1]), seed=0)
-    assert torch.equal(head.weight[0], -head.weight[1])
-    assert head.weight[0, 0].abs() < 1e-4
-    assert head.weight[0, 1] > 0
-    assert head.bias.abs().max() < 1e-4
-
-
 def test_the_fit_of_two_classes_satisfies_the_optimality_condition_of_the_log_odds():
     """At the optimum w = C * (y - p)^T x, of the row that the two oppose each other by: one minus the other."""
     features, labels = clusters(2, 15, seed=2)
@@ -66,13 +56,6 @@ def test_the_length_of_features_does_not_matter(seed, scale):
     torch.testing.assert_close(head_logits(means, scale * features), head_logits(means, features))
 
 
-def test_same_seed_same_head_and_other_seeds_agree():
-    features, labels = clusters(3, 10, seed=0)
-    one, again, other = (fit_head(features, labels, seed=seed) for seed in (0, 0, 1))
-    assert torch.equal(one.weight, again.weight) and torch.equal(one.bias, again.bias)
-    torch.testing.assert_close(one.weight, other.weight, rtol=0, atol=1e-3)
-
-
 def test_class_means_in_closed_form():
     features = torch.tensor([[2.0, 0.0], [0.0, 3.0], [-1.0, 0.0]])
     head = fit_class_means(features, torch.tensor([0, 0, 1]))
@@ -83,11 +66,6 @@ def test_class_means_in_closed_form():
     torch.testing.assert_close(cosines, torch.tensor([[root, -1.0], [-root, 1.0]]))
 
 
-def test_a_head_is_two_tensors():
-    head = Head(weight=torch.eye(2), bias=torch.tensor([0.0, 0.5]))
-    assert head_logits(head, torch.tensor([[0.0, 2.0]])).tolist() == [[0.0, 1.5]]
-
-
 def test_bad_data_are_refused():
     features, labels = clusters(3, 4, seed=0)
     for fit in (lambda *data: fit_head(*data, seed=0), fit_class_means):
@@ -95,14 +73,5 @@ def test_bad_data_are_refused():
             fit(features[labels != 1], labels[labels != 1])
         with pytest.raises(ValueError, match="length above 0"):
             fit(features * 0, labels)
-        with pytest.raises(ValueError, match="labels from 0, got -1"):
-            fit(features, labels - 1)
-        with pytest.raises(ValueError, match=r"features \[N, D\]"):
-            fit(features, labels[1:])
     with pytest.raises(InputError, match="at least 2 classes, got 1"):
         fit_head(features[:4], labels[:4], seed=0)
-
-
-def test_a_fit_that_does_not_converge_is_an_error():
-    with pytest.raises(RuntimeError, match="not converged after 1 iterations"):
-        fit_head(*clusters(3, 10, seed=0), seed=0, max_iterations=1)

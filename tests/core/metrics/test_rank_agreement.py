@@ -5,20 +5,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics import rank_agreement as module
 from smoothsweep.core.metrics.rank_agreement import Correlation, rank_agreement, top_overlap
 
 # Few different values, so that ties are common.
 pairs = st.integers(2, 12).flatmap(
     lambda n: st.tuples(*[st.lists(st.integers(0, 6).map(float), min_size=n, max_size=n)] * 2)
 )
-
-
-def test_by_hand():
-    """Ten pairs of recipes, of which the proxy swaps one; d squared sums to 2."""
-    found = rank_agreement([1, 2, 3, 4, 5], [0.1, 0.2, 0.4, 0.3, 0.9], k=3, seed=0)
-    assert found.kendall.value == pytest.approx(0.8)
-    assert found.top_overlap == pytest.approx(2 / 3)
 
 
 @settings(deadline=None, max_examples=100)
@@ -31,17 +23,6 @@ def test_the_coefficients_are_scipys(sides):
         assert (found.kendall.low, found.kendall.high, found.verdict) == (None, None, "inconclusive")
         return
     assert found.kendall.value == pytest.approx(stats.kendalltau(proxy, full).statistic)
-
-
-def test_every_resample_has_the_coefficient_of_its_own_recipes(monkeypatch):
-    """The interval is no wider than its resamples say: their quantiles, by scipy one after the other."""
-    draw = np.random.default_rng(3)
-    cheap = draw.normal(size=40)
-    dear = cheap + draw.normal(size=40)
-    draws = draw.integers(0, 40, (30, 40))
-    found = module._tau_b(cheap[draws], dear[draws])
-    assert found == pytest.approx([stats.kendalltau(cheap[rows], dear[rows]).statistic for rows in draws])
-    assert len(set(found.round(9))) > 20
 
 
 @settings(deadline=None, max_examples=60)
@@ -82,11 +63,6 @@ def test_perfect_agreement_of_a_few_recipes_is_not_certainty():
     assert four.verdict == "inconclusive"
 
 
-def test_unrelated_rankings_cannot_be_told():
-    rng = np.random.default_rng(0)
-    assert rank_agreement(rng.random(12), rng.random(12), seed=0).verdict == "inconclusive"
-
-
 @pytest.mark.parametrize(("n", "correlation"), [(8, 0.0), (15, 0.6), (30, 0.9)])
 def test_intervals_cover_the_truth_as_often_as_they_say(n, correlation):
     """Normal pairs, whose true coefficient is known (Greiner)."""
@@ -101,27 +77,12 @@ def test_intervals_cover_the_truth_as_often_as_they_say(n, correlation):
     assert found.kendall.high - found.kendall.low < 1.7  # and not by covering everything
 
 
-def test_the_seed_repeats_and_another_draws_anew():
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=30)
-    y = x + 2 * rng.normal(size=30)
-    first = rank_agreement(x, y, seed=0)
-    assert rank_agreement(x.tolist(), y.tolist(), seed=0) == first
-    other = rank_agreement(x, y, seed=1)
-    assert other.kendall.value == first.kendall.value
-    assert other.kendall.low == pytest.approx(first.kendall.low, abs=0.05)
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: rank_agreement([0.1], [0.2], k=1, seed=0), "at least 2"),
-        (lambda: rank_agreement([0.1, 0.2], [0.2], seed=0), r"got shapes \[2\] and \[1\]"),
         (lambda: rank_agreement([0.1, np.nan], [0.2, 0.1], seed=0), "finite"),
         (lambda: rank_agreement([0.1, 0.2], [0.2, 0.1], k=3, seed=0), "k: expected 1 to 2, got 3"),
-        (lambda: top_overlap([0.1, 0.2], [0.2, 0.1], k=0), "k: expected 1 to 2, got 0"),
-        (lambda: rank_agreement([0.1, 0.2], [0.2, 0.1], k=1, level=0, seed=0), "level"),
-        (lambda: rank_agreement([0.1, 0.2], [0.2, 0.1], k=1, resamples=0, seed=0), "resamples"),
     ],
 )
 def test_bad_input_is_refused(call, message):

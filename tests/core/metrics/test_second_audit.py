@@ -33,13 +33,6 @@ def test_seeds_that_agree_give_the_paired_t_test_over_classes():
     assert (found.low, found.high) == pytest.approx((paired.low, paired.high))
 
 
-def test_recipes_that_hold_together_have_the_interval_of_their_share_of_the_error():
-    rng = np.random.default_rng(1)
-    before, after = cells(rng, [0.1, 0.4], seeds=3), cells(rng, [0.2, 0.5], seeds=4)
-    many, alone = reaudit(before, after, among=5), reaudit(before, after, level=0.99)
-    assert (many.low, many.high) == pytest.approx((alone.low, alone.high)) and many.level == 0.95
-
-
 def test_bounds_by_hand_of_two_attacks():
     """Each bound from one-attack intervals at half the error: of fresh attack a beside first attack b."""
     rng = np.random.default_rng(2)
@@ -123,7 +116,6 @@ def test_the_average_over_recipes_is_that_of_their_ends():
         (lambda: reaudit({"a": [[0.1, 0.2]]}, {"a": [[0.1]]}), "the same classes, got 2 and 1"),
         (lambda: reaudit({"a": [[0.1]]}, {"b": [[0.1]]}), "the same attacks"),
         (lambda: reaudit({"a": [[0.1]]}, {"a": [[np.inf]]}), "recipe fresh: expected finite"),
-        (lambda: reaudit({"a": [[0.1]]}, {"a": [[0.1]]}, level=2), "level"),
         (lambda: together([], level=0.95), "at least one recipe"),
     ],
 )

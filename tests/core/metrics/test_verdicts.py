@@ -1,9 +1,5 @@
 """No verdict without what it takes: simulated errors, one seed, one place."""
 
-import ast
-import re
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -11,7 +7,6 @@ from smoothsweep.core.metrics.comparisons import compare_recipes, difference_err
 from smoothsweep.core.metrics.second_audit import reaudit
 from smoothsweep.core.metrics.verdicts import HIGHER, INCONCLUSIVE, LOWER, turned, verdict
 
-ROOT = Path(__file__).resolve().parents[3]
 DRAWS = 2000
 NOMINAL = 0.05
 MARGIN = 3 * (NOMINAL * (1 - NOMINAL) / DRAWS) ** 0.5
@@ -106,36 +101,3 @@ def test_one_seed_says_nothing_whatever_the_interval():
     assert {pair.verdict for pair in far.pairs} == {INCONCLUSIVE}
     for one, other in ((1, 1), (1, 5), (5, 1)):
         assert reaudit({"": np.zeros((one, 20))}, {"": np.ones((other, 20))}).verdict == INCONCLUSIVE
-
-
-def test_the_words_are_written_in_one_place():
-    """Nobody else decides which way a difference points: the words themselves occur in one file of the product."""
-    written = []
-    for folder in ("core", "tasks", "sweeps", "orchestrator"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            text = path.read_text(encoding="utf-8")
-            if not re.search("[\"'](higher|lower)[\"']", text):
-                continue
-            constants = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)]
-            if any(node.value in ("higher", "lower") for node in constants):
-                written.append(path.relative_to(ROOT).as_posix())
-    assert written == ["core/metrics/verdicts.py"]
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "seeds", "expected"),
-    [
-        (0.0, 0.2, 2, INCONCLUSIVE),
-        (-0.2, 0.0, 2, INCONCLUSIVE),
-        (0.0, 0.0, 2, INCONCLUSIVE),
-        (-0.1, 0.1, 9, INCONCLUSIVE),
-        (1e-12, 0.2, 2, HIGHER),
-        (-0.2, -1e-12, 2, LOWER),
-        (0.1, 0.2, 1, INCONCLUSIVE),
-        (-0.2, -0.1, 1, INCONCLUSIVE),
-        (None, 0.2, 9, INCONCLUSIVE),
-        (-0.2, None, 9, INCONCLUSIVE),
-    ],
-)
-def test_an_interval_that_reaches_0_tells_nothing(low, high, seeds, expected):
-    assert verdict(low, high, seeds=seeds) == expected

@@ -14,7 +14,6 @@ from smoothsweep.core.metrics.verification import (
     all_scores,
     gallery_ranks,
     template_scores,
-    unit,
 )
 
 few_values = st.lists(st.integers(-3, 3), min_size=1, max_size=80)  # many ties
@@ -51,29 +50,10 @@ def test_the_rate_on_the_calibration_scores_is_never_above_the_nominal_one(value
         assert accepted(scores, float(lower.max())).double().mean() > rate - 1e-9
 
 
-@given(few_values, rates, rates)
-def test_a_stricter_rate_never_has_a_lower_threshold(values, one, other):
-    strict, loose = sorted((one, other))
-    assert accept_threshold(scores_of(values), strict) >= accept_threshold(scores_of(values), loose)
-
-
-@given(few_values, rates, st.randoms())
-def test_the_order_of_the_scores_does_not_matter(values, rate, random):
-    shuffled = list(values)
-    random.shuffle(shuffled)
-    assert accept_threshold(scores_of(values), rate) == accept_threshold(scores_of(shuffled), rate)
-
-
 @pytest.mark.parametrize("scores", [torch.empty(0), torch.tensor([0.1, float("nan")]), torch.zeros(2, 2)])
 def test_impossible_scores_are_refused(scores):
     with pytest.raises(InputError, match="impostor scores"):
         accept_threshold(scores, 0.01)
-
-
-@pytest.mark.parametrize("rate", [0, 1, -0.1, 2])
-def test_impossible_rates_are_refused(rate):
-    with pytest.raises(InputError, match="false accepts"):
-        accept_threshold(torch.zeros(3), rate)
 
 
 def test_fifty_strangers_make_a_threshold_of_one_percent_and_five_hundred_one_of_a_tenth():
@@ -91,12 +71,6 @@ def test_scores_are_cosines_with_the_own_template_and_with_all():
 def angles(*degrees):
     turned = np.deg2rad(np.array(degrees, dtype=float))
     return torch.tensor(np.stack([np.cos(turned), np.sin(turned)], axis=1))
-
-
-def test_the_rank_counts_the_strangers_that_are_nearer():
-    strangers = angles(10, 20, 30, 40)  # of an image at 0 degrees, all on one side
-    ranks = gallery_ranks(angles(0, 0, 0), torch.tensor([0, 1, 2]), angles(5, 25, 60), torch.arange(3), strangers)
-    assert ranks.tolist() == [1, 1 + 500 * 2 / 4, 501]  # none, two and all of the four are nearer
 
 
 def test_the_rank_is_the_median_over_the_photographs_and_a_tie_counts_half():
@@ -123,12 +97,3 @@ def test_ranks_agree_with_a_count_one_by_one(seed, people):
             for photo in own.double()[own_labels == labels[row]]
         ]
         assert found[row] == 1 + 500 * sorted(nearer)[(len(nearer) - 1) // 2] / 7
-
-
-@pytest.mark.parametrize("wrong", [[0.0, 0.0], [float("nan"), 1.0], [float("inf"), 1.0]])
-def test_features_without_a_direction_are_refused(wrong):
-    features = torch.tensor([[3.0, 4.0], wrong])
-    for ask in (lambda: unit(features), lambda: all_scores(features, torch.eye(2))):
-        with pytest.raises(ValueError, match="finite features of a length above 0"):
-            ask()
-    assert torch.equal(unit(features[:1]), torch.tensor([[0.6, 0.8]], dtype=torch.float64))
