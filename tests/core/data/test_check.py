@@ -1,16 +1,10 @@
 """A check of somebody's own pictures: counts, what is there twice or looks it, and what loading would refuse."""
 
-import io
-from dataclasses import replace
-
-import numpy as np
 import pytest
-from PIL import Image
 
 from smoothsweep.core.data.labelled import load_labelled
-from smoothsweep.core.data.likeness import Hashes, refuse_shared, scan_pictures, similar_pairs
+from smoothsweep.core.data.likeness import refuse_shared
 from smoothsweep.core.data.own_check import check_own, own_text
-from smoothsweep.core.data.sources import list_labelled, list_unlabelled
 from smoothsweep.core.errors import InputError
 from tests.labelled_files import encoded, folders, parquet, scene
 
@@ -55,16 +49,6 @@ def test_a_picture_that_only_looks_like_a_public_one_is_a_warning(tmp_path):
     assert check.near["of private and public"] == (("ann/3.png", "copy.jpg"),)
     assert check.is_usable and not check.shared
     assert refuse_shared(own, public)[0] == check.near["of private and public"]
-
-
-def test_pictures_whose_bits_agree_by_chance_are_not_alike(tmp_path):
-    """Of pictures whose hashes are all the same, what they show decides; the first is the nearest of equals."""
-    own, public = made(tmp_path, public={"copy.jpg": encoded(scene(3).resize((70, 70)), **JPEG)})
-    sets = [scan_pictures(entries) for entries in (list_labelled(own).entries, list_unlabelled(public))]
-    same = [replace(one, hashes=Hashes(bits=one.hashes.bits * 0, plain=one.hashes.plain)) for one in sets]
-    assert similar_pairs(*same) == ()
-    order = [sets[1].where.index("copy.jpg"), *range(len(sets[1]) - 1)]
-    assert similar_pairs(same[0], same[1].at(order)) == (("ann/3.png", "copy.jpg"),)
 
 
 def test_near_duplicates_are_told_by_part_and_two_people_s_are_a_doubt(tmp_path):
@@ -113,17 +97,6 @@ def test_a_picture_in_both_parts_is_a_fault_and_one_twice_in_a_part_a_doubt(tmp_
     assert check.doubts == ("row 1 = row 0: the same picture, of 0", "row 4 = row 0: the same picture, of 0")
     with pytest.raises(InputError, match="expected different pictures for training and test"):
         load_labelled(table, size=16)
-
-
-def test_oblong_and_moving_pictures_are_counted(tmp_path):
-    frames = [Image.fromarray(np.full((8, 8, 3), shade, dtype=np.uint8)) for shade in (0, 90, 180)]
-    moving = io.BytesIO()
-    frames[0].save(moving, "GIF", save_all=True, append_images=frames[1:])
-    own, _ = made(
-        tmp_path, more={"ann/moving.gif": moving.getvalue(), "bob/wide.png": encoded(scene(60).resize((96, 40)))}
-    )
-    shapes = check_own(own).shapes
-    assert (shapes.oblong, shapes.animated, shapes.shortest) == (1, 1, 8)
 
 
 def test_without_any_readable_picture_one_line_says_so(tmp_path):

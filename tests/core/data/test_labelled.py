@@ -1,12 +1,23 @@
+"""Tables and folders of somebody's own pictures: labels, splits, kinds of pictures, and what is refused."""
+
+import os
 import re
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
 
-from smoothsweep.core.data.labelled import load_labelled, load_unlabelled
-from tests.labelled_files import parquet, people, pixels, png, refusal
+from smoothsweep.core.data import decoding
+from smoothsweep.core.data.labelled import load_labelled, load_unlabelled, training_labels
+from smoothsweep.core.data.sources import content_digest, count_labelled
+from smoothsweep.core.data.splits import largest_classes
+from smoothsweep.core.errors import InputError
+from tests.labelled_files import encoded, folders, parquet, people, pixels, png, refusal, regular_folders
 
 
 @pytest.fixture
@@ -23,17 +34,6 @@ def test_a_regular_table(table):
     assert data.train.images.dtype == torch.uint8 and data.train.images.shape == (9, 3, 8, 8)
     np.testing.assert_array_equal(data.test.images[0].permute(1, 2, 0), pixels(3))
     assert data.notes == ("split: the one that came with the data", "3 classes, 9 training and 3 test images")
-
-
-def test_threads_do_not_change_the_result(table):
-    people(table, per_class=50)
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    one = load_labelled(table, size=6)
-    torch.set_num_threads(3)
-    three = load_labelled(table, size=6)
-    torch.set_num_threads(before)
-    assert torch.equal(one.train.images, three.train.images) and torch.equal(one.test.images, three.test.images)
 
 
 @pytest.mark.parametrize(
@@ -84,12 +84,6 @@ def test_validation_images_are_left_out_and_noted(table):
     data = load_labelled(table, size=8)
     assert (len(data.train), len(data.test)) == (6, 3)
     assert "3 validation images are not used" in data.notes
-
-
-def test_pictures_wrapped_in_a_struct(table):
-    wrapped = [{"bytes": png(i), "path": f"{i}.png"} for i in range(8)]
-    parquet(table, image=wrapped, label=[0] * 4 + [1] * 4)
-    assert len(load_labelled(table, size=8).train) == 6
 
 
 @pytest.mark.parametrize(
@@ -149,3 +143,302 @@ def test_tables_without_pictures(table, tmp_path):
 def test_options_are_checked(table, options, message):
     people(table)
     assert message in refusal(load_labelled, table, **{"size": 8, **options})
+
+
+# Folders
+
+
+def test_a_folder_per_class(tmp_path):
+    regular_folders(tmp_path)
+    (tmp_path / "ann" / ".DS_Store").write_bytes(b"x")
+    (tmp_path / "Thumbs.db").write_bytes(b"x")
+    data = load_labelled(tmp_path, size=8, test_fraction=0.2)
+    assert data.train.names == ("ann", "bob")
+    assert torch.bincount(data.train.labels).tolist() == [4, 4]
+    assert torch.bincount(data.test.labels).tolist() == [1, 1]
+
+
+def test_split_folders(tmp_path):
+    layout = {
+        f"{split}/{c}/{i}.png": png(100 * s + 10 * k + i)
+        for s, (split, n) in enumerate((("train", 3), ("test", 1)))
+        for k, c in enumerate(("ann", "bob"))
+        for i in range(n)
+    }
+    data = load_labelled(folders(tmp_path, layout), size=8)
+    assert (len(data.train), len(data.test)) == (6, 2)
+    np.testing.assert_array_equal(data.test.images[1].permute(1, 2, 0), pixels(110))
+
+
+def test_classes_may_be_called_like_splits(tmp_path):
+    data = load_labelled(
+        folders(tmp_path, {f"{c}/{i}.png": png(10 * k + i) for k, c in enumerate(("test", "train")) for i in range(3)}),
+        size=8,
+    )
+    assert data.train.names == ("test", "train")
+
+
+def test_a_linked_picture_and_class_are_followed(tmp_path):
+    regular_folders(tmp_path / "all")
+    chosen = tmp_path / "chosen"
+    (chosen / "bob").mkdir(parents=True)
+    (chosen / "ann").symlink_to(tmp_path / "all" / "ann")
+    for i in range(5):
+        (chosen / "bob" / f"{i}.png").symlink_to(tmp_path / "all" / "bob" / f"{i}.png")
+    linked, direct = load_labelled(chosen, size=8), load_labelled(tmp_path / "all", size=8)
+    assert torch.equal(linked.train.images, direct.train.images)
+    assert content_digest(chosen) == content_digest(tmp_path / "all")
+
+
+@pytest.mark.parametrize(
+    ("layout", "message"),
+    [
+        ({"ann/1.png": png(0), "notes.txt": b"x"}, "expected a folder per class, got the file notes.txt"),
+        ({"ann/1.png": png(0), "ann/notes.txt": b"x"}, "expected pictures only, got ann/notes.txt"),
+        ({"ann/1.png": png(0), "bob/old/1.png": png(1)}, "expected pictures in bob, got the folder bob/old"),
+        ({"ann/1.png": png(0), "ann/2.png": png(1), "bob/.keep": b""}, "at least 2 images of class bob, got 0"),
+        ({"ann/1.png": png(0)}, "expected at least 2 classes, got 1"),
+        ({"train/a/1.png": png(0), "train/b/1.png": png(1)}, "expected at least 2 images of class a, got 1"),
+        (
+            {f"train/{c}/{i}.png": png(10 * k + i) for k, c in enumerate("ab") for i in range(2)},
+            "expected images of the splits train and test, got none of test",
+        ),
+        ({"ann/1.png": png(0), "ann/2.png": b"x", "bob/1.png": png(1)}, "got 1 that are not: ann/2.png (not a picture"),
+        ({".hidden": b""}, "expected a folder per class, got an empty folder"),
+    ],
+)
+def test_folders_that_are_refused(tmp_path, layout, message):
+    text = refusal(load_labelled, folders(tmp_path, layout), size=8)
+    assert message in text, text
+
+
+def test_dangling_links_and_special_files_are_refused(tmp_path):
+    regular_folders(tmp_path)
+    link = tmp_path / "ann" / "9.png"
+    link.symlink_to(tmp_path / "nowhere.png")
+    assert "expected a picture at ann/9.png, got a link that leads nowhere" in refusal(load_labelled, tmp_path, size=8)
+    link.unlink()
+    os.mkfifo(link)
+    assert "expected a picture at ann/9.png, got something that is no file" in refusal(load_labelled, tmp_path, size=8)
+
+
+# Without labels
+
+
+def test_unlabelled_pictures_from_any_depth(tmp_path):
+    folders(tmp_path, {"b.png": png(1), "a/c.png": png(0), "c/d/e.png": png(2), ".hidden/x.txt": b"x"})
+    images = load_unlabelled(tmp_path, size=8)
+    for i in range(3):
+        np.testing.assert_array_equal(images[i].permute(1, 2, 0), pixels(i))
+
+
+def test_a_limit_draws_a_seeded_choice_in_order(table):
+    parquet(table, image=[png(i) for i in range(30)])
+    everything = load_unlabelled(table, size=8)
+    assert torch.equal(load_unlabelled(table, size=8, limit=30), everything)
+    some, again, other = (load_unlabelled(table, size=8, limit=10, seed=s) for s in (0, 0, 1))
+    assert torch.equal(some, again) and not torch.equal(some, other)
+    rows = [int((everything == image).all(dim=(1, 2, 3)).nonzero()) for image in some]
+    assert rows == sorted(set(rows)) and len(rows) == 10
+    assert "limit: expected at least 1, got 0" in refusal(load_unlabelled, table, size=8, limit=0)
+
+
+def test_unlabelled_folders_that_are_refused(tmp_path):
+    assert "expected pictures, got none" in refusal(load_unlabelled, tmp_path, size=8)
+    (tmp_path / "again").symlink_to(tmp_path)
+    assert "again through a link" in refusal(load_unlabelled, tmp_path, size=8)
+
+
+# Digest
+
+
+def test_the_digest_follows_content_and_names_only(tmp_path, table):
+    first, second = regular_folders(tmp_path / "a"), regular_folders(tmp_path / "b")
+    (second / ".DS_Store").write_bytes(b"x")
+    digest = content_digest(first)
+    assert re.fullmatch("[0-9a-f]{64}", digest) and digest == content_digest(second)
+    (second / "ann" / "0.png").rename(second / "ann" / "7.png")
+    assert content_digest(second) != digest
+    people(table)
+    before = content_digest(table)
+    moved = table.rename(tmp_path / "moved.parquet")
+    assert content_digest(moved) == before
+    people(moved, per_class=5)
+    assert content_digest(moved) != before
+    assert "got nothing at this path" in refusal(content_digest, tmp_path / "none")
+
+
+# The real sets, where they lie beside the repository
+
+
+@pytest.mark.parametrize(("name", "expected"), [("orl-faces", (40, 320, 80))])
+def test_a_real_set(name, expected):
+    path = Path(__file__).parents[4] / "shared" / "data" / name / "faces.parquet"
+    if not path.exists():
+        pytest.skip("no real faces beside the repository")
+    data = load_labelled(path, size=64)
+    assert (data.train.num_classes, len(data.train), len(data.test)) == expected
+
+
+def test_damaged_pictures_are_refused_or_left_out(table):
+    damaged = [png(i) for i in range(12)]
+    damaged[1] = b"no picture"
+    damaged[5] = encoded(pixels(5, 40, 40))[:-500]
+    people(table, image=damaged)
+    message = refusal(load_labelled, table, size=8)
+    assert "got 2 that are not: row 1 (not a picture in a known format), row 5 (" in message
+    data = load_labelled(table, size=8, on_corrupt="skip")
+    assert data.train.labels.tolist() == [0, 0, 1, 1, 2, 2, 2]
+    assert any(note.startswith("2 unreadable pictures were left out: row 1 (") for note in data.notes)
+    people(table, image=[b""] * 12)
+    assert "got 12 that are not: row 0" in refusal(load_labelled, table, size=8, on_corrupt="skip")
+
+
+def test_a_decompression_bomb_is_refused(table, monkeypatch):
+    monkeypatch.setattr(decoding, "MOST_PIXELS", 100)
+    for side in (12, 30):  # beyond our limit, and beyond that at which Pillow itself raises
+        people(table, image=[encoded(pixels(0, side, side))] + [png(i) for i in range(1, 12)])
+        assert "row 0 (more than 100 pixels)" in refusal(load_labelled, table, size=8)
+
+
+def test_the_same_picture_in_training_and_test(table):
+    images = [png(i) for i in range(12)]
+    images[0] = encoded(pixels(3), compress_level=1)  # other bytes, same pixels as the test picture in row 3
+    people(table, image=images)
+    assert "got 1 in both: row 0 = row 3" in refusal(load_labelled, table, size=4)
+    data = load_labelled(table, size=4, on_corrupt="skip")
+    assert (len(data.train), len(data.test)) == (8, 3)
+    assert "1 training pictures that the test part holds too were left out: row 0 = row 3" in data.notes
+
+
+def test_the_same_picture_in_two_classes_is_noted(table):
+    images = [png(i) for i in range(12)]
+    images[4] = images[0]
+    people(table, image=images)
+    assert "1 pictures appear in two classes: row 0 = row 4" in load_labelled(table, size=8).notes
+
+
+# Kinds of pictures
+
+
+def shown(table, data, size=8, crop="centre"):
+    """The pixels [size, size, 3] that one encoded picture becomes."""
+    parquet(table, image=[data])
+    return load_unlabelled(table, size=size, crop=crop)[0].permute(1, 2, 0).numpy()
+
+
+def test_grey_and_16_bit(table):
+    grey = pixels(0)[..., 0]
+    expected = np.repeat(grey[..., None], 3, axis=2)
+    np.testing.assert_array_equal(shown(table, encoded(grey)), expected)
+    deep = encoded(Image.fromarray(grey.astype(np.uint16) * 257))
+    np.testing.assert_array_equal(shown(table, deep), expected)
+    wide = Image.fromarray(np.full((8, 8), 1 << 20, dtype=np.int32))
+    assert "integer pixels beyond 16 bits" in refusal(shown, table, encoded(wide, "TIFF"))
+    floating = Image.fromarray(np.ones((8, 8), dtype=np.float32))
+    assert "floating-point pixels" in refusal(shown, table, encoded(floating, "TIFF"))
+
+
+def test_transparency_shows_white(table):
+    colour = pixels(0)
+    alpha = np.full((8, 8, 1), 255, dtype=np.uint8)
+    alpha[:4] = 0
+    got = shown(table, encoded(np.concatenate([colour, alpha], axis=2)))
+    assert (got[:4] == 255).all()
+    np.testing.assert_array_equal(got[4:], colour[4:])
+
+
+def test_palettes(table):
+    image = Image.new("P", (8, 8))
+    image.putpalette([10, 20, 30, 200, 100, 50])
+    image.putpixel((3, 2), 1)
+    got = shown(table, encoded(image))
+    assert got[2, 3].tolist() == [200, 100, 50] and got[0, 0].tolist() == [10, 20, 30]
+    got = shown(table, encoded(image, transparency=0))
+    assert got[2, 3].tolist() == [200, 100, 50] and got[0, 0].tolist() == [255, 255, 255]
+
+
+def test_cmyk(table):
+    got = shown(table, encoded(Image.new("CMYK", (8, 8), (0, 255, 255, 0)), "JPEG", quality=95))
+    assert np.abs(got.astype(int) - [255, 0, 0]).max() < 12
+
+
+def test_exif_orientation(table):
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the camera was held upright: turn a quarter clockwise
+    got = shown(table, encoded(pixels(0), exif=exif.tobytes()))
+    np.testing.assert_array_equal(got, np.rot90(pixels(0), -1))
+
+
+def test_pictures_that_are_not_square(table):
+    wide = pixels(0, 8, 14)
+    np.testing.assert_array_equal(shown(table, encoded(wide)), wide[:, 3:11])
+    tall = pixels(0, 13, 8)
+    np.testing.assert_array_equal(shown(table, encoded(tall)), tall[2:10])
+    stretched = np.asarray(Image.fromarray(wide).resize((8, 8), Image.Resampling.BILINEAR))
+    np.testing.assert_array_equal(shown(table, encoded(wide), crop="stretch"), stretched)
+
+
+def test_enlarging_is_noted(table):
+    people(table, image=[png(i, 20, 20) for i in range(11)] + [png(11, 8, 30)])
+    assert "1 pictures are smaller than 16 pixels and were enlarged" in load_labelled(table, size=16).notes
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"test_fraction": 0.4},
+        {"split_seed": 3},
+        {"largest_classes": 2},
+        {"samples_per_class": 2},
+        {"largest_classes": 2, "samples_per_class": 1},
+    ],
+)
+def test_no_picture_is_read_and_the_labels_are_the_same(tmp_path, options):
+    for place in (
+        people(tmp_path / "own.parquet"),
+        people(tmp_path / "drawn.parquet", per_class=5, split=None),
+        regular_folders(tmp_path / "folders"),
+    ):
+        read = load_labelled(place, size=8, **options)
+        assert training_labels(place, **options).tolist() == read.train.labels.tolist()
+    broken = people(tmp_path / "broken.parquet", image=[b"no picture"] * 12)
+    assert len(training_labels(broken)) == 9
+
+
+def test_classes_are_counted_as_the_reader_numbers_them(tmp_path):
+    by_label = people(tmp_path / "labels.parquet", identity=None, label=[n // 4 for n in range(12)])
+    for place in (people(tmp_path / "own.parquet"), by_label, regular_folders(tmp_path / "folders")):
+        assert count_labelled(place).classes == len(load_labelled(place, size=8).train.names)
+    nameless = people(tmp_path / "nameless.parquet", identity=None, label=None)
+    with pytest.raises(InputError, match="expected a column 'label' or 'identity'"):
+        count_labelled(nameless)
+
+
+@settings(max_examples=50)
+@given(st.lists(st.integers(0, 5), max_size=40), st.integers(1, 6))
+def test_the_largest_come_first_and_no_other_is_larger(labels, count):
+    labels = torch.tensor(labels, dtype=torch.int64)
+    sizes = torch.bincount(labels, minlength=6).tolist()
+    kept = largest_classes(labels, count, num_classes=6).tolist()
+    assert kept == sorted(range(6), key=lambda label: (-sizes[label], label))[:count]
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.permutations([3, 4, 5, 6, 8]), st.integers(2, 5), st.integers(1, 3), st.booleans())
+def test_names_labels_and_test_images_do_not_depend_on_how_many_of_each_are_taken(
+    tmp_path_factory, sizes, count, few, own_split
+):
+    labels = [label for label, size in enumerate(sizes) for _ in range(size)]
+    columns = {"image": [png(i) for i in range(len(labels))], "label": labels}
+    if own_split:  # by the data's own split two classes of equal size are common
+        columns["split"] = ["test" if i == 0 or labels[i - 1] != label else "train" for i, label in enumerate(labels)]
+    table = parquet(tmp_path_factory.mktemp("data") / "faces.parquet", **columns)
+    few = min(few, sorted(sizes)[-count] - 1)
+    thin, whole = (
+        load_labelled(table, size=8, test_fraction=0.01, largest_classes=count, samples_per_class=taken)
+        for taken in (few, None)
+    )
+    assert thin.train.names == whole.train.names and torch.bincount(thin.train.labels).tolist() == [few] * count
+    assert torch.equal(thin.test.images, whole.test.images) and torch.equal(thin.test.labels, whole.test.labels)

@@ -1,23 +1,35 @@
+"""Published sets: order, labels and split as in the official code; wrong lists and trees; checks of a whole tree."""
+
 import shutil
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 from published_trees import (
+    GOLDEN_PEOPLE,
+    annotation,
+    celeba,
     encoded,
     facescrub,
     imagenette,
+    landmark_list,
+    matlab_list,
     picture,
     pixels,
     put,
+    stanford_dogs,
 )
 from torchvision import transforms as tv
 
 from smoothsweep.core.data.listing import fit_square
-from smoothsweep.core.data.published import list_published
+from smoothsweep.core.data.published import check_published, list_published, write_published
+from smoothsweep.core.data.splits import paper_split
 from smoothsweep.core.errors import InputError
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -66,3 +78,184 @@ def test_pictures_are_converted_as_pillow_does_without_turning(tmp_path):
     put(root / "actors" / "faces" / "A" / "0.png", encoded(grey, "PNG", exif=exif))
     image = picture(list_published("facescrub", root, classes=2), 0)
     np.testing.assert_array_equal(np.asarray(image), np.repeat(np.asarray(grey)[..., None], 3, axis=2))
+
+
+@pytest.fixture(scope="module")
+def faces(tmp_path_factory):
+    return facescrub(tmp_path_factory.mktemp("facescrub"))
+
+
+@pytest.mark.parametrize("seed", [42, 7])
+def test_facescrub_has_the_official_order_labels_and_split(faces, golden, seed):
+    listing = list_published("facescrub", faces, classes=5, split_seed=seed)
+    code = {name: i for i, (_, name, _) in enumerate(GOLDEN_PEOPLE)}
+    for part in ("train", "test"):
+        rows = []
+        for i in getattr(listing, part).tolist():
+            *_, name, file = listing.files[i].split("/")
+            rows.append((code[name], int(file.removesuffix(".png")), int(listing.labels[i])))
+        np.testing.assert_array_equal(rows, golden[f"fs_{part}_seed{seed}_creationcode_filenum_label"])
+    assert listing.names == ("Aa_Bee", "Cy_Roe", "J.K._Lo", "Olivia_d'Abo", "Zed_Ann")
+
+
+def test_facescrub_without_an_identity_is_refused(faces, tmp_path):
+    with pytest.raises(InputError, match=r"expected 530 identities, got 5 \(3 actors and 2 actresses\)$"):
+        list_published("facescrub", faces)
+    root = shutil.copytree(faces, tmp_path / "tree")
+    (root / "actors" / "images" / "Ned_Absent").mkdir(parents=True)
+    with pytest.raises(InputError, match="expected faces of Ned_Absent in actors/faces, got none"):
+        list_published("facescrub", root, classes=5)
+    (root / "actors" / "faces" / "Ned_Absent").mkdir()
+    with pytest.raises(InputError, match="expected pictures in actors/faces/Ned_Absent, got none"):
+        list_published("facescrub", root, classes=6)
+    shutil.rmtree(root / "actresses")
+    with pytest.raises(InputError, match=r"expected FaceScrub's layout .* with a folder actresses/faces, got nothing"):
+        list_published("facescrub", root, classes=6)
+
+
+def test_other_files_are_passed_over_as_imagefolder_does_and_hidden_ones_do_not_count(faces, tmp_path):
+    root = shutil.copytree(faces, tmp_path / "tree")
+    put(root / "actors" / "faces" / "Aa_Bee" / "readme.txt", "x")
+    put(root / "actors" / "faces" / "Aa_Bee" / "._0.png", "x")
+    put(root / "actors" / "faces" / ".cache" / "0.png", "x")
+    listing = list_published("facescrub", root, classes=5)
+    assert listing.files == list_published("facescrub", faces, classes=5).files
+    assert "1 files that are no pictures were passed over" in listing.notes
+
+
+def test_facescrub_names_that_differ_from_the_published_map_are_doubted(tmp_path):
+    names = [f"A{i:03d}" for i in range(264)] + ["Woody_Allen"]
+    for group, folders in (("actors", names), ("actresses", [f"Z{i:03d}" for i in range(265)])):
+        for name in folders:
+            put(tmp_path / group / "faces" / name / "0.png", b"")
+    doubts = list_published("facescrub", tmp_path).doubts
+    assert "label 0: the published class map has Aaron_Eckhart, this tree A000" in doubts
+    assert len(doubts) == 5  # Woody_Allen is where he should be
+
+
+def zeros(mebibytes=257):
+    """A MATLAB file of some hundred kilobytes that decompresses to more than is read."""
+    packer = zlib.compressobj()
+    content = b"".join(packer.compress(bytes(2**20)) for _ in range(mebibytes)) + packer.flush()
+    head = b"MATLAB 5.0".ljust(124) + struct.pack("<H", 0x0100) + b"IM"
+    return head + struct.pack("<II", 15, len(content)) + content
+
+
+def test_dogs_are_the_training_list_then_the_test_list_with_a_new_split(tmp_path):
+    listing = list_published("stanford_dogs", stanford_dogs(tmp_path), classes=2)
+    assert listing.files[:2] == ("Images/n1-Chihuahua/n1_0.jpg", "Images/n1-Chihuahua/n1_1.jpg")
+    assert listing.files[8] == "Images/n1-Chihuahua/n1_4.jpg"
+    assert listing.labels.tolist() == [0] * 4 + [1] * 4 + [0] * 3 + [1] * 3
+    assert listing.names == ("Chihuahua", "toy-poodle")
+    assert torch.equal(listing.train, paper_split(14)[0])
+    assert torch.equal(listing.test, paper_split(14)[1])
+
+
+def test_dogs_are_shown_whole_or_by_their_first_box(tmp_path):
+    root = stanford_dogs(tmp_path)
+    whole, cropped = (list_published(kind, root, classes=2) for kind in ("stanford_dogs", "stanford_dogs_cropped"))
+    assert picture(whole, 0).size == (12, 8)
+    np.testing.assert_array_equal(np.asarray(picture(cropped, 0)), pixels(100, 12, 8)[1:7, 2:8])
+    assert whole.fit == cropped.fit == "stretch"
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (None, "no bounding box: Annotation/n1-Chihuahua/n1_0 is missing"),
+        ("<annotation></annotation>", "no bounding box in"),
+        ("<annotation", "no bounding box in"),
+        ("<object><bndbox><xmin>1</xmin></bndbox></object>", "no bounding box in"),
+        ('<!DOCTYPE a [<!ENTITY b "c">]>' + annotation((2, 1, 8, 7)), "no bounding box in"),
+        (annotation((8, 1, 2, 7)), "box 8 1 2 7 in 12 x 8"),
+        (annotation((0, 0, 10**9, 10**9)), "box 0 0 1000000000 1000000000 in 12 x 8"),
+    ],
+)
+def test_a_dog_without_a_usable_box_is_named(tmp_path, content, reason):
+    root = stanford_dogs(tmp_path / "in")
+    file = root / "Annotation" / "n1-Chihuahua" / "n1_0"
+    if content is None:
+        file.unlink()
+    else:
+        put(file, content)
+    with pytest.raises(InputError, match=rf"got Images/n1-Chihuahua/n1_0.jpg \(.*{reason}"):
+        write_published("stanford_dogs_cropped", root, tmp_path / "out", size=8, classes=2)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda root: (root / "test_list.mat").unlink(), "with a file test_list.mat, got nothing there"),
+        (lambda root: put(root / "test_list.mat", b"junk" * 99), "expected a MATLAB file .* in test_list.mat"),
+        (lambda root: put(root / "test_list.mat", zeros()), "expected a MATLAB file .* in test_list.mat"),
+        (
+            lambda root: matlab_list(root / "test_list.mat", [("../a.jpg", 1)]),
+            r"test_list.mat row 1: expected <folder>/",
+        ),
+        (
+            lambda root: matlab_list(root / "test_list.mat", [("a/b.jpg", 3)]),
+            "row 1: expected a label from 1 to 2, got 3",
+        ),
+        (lambda root: matlab_list(root / "test_list.mat", [("n9-x/b.jpg", 1)]), "one folder for label 1, got n1-Chi"),
+        (lambda root: shutil.rmtree(root / "Images"), "with a folder Images, got nothing there"),
+    ],
+)
+def test_dog_lists_that_are_wrong_are_named(tmp_path, damage, message):
+    root = stanford_dogs(tmp_path)
+    damage(root)
+    with pytest.raises(InputError, match=message):
+        list_published("stanford_dogs", root, classes=2)
+
+
+def test_a_whole_tree_is_reported_file_by_file(tmp_path):
+    root = facescrub(tmp_path)
+    faces = root / "actors" / "faces"
+    cut_short = (faces / "Aa_Bee" / "1.png").read_bytes()[:-60]
+    put(faces / "Aa_Bee" / "1.png", cut_short)
+    put(faces / "Cy_Roe" / "2.png", b"<html>")
+    put(faces / "Cy_Roe" / "3.png", encoded(pixels(1, 9, 8)))
+    (faces / "Empty_One").mkdir()
+    (root / "actresses" / "images" / "Gone_Girl").mkdir(parents=True)
+    check = check_published("facescrub", root)
+    assert check.faults[:3] == (
+        "expected pictures in actors/faces/Empty_One, got none",
+        "expected faces of Gone_Girl in actresses/faces, got none (there is actresses/images/Gone_Girl)",
+        "expected 530 identities, got 6 (4 actors and 2 actresses)",
+    )
+    assert check.faults[3].startswith("actors/faces/Aa_Bee/1.png: ")
+    assert check.faults[4] == "actors/faces/Cy_Roe/2.png: not a picture in a known format"
+    assert check.oddities == ("actors/faces/Cy_Roe/3.png: 9 x 8 pixels, will be stretched to a square",)
+    assert [(count.what, count.found, count.paper) for count in check.counts] == [
+        ("identities", 5, 530),
+        ("readable images", 42, None),
+    ]
+    assert check.sides == (8, 9) and not check.is_complete
+
+
+def test_celeba_faults_of_lists_and_pictures_are_all_found(tmp_path):
+    root = celeba(tmp_path, [1, 1, 2, 2, 1], folder="img_celeba", width=60, height=60)
+    landmark_list(root, pixels(0, 10, 3)[:, :, 0].reshape(3, 5, 2))
+    (root / "img_celeba" / "000002.png").unlink()
+    with (root / "identity_CelebA.txt").open("a") as file:
+        file.write("three words here\n")
+    check = check_published("celeba", root, classes=2, pictures="in_the_wild")
+    assert check.faults == (
+        "identity_CelebA.txt line 6: expected 2 columns (file identity), got 3",
+        "list_landmarks_celeba.txt: expected landmarks of every picture, got none for 000004.jpg, 000005.jpg",
+        "img_celeba/000002.jpg: no such file",
+        "img_celeba/000004.png: no landmarks",
+        "img_celeba/000005.png: no landmarks",
+    )
+    assert check.counts[1].found == 2
+
+
+def test_a_tree_of_another_layout_is_one_line(tmp_path):
+    root = imagenette(tmp_path)
+    with pytest.raises(InputError, match=r"with a folder actors/faces, got nothing there$") as error:
+        check_published("facescrub", root)
+    assert "\n" not in str(error.value)
+    shutil.rmtree(root / "val")
+    with pytest.raises(InputError, match=r"with a folder val, got nothing there$"):
+        check_published("imagenette", root)
+    with pytest.raises(InputError, match="pictures: expected nothing, since imagenette has no choice"):
+        check_published("imagenette", root, pictures="crops")

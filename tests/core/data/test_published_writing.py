@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,8 +20,6 @@ from published_trees import (
 
 from smoothsweep.core.data.published import PUBLISHED, list_published, write_published
 from smoothsweep.core.errors import InputError
-
-GOLDEN = Path(__file__).parents[2] / "golden"
 
 
 @pytest.fixture(scope="module")
@@ -107,20 +104,6 @@ def test_skipping_leaves_the_others_where_they_were(faces, tmp_path):
         kept = torch.arange(len(all_labels)) != hole
         assert torch.equal(images, all_images[kept]) and torch.equal(labels, all_labels[kept])
     assert any(note.startswith("2 pictures that cannot be read were left out") for note in result.notes)
-
-
-def test_skipping_chooses_samples_among_readable_pictures(faces, tmp_path):
-    root = shutil.copytree(faces, tmp_path / "tree")
-    listing = list_published("facescrub", root, classes=5)
-    train = listing.train[listing.labels[listing.train] == 2].tolist()
-    put(root / listing.files[train[0]], b"junk")
-    options = {"size": 8, "classes": 5, "on_corrupt": "skip"}
-    write_published("facescrub", root, tmp_path / "out", samples_per_class=len(train) - 1, **options)
-    assert torch.bincount(written(tmp_path / "out", "train")[1]).tolist() == [len(train) - 1] * 5
-    for i in train[1:]:
-        put(root / listing.files[i], b"junk")
-    with pytest.raises(InputError, match=r"expected training images of every class, got none of J\.K\._Lo"):
-        write_published("facescrub", root, tmp_path / "none", **options)
 
 
 def test_notes_tell_of_stretched_enlarged_and_doubled_pictures(faces, tmp_path):

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from smoothsweep.core.data.splits import (
     frequency_ranks,
     paper_shuffle,
-    paper_split,
     samples_per_class,
     stratified_split,
 )
@@ -43,26 +42,6 @@ def test_published_shuffle(golden):
         head = golden[f"split_seed42_perm_n{n}_head"]
         np.testing.assert_array_equal(paper_shuffle(n)[: len(head)], head)
     np.testing.assert_array_equal(paper_shuffle(50), golden["trainset_reshuffle_seed42_n50"])
-
-
-def test_published_split_cuts_at_nine_tenths(golden):
-    train, test = paper_split(20)
-    np.testing.assert_array_equal(train, golden["split_seed42_n20_full"][:18])
-    np.testing.assert_array_equal(test, golden["split_seed42_n20_full"][18:])
-    assert [len(part) for part in paper_split(19)] == [17, 2]
-    with pytest.raises(InputError, match="at least 2 images, got 1"):
-        paper_split(1)
-
-
-def test_published_celeba_labels_and_split(golden):
-    identities = golden["celeba_identity_per_file"].tolist()
-    ends = (golden["celeba_train_seed42_fileindex_label"], golden["celeba_test_seed42_fileindex_label"])
-    classes = 1 + max(int(part[:, 1].max()) for part in ends)
-    labels = frequency_ranks(identities, classes)
-    chosen = torch.nonzero(labels >= 0).squeeze(1)
-    for part, expected in zip(paper_split(len(chosen)), ends, strict=True):
-        files = chosen[part]
-        np.testing.assert_array_equal(torch.stack([files, labels[files]], dim=1), expected)
 
 
 def test_frequency_ranks_break_ties_by_first_appearance():
