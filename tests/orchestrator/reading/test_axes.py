@@ -1,14 +1,12 @@
 """What tables call recipes and attacks: whole recipes that a sweep lists, and targets of other trials."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import yaml
 
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.reading.axes import by_attack, first_finished, sweep_axes
-from smoothsweep.orchestrator.reading.numbers.model import Axis
+from smoothsweep.orchestrator.reading.axes import sweep_axes
 from smoothsweep.orchestrator.reading.numbers.summary import UNCHANGED, attack_label, recipe_label
 from smoothsweep.sweeps.axes import settings_words
 from smoothsweep.sweeps.load import load_sweep
@@ -135,9 +133,6 @@ def test_a_setting_is_called_by_its_owner_where_its_own_name_says_nothing(tmp_pa
     assert attack_label(axes, trials[0].cell.axes) == words
 
 
-AXES = (Axis(key="alpha"), Axis(key="loss", role="attack", bare=True))
-
-
 def named_attacks(tmp_path, *cells):
     """What tables call the attacks of a sweep that lists these priors and attacks, in its order."""
     loaded = load_sweep(write_tiny(tmp_path, grid={}, baseline={}, cells=list(cells)))
@@ -154,42 +149,3 @@ def test_whole_priors_are_called_by_their_kind_and_what_tells_those_of_a_kind_ap
     ]
     shipped = {"kind": "shipped", "name": "stylegan2_synthetic64"}
     assert named_attacks(tmp_path, {"prior": few}, {"prior": shipped}) == ["eigenfaces", "shipped generator"]
-
-
-def a_trial(alpha, loss, *stages):
-    """A trial whose stages are given as "name/number"; a store has those that it is told."""
-    made = tuple(SimpleNamespace(name=stage.partition("/")[0], text=stage) for stage in stages)
-    return SimpleNamespace(cell=SimpleNamespace(axes={"alpha": alpha, "loss": loss}), stages=made)
-
-
-def test_the_first_finished_stage_of_each_recipe_in_the_order_of_the_trials():
-    """Recipe 0: its second trial is done, its third too; recipe 1: none; recipe 2: its only one; 3: no such stage."""
-    trials = [
-        a_trial(0.0, "a", "target/1", "attack/1"),
-        a_trial(0.1, "a", "target/2"),
-        a_trial(0.0, "b", "target/3"),
-        a_trial(0.0, "a", "attack/4", "target/4"),
-        a_trial(0.2, "a", "pool/9", "target/5"),
-        a_trial(0.3, "a"),
-    ]
-    done = {"attack/1", "attack/4", "target/3", "target/4", "target/5"}
-    store = SimpleNamespace(has=lambda stage: stage.text in done)
-    found = first_finished(trials, AXES, store, "target")
-    assert {recipe.replace("\u00a0", " "): stage.text for recipe, stage in found.items()} == {
-        "alpha 0": "target/3",
-        "alpha 0.2": "target/5",
-    }
-    assert {stage.text for stage in first_finished(trials, AXES, store, "attack").values()} == {"attack/1"}
-    assert first_finished(trials, AXES, store, "judge") == {} == first_finished([], AXES, store, "target")
-
-
-def test_trials_stand_by_attack_then_recipe_each_with_all_its_seeds():
-    trials = [a_trial(alpha, loss, f"t/{seed}") for seed in (2, 1) for loss in ("b", "a") for alpha in (0.1, 0.0)]
-    found = by_attack(trials, AXES)
-    assert list(found) == ["b", "a"]
-    for loss, recipes in found.items():
-        assert [recipe.replace("\u00a0", " ") for recipe in recipes] == ["alpha 0.1", "alpha 0"]
-        for mine in recipes.values():
-            assert [trial.stages[0].text for trial in mine] == ["t/2", "t/1"]
-            assert all(trial.cell.axes["loss"] == loss for trial in mine)
-    assert list(by_attack(trials, AXES[:1])) == [""]

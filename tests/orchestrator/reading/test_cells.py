@@ -210,22 +210,6 @@ def test_who_is_chosen_among_the_accurate_enough(floor, best, front):
         )
 
 
-def test_two_that_leak_alike_are_tied_and_neither_is_marked():
-    alike = {**LEAKS, "mid": {**LEAKS["mid"], "brep": 0.55}}
-    found = decide(summarise(data(ACCURACIES, alike), resamples=20))
-    assert found.ties and found.marked is None and found.best is not None and not found.significant and found.clear
-    one = decide(summarise(data(ACCURACIES, seeds=(1,)), resamples=20))
-    assert one.seeds == 1 and one.marked is None and not one.clear and not one.significant
-
-
-def test_of_a_distance_the_farthest_is_chosen():
-    summary = summarise(data(ACCURACIES, metric="dist_face"), resamples=20)
-    found = decide(summary)
-    best = {recipe: min(under[a] for a in under if a not in CONTROLS) for recipe, under in LEAKS.items()}
-    assert summary.frame.loc[found.best, "recipe"] == max(best, key=best.get) == "base" and not found.clear
-    assert found.front == ("base",)
-
-
 def test_without_columns_of_an_attack_every_trial_is_a_published_one_that_sees_gradients():
     rows = [
         {

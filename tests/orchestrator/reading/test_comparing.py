@@ -11,12 +11,11 @@ from smoothsweep.orchestrator.page.drawing.colours import assign
 from smoothsweep.orchestrator.page.figures.accuracy_leak import plot
 from smoothsweep.orchestrator.page.figures.panels import Panels
 from smoothsweep.orchestrator.page.render import render
-from smoothsweep.orchestrator.reading.defenses.costs import SHARED, cost_words, costs
 from smoothsweep.orchestrator.reading.findings.display import SIDE, chosen_recipes, sheet_recipes
 from smoothsweep.orchestrator.reading.findings.fresh import frontier_words
 from smoothsweep.orchestrator.reading.numbers.decision import decide
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
-from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData, Spent, StageLink
+from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
 
 CLASSES = [f"c{i}" for i in range(10)]
@@ -93,12 +92,6 @@ def test_of_two_that_leak_alike_the_more_accurate_is_recommended(order):
     assert decide(summary).front == ("base", "good")
 
 
-def test_one_recipe_has_no_frontier():
-    data = sweep({"base": POINTS["base"]})
-    summary = summarise(data, resamples=50)
-    assert Panels(summary=summary, colours=assign(summary)).frontier() is None
-
-
 def test_the_first_screen_has_the_frontier_and_leaves_out_first_what_is_not_accurate_enough():
     """Nine recipes for six rows: of those below the accuracy asked for, which leak least of all, none takes a row."""
     low = {f"low{k}": (0.6 + 0.01 * k, 0.1 + 0.01 * k, 0.9) for k in range(3)}
@@ -130,19 +123,3 @@ def test_many_recipes_show_those_a_decision_is_about_and_fold_the_rest():
     assert len(chosen) <= SIDE and {"r59", summary.evidence.recommendation.best} <= set(chosen)
     assert sheet_recipes(summary) == chosen != summary.recipes[:SIDE]
     assert len(render(data, summary)) < 1_700_000
-
-
-def test_a_stage_costs_once_and_belongs_to_the_recipe_that_alone_needs_it():
-    data = sweep(POINTS, seeds=1)
-    prior = StageLink(stage="prior", path="p", seconds=100.0)
-    links = {f"{r}/0": (prior, StageLink(stage="target", path=r, seconds=10.0, devices=2.0)) for r in POINTS}
-    links["base/0"] = (prior, StageLink(stage="target", path="base", seconds=10.0, devices=2.0))
-    data = ReportData(**{**vars(data), "links": links})
-    found = costs(data, summarise(data, resamples=50))
-    assert (found.total.stages, found.total.seconds, found.total.saved) == (5, 180.0, 300.0)
-    assert {name: cost.seconds for name, cost in found.by_kind.items()} == {"prior": 100.0, "target": 80.0}
-    assert found.by_recipe[SHARED].seconds == 100.0 and found.by_recipe["best"].seconds == 20.0
-    words = ascii_text(cost_words(found.total, Spent(device_s=140.0, wall_s=75.0)))
-    assert "3 min 0 s of device time in 5 stages" in words and "would have been 8 min 0 s" in words
-    assert "took 2 min 20 s of device time" in words and words.endswith("in 1 min 15 s.")
-    assert "The runs of" not in cost_words(found.total, None)

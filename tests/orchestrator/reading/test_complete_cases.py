@@ -1,15 +1,13 @@
 """Recipes are compared over attacks and seeds that all of them have met; the others are named with what they lack."""
 
-import re
 from itertools import product
 
-import pytest
 from compared_cells import audit, cells
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from smoothsweep.orchestrator.reading.findings.display import NAMED, incomplete_sentences
-from smoothsweep.orchestrator.reading.numbers.cells import CompleteCases, complete_cases
+from smoothsweep.orchestrator.reading.findings.display import incomplete_sentences
+from smoothsweep.orchestrator.reading.numbers.cells import complete_cases
 
 RECIPES, ATTACKS, SEEDS = ("plain", "soft", "hard"), ("entropy", "logit", "averaged"), (41, 42, 43)
 EVERY = tuple(product(RECIPES, ATTACKS, SEEDS))
@@ -69,37 +67,3 @@ def test_an_attack_that_no_recipe_has_met_is_named_and_does_not_count():
     assert (found.recipes, found.attacks, found.missing) == (RECIPES, ATTACKS[:2], {})
     (said,) = incomplete_sentences(found, planned=ATTACKS)
     assert said.startswith("No recipe has results of averaged yet")
-
-
-def told(planned=("x", "y"), words=None, **fields):
-    """The sentences on cases made by hand; two attacks, two complete recipes."""
-    usual = {"attacks": ("x", "y"), "seeds": (1, 2), "recipes": ("a", "b")}
-    return incomplete_sentences(CompleteCases(**(usual | fields)), planned=planned, words=words)
-
-
-@pytest.mark.parametrize("unused", [(7,), (7, 9), (7, 9, 11)])
-def test_seeds_that_do_not_count_are_all_named_and_no_others(unused):
-    (line,) = told(unused=unused)
-    assert [int(number) for number in re.findall(r"\d+", line)] == list(unused)
-    assert (" is " in line) == (len(unused) == 1) and ("Seeds" in line) == (len(unused) > 1)
-
-
-@pytest.mark.parametrize("many", [1, NAMED - 1, NAMED, NAMED + 1, NAMED + 3])
-def test_incomplete_recipes_are_named_up_to_a_number_and_the_others_counted(many):
-    """Each lacks a seed of its own under one attack, and every second two of the other attack."""
-    missing = {f"r{at}": {"x": (100 + at,)} | ({"y": (200 + at, 300 + at)} if at % 2 else {}) for at in range(many)}
-    (line,) = told(missing=missing)
-    for at in range(many):
-        shown = at < NAMED
-        numbers = [str(100 + at), *([str(200 + at), str(300 + at)] if at % 2 else [])]
-        assert all((number in line) is shown for number in numbers) and (f"r{at} (" in line) is shown
-    assert (f"{many - NAMED}\u00a0other" in line) == (many > NAMED)
-
-
-def test_what_is_missing_what_does_not_count_and_what_is_unmet_are_lines_of_their_own_in_the_words_given():
-    words = {"a": "first recipe", "x": "attack one", "z": "attack three"}
-    lines = told(("x", "y", "z", "w"), words, missing={"a": {"x": (1,), "y": (2,)}}, unused=(5,))
-    assert len(lines) == 3 and "first recipe (" in lines[0] and "attack one" in lines[0] and "; y: seed 2" in lines[0]
-    assert "5" in lines[1] and "attack three" in lines[2] and "w" in lines[2] and "attack one" not in lines[2]
-    assert told() == () and told((), {}) == ()
-    assert told(("x",), attacks=(), missing={"a": {}}) == (), "nothing was met: another sentence says so"

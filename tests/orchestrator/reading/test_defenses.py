@@ -9,7 +9,7 @@ import pytest
 
 from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.orchestrator.page.drawing.colours import assign
-from smoothsweep.orchestrator.page.figures.accuracy_leak import mark_of, plot
+from smoothsweep.orchestrator.page.figures.accuracy_leak import plot
 from smoothsweep.orchestrator.page.figures.panels import Panels
 from smoothsweep.orchestrator.page.render import part, render
 from smoothsweep.orchestrator.page.writing import write_report
@@ -17,10 +17,9 @@ from smoothsweep.orchestrator.reading.defenses.families import (
     accuracy_floor,
     best_point,
     defense_groups,
-    family_index,
     versus,
 )
-from smoothsweep.orchestrator.reading.defenses.order import Order, agreement, our_order, paper_orders
+from smoothsweep.orchestrator.reading.defenses.order import our_order, paper_orders
 from smoothsweep.orchestrator.reading.defenses.readings import family_sentence, training_costs
 from smoothsweep.orchestrator.reading.numbers.decision import decide
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
@@ -97,18 +96,6 @@ def test_a_combination_starts_at_the_smoothing_it_is_combined_with(whole):
     assert mixed.words.smoothing == smoothed.words.label
 
 
-def test_parameters_that_do_not_grow_together_share_no_curve(defense_data):
-    data = defense_data(only=("bido",), seeds=1, losses=("cross_entropy",))
-    pairs = {"bido": (0.1, 0.5)}
-    changed = {
-        trial: d | {"lambda_input": pairs["bido"][0]} if d.get("lambda_label") == 0.5 and "measure" not in d else d
-        for trial, d in data.defenses.items()
-    }
-    other = {trial: {"kind": "mid", "beta": 1} if "measure" in d else d for trial, d in changed.items()}
-    (group,) = defense_groups(summarise(replace(data, defenses=other), resamples=50))
-    assert sorted(len(arm.points) for arm in family(group, "bido").arms) == [1, 1]
-
-
 def test_the_attacker_chooses_the_loss_that_works_better(whole):
     _, summary = whole
     worst = summary.rows("embedder_acc1")
@@ -159,16 +146,6 @@ def test_readings_follow_the_verdicts(defense_data):
     assert f"without a loss of {-101 * low:.1f} points of test accuracy ({shown}" in said
 
 
-def test_one_seed_says_so(defense_data):
-    data = defense_data(only=SMALL, seeds=1)
-    summary = summarise(data, resamples=200)
-    (group,) = defense_groups(summary)
-    said = " ".join(text_of(family_sentence(summary, group, f, versus(summary, group))) for f in group.families)
-    assert "one seed" in said or "1 seed" in said
-    page = part("defenses", data, summary)
-    assert "no interval" in page and "nan" not in text_of(page).lower()
-
-
 def test_no_section_without_several_defenses_or_a_leak(defense_data, make_data):
     for data in (make_data(), defense_data(only=("mid",)), defense_data(defenses={})):
         summary = summarise(data, resamples=50)
@@ -207,14 +184,6 @@ def test_settings_apart_from_the_defense_make_groups_of_their_own(defense_data):
         assert {f.key for f in group.families} == {"mid", "dropout"}
         assert all(group.setting in point.recipe for point in group.points)
         assert group.reference == group.plain.recipe
-
-
-def test_every_family_has_its_own_colour_and_shape(whole):
-    _, summary = whole
-    colours = assign(summary)
-    (group,) = defense_groups(summary)
-    looks = {(colours.pairs[p.recipe], mark_of(family_index(summary, f.key))) for f in group.families for p in f.points}
-    assert len(looks) == len(group.families)
 
 
 def test_panels_show_the_family_and_grey_the_rest(whole):
@@ -262,12 +231,6 @@ def test_our_order_stands_at_the_least_leaking_strength_and_knows_what_is_clear(
     assert text_of(ours.chosen["negative"]) == "alpha -0.2" and ours.chosen["none"] == ""
     assert frozenset(("negative", "positive")) in ours.clear
     assert our_order(summary, group, "fid") is None
-
-
-def test_agreement_counts_pairs():
-    ours = Order(title="us", arms=("a", "b", "c", "x"), chosen={}, clear=frozenset({frozenset("ab"), frozenset("bc")}))
-    theirs = Order(title="they", arms=("b", "a", "c"), chosen={})
-    assert agreement(ours, theirs) == (3, 2, 2, 1)
 
 
 def test_the_page_and_its_files_hold_the_section(small, tmp_path):

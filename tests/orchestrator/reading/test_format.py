@@ -10,20 +10,15 @@ from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.text import MINUS, NBSP
 from smoothsweep.orchestrator.reading.numbers.format import (
     ascii_text,
-    axis_value,
-    count,
     difference,
-    duration,
     estimate,
     interval,
     is_null,
-    listing,
     number,
     points,
     signed,
     signed_interval,
 )
-from smoothsweep.orchestrator.reading.numbers.model import Axis
 
 ACC, DIST = metric_of("test_acc"), metric_of("dist_face")
 
@@ -90,23 +85,3 @@ def test_the_printed_interval_of_a_difference_never_changes_its_verdict(a, b):
         assert shown[0] > 0
     if high < -1e-5:
         assert shown[1] < 0
-
-
-def test_axis_values_in_the_axis_words():
-    axis = Axis(key="attack_loss", values={"ce": "cross entropy"})
-    assert axis.name == "attack loss"
-    assert axis_value(axis, "ce") == "cross entropy"
-    assert axis_value(axis, np.float64(-0.05)) == "\u22120.05"
-    assert axis_value(axis, np.int64(3)) == "3"
-    assert axis_value(axis, True) == "True"
-    assert axis_value(axis, {"kind": "ramp"}) == '{"kind": "ramp"}'
-    assert axis_value(axis, None) == "\u2013"
-
-
-def test_small_words():
-    assert count(1, "class", "classes") == f"1{NBSP}class"
-    assert count(5000, "step") == f"5,000{NBSP}steps"
-    assert listing(["a", "b", "c"]) == "a, b and c"
-    assert listing(["a"]) == "a"
-    assert listing([]) == ""
-    assert [ascii_text(duration(s)) for s in (4.25, 62, 3725)] == ["4.2 s", "1 min 2 s", "1 h 2 min"]

@@ -125,11 +125,6 @@ def test_published_attacks_alone_reduce_and_say_nothing_of_hiding():
     assert "cannot be said" in part("hiding", data(published=dict.fromkeys(PUBLISHED, True)), summary)
 
 
-def test_one_attack_shows_no_section():
-    one = data(attacks=("ppa",))
-    assert part("hiding", one, summarise(one)) == ""
-
-
 def test_one_seed_tells_nothing():
     summary = summarise(data(seeds=(1,)))
     found = hiding_verdicts(summary)

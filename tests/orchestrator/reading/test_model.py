@@ -1,8 +1,5 @@
 """The data model refuses what would become a wrong page."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -61,13 +58,6 @@ def test_every_row_of_a_sheet_has_every_column():
         ContactSheet(title="s", columns=("a", "b"), rows=(SheetRow(name="x", real=tile, reconstructions=(tile,)),))
 
 
-def test_importing_the_report_loads_no_heavy_library():
-    heavy = "{'torch', 'ray', 'mlflow', 'matplotlib'}"
-    code = f"import sys, orchestrator.page.render; print(*sorted({heavy} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == ""
-
-
 @pytest.mark.parametrize(("points", "drawn"), [(3, 3), (999, 999), (1000, 1000), (1001, 1000), (5000, 1000)])
 def test_of_many_points_a_thousand_are_drawn_of_every_class_the_same_share(points, drawn):
     """Half of them of one class, a third of another, a sixth of a third; in no order, and none is drawn twice."""
@@ -85,52 +75,6 @@ def test_of_many_points_a_thousand_are_drawn_of_every_class_the_same_share(point
         assert counts[label] == pytest.approx(whole * drawn / points, abs=2)
     again = FeatureView(points=frame.iloc[::-1], distances=pd.DataFrame())
     assert again.drawn["class"].value_counts().to_dict() == pytest.approx(counts.to_dict(), abs=1)
-
-
-@pytest.mark.parametrize(
-    ("trials", "seeds", "alphas", "fine"),
-    [
-        ("abc", (0, 1, 0), (0.0, 0.0, 0.5), True),
-        ("abc", (0, 1, 0), (0.0, 0.5, 0.0), False),
-        ("aab", (0, 0, 1), (0.0, 0.5, 0.5), True),
-        ("abc", (1, 0, 1), (None, None, None), False),
-    ],
-)
-def test_no_cell_holds_a_seed_twice(trials, seeds, alphas, fine):
-    """Two spellings of one recipe may share a trial; the last of three is the one that repeats."""
-    rows = [
-        {"trial": trial, "seed": seed, "status": "done", "alpha": alpha, "test_acc": 0.9}
-        for trial, seed, alpha in zip(trials, seeds, alphas, strict=True)
-    ]
-    fields = {"title": "t", "results": pd.DataFrame(rows), "axes": (Axis(key="alpha"),)}
-    if fine:
-        assert len(ReportData(**fields).results) == 3
-        return
-    with pytest.raises(ValueError, match=f"trial {trials[2]} repeats seed {seeds[2]} of its cell"):
-        ReportData(**fields)
-
-
-@pytest.mark.parametrize(
-    ("column", "value", "fine"),
-    [
-        ("test_acc", 1.0, True),
-        ("test_acc", 0.0, True),
-        ("test_acc", 1.01, False),
-        ("test_acc", -0.01, False),
-        ("dist_face", 7.0, True),
-        ("embedder_acc1", 1.5, False),
-        ("fid", 99.0, True),
-        ("notes", 5.0, True),
-    ],
-)
-def test_fractions_are_fractions_in_each_row_and_other_numbers_any(column, value, fine):
-    rows = pd.concat([results(**{column: 0.5}), results(seed=1, **{column: value}), results(seed=2, **{column: None})])
-    fields = {"title": "t", "results": rows, "axes": (Axis(key="alpha"),)}
-    if fine:
-        assert len(ReportData(**fields).every_trial) == 3
-        return
-    with pytest.raises(ValueError, match=rf"results: {column} is a fraction in \[0, 1\], got {value:g}"):
-        ReportData(**fields)
 
 
 def test_classes_are_counted_once_and_all_trials_are_those_of_every_kind():

@@ -50,16 +50,6 @@ def summary():
     return summarise(data())
 
 
-def test_the_worst_is_over_attacks_and_never_a_control(summary):
-    frame, worst = summary.frame, summary.evidence.rows
-    assert {frame.loc[row, "alpha"]: frame.loc[row, "attack_settings"] for row in worst.values()} == {
-        0.0: "ppa cross_entropy",
-        -0.2: "ppa poincare",
-    }
-    assert summary.attacks == ["ppa poincare", "ppa cross_entropy", "labels"]
-    assert summary.controls == ["selection_only", "random_latents"]
-
-
 def test_the_leak_is_told_by_what_the_attacker_sees(summary):
     assert summary.access_levels == ["labels", "gradients"]
     row = summary.evidence.rows[summary.frame.loc[summary.frame["alpha"] == -0.2, "recipe"].iloc[0]]
@@ -70,14 +60,3 @@ def test_the_leak_is_told_by_what_the_attacker_sees(summary):
 def test_without_controls_and_with_one_level_nothing_is_added():
     plain = summarise(data(("ppa poincare", "ppa cross_entropy")))
     assert control_line(plain) == () and by_access(plain, 0) == ()
-
-
-def test_results_without_the_columns_count_as_attacks_that_see_everything():
-    old = data(("ppa poincare",))
-    old = ReportData(
-        title="t",
-        axes=old.axes,
-        results=old.results.drop(columns=["attack_access", "attack_control"]),
-        baseline={"alpha": 0.0},
-    )
-    assert summarise(old).attacks == ["ppa poincare"]

@@ -19,7 +19,6 @@ from smoothsweep.orchestrator.reading.published import (
     paper_comparison,
     printed,
     published_frame,
-    published_text,
     share_words,
 )
 from smoothsweep.sweeps.paper_numbers import matching
@@ -195,40 +194,12 @@ def test_the_page_shows_both_numbers_marks_and_reasons():
     assert 'id="paper"' not in render(replace(data, paper=None))
 
 
-def test_the_terminal_form_is_plain_and_aligned():
-    data = sweep_data(protocol="clean", incomparable={"fid": "another input range"}, departures=("epochs 10",))
-    text = published_text(compared(data))
-    lines = text.splitlines()
-    assert "\u00a0" not in text and "\u2212" not in text
-    assert max(map(len, lines[lines.index("") : lines.index("", len(lines) - 10)])) <= 125
-    assert lines[0] == "Compared with the paper's Table 2 (FaceScrub). Our numbers follow protocol clean."
-    assert "not comparable" in lines[1] and "Departs from the paper's settings (epochs): epochs 10" in lines
-    start = lines.index("alpha 0   [Table 2: ResNet-152, alpha 0] (1)")
-    head, accuracy = lines[start + 1 : start + 3]
-    assert accuracy.split() == ["test", "accuracy", "94.93", "%", "94.9", "%", "[93.8,", "95.8]", "3", "0.0", "within"]
-    assert accuracy.index("3  ") == head.index("n  ") and accuracy.index("within") == len(head) + 2
-    reason = next(line for line in lines if line.endswith("the sweep has no knowledge judge"))
-    assert text.count(f"not measured {reason.split()[0]}") == 2
-    assert "not comparable (" in text and text.count("another input range") == 1
-    assert "Not in the table: alpha -0.2: the table has no such row" in lines
-
-
 def test_printed_digits_are_the_papers():
     row = matching(PLAIN | {"alpha": -0.05}, "2")
     texts = {key: printed(number, metric_of(key)) for key, number in row.numbers.items()}
     assert texts["test_acc"] == "91.45\u00a0%" and texts["attack_acc1_std"] == "7.6\u00a0%"
     assert texts["dist_face"] == "1.2320" and texts["dist_eval"] == "239.02" and texts["ece"] == "0.1474"
     assert printed(None, metric_of("fid")) == ""
-
-
-def test_metrics_that_only_the_paper_has_are_listed():
-    data = sweep_data(alphas=(0.0,))
-    axes = {"dataset": "facescrub", "architecture": "resnet152", "defense": "label_smoothing", "alpha": -0.05}
-    held = {trial: Standing(axes=axes) for trial in data.paper.standings}
-    published = compared(replace(data, paper=PaperReference(table="13", datasets=("facescrub",), standings=held)))
-    line = line_of(published, "user_preference")
-    assert line.mark == "not measured" and line.remark == "no judge here measures it"
-    assert printed(line.paper, line.spec) == "47.76\u00a0%"
 
 
 def test_standings_come_from_the_sweeps_settings():

@@ -3,17 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
-from tiny import write_tiny
 
 from smoothsweep.orchestrator.page.drawing.colours import Colours
 from smoothsweep.orchestrator.page.figures.curves.queries import query_curves
-from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.reading.leak.queries import asked_by_parts, by_access, query_frame
+from smoothsweep.orchestrator.reading.leak.queries import by_access, query_frame
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
-from smoothsweep.orchestrator.store.local import LocalStore
-from smoothsweep.sweeps.load import load_sweep
-from tests import made_artifacts as made_up
 
 CLASSES = 10
 ATTACKS = {  # attack -> access, is a control, queries per class, queries of parts, hit rate
@@ -113,101 +108,3 @@ def test_no_figure_where_all_attacks_ask_alike(found):
     colours = Colours(pairs={})
     assert query_curves(None, colours) is None
     assert query_curves(found[found["attack"].isin(("students", "alike", "chance"))], colours) is None
-
-
-def test_no_leak_no_curve():
-    rows = pd.DataFrame([{"trial": "t", "seed": 1, "status": "done", "failure": None, "test_acc": 0.9}])
-    assert query_frame(summarise(ReportData(title="t", results=rows, axes=())), {}).empty
-
-
-def test_parts_are_counted_once_per_target_and_only_of_finished_trials(tmp_path, monkeypatch):
-    """The candidates of Plug & Play: a pool scored by the target, once for all classes."""
-    store, trials = LocalStore(root=tmp_path / "store"), trials_of(load_sweep(write_tiny(tmp_path)))
-    known = made_up._metrics
-    counted = {"candidates": {"queries": 40.0}, "pool": {"queries": 7.0}}  # a pool is not scored: it has no target
-    monkeypatch.setattr(made_up, "_metrics", lambda stage: {**known(stage), **counted.get(stage.name, {})})
-    made_up.write_artifacts(trials[:1], store)
-    assert asked_by_parts(trials, store) == {trials[0].id: 40.0}
-
-
-def uneven(metric="embedder_acc1", classes=4):
-    """Two recipes and three attacks whose queries and parts differ by seed, in no order; and what parts asked."""
-    rows, hits, parts = [], [], {}
-    for recipe, factor in (("b", 1.0), ("a", 0.5)):
-        for attack, access, leak in (("far", "scores", 0.6), ("near", "gradients", 0.4), ("blind", "none", 0.1)):
-            for seed in (3, 1, 2):
-                trial = f"{recipe} {attack} {seed}"
-                rows.append(
-                    {
-                        "trial": trial,
-                        "seed": seed,
-                        "status": "done",
-                        "failure": None,
-                        "recipe_name": recipe,
-                        "attack_name": attack,
-                        "attack_access": access,
-                        "attack_control": False,
-                        "attack_published": True,
-                        "queries": {"far": 1000.0, "near": 10.0 * seed, "blind": 99.0}[attack],
-                        "test_acc": 0.9,
-                        metric: factor * leak,
-                    }
-                )
-                hits += [{"trial": trial, "class": c, "embedder_acc1": factor * leak} for c in range(classes)]
-                if attack == "near" and seed != 2:
-                    parts[trial] = 100.0 * seed
-    axes = (Axis(key="recipe_name", bare=True), Axis(key="attack_name", role="attack", bare=True))
-    data = ReportData(
-        title="t",
-        results=pd.DataFrame(rows),
-        axes=axes,
-        baseline={"recipe_name": "b"},
-        per_class=pd.DataFrame(hits) if metric == "embedder_acc1" else None,
-    )
-    return summarise(data, resamples=50), parts
-
-
-def test_queries_are_means_over_the_seeds_and_those_of_parts_over_the_seeds_that_are_known():
-    """near: 10, 20, 30 per class; its parts 100 and 300 for two of three seeds, so 200, a fourth of it per class."""
-    found = query_frame(*uneven())
-    assert list(zip(found["recipe"], found["attack"], strict=True)) == [
-        (recipe, attack) for recipe in "ba" for attack in ("blind", "near", "far")
-    ]
-    assert list(found.columns) == [
-        "recipe",
-        "attack",
-        "access",
-        "control",
-        "n",
-        "classes",
-        "queries_class",
-        "queries_once",
-        "queries",
-        "metric",
-        "leak",
-        "low",
-        "high",
-        "reached",
-    ]
-    assert found.index.tolist() == list(range(6))
-    near = found[found["attack"] == "near"]
-    assert (
-        near[["queries_class", "queries_once", "queries", "classes", "n"]].to_numpy().tolist()
-        == [[20.0, 200.0, 70.0, 4, 3]] * 2
-    )
-    blind, far = (found[found["attack"] == attack] for attack in ("blind", "far"))
-    assert (blind["queries"] == 0).all() and (far["queries"] == 1000).all() and (far["queries_once"] == 0).all()
-    assert found["reached"].tolist() == pytest.approx([0.1, 0.4, 0.6, 0.05, 0.2, 0.3])
-
-
-def test_of_a_distance_the_curve_falls_and_without_classes_parts_are_not_shared_out():
-    """The nearest counts: .1 is reached without a question. What parts asked cannot be shared out over no classes."""
-    found = query_frame(*uneven("dist_face"))
-    assert found["queries"].isna().tolist() == [attack == "near" for attack in found["attack"]]
-    known = found[found["queries"].notna()]
-    assert known["attack"].tolist() == ["blind", "far"] * 2
-    assert known["reached"].tolist() == pytest.approx([0.1, 0.1, 0.05, 0.05])
-    assert found["classes"].isna().all() and (found["metric"] == "dist_face").all()
-    levels = by_access(found)
-    assert list(levels) == ["none", "scores", "gradients"]
-    assert levels["scores"]["attack"].tolist() == ["blind", "far"] * 2

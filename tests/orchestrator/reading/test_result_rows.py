@@ -11,10 +11,8 @@ from smoothsweep.core.judges.columns import BY_KEY, TIME_COLUMNS
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.reading.numbers.model import Axis
 from smoothsweep.orchestrator.reading.results import (
-    _imported_fields,
     one_type_a_column,
     per_class_rows,
-    recipe_fields,
     relative_links,
     results_table,
     with_recipes,
@@ -179,27 +177,6 @@ def test_the_row_of_a_trial_says_what_is_done_what_failed_and_what_it_took(tmp_p
     empty = {name for name in (*BY_KEY, *TIME_COLUMNS) if written[name].isna().all()}
     assert set(read.columns) == set(written.columns) - empty and len(empty) > 30
     assert {"test_acc", "queries", "seconds_target", "failure", "reasons"} <= set(read.columns)
-
-
-def test_a_target_that_was_brought_in_has_the_columns_of_one_that_was_trained(tmp_path):
-    """What nobody said of its training is null; its defense is what was said."""
-    trained = recipe_fields(trials_of(load_sweep(write_tiny(tmp_path)))[0])
-    for stated, kind, alpha in (
-        (None, None, None),
-        ({"kind": "label_smoothing", "alpha": -0.2}, "label_smoothing", -0.2),
-        ({"kind": "mid"}, "mid", None),
-    ):
-        found = _imported_fields(SimpleNamespace(architecture="resnet18", stated_defense=stated))
-        assert list(found) == [name for name in trained if name.startswith("recipe_")]
-        assert {name: value for name, value in found.items() if value is not None} == {
-            name: value
-            for name, value in {
-                "recipe_architecture": "resnet18",
-                "recipe_defense": kind,
-                "recipe_alpha": alpha,
-            }.items()
-            if value is not None
-        }
 
 
 def test_the_file_names_each_rows_recipe_as_the_report_does(tmp_path):

@@ -9,7 +9,7 @@ from made_searches import OBJECTIVES, halving, proposed, view
 from smoothsweep.orchestrator.page.render import part, render
 from smoothsweep.orchestrator.reading.findings.searches import agreement_words, marks, search_words
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
-from smoothsweep.orchestrator.reading.numbers.search_model import Objective, Progress, paired_with_full, progress
+from smoothsweep.orchestrator.reading.numbers.search_model import Objective, paired_with_full, progress
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
 
 
@@ -42,12 +42,6 @@ def test_a_recipe_under_some_of_the_seeds_costs_time_and_is_no_result_yet():
     assert text(*marks(lucky, found)) == "1 seed only" and marks(again, found) == ["frontier"]
     assert text(*marks(proposed(3, 0.9, 0.2, seeds=2), None)) == "2 seeds only"
     assert "under the first seeds, and under the others where they might extend" in text(*search_words(shown))
-
-
-def test_one_objective_shows_the_best_so_far():
-    leak = (OBJECTIVES[1],)
-    found = progress(view(*(proposed(k, 0.9, v) for k, v in enumerate((0.5, 0.6, 0.2))), objectives=leak))
-    assert found.values == (0.5, 0.5, 0.2) and found.reference == () and found.best == (2,)
 
 
 def test_distances_are_measured_from_the_worst_seen():
@@ -109,29 +103,6 @@ def test_a_page_with_a_search_holds_it(make_data):
     assert 'id="search"' in page and 'href="#row-' in page
 
 
-@pytest.mark.parametrize(
-    ("changes", "best", "marked"),
-    [
-        ({}, (), ""),
-        ({}, (7,), "frontier"),
-        ({"feasible": False}, (), "misses a constraint"),
-        ({"feasible": False, "status": "open"}, (), "open"),
-        ({"status": "failed"}, (1,), "failed"),
-        ({"kept": True}, (), "went on"),
-        ({"kept": False}, (), "dropped"),
-        ({"audited": True}, (), "audit"),
-        ({"kept": False, "audited": True, "feasible": False}, (7,), "frontier, misses a constraint, dropped, audit"),
-        ({"status": "open", "kept": True}, (7,), "open, frontier, went on"),
-    ],
-)
-def test_what_became_of_a_proposal(changes, best, marked):
-    proposal = replace(proposed(7, 0.8, 0.5), **changes)
-    gone = Progress(met=(), hours=(), values=(), reference=(), best=best)
-    assert ", ".join(marks(proposal, gone)) == marked
-    if not best:
-        assert ", ".join(marks(proposal, None)) == marked
-
-
 def test_one_objective_may_be_driven_either_way_and_the_best_so_far_never_gets_worse():
     """Of five proposals an open one and one that misses a constraint cost time and show nothing."""
     accuracies = (0.6, 0.8, 0.7, 0.9, 0.85)
@@ -148,22 +119,3 @@ def test_one_objective_may_be_driven_either_way_and_the_best_so_far_never_gets_w
     falling = [replace(proposed(number, accuracy, 0.5), device_hours=1.0) for number, accuracy in ((0, 0.9), (1, 0.4))]
     found = progress(view(*falling, objectives=(OBJECTIVES[0],)))
     assert found.values == pytest.approx((0.9, 0.9)) and found.best == (0,)
-
-
-def test_recipes_are_paired_by_what_they_are_and_not_by_their_number():
-    """Of four on the rung: one failed in full, one has no number there, and two met both, in another order."""
-    cheap = [
-        replace(proposed(number, 0.8, leak), rung=0, key=key)
-        for number, (key, leak) in enumerate((("a", 0.1), ("b", 0.2), ("c", None), ("d", 0.4)))
-    ]
-    other = replace(proposed(9, 0.8, 0.9), rung=1, key="b")
-    full = [
-        replace(proposed(number, 0.8, leak), key=key, status=status)
-        for number, (key, leak, status) in enumerate(
-            (("d", 0.5, "done"), ("c", 0.3, "done"), ("a", 0.25, "failed"), ("b", 0.35, "done")), 10
-        )
-    ]
-    column = OBJECTIVES[1].column
-    assert paired_with_full(view(*cheap, other, *full), 0, column) == [(0.2, 0.35), (0.4, 0.5)]
-    assert paired_with_full(view(*cheap, other, *full), 1, column) == [(0.9, 0.35)]
-    assert paired_with_full(view(*cheap, *full), 7, column) == []

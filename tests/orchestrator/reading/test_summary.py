@@ -67,31 +67,6 @@ def test_rates_over_seeds_know_of_how_many_images_they_are():
     assert (row["attack_acc1_std_low"], row["attack_acc1_std_high"]) == pytest.approx((0.1, 0.1)), "no rate"
 
 
-def test_hit_rates_know_of_how_many_images_they_are():
-    rows = [{"alpha": 0, "seed": s, "attack_acc1": 1.0} for s in range(3)]
-    table = frame(*rows)
-    ends = []
-    for images in (1, 40):
-        classes = pd.DataFrame(
-            [
-                {"trial": trial, "class": c, "attack_acc1": 1.0, "attack_acc1_images": images}
-                for trial in table["trial"]
-                for c in range(5)
-            ]
-        )
-        row = summarise(ReportData(title="t", results=table, per_class=classes, axes=(ALPHA,))).frame.iloc[0]
-        expected = rate_interval(np.ones((3, 5)), images=15 * images)
-        assert (row["attack_acc1_low"], row["attack_acc1_high"]) == (expected.low, 1.0)
-        ends.append(row["attack_acc1_low"])
-    assert ends[0] < ends[1] < 1
-
-
-def test_one_seed_has_no_interval_for_scalars():
-    row = cells(frame({"alpha": 0, "seed": 0, "test_acc": 0.8}), None, (ALPHA,)).iloc[0]
-    assert row["test_acc"] == 0.8
-    assert np.isnan(row["test_acc_low"]) and np.isnan(row["test_acc_high"])
-
-
 def test_intervals_stay_within_what_the_metric_can_be():
     rows = [{"alpha": 0, "seed": s, "test_acc": v, "ece": v / 10, "fid": 50 * v} for s, v in enumerate((0.4, 0.95))]
     row = cells(frame(*rows), None, (ALPHA,)).iloc[0]
@@ -153,19 +128,6 @@ def test_differences_use_the_seeds_and_classes_both_have():
     assert np.isnan(row["embedder_acc1_diff_low"]) and row["embedder_acc1_verdict"] == "inconclusive"
 
 
-def test_no_common_seed_gives_no_comparison():
-    rows = [{"alpha": 0, "seed": 0, "test_acc": 0.9}, {"alpha": 1, "seed": 1, "test_acc": 0.5}]
-    row = cells(frame(*rows), None, (ALPHA,), baseline={"alpha": 0}).iloc[1]
-    assert row["test_acc_verdict"] == "" and np.isnan(row["test_acc_diff"])
-
-
-def test_a_scalar_difference_with_one_seed_cannot_tell():
-    rows = [{"alpha": 0, "seed": 0, "test_acc": 0.9}, {"alpha": 1, "seed": 0, "test_acc": 0.5}]
-    row = cells(frame(*rows), None, (ALPHA,), baseline={"alpha": 0}).iloc[1]
-    assert row["test_acc_diff"] == pytest.approx(-0.4)
-    assert row["test_acc_verdict"] == "inconclusive"
-
-
 def test_failed_and_missing_trials_count_but_give_no_numbers():
     rows = [
         {"alpha": 0, "seed": 0, "test_acc": 0.9},
@@ -213,12 +175,6 @@ def test_every_metric_has_its_columns_even_unmeasured():
     table = cells(frame({"alpha": 0, "seed": 0}), None, (ALPHA,))
     for spec in METRICS:
         assert np.isnan(table[spec.key].iloc[0]) and table[f"{spec.key}_n"].iloc[0] == 0
-
-
-def test_a_sweep_without_axes_is_one_cell():
-    data = ReportData(title="t", results=frame({"seed": 0, "test_acc": 0.9}, {"seed": 1, "test_acc": 0.8}), axes=())
-    summary = summarise(data)
-    assert len(summary.frame) == 1 and summary.recipes == ["the recipe"]
 
 
 def test_values_that_are_the_same_share_a_cell():

@@ -2,12 +2,10 @@
 
 import numpy as np
 import pandas as pd
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
-from smoothsweep.core.judges.columns import METRICS
 from smoothsweep.orchestrator.reading.numbers.estimates import Sample
 from smoothsweep.orchestrator.reading.numbers.evidence import Cells
 
@@ -19,11 +17,6 @@ def worst_rows(frame, metric, access=None):
     """Recipe -> its row, every cell of one seed."""
     samples = tuple({metric: {0: Sample(value=value)}} for value in frame[metric])
     return Cells(frame=frame, samples=samples).worst(metric, access)
-
-
-def test_the_two_directions_are_those_of_the_table():
-    better = {spec.key: spec.better for spec in METRICS}
-    assert {better[key] for key in UP} == {"low"} and {better[key] for key in DOWN} == {"high"}
 
 
 @settings(max_examples=80, deadline=None)
@@ -68,17 +61,3 @@ def test_it_is_the_strongest_of_those_that_are_asked_about(seed, recipes, attack
         stronger = stands is None or (one[metric] > frame.loc[stands, metric]) == (metric in UP)
         expected[one["recipe"]] = row if stronger else stands
     assert worst_rows(frame, metric, access) == expected
-
-
-@pytest.mark.parametrize(("metric", "worst"), [("embedder_acc1", [1, 2]), ("dist_face", [0, 3])])
-def test_by_hand(metric, worst):
-    frame = pd.DataFrame(
-        {
-            "recipe": ["a", "a", "b", "b"],
-            "attack": list("xyxy"),
-            "control": False,
-            "access": "gradients",
-            metric: [0.3, 0.6, 0.7, 0.2],
-        }
-    )
-    assert worst_rows(frame, metric) == dict(zip("ab", worst, strict=True))

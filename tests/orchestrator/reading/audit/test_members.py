@@ -3,19 +3,18 @@
 import json
 from dataclasses import replace
 from types import SimpleNamespace
-from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from smoothsweep.core.metrics.leak_comparisons import LEAKS_MORE, REDUCES
+from smoothsweep.core.metrics.leak_comparisons import REDUCES
 from smoothsweep.orchestrator.page.audit import audit_page, audit_pdf
 from smoothsweep.orchestrator.reading.audit import members
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
 from smoothsweep.orchestrator.reading.audit.members import AttackFound, AuditMembership, Membership, read_membership
 from smoothsweep.orchestrator.reading.audit.sentences import audit_sentences, membership_lines
-from smoothsweep.orchestrator.reading.leak.membership import LESS, MORE, SCORES_ALONE, UNCLEAR, Leaks
+from smoothsweep.orchestrator.reading.leak.membership import LESS, SCORES_ALONE, Leaks
 from smoothsweep.sweeps.imported import ImportedClassifier
 from tests.orchestrator.reading.audit.test_result import audit  # noqa: F401 - a fixture
 
@@ -134,44 +133,6 @@ def test_numbers_are_those_of_the_store_and_means_over_trainings(reading):
     assert found.model.by("margin").found == (frame.loc[frame["member"], "margin"] > allowed).mean()
 
 
-def test_what_the_judge_says_of_the_images_is_taken_over(reading):
-    for place, (shift, copies, holds) in enumerate(((0.53, 3.0, True), (0.75, None, False), (None, 0.0, False))):
-        found, _ = reading(("gradients", "scores", "labels")[place], membership_shift=shift, membership_copies=copies)
-        assert (found.shift, found.copies, found.holds) == (shift or 0, copies or 0, holds)
-        assert type(found.copies) is int and type(found.shift) is float
-
-
-WORDS_OF = {  # what (scores, labels) say -> what an attacker with scores is told, and one with labels alone
-    (REDUCES, REDUCES): (LESS, LESS),
-    (REDUCES, "no difference"): (SCORES_ALONE, UNCLEAR),
-    (REDUCES, LEAKS_MORE): (UNCLEAR, MORE),
-    ("no difference", REDUCES): (UNCLEAR, LESS),
-    (LEAKS_MORE, "no difference"): (MORE, UNCLEAR),
-    (None, REDUCES): (LESS, LESS),
-    (None, LEAKS_MORE): (MORE, MORE),
-    (None, "no difference"): (UNCLEAR, UNCLEAR),
-    (None, None): (None, None),
-    (REDUCES, None): (None, None),
-}
-
-
-@pytest.mark.parametrize("access", ["gradients", "scores", "labels"])
-def test_the_word_of_a_recipe_is_of_what_this_attacker_sees(access):
-    def compared(word):
-        return None if word is None else SimpleNamespace(word=word)
-
-    rows = [
-        Leaks(recipe=str(place), inversion=None, cells={}, scores=compared(one), labels=compared(other))
-        for place, (one, other) in enumerate(WORDS_OF)
-    ]
-    with patch.object(members, "two_leaks", lambda data, summary: (data, summary)[1]):
-        found = members._words(None, SimpleNamespace(baseline="plain", rows=rows), access)
-        assert members._words(None, SimpleNamespace(baseline=None, rows=rows), access) == {}
-        assert members._words(None, None, access) == {}
-    said = {str(place): pair[access == "labels"] for place, pair in enumerate(WORDS_OF.values())}
-    assert found == {recipe: word for recipe, word in said.items() if word is not None}
-
-
 def test_every_recipe_gets_its_own_word(reading):
     less, none = SimpleNamespace(word=REDUCES), SimpleNamespace(word="no difference")
     rows = [
@@ -257,13 +218,6 @@ def test_page_pdf_and_json_say_the_same_and_show_numbers_only_with_a_claim(audit
     assert [one["role"] for one in found["membership"]["beside"]] == (["reference"] if claims else [])
     assert audit_pdf(with_it, **given).count(b"/Type /Page\n") == 2
     assert page.count(lines[0].replace("'", "&#39;")) == (1 if claims else 2)
-
-
-def test_a_rate_that_cannot_be_shown_is_a_word_on_the_page_and_null_in_the_json(audit):  # noqa: F811
-    few = replace(audit, membership=one_found(best=("margin", 0.8, 0.7, None), others=60))
-    page = audit_page(few, name="m", facts={}, anonymous=False, portraits=[])
-    assert page.count("too few test images") == 1 and page.count("20.0\u00a0%") == 2
-    assert [one["found_at_1_percent"] for one in audit_json(few, {})["membership"]["attacks"]] == [None, 0.2, 0.2]
 
 
 def test_of_an_audit_that_was_not_asked_nothing_is_said_and_what_did_not_fit_is(audit):  # noqa: F811

@@ -63,13 +63,6 @@ def audit():
     return read(data())
 
 
-def test_the_strongest_attack_of_each_level_and_what_it_costs(audit):
-    assert {level: one.attack for level, one in audit.by_access().items()} == {"labels": "brep_mi", "gradients": "ppa"}
-    assert audit.strongest.leak == pytest.approx(0.4375) and audit.strongest.queries == 100
-    assert audit.strongest.seconds == pytest.approx((8 + 4) / 4)  # the target's are not the attack's
-    assert [one.attack for one in audit.controls] == ["random_latents"]
-
-
 @pytest.mark.parametrize("is_program", [True, False])
 def test_what_to_do_about_a_program_names_a_network_that_can_be_trained(is_program):
     """`--fix` alone is refused there."""
@@ -77,25 +70,6 @@ def test_what_to_do_about_a_program_names_a_network_that_can_be_trained(is_progr
     found = read_audit(given, summarise(given), AuditNotes(names=NAMES, classes=20, is_program=is_program))
     [said] = [line for line in advice(found) if "--fix" in line]
     assert ("--reference" in said) == is_program and "{" not in said
-
-
-@pytest.mark.parametrize(
-    ("tried", "access", "said"),
-    [
-        (("ppa", "brep_mi"), "gradients", "add is in the table above"),
-        (("ppa",), "gradients", "is not known: no attack that sees only the class was tried."),
-        ((), "scores", "is not known: no attack that sees only the class was tried."),
-        (("brep_mi",), "labels", None),
-        ((), "labels", None),
-    ],
-)
-def test_what_to_do_speaks_of_the_table_only_where_it_has_the_row(tried, access, said):
-    """Who gives the class alone has nothing less to give."""
-    given = data(attacks={name: ATTACKS[name] for name in (*tried, "random_latents")})
-    found = read_audit(given, summarise(given), AuditNotes(names=NAMES, classes=20, access=access))
-    lines = [line for line in advice(found) if "the decided class alone" in line]
-    assert lines == [] if said is None else len(lines) == 1 and lines[0].endswith(f"{said.rstrip('.')}.")
-    assert any("queries" in line for line in advice(found)) == bool(tried)  # the table shows none for a control
 
 
 def test_nothing_is_trained_beside_an_embedder(audit):
@@ -125,16 +99,6 @@ def test_where_every_attack_failed_and_a_control_did_not_there_is_no_audit():
     failed = ~given.results["attack_control"]
     given.results.loc[failed, ["status", "failure", "embedder_acc1"]] = ["failed", "out of memory", np.nan]
     assert read(given) is None
-
-
-def test_people_stand_by_exposure_under_the_strongest_attack(audit):
-    assert [(person.name, person.share, person.label) for person in audit.people] == [
-        ("Zoe <b>", 1.0, 0),
-        ("Ann", 0.5, 1),
-        ("Bob", 0.25, 2),
-        ("Cy", 0.0, 3),
-    ]
-    assert audit.matched == 2
 
 
 def test_page_pdf_and_json_tell_the_same_and_escape_names(audit):
@@ -205,11 +169,6 @@ def test_people_who_cannot_be_ranked_are_not_named():
     assert nothing == "No person was matched in any image."
 
 
-def test_one_run_does_not_tell_more_than_chance():
-    *_, sure = audit_sentences(read(data(seeds=(1,))))["answer"]
-    assert "inconclusive" in sure
-
-
 def test_nothing_judged_is_no_audit():
     nothing = data()
     empty = ReportData(title="t", results=nothing.results.drop(columns=["embedder_acc1"]), axes=nothing.axes)
@@ -259,17 +218,3 @@ def test_the_names_in_audit_json_are_those_that_others_read(audit):
     assert set(first) == {"person", "label", "share", "rate", "low", "high", "among_five", "control", "verified"}
     assert (first["person"], first["label"], first["share"], first["among_five"]) == ("Zoe <b>", 0, 1.0, 1.0)
     assert 0 < first["low"] < first["rate"] < first["high"] < 1
-
-
-def test_the_answer_names_the_best_control_and_what_it_reaches():
-    """Of two controls the better one."""
-    attacks = {
-        "ppa": ("gradients", False, [1.0, 0.5, 0.25, 0.0]),
-        "none": ("none", True, [0.0, 0.0, 0.25, 0.0]),
-        "chosen": ("scores", True, [0.5, 0.0, 0.25, 0.0]),
-    }
-    first, matched, *_ = audit_sentences(read(data(attacks=attacks)))["answer"]
-    said = first.replace("\u00a0", " ")
-    assert "strongest attack (ppa)" in said and "of 20 people (chance: 5 %)" in said.replace("5.0", "5")
-    assert "of images drawn without knowing the model (chosen), 18.8 %" in said.replace("18.8%", "18.8 %")
-    assert "2 of 4 people" in matched.replace("\u00a0", " ")

@@ -77,19 +77,6 @@ def test_page_and_json_have_both():
     assert alone["second_judge"] is None and alone["second_standing"] == []
 
 
-def test_beside_a_second_the_first_is_named_too():
-    """Its rows would otherwise stand for nobody's."""
-    found = with_second(first(judge_name="mobilefacenet_a"), summary("second", list(RATES))[1], "facenet")
-    page = audit_page(found, name="m", facts={}, portraits=[], anonymous=False)
-    for one in found.standing:
-        assert f">{one.words}, by mobilefacenet_a<" in page
-    assert audit_json(found, {})["judge"]["name"] == "mobilefacenet_a"
-    (said,) = [line for line in audit_sentences(found)["answer"] if "second embedder" in line]
-    assert "the first (mobilefacenet_a) 1" in said
-    alone = audit_page(first(judge_name="mobilefacenet_a"), name="m", facts={}, portraits=[], anonymous=False)
-    assert f">{found.standing[0].words}<" in alone
-
-
 def test_a_second_that_has_not_judged_this_attack_adds_nothing():
     assert with_second(first(), summary("second", ["if_gmi", "random"])[1], "facenet") == first()
 

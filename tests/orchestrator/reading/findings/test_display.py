@@ -1,6 +1,5 @@
 """What figures show of many recipes: which rows, which judges, and which way a difference is good."""
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -9,10 +8,7 @@ from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.core.metrics.needed import Needed
 from smoothsweep.orchestrator.reading.findings.display import (
     MANY,
-    cell_verdict,
     difference_verdict,
-    hover,
-    judges_shown,
     leak_verdict,
     shown_rows,
 )
@@ -63,19 +59,6 @@ def test_of_many_recipes_the_front_and_the_baseline_are_shown(recipes, baseline,
     rows = shown_rows(summary)
     assert summary.frame.loc[rows, "recipe"].tolist() == [f"r{number:02}" for number in shown] * 2
     assert rows == sorted(rows)
-
-
-def test_where_no_front_is_known_the_first_are_shown():
-    summary = summarise(data(MANY + 2, None, min_test_acc=0.99), resamples=20)
-    assert shown_rows(summary) == list(range(MANY))
-
-
-def test_hit_rates_get_a_panel_and_so_does_what_decides():
-    assert judges_shown(summarise(data(2), resamples=20)) == ["embedder_acc1", "attack_acc1"]
-    assert judges_shown(summarise(data(2, metric="dist_face", primary="dist_face"), resamples=20)) == [
-        "dist_face",
-        "attack_acc1",
-    ]
 
 
 def gap(difference, low, high, verdict):
@@ -130,27 +113,6 @@ def test_which_word_of_a_leak_is_good_for_the_owner(word, look):
     assert (found.words, found.look) == (word, look) and found.meaning
     assert ascii_text(found.size) == "+20.0 [+10, +30]"
     assert ascii_text(found.needed) == ("7 seeds" if needed else "")
-
-
-def test_nothing_to_compare():
-    assert leak_verdict(metric_of("embedder_acc1"), None) is None
-    assert difference_verdict(metric_of("test_acc"), gap(np.nan, np.nan, np.nan, "")) is None
-
-
-def test_a_cell_of_one_attack_has_no_word_where_several_were_tried():
-    summary = summarise(data(3), resamples=20)
-    spec, cell = metric_of("embedder_acc1"), summary.frame.iloc[4]
-    found = cell_verdict(summary, spec, cell)
-    assert cell["attack"] == "y" and found.words == "" and found.size.startswith("\N{MINUS SIGN}")
-
-
-def test_a_point_names_its_recipe_its_attack_and_both_numbers_with_their_seeds():
-    summary = summarise(data(2), resamples=20)
-    values = summary.frame.iloc[3]
-    first, *others = ascii_text(hover(values, "attack_acc1")).split("\n")
-    assert first == "r01, y" and len(others) == 2
-    assert "81.0" in others[0] and "2 seeds" in others[0] and "90.0" in others[1]
-    assert hover(values.drop("attack").to_dict() | {"attack": ""}, "attack_acc1").split("\n")[0] == "r01"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from smoothsweep.orchestrator.page.figures.curves.advantage import advantage_figure
 from smoothsweep.orchestrator.reading.leak.advantage import advantage_panels
 from smoothsweep.orchestrator.reading.numbers.model import Axis
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
@@ -55,12 +54,6 @@ def test_without_several_factors_there_is_no_panel(make_data):
     few = data.results[data.results["alpha"].isin([0.0, 0.1])]
     assert advantage_panels(summarise(make_data(results=few))) == []
     assert advantage_panels(summarise(make_data(baseline={}))) == []
-
-
-def test_the_figure_names_its_curves(swept):
-    canvas = advantage_figure(advantage_panels(swept))
-    assert "independent judge" in canvas.svg() and "nan" not in canvas.svg().lower()
-    assert advantage_figure([]) is None
 
 
 def hand_made(axes=("alpha",), **columns):
@@ -131,18 +124,3 @@ def test_controls_words_and_what_was_not_compared_are_no_points():
     two = {name: column[:2] + column[3:] for name, column in BY_HAND.items()} | {"alpha": [0.1, -0.2, -0.2]}
     assert advantage_panels(hand_made(**two)) == [], "two factors make none either"
     assert advantage_panels(hand_made(axes=("other",), **BY_HAND)) == []
-
-
-def test_what_else_is_varied_makes_a_panel_each():
-    """Two architectures whose differences are not alike; the order is that of the frame."""
-    twice = {
-        name: [*column, *(np.array(column) / (1 if name == "alpha" else 2)).tolist()]
-        for name, column in BY_HAND.items()
-    }
-    twice["embedder_acc1"] = [*BY_HAND["embedder_acc1"], 0.9, 0.65, 0.8, 0.75]
-    first, second = advantage_panels(hand_made(axes=("alpha", "arch"), **twice, arch=["small"] * 4 + ["large"] * 4))
-    assert (first.title, second.title) == ("small", "large")
-    assert [point.value for point in first.curves["independent judge"]] == pytest.approx([-0.75, -0.25, 0.0, 0.5])
-    assert [point.value for point in second.curves["independent judge"]] == pytest.approx(
-        [-0.15 / 0.8, -0.05 / 0.8, 0.0, 0.1 / 0.8]
-    )

@@ -7,10 +7,7 @@ import pytest
 from smoothsweep.orchestrator.page.tables import latex_tables
 from smoothsweep.orchestrator.reading.leak.printed import (
     OWN_ATTACKS,
-    Estimate,
     printed_tables,
-    shown_estimate,
-    shown_reduction,
 )
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
@@ -85,27 +82,6 @@ def test_several_attacks_have_a_table_of_their_own_and_each_recipe_its_strongest
     for attack, found in reductions.items():
         assert found.value == pytest.approx(means[attack, "baseline"] - means[attack, ""]) and found.differs
         assert found.low < found.value < found.high
-
-
-def test_a_caption_says_judge_protocol_level_and_chance():
-    (table,) = printed_tables(swept({0.0: 0.8, -0.2: 0.3}), "my sweep", "paper")
-    for words in ("Recipes of the sweep my sweep.", "20\u00a0classes", "95 % intervals", "independent judge"):
-        assert words in table.caption, words
-    assert "Bold: distinguishable" in table.caption and "Chance: 5.0" in table.caption
-    assert table.caption.endswith("Protocol paper.")
-
-
-def test_an_unfinished_sweep_says_so(make_data):
-    assert "Incomplete" in printed_tables(summarise(make_data()), "t", "clean")[0].caption
-    assert "Incomplete" not in printed_tables(swept({0.0: 0.8, -0.2: 0.3}), "t", "clean")[0].caption
-
-
-def test_numbers_as_they_are_shown(make_data):
-    spec = summarise(make_data()).spec
-    assert shown_estimate(spec, Estimate(value=0.4721, low=0.341, high=0.602)) == ("47.2", "[34,\u00a060]")
-    assert shown_estimate(spec, Estimate(value=None)) == ("\u2013", "")
-    assert shown_estimate(spec, Estimate(value=0.5)) == ("50.0", "")
-    assert shown_reduction(spec, Estimate(value=-0.021, low=-0.2, high=0.1)) == ("\u22122.1", "[\u221220,\u00a0+10]")
 
 
 def test_a_row_says_that_other_judges_may_have_another_strongest_attack():

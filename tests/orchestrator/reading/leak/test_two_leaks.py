@@ -1,7 +1,5 @@
 """Inversion beside membership: which words the intervals allow, and what the page says where it was not measured."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,7 +13,6 @@ from smoothsweep.orchestrator.reading.leak.membership import (
     two_leaks,
     warnings_of,
 )
-from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
 
@@ -115,10 +112,3 @@ def test_the_file_has_the_numbers_of_the_page(found):
     row = next(row for row in found.rows if row.word == LESS)
     assert table.loc[row.recipe, "margin"] == pytest.approx(row.cells["margin"].mean())
     assert table.loc[row.recipe, "less_by_labels_low"] > 0 and table["less_by_scores"].isna().sum() == 1
-
-
-@pytest.mark.parametrize(("copies", "said"), [(1, "1 test image is a copy"), (2, "2 test images are copies")])
-def test_copies_are_counted_in_a_sentence_that_agrees_with_their_number(copies, said):
-    results = pd.DataFrame({"membership_copies": [float(copies), 0.0]})
-    [sentence] = warnings_of(SimpleNamespace(results=results))
-    assert ascii_text(sentence).startswith(f"{said} of")
