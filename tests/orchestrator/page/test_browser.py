@@ -10,7 +10,6 @@ from made_searches import halving
 from smoothsweep.orchestrator.page.render import render
 from smoothsweep.orchestrator.reading.numbers.model import StageLink
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
-from tests.orchestrator.made_reports import make_sheet
 
 pytestmark = pytest.mark.skipif(
     find_chromium() is None, reason="no Chromium on this machine: apt-get install chromium, or make browser"
@@ -59,30 +58,6 @@ def test_nothing_is_wider_than_the_window(tab, width):
     )
     assert wide == 0
     tab.resize(1280)
-
-
-@pytest.mark.parametrize("width", [1280, 400])
-def test_the_names_above_pictures_stay_in_their_columns(tab, report, width, make_data, tmp_path):
-    """A factor is never parted from its word, so some words are wider than a picture."""
-    names = (
-        "plain training",
-        "smoothing\u00a0\u22120.8, step at\u00a00.1",
-        "smoothing\u00a0\u22120.05, ramp at\u00a00.1",
-    )
-    data = make_data(sheets=(make_sheet(columns=names),))
-    page = tmp_path / "report.html"
-    page.write_text(render(data, summarise(data, resamples=50)), encoding="utf-8")
-    tab.resize(width)
-    tab.open(page.as_uri())
-    tab.run("document.querySelectorAll('details').forEach(d => d.open = true)")
-    over = tab.run(
-        """[...document.querySelectorAll('.sheet thead th')].map(head => {
-        const words = document.createRange(); words.selectNodeContents(head);
-        return words.getBoundingClientRect().right - head.getBoundingClientRect().right; })"""
-    )
-    tab.open(report.as_uri())
-    tab.resize(1280)
-    assert len(over) == 2 + len(names) and max(over) < -3, "they run into the next column"
 
 
 def test_hovering_over_a_point_names_its_recipe_with_its_numbers(tab):

@@ -53,15 +53,6 @@ def test_every_recipe_has_its_maps_its_distributions_and_their_medians(data):
     assert page.count("<figure>") == 2 and "t-SNE" in page and "an equal share" not in page
 
 
-def test_they_are_files_of_the_report_which_mlflow_gets(data, monkeypatch):
-    summary = summarise(data, resamples=50)
-    monkeypatch.setattr("smoothsweep.orchestrator.page.figures.of_sweep.plot", lambda *_, **__: None)
-    for name in ("judges", "exposure", "alphas", "training", "overview", "advantage"):
-        monkeypatch.setattr(Figures, name, lambda _: None)
-    drawn = Figures(data=data, summary=summary, colours=assign(summary)).files()
-    assert {name for name, one in drawn.items() if one} == {"features-maps.png", "features-distances.png"}
-
-
 def test_a_sweep_that_does_not_ask_shows_nothing_of_it(make_data):
     data = make_data(sheets=())
     assert part("features", data, summarise(data, resamples=50)) == ""

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.exposure import exposures
-from smoothsweep.orchestrator.page.content import _micro
-from smoothsweep.orchestrator.page.drawing.colours import BASELINE, assign
+from smoothsweep.orchestrator.page.drawing.colours import assign
 from smoothsweep.orchestrator.page.figures.accuracy_leak import Panel, Point, _title_lines, plot
 from smoothsweep.orchestrator.page.figures.curves.epochs import alpha_curves, training_curves
 from smoothsweep.orchestrator.page.figures.labels import text_width
@@ -18,7 +17,6 @@ from smoothsweep.orchestrator.page.figures.of_sweep import Figures
 from smoothsweep.orchestrator.page.figures.panels import Panels
 from smoothsweep.orchestrator.page.figures.strips import exposure, judges
 from smoothsweep.orchestrator.reading.defenses.families import defense_groups
-from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
 from tests.orchestrator.page.drawn_figures import SVG, drawn, titles
 
@@ -105,18 +103,6 @@ def test_marks_of_the_first_plot_are_links_that_the_keyboard_reaches(summary):
         assert link.find(f"{SVG}title").text.startswith(link.get("data-recipe"))
 
 
-def test_names_in_a_plot_do_not_touch(summary):
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    panel = Panels(summary=summary, colours=assign(summary)).frontier()
-    figure = plot([panel], 620, 370).figure
-    renderer = FigureCanvasAgg(figure).get_renderer()
-    names = {point.name for point in panel.points}
-    boxes = [text.get_window_extent(renderer) for text in figure.axes[0].texts if text.get_text() in names]
-    assert len(boxes) == len(names)
-    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
-
-
 def test_no_name_lies_on_a_curve(defense_data):
     summary = summarise(defense_data(only=("label_smoothing", "mid", "skip_removal")), resamples=50)
     (group,) = defense_groups(summary)
@@ -162,10 +148,6 @@ def test_exposure_draws_each_class_once_and_counts_the_recognised(summary):
     assert any(f"{100 * found.among_top[surest]:.0f}\u00a0%" in title for title in shown)
 
 
-def test_judges_show_chance(summary):
-    assert "chance 5.0" in judges(summary, assign(summary)).svg()
-
-
 def test_every_closed_set_judge_has_its_dot_and_verification_none(make_data):
     frames = make_data()
     more = {
@@ -176,28 +158,3 @@ def test_every_closed_set_judge_has_its_dot_and_verification_none(make_data):
     words = judges(found, assign(found)).svg()
     assert {"general_acc1", "verified_far1"} <= set(found.measured)
     assert "general judge: " in words and "independent judge: " in words and "verified at" not in words
-
-
-def test_one_number_axis_gets_a_diverging_scale(summary):
-    colours = assign(summary)
-    assert colours.pairs["alpha\u00a00"] == BASELINE
-    red, blue = (
-        [int(colours.pairs[name][0][i : i + 2], 16) for i in (1, 5)]
-        for name in ("alpha\u00a00.1", "alpha\u00a0\u22120.2")
-    )
-    assert red[0] > red[1] and blue[0] < blue[1]
-    assert colours.css_class("alpha 0") == colours.css_class("alpha\u00a00") != "rx"
-    assert colours.css_class("something else") == "rx"
-
-
-def test_other_recipes_get_distinct_colours(make_data):
-    data = make_data()
-    results = data.results.assign(defense=[f"d{i % 5}" for i in range(len(data.results))])
-    axes = (Axis(key="defense"), Axis(key="alpha", role="attack"))
-    summary = summarise(ReportData(title="t", results=results, axes=axes, baseline={"defense": "d0"}))
-    colours = assign(summary)
-    assert len(set(colours.pairs.values())) == 5 and colours.pairs["defense\u00a0d0"] == BASELINE
-
-
-def test_micro_bars_stay_in_their_cell():
-    assert [_micro(value, (0.0, 1.0)) for value in (-1.0, 0.0, 0.5, 1.0, 2.0)] == [5, 5, 48, 91, 91]

@@ -9,7 +9,7 @@ from smoothsweep.orchestrator.page.figures import searched
 from smoothsweep.orchestrator.reading.findings.searches import coordinates_words
 from tests.made_searches import OBJECTIVES, proposed, view
 
-ACCURACY, LEAK = OBJECTIVES
+LEAK = OBJECTIVES[1]
 
 
 def recipes(leaks):
@@ -40,12 +40,6 @@ def test_lines_run_through_the_values_and_the_best_fifth_is_blue():
     assert best[0][0] == pytest.approx(0.0), "alpha -0.5 is the lowest"
     assert worst[0][2] == searched.ABSENT and best[0][2] == pytest.approx(1.0), "a constant schedule has no start"
     assert worst[0][-2] == pytest.approx(1.0), "the recipe that leaks most is the most accurate"
-
-
-def test_an_objective_to_be_driven_up_is_blue_at_its_top():
-    drawn = lines_of(searched.coordinates(view(*recipes([0.7, 0.6, 0.5, 0.4])), ACCURACY))
-    top = max(drawn, key=lambda one: one[0][-2])
-    assert top[1] == searched.RAMP[0]
 
 
 def test_what_was_not_measured_in_full_is_left_out_and_few_recipes_draw_nothing():

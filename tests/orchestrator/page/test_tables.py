@@ -55,12 +55,6 @@ def test_latex_has_the_deciding_numbers_and_then_those_of_the_other_judges():
     assert list(latex_tables(table("a", "b", metrics=METRICS[:2]), "t")) == [""]
 
 
-def test_a_table_longer_than_a_page_runs_over_several():
-    (text,) = latex_tables(table(*map(str, range(60)), metrics=METRICS[:2]), "t").values()
-    assert text.count(r"\begin{longtable}") == 1 and r"\caption[]{(continued)}" in text
-    assert text.count("CMA-ES") == 30
-
-
 def test_markdown_has_the_same_numbers_and_marks():
     lines = markdown_table(table("plain", "a|b *c*", metrics=METRICS[1:2], attacks=())).splitlines()
     assert lines[0] == "| recipe | n | independent judge, % | reduction, points | verdict |"

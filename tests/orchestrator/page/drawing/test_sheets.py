@@ -2,13 +2,12 @@
 
 import base64
 import io
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from smoothsweep.orchestrator.page.drawing.sheets import HEAD_LINE, LEAK, data_uri, sheet_image
+from smoothsweep.orchestrator.page.drawing.sheets import LEAK, data_uri, sheet_image
 from smoothsweep.orchestrator.page.render import part
 from smoothsweep.orchestrator.reading.numbers.model import ContactSheet, SheetRow, Tile
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
@@ -66,30 +65,3 @@ def test_the_picture_places_tiles_in_columns_and_frames_the_recognised(sheet):
     assert columns[0] < columns[1] < columns[2]
     red = tuple(int(LEAK[i : i + 2], 16) for i in (1, 3, 5))
     assert (image == red).all(-1).sum() > 2 * 4 * 32
-
-
-def test_recipes_whose_names_begin_alike_are_told_apart_over_their_columns(sheet):
-    """Cut to the width of a column they would read the same."""
-    one, other = (
-        sheet_image(replace(sheet, columns=(*sheet.columns[:2], f"smoothing \u22120.8, step at {at}")))
-        for at in ("0.1", "0.5")
-    )
-    assert one.size == other.size and not np.array_equal(np.asarray(one), np.asarray(other))
-    assert one.height == sheet_image(replace(sheet, columns=("a", "b", "c"))).height + HEAD_LINE, (
-        "three lines against two"
-    )
-
-
-def test_a_strip_shows_the_first_rows(sheet):
-    assert sheet_image(sheet, rows=1).height < sheet_image(sheet).height
-
-
-def test_red_frames_are_explained_below_where_there_are_any(sheet):
-    bare = [
-        replace(row, reconstructions=tuple(t and replace(t, recognised=None) for t in row.reconstructions))
-        for row in sheet.rows
-    ]
-    with_frames, without = sheet_image(sheet), sheet_image(replace(sheet, rows=tuple(bare)))
-    assert with_frames.height - without.height in (HEAD_LINE, 2 * HEAD_LINE)
-    named = sheet_image(replace(sheet, judge="evaluator"))
-    assert not np.array_equal(np.asarray(named), np.asarray(with_frames)), "the judge is named"
