@@ -109,12 +109,6 @@ def test_a_folder_of_other_things_is_no_store(command, tmp_path, capsys):
     assert sorted(path.name for path in (tmp_path / "other").iterdir()) == ["thesis.bib", "thesis.tex"]
 
 
-def test_doctor_refuses_a_file_in_the_place_of_a_store(tmp_path, capsys):
-    (tmp_path / "notes.txt").write_text("x")
-    assert main(["doctor", "--store", str(tmp_path / "notes.txt")]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
-
-
 @pytest.mark.parametrize("command", ["run", "plan", "status", "report"])
 def test_a_missing_sweep_is_one_line_and_leaves_no_store(command, tmp_path, capsys):
     store = tmp_path / "store"
@@ -202,11 +196,6 @@ def test_yes_is_the_answer_for_scripts_and_a_person_may_give_it(dear, capsys, mo
     asked(dear)
 
 
-def test_below_the_thresholds_nobody_is_asked(dear):
-    asked(dear, above_hours=30.1)  # what the other machine's rates add is a few seconds
-    asked(dear, above_hours=31.0, price=3.0, above_dollars=90.1)
-
-
 def test_dollars_have_a_threshold_of_their_own(dear):
     with pytest.raises(InputError, match=r"at least \$90.00 exceed --confirm-above-dollars 89"):
         asked(dear, above_hours=31.0, price=3.0, above_dollars=89.0)
@@ -245,14 +234,6 @@ def test_an_unknown_cost_asks_before_anything_starts(unknown, monkeypatch, answe
     assert not store.root.exists()
 
 
-def test_a_cost_of_which_no_rate_tells_anything_is_wholly_unknown(unknown, monkeypatch):
-    """Not even the drawing of the data has a rate."""
-    sweep, store = unknown
-    monkeypatch.setattr("smoothsweep.orchestrator.planning.reference.RATES", {})
-    with pytest.raises(InputError, match=r"^the cost is unknown: no such stage was measured"):
-        asked((sweep, store))
-
-
 def test_an_unknown_cost_without_a_terminal_needs_yes_or_a_budget(unknown, capsys, monkeypatch):
     sweep, store = unknown
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
@@ -276,10 +257,6 @@ def test_an_unknown_cost_without_a_terminal_needs_yes_or_a_budget(unknown, capsy
         else:
             with pytest.raises(InputError, match="the cost of 2 stages is unknown"):
                 confirm(plan, store, Confirmation(**wishes), budget)
-
-
-def test_where_nothing_is_to_run_nothing_is_unknown(unknown):
-    confirm(make_plan([], unknown[1]), unknown[1], Confirmation())
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ import smoothsweep
 from smoothsweep.core.audit.judging import Judge, Rate
 from smoothsweep.core.audit.results import Audit
 from smoothsweep.core.audit.statistics import Tally
-from smoothsweep.orchestrator.page.audit import audit_page, audit_pdf
-from smoothsweep.orchestrator.page.drawing.paper import Paper
+from smoothsweep.orchestrator.page.audit import audit_page
 from smoothsweep.orchestrator.page.render import part
 from smoothsweep.orchestrator.page.tables import markdown_table
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
@@ -196,20 +195,6 @@ def test_the_audit_s_page_says_it(audited, expected):
     answer = plain_text(page.split('id="details"')[1].split("</section>")[0])
     value, interval = expected[MODEL][0].split(" ", 1)
     assert re.search(rf"is inconclusive \(reduction {re.escape(value)} points? {re.escape(interval)}", answer)
-
-
-def test_the_pdf_says_it_and_cuts_nothing(audited, expected, monkeypatch):
-    written = []
-
-    def cell(self, w=None, h=None, text="", **kept):
-        written.append(ascii_text(text))
-        return original(self, w, h, text, **kept)
-
-    original = Paper.cell
-    monkeypatch.setattr(Paper, "cell", cell)
-    audit_pdf(audited, name="m", facts={}, anonymous=False, portraits=[])
-    for recipe, (size, word) in expected.items():
-        assert f"{word} {size}" in written, recipe
 
 
 def test_json_says_it_under_new_keys_and_earlier_ones(audited, expected):
