@@ -38,17 +38,12 @@ def plan_of(folder, **changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"min_test_acc": 1.5}, "min_test_acc: expected a number of at most 1, got 1.5"),
         (
             {"min_test_acc": 0.9, "search": SEARCH, "grid": {}, "baseline": {}},
             r"min_test_acc: expected it among search.constraints .*got 0.9 beside a search",
         ),
-        ({"accuracy_margin": 0}, "accuracy_margin: expected a number above 0, got 0"),
-        ({"accuracy_margin": -0.01}, "accuracy_margin: expected a number above 0, got -0.01"),
         ({"accuracy_margin": float("nan")}, "accuracy_margin: expected .*, got nan"),
-        ({"accuracy_margin": 1}, "accuracy_margin: expected a number below 1, got 1"),
         ({"grid": {"accuracy_margin": [0.01]}, "baseline": {}}, "grid.accuracy_margin: expected a key that a trial"),
-        ({"tracking": {"models": "best"}}, "tracking.models: expected one of 'frontier', 'all' or 'none', got 'best'"),
         ({"grid": {"tracking.models": ["all"]}, "baseline": {}}, "grid.tracking.models: expected a key that a trial"),
     ],
 )

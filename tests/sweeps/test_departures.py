@@ -86,11 +86,7 @@ def test_the_official_settings_are_those_of_the_published_code():
         ),
         ({"recipe__weight_decay": 1e-4}, ["recipe.weight_decay 0.0001 (paper: 0)"]),
         ({"attack__pool__truncation_psi": 0.7}, ["attack.pool.truncation_psi 0.7 (paper: 0.5)"]),
-        ({"attack__batch_size": 50}, ["attack.batch_size 50 (paper: 25)"]),
-        ({"judges__evaluator__epochs": 5}, ["judges.evaluator.epochs 5 (paper: 100)"]),
-        ({"judges__knowledge__epochs": 5}, ["judges.knowledge.epochs 5 (paper: 75)"]),
         ({"recipe__precision": "bf16"}, ["recipe.precision bf16 (paper: fp32)"]),
-        ({"attack__precision": "bf16"}, ["attack.precision bf16 (paper: fp32)"]),
         ({"prior": {"kind": "shipped"}}, ["prior.kind shipped (paper: StyleGAN2 of FFHQ, 1024 pixels)"]),
         ({"judges__evaluator": None, "judges__knowledge": None}, []),
         ({"recipe__betas": [0.9, 0.999], "attack__clip": False, "data__classes": 530}, []),
@@ -98,40 +94,6 @@ def test_the_official_settings_are_those_of_the_published_code():
 )
 def test_what_was_silent_is_named(changes, expected):
     assert sorted(departed(raw(**changes))) == sorted(expected)
-
-
-@pytest.mark.parametrize(
-    ("defense", "changed"),
-    [(NEGATIVE, name) for name in ("schedule",)]
-    + [({"kind": "mid", "beta": 0.005}, name) for name in ("k", "beta_warmup", "smoothing")]
-    + [
-        ({"kind": "bido", "lambda_input": 0.05, "lambda_label": 2.5, "batches": "random"}, name)
-        for name in ("measure", "coco_norm", "layers", "label_kernel", "images_per_class", "smoothing")
-    ],
-)
-def test_a_changed_defense_is_a_departure_or_listed_as_free(defense, changed):
-    values = {
-        "schedule": {"kind": "step", "at": 0.5},
-        "k": 7,
-        "beta_warmup": 0.5,
-        "smoothing": {"alpha": -0.05},
-        "measure": "coco",
-        "coco_norm": "spectral",
-        "layers": ["layer1"],
-        "label_kernel": "gaussian",
-        "images_per_class": 4,
-    }
-    given = {**defense, changed: values[changed]}
-    if changed == "coco_norm":
-        given["measure"] = "coco"
-    if changed == "images_per_class":
-        given["batches"] = "identities"
-    assert departed(raw(recipe__defense=defense), "3") == ()
-    lines = departed(raw(recipe__defense=given), "3")
-    shown = {"smoothing": "alpha"}.get(changed, changed)
-    assert any(line.startswith(f"recipe.defense.{shown} ") for line in lines) or free_keys("3")(
-        f"recipe.defense.{shown}"
-    )
 
 
 def test_every_parameter_of_the_papers_defenses_is_tried_above():

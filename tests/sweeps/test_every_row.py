@@ -28,7 +28,9 @@ def rows_filled(file):
 
 
 def test_no_printed_row_is_without_a_cell_and_no_cell_without_a_row():
-    filled = {pair for file in SWEEPS.glob("table*.yaml") for pair in rows_filled(file)}
+    of_files = [list(rows_filled(file)) for file in SWEEPS.glob("table*.yaml")]
+    assert all(len(set(pairs)) == len(pairs) for pairs in of_files), "a row has one cell of a sweep"
+    filled = {pair for pairs in of_files for pair in pairs}
     printed = {(table, row.first.row) for table in TABLES for row in printed_rows(table)}
     assert len(printed) == 179 and sorted(printed - filled) == [] and filled <= printed
 

@@ -4,7 +4,6 @@ import copy
 import json
 import math
 import resource
-from pathlib import Path
 
 import pytest
 import torch
@@ -247,25 +246,6 @@ def test_a_sweep_with_a_wrong_prior_card_starts_nothing(tmp_path):
     path = write_tiny(tmp_path, prior=prior, public=None, judges={}, grid={}, baseline={})
     with pytest.raises(InputError, match=r"prior\.json: .*resolution: expected a whole number of at most 4096"):
         _ = [trial.stages for trial in trials_of(load_sweep(path))]
-
-
-def test_the_cards_that_ship_are_read(repository):
-    shipped = sorted((Path(repository) / "core" / "priors" / "weights").glob("*.json"))
-    assert shipped and all(read_prior_card(path).config.resolution for path in shipped)
-
-
-@pytest.mark.parametrize("value", [1e-6, 0.5, 1e6])
-def test_a_spread_may_reach_its_bounds(value):
-    assert TargetCard.model_validate({**TARGET, "std": [value] * 3}).std == (value,) * 3
-
-
-@pytest.mark.parametrize("value", [0, 0.0, -0.5, 9e-7, 1.1e6, True, "0.5", None])
-def test_a_spread_that_no_picture_can_be_divided_by_is_refused(value):
-    for place in range(3):
-        std = [0.5] * 3
-        std[place] = value
-        with pytest.raises(ValueError, match=rf"std\.{place}"):
-            TargetCard.model_validate({**TARGET, "std": std})
 
 
 @pytest.mark.parametrize(

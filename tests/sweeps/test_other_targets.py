@@ -7,7 +7,6 @@ import yaml
 from tiny import tiny_sweep
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.stages.graph import attack_stage, target_stage
 from smoothsweep.sweeps.expand import expand
 from smoothsweep.sweeps.load import load_sweep
@@ -42,12 +41,6 @@ def test_the_selection_target_is_an_input_of_the_attack(tmp_path):
     swapped = attacked(cells(tmp_path, {"selection_target": NEGATIVE})[0])
     assert swapped.inputs["selection_target"] == negative.inputs["target"]
     assert {k: v for k, v in swapped.inputs.items() if k != "selection_target"} == dict(plain.inputs)
-
-
-def test_a_trial_that_names_its_own_target_is_the_usual_attack(tmp_path):
-    named = cells(tmp_path, {"selection_target": PLAIN, "sampling_target": PLAIN})[0]
-    assert attacked(named) == attacked(cells(tmp_path)[0])
-    assert inversion_stages(named, 1).reconstructions == inversion_stages(cells(tmp_path)[0], 1).reconstructions
 
 
 def test_a_trial_may_have_three_targets_and_says_so(tmp_path):

@@ -88,20 +88,6 @@ def test_the_printed_digits_are_kept():
     assert row.numbers["test_acc"].half_unit == pytest.approx(0.00005)
 
 
-@pytest.mark.parametrize(
-    ("alpha", "printed"),
-    [
-        (0.1, (0.9739, 0.9520, 0.9847, 0.6343, 107.36, 43.33, 0.7095, 0.6877)),
-        (0.0, (0.9493, 0.9432, 0.9937, 0.7060, 124.30, 40.88, 0.6119, 0.5869)),
-        (-0.05, (0.9145, 0.1434, 0.3094, 1.2320, 239.02, 59.38, 0.1645, 0.1573)),
-    ],
-)
-def test_the_headline_rows_are_those_of_the_reference(alpha, printed):
-    row = values(matching(BASE | {"defense": "label_smoothing", "alpha": alpha}, "2"))
-    keys = ("test_acc", "attack_acc1", "attack_acc5", "dist_face", "dist_eval", "fid", "xi_train", "xi_test")
-    assert tuple(row[key] for key in keys) == pytest.approx(printed)
-
-
 def same_experiment(number):
     """The experiment a number belongs to; None where its table changes more than the recipe."""
     if number.table in ("8", "12") or number.metric.endswith(CHANGE):
@@ -239,17 +225,11 @@ LINE = dict(zip(COLUMNS, TABLES_FILE.read_text(encoding="utf-8").splitlines()[1]
     ("changes", "message"),
     [
         ({"value": "94.9"}, r"line 2, column value: expected a fraction in \[0, 1\], got '94.9'"),
-        ({"value": "9e-1"}, "line 2, column value: expected a decimal number, got '9e-1'"),
         ({"value": "nan"}, "line 2, column value: expected a decimal number"),
-        ({"row": "0"}, "line 2, column row: expected a whole number from 1, got '0'"),
-        ({"table": "14"}, "line 2, column table: expected one of 1, 2"),
         ({"defense": "ls"}, "line 2, column defense: expected one of none, label_smoothing, mid, bido, got 'ls'"),
         ({"defense": "mid"}, "line 2, column alpha: expected nothing with defense mid, got '0.0'"),
         ({"alpha": ""}, "line 2, column alpha: expected a number with defense none, got ''"),
-        ({"unit": "percent"}, "line 2, column unit: expected one of fraction"),
         ({"setting": "variant"}, "line 2, column setting: expected name=value"),
-        ({"metric": ""}, "line 2, column metric: expected a word"),
-        ({"samples_per_class": "some"}, "line 2, column samples_per_class: expected a whole number"),
     ],
 )
 def test_a_malformed_line_is_named(tmp_path, changes, message):
@@ -257,28 +237,3 @@ def test_a_malformed_line_is_named(tmp_path, changes, message):
     path.write_text(f"{','.join(COLUMNS)}\n{','.join((LINE | changes).values())}\n")
     with pytest.raises(InputError, match=message):
         read_numbers(path)
-
-
-@pytest.mark.parametrize("value", ["0.1.2", "..5", ".", "-", "--0.5", "0.-5", "+0.5", "0x1", "0_1", " 0.5", "inf"])
-def test_a_number_is_a_plain_decimal(tmp_path, value):
-    path = tmp_path / "tables.csv"
-    path.write_text(f"{','.join(COLUMNS)}\n{','.join((LINE | {'value': value}).values())}\n")
-    with pytest.raises(InputError, match="line 2, column value: expected a decimal number, got "):
-        read_numbers(path)
-
-
-def test_a_malformed_file_is_named(tmp_path):
-    path = tmp_path / "tables.csv"
-    head, line = ",".join(COLUMNS), ",".join(LINE.values())
-    for text, message in (
-        ("", "line 1: expected the columns table, row"),
-        ("a,b\n", "line 1: expected the columns .* got a, b"),
-        (f"{head}\n{line}\n{line},\n", f"line 3: expected {len(COLUMNS)} columns, got {len(COLUMNS) + 1}"),
-        (f"{head}\n{line}\n{line}\n", "line 3, column metric: expected each metric once .* got 'test_acc' again"),
-        (f"{head}\n{line}\n{line.replace('test_acc', 'ece').replace(',530,', ',50,')}\n", "line 3, column classes"),
-    ):
-        path.write_text(text)
-        with pytest.raises(InputError, match=message):
-            read_numbers(path)
-    with pytest.raises(InputError, match="expected a readable text file"):
-        read_numbers(tmp_path / "absent.csv")

@@ -2,7 +2,6 @@
 
 import copy
 
-import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -85,39 +84,3 @@ def test_cells_made_one_after_the_other_are_those_made_alone(tmp_path, cells):
         together = outcome(lambda one: make(one).settings, values)
         assert together == outcome(lambda one: alone(sweep, one), values)
     assert (sweep.raw, cells) == before, "what the file says is not changed by making cells of it"
-
-
-def test_what_cells_have_alike_is_one_object(tmp_path):
-    sweep = loaded(tmp_path)
-    make = CellMaker(sweep)
-    one, same_recipe, same_attack, again = (
-        make({"recipe.defense.alpha": alpha, "attack.steps": steps}).settings
-        for alpha, steps in ((0.0, 3), (0.0, 4), (-0.2, 3), (0.0, 3))
-    )
-    assert one.recipe is same_recipe.recipe and one.attack is not same_recipe.attack
-    assert one.attack is same_attack.attack and one.recipe is not same_attack.recipe
-    assert one.recipe.augmentation is same_attack.recipe.augmentation
-    assert one.data is same_attack.data is again.data and one.judges is same_attack.judges
-    assert again == one and again.recipe is one.recipe and again.attack is one.attack
-
-
-@pytest.mark.parametrize(
-    ("other", "words"),
-    [
-        ({"recipe.defense.alpha": 0.0, "attack.steps": 3}, None),
-        ({"recipe.defense.alpha": 0.1, "attack.steps": 3}, None),
-        (
-            {"recipe.defense.alpha": 0.0, "attack.steps": 0},
-            "attack.steps: expected a number of at least 1, got 0",
-        ),
-    ],
-)
-def test_a_cell_that_is_wrong_is_wrong_beside_parts_that_are_right(other, words, tmp_path):
-    make = CellMaker(loaded(tmp_path))
-    make({"recipe.defense.alpha": 0.0, "attack.steps": 3})
-    if words is None:
-        assert make(other).settings.attack.steps == 3
-        return
-    with pytest.raises(InputError) as error:
-        make(other)
-    assert str(error.value).endswith(f"with recipe.defense.alpha=0.0, attack.steps=0: {words}")

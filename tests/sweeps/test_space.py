@@ -88,25 +88,6 @@ def test_enumeration_and_count_agree_and_every_configuration_comes_once():
     assert drawn <= {repr(sorted(values.items())) for values in found} and len(drawn) > 150
 
 
-@pytest.mark.parametrize(("beyond", "larger"), [(-1, True), (0, False), (1, False)])
-def test_a_space_is_larger_than_fewer_than_it_has(beyond, larger):
-    assert SCHEDULES.is_larger_than(SCHEDULES.count + beyond) is larger
-
-
-def test_steps_are_counted_from_low_without_rounding_noise():
-    assert Dimension(key="a", low=-0.5, high=0.3, step=0.1).values == (-0.5, -0.4, -0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3)
-    assert Dimension(key="a", low=0.0, high=1.0, step=0.4).values == (0.0, 0.4, 0.8)
-    assert Dimension(key="a", low=1, high=7, step=3.0, integer=True).values == (1, 4, 7)
-    assert Dimension(key="a", low=0.3, high=0.3).values == (0.3,)
-
-
-def test_logarithmic_ranges_are_even_in_the_logarithm():
-    rate = Dimension(key="lr", low=1e-4, high=1e-2, log=True)
-    assert rate.spread(0.5) == pytest.approx(1e-3)
-    shares = [make_space([rate]).sample(np.random.default_rng(n))["lr"] < 1e-3 for n in range(400)]
-    assert 0.4 < np.mean(shares) < 0.6
-
-
 def test_a_range_without_steps_has_no_count():
     space = make_space([Dimension(key="a", low=0.0, high=1.0)])
     assert space.count is None

@@ -11,13 +11,12 @@ from smoothsweep.orchestrator.stages.fingerprints import files_may_be_absent
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.sweeps.expand import expand
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.sweeps.paper_numbers import matching, paper_rows, printed_rows
-from smoothsweep.sweeps.paper_settings import departures, recipe_axes, standing
+from smoothsweep.sweeps.paper_numbers import paper_rows
+from smoothsweep.sweeps.paper_settings import departures, standing
 from smoothsweep.sweeps.settings import set_dotted
 
 FILE = Path(__file__).resolve().parents[2] / "sweeps" / "table8.yaml"
 ATTACKS = ("gmi", "ked", "lomma_gmi", "lomma_ked", "plg_mi", "rlb_mi", "brep_mi")
-SCRATCH = "judges.evaluator.pretrained false (paper: true)"  # the published FaceNet began with weights of MS-Celeb-1M
 
 
 @pytest.fixture(scope="module")
@@ -28,13 +27,6 @@ def loaded():
 @pytest.fixture(scope="module")
 def cells(loaded):
     return expand(loaded)
-
-
-def test_every_printed_row_has_exactly_one_cell_and_every_cell_one_row(cells):
-    rows = [matching(recipe_axes(cell.settings, "celeba", "8"), "8").first.row for cell in cells]
-    assert sorted(rows) == [row.first.row for row in printed_rows("8")] == list(range(1, 50))
-    assert Counter(row.first.attack for row in printed_rows("8")) == dict.fromkeys(ATTACKS, 7)
-    assert [cell.is_baseline for cell in cells].count(True) == 7
 
 
 def test_each_attack_has_the_papers_number_of_classes_and_one_list_of_them(cells):
@@ -49,19 +41,11 @@ def test_each_attack_has_the_papers_number_of_classes_and_one_list_of_them(cells
     assert lists["rlb_mi"] == {official} and lists["plg_mi"] == {tuple(range(300))}
 
 
-def test_the_cells_are_set_as_published_but_for_the_evaluators_start(cells):
-    for cell in cells:
-        assert departures(cell.settings, "celeba", "8") == (SCRATCH,), cell.values
-
-
 @pytest.mark.parametrize(
     ("attack", "key", "value", "line"),
     [
         ("gmi", "attack.gan.epochs", 120, "attack.gan.epochs 120 (paper: 280)"),
-        ("gmi", "attack.steps", 2400, "attack.steps 2400 (paper: 1500)"),
-        ("ked", "attack.start_log_variance", 0.0, "attack.start_log_variance 0 (paper: 1)"),
         ("lomma_gmi", "attack.form", "L_aug", "attack.form L_aug (paper: ours)"),
-        ("lomma_ked", "attack.students.epochs", 19, "attack.students.epochs 19 (paper: 20)"),
         ("plg_mi", "attack.top_n", 20, "attack.top_n 20 (paper: 30)"),
         (
             "plg_mi",
@@ -69,11 +53,9 @@ def test_the_cells_are_set_as_published_but_for_the_evaluators_start(cells):
             list(range(1, 301)),
             "classes [1, 2, 3, ..., 300 values] (paper: [0, 1, 2, ..., 300 values])",
         ),
-        ("rlb_mi", "attack.agent", "textbook", "attack.agent textbook (paper: official)"),
         ("rlb_mi", "classes", "all", "classes all (paper: [654, 114, 25, ..., 100 values])"),
         ("brep_mi", "attack.generator", "prior", "attack.generator prior (paper: general_gan)"),
         ("brep_mi", "attack.inside", 0.5, "attack.inside 0.5 (paper: 0.75)"),
-        ("gmi", "recipe.weight_decay", 0.0, "recipe.weight_decay 0 (paper: 0.0001)"),
         ("gmi", "recipe.lr_milestones", [0.5, 0.75], "recipe.lr_milestones [0.5, 0.75] (paper: [])"),
         ("gmi", "public", {"kind": "synthetic"}, "public.kind synthetic (paper: celeba64)"),
         (
@@ -92,13 +74,6 @@ def test_every_departure_is_named(cells, attack, key, value, line):
     set_dotted(raw, key, value, where="test")
     changed = type(cells[0].settings).model_validate(raw)
     assert line in departures(changed, "celeba", "8")
-
-
-def test_an_attack_that_the_table_lacks_is_one_departure(cells):
-    raw = cells[0].settings.model_dump(mode="json")
-    raw |= {"attack": {"kind": "ppa"}, "prior": {"kind": "eigenfaces"}, "judges": {}}
-    lines = departures(type(cells[0].settings).model_validate(raw), "celeba", "8")
-    assert [line for line in lines if line.startswith("attack.")] == [f"attack.kind ppa (paper: {', '.join(ATTACKS)})"]
 
 
 def test_what_the_other_reports_count_otherwise_is_said(cells):

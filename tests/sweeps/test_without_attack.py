@@ -5,13 +5,11 @@ from pathlib import Path
 import pytest
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.sweeps.expand import expand
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.loaded import LoadedSweep, check
-from smoothsweep.sweeps.paper_numbers import matching, paper_rows, printed_rows
-from smoothsweep.sweeps.paper_settings import departures, standing
+from smoothsweep.sweeps.paper_settings import departures
 
 SWEEPS = Path(__file__).resolve().parents[2] / "sweeps"
 BADNETS = {"kind": "badnets"}
@@ -30,18 +28,6 @@ def raw(**changes):
 
 def poisoned(**poison):
     return raw(recipe={**raw()["recipe"], "poison": {**BADNETS, **poison}})
-
-
-@pytest.mark.parametrize("table", ["11", "12"])
-def test_each_printed_row_has_exactly_one_cell(table):
-    loaded = load_sweep(SWEEPS / f"table{table}.yaml")
-    found = []
-    for cell in expand(loaded):
-        stands = standing(cell.settings, loaded.sweep.paper.dataset_of(cell.settings.data), table)
-        assert stands.departures == ()
-        found.append(matching(stands.axes, table).first.row)
-    assert sorted(found) == [row.first.row for row in printed_rows(table)]
-    assert {number.metric for number in paper_rows(table)} <= set(BY_KEY)
 
 
 @pytest.mark.parametrize(
@@ -75,18 +61,9 @@ def test_a_poisoned_target_is_not_the_one_of_another_table():
         (raw(judges={"embedder": {"name": "synthetic"}}), "attack: expected one beside judges.embedder, got null"),
         (raw(classes=[1]), "attack: expected one beside classes, got null"),
         (raw(min_test_acc=0.5), "attack: expected one beside min_test_acc, got null"),
-        ({**raw(), "attack": {}}, "prior: expected what this attack decodes its latents with, got none"),
-        (raw(judges={"robustness": {"eps": 0}}), "judges.robustness.eps: expected a number above 0, got 0"),
-        (raw(judges={"robustness": {"eps": -0.1}}), "judges.robustness.eps: expected a number above 0, got -0.1"),
-        (raw(judges={"robustness": {"eps": 2}}), "judges.robustness.eps: expected a number of at most 1, got 2"),
-        (raw(judges={"robustness": {"steps": 0}}), "judges.robustness.steps: expected a number of at least 1"),
-        (poisoned(share=0), "recipe.poison.share: expected a number above 0, got 0"),
-        (poisoned(share=1), "recipe.poison.share: expected a number below 1, got 1"),
         (poisoned(size=33), "recipe: poison.size: expected at most the image's 32 pixels, got 33"),
         (poisoned(target=4), "recipe.poison.target: expected a class below 4, got 4"),
-        (poisoned(target=-1), "recipe.poison.target: expected a number of at least 0, got -1"),
         (poisoned(strength=0.1), "recipe.poison: strength: expected only with kind: blended, got kind: badnets"),
-        (poisoned(kind="wanet"), "recipe.poison.kind: expected one of 'badnets' or 'blended', got 'wanet'"),
         (
             raw(recipe={**raw()["recipe"], "workers": 2, "poison": BADNETS}),
             "recipe: workers: expected 1 with poison, got 2",
