@@ -1,14 +1,8 @@
-"""Archives of programs, read by us and written anew: torch opens what was looked at, and nothing else.
-
-Readers of zip files differ in what they take where an archive contradicts itself. A new archive of the members that
-were checked leaves nothing to differ about. Nothing is read before its size is known to be within bounds, and what a
-program does not use is not read at all.
-"""
+"""Archives from outside: what one holds; of no member are bytes read before its size is known to be within bounds."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import zipfile
 import zlib
 from collections.abc import Generator, Iterator, Mapping
@@ -16,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from smoothsweep.core.allotted import available_memory
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.readers.files import open_regular, why_unread
 from smoothsweep.core.text import shortened
@@ -26,8 +19,6 @@ MOST_MEMBERS = 20_000
 MOST_DIRECTORY = 16 * 2**20  # bytes of the list of members
 MOST_TEXT = 64 * 2**20
 """Bytes of one member that is read as a whole, and of all compressed ones together: texts, never weights."""
-MEMORY_FRACTION = 0.5
-"""Fraction of the free memory that a program's weights may take, which its process then copies."""
 _ERRORS = (OSError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError)
 # zipfile says NotImplementedError of a compression that it does not know, RuntimeError of an encrypted member
 _MEMBER = b"PK\3\4"
@@ -70,29 +61,6 @@ class Members:
             raise InputError(f"{self._where}, got: {why_unread(error)}") from None
         if left:
             raise InputError(f"{self._where}, got one whose member {name} has another size than its list says")
-
-    def write(self, kept: Mapping[str, bytes | None], into: BinaryIO, root: str = "program") -> None:
-        """A new archive of these members, uncompressed, in one folder; the same bytes for the same members.
-
-        kept: name -> content, None for the member as it is. Raises InputError where they do not fit into memory.
-        """
-        size = sum(self._entries[name].file_size if content is None else len(content) for name, content in kept.items())
-        free = available_memory()
-        if size > MEMORY_FRACTION * free:
-            raise InputError(
-                f"{self._where} of at most {MEMORY_FRACTION:.0%} of the free memory, {free} bytes, got "
-                f"one of {size} bytes"
-            )
-        with zipfile.ZipFile(into, "w", zipfile.ZIP_STORED) as archive:
-            for name, content in kept.items():
-                entry = zipfile.ZipInfo(f"{root}/{name}")
-                if content is not None:
-                    archive.writestr(entry, content)
-                    continue
-                entry.file_size = self._entries[name].file_size
-                with self._archive.open(self._entries[name]) as source, archive.open(entry, "w") as target:
-                    shutil.copyfileobj(source, target, 2**20)
-        into.seek(0)
 
 
 def names_of(path: Path, where: str) -> list[str] | None:
@@ -171,14 +139,6 @@ def _check_sizes(entries: list[zipfile.ZipInfo], size: int, where: str) -> None:
         raise InputError(f"{where}, got an archive whose members are compressed in another way than by deflate")
     if inflated > MOST_TEXT or stored > size:  # members that lie in one another would be read again and again
         raise InputError(f"{where}, got an archive that unpacks to too much")
-
-
-def text_of(content: bytes, where: str) -> str:
-    """Raises InputError for what is no UTF-8."""
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError:
-        raise InputError(f"{where}: expected text, got other bytes") from None
 
 
 def read_members(path: Path, sizes: Mapping[str, int], what: str) -> dict[str, bytes]:

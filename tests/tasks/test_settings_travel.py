@@ -125,7 +125,7 @@ def test_a_reference_ends_a_training_as_a_number_does(private, tmp_path):
         (LabelledData, LABELLED, {"kind", "path"}),
         (SyntheticPublic, PUBLIC, {"kind"}),
         (UnlabelledPublic, UNLABELLED, {"kind", "path"}),
-        (PublishedPublic, {}, {"kind", "path", "size"}),  # size: tests/core/data/test_celeba64_public.py
+        (PublishedPublic, {}, {"kind", "path", "size"}),  # size: tests/core/data/test_celeba64.py
         (MODELS["eigenfaces"], EIGENFACES, {"kind"}),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

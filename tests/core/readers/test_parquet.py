@@ -101,15 +101,6 @@ def test_a_file_of_pictures_may_be_as_large_as_it_is(tmp_path, monkeypatch):
     assert LEAST_BUDGET == 512 * 2**20
 
 
-def test_no_more_than_there_is_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("smoothsweep.core.readers.parquet.LEAST_BUDGET", 1000)
-    monkeypatch.setattr("smoothsweep.core.readers.parquet.available_memory", lambda: 3000)
-    images = [np.random.default_rng(seed).bytes(5000) for seed in range(2)]
-    pq.write_table(pa.table({"image": images}), tmp_path / "x.parquet")
-    with pytest.raises(InputError, match="expected values of at most"):
-        list_unlabelled(tmp_path / "x.parquet")
-
-
 def test_a_null_picture_is_named_by_its_row(tmp_path):
     wrapped = [{"bytes": b"x"}, None, {"bytes": None}]
     pq.write_table(pa.table({"image": wrapped, "label": [0, 1, 1]}), tmp_path / "x.parquet")

@@ -11,8 +11,6 @@ from torchvision.models import resnet18
 
 from smoothsweep.core.cards.network_weights import read_weights, write_weights
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.embedder_networks import face_ir50
-from smoothsweep.core.models.official_judges import import_judge
 from smoothsweep.core.models.official_targets import import_target
 from smoothsweep.core.models.pretrained import read_tensor_file
 
@@ -46,14 +44,6 @@ def test_both_formats_give_the_same_network(state, tmp_path, dtype):
     assert torch.equal(model(images), other(images)) and model(images).std() > 0
     assert (facts.wrapping, facts.prefix, facts.tensors) == (same.wrapping, same.prefix, same.tensors)
     assert facts.sha256 == hashlib.sha256((tmp_path / "a.ckpt").read_bytes()).hexdigest() != same.sha256
-
-
-def test_a_judge_too(tmp_path):
-    torch.manual_seed(6)
-    state = {key: value.contiguous() for key, value in face_ir50().state_dict().items()}
-    save_file(state, tmp_path / "ir50.safetensors")
-    judge = import_judge(tmp_path / "ir50.safetensors")
-    assert judge.name == "ir50" and all(torch.equal(judge.state[key], value) for key, value in state.items())
 
 
 @pytest.mark.parametrize("changes", [{"num_classes": 6}, {"architecture": "resnet34"}, {"architecture": "vgg16_bn"}])
