@@ -37,12 +37,6 @@ def test_of_eigenfaces_it_is_the_orthogonal_projection(eigenfaces, wanted):
     assert torch.allclose(w[:, 0] * eigenfaces.std, by_least_squares.T, atol=1e-4)
 
 
-def test_an_image_of_the_prior_is_found_again(eigenfaces):
-    w = eigenfaces.map(torch.from_numpy(eigenfaces.sample_z(4, 3)))
-    found = eigenfaces.project(eigenfaces.synthesize(w), crop=None, seed=0, on_progress=silent)
-    assert torch.allclose(found, w, atol=1e-4)
-
-
 def test_a_descent_comes_near_the_closed_form(eigenfaces, wanted):
     best = error(eigenfaces, eigenfaces.encode(wanted), wanted)
     found = project(eigenfaces, wanted, crop=None, seed=0, on_progress=silent, steps=250)

@@ -71,14 +71,6 @@ def test_single_precision_is_close_and_bfloat16_is_coarse():
     assert coarse.dtype == torch.float32 and 1e-5 < error < 0.1
 
 
-def test_weights_are_copied():
-    prior, w = generator(), latents(n=1)
-    copy, before = frozen(prior), prior.synthesis(w)
-    for parameter in prior.parameters():
-        parameter.add_(1.0)
-    torch.testing.assert_close(copy(w), before, atol=1e-10, rtol=0)
-
-
 @pytest.mark.parametrize("crop", [65, 66, 13])
 def test_a_crop_that_is_not_centred_is_refused(crop):
     with pytest.raises(ValueError, match="even distance below 64"):

@@ -68,14 +68,6 @@ def test_bias_act():
     close(ops.bias_act(GOLDEN["prim_x6"], GOLDEN["prim_b"], gain=1.0, clamp=0.9), "prim_bias_act")
 
 
-def test_bias_act_in_closed_form():
-    x = torch.tensor([[-10.0, -1.0, 0.0, 1.0, 10.0]])
-    bias = torch.ones(5)
-    expected = torch.tensor([[-1.8 * 2, 0.0, 2.0, 4.0, 5.0]])
-    torch.testing.assert_close(ops.bias_act(x, bias, gain=2.0, clamp=5.0), expected)
-    torch.testing.assert_close(ops.bias_act(x, bias, lrelu=False, gain=1.0), x + 1)
-
-
 @settings(max_examples=20, deadline=None)
 @given(
     n=st.integers(1, 3),
@@ -106,16 +98,3 @@ def test_special_forms_equal_the_general_resampler(side, channels, seed):
     torch.testing.assert_close(ops.upsample2d(x, KERNEL), general, atol=1e-5, rtol=0)
     general = upfirdn2d(x, KERNEL, down=2, padding=(1, 1, 1, 1))
     torch.testing.assert_close(ops.downsample2d(x, KERNEL), general, atol=1e-5, rtol=0)
-
-
-@pytest.mark.parametrize(
-    ("side", "options", "message"),
-    [
-        (3, {"up": 2, "down": 2}, "not both"),
-        (5, {}, "side 1 or 3"),
-        (3, {"up": 2, "bias": torch.zeros(1)}, "bias"),
-    ],
-)
-def test_refuses_other_convolutions(side, options, message):
-    with pytest.raises(ValueError, match=message):
-        ops.conv2d_resampled(torch.zeros(1, 1, 8, 8), torch.zeros(1, 1, side, side), KERNEL, **options)
