@@ -1,5 +1,4 @@
-"""Verification beside a judge: its columns, computed by hand, and its stages, planned with a builder that records what
-it was asked for."""
+"""Verification beside a judge: its stages, planned with a builder that records what it was asked for."""
 
 from dataclasses import fields
 from types import SimpleNamespace
@@ -16,56 +15,7 @@ from smoothsweep.core.judges.verification import (
     strangers_least,
 )
 
-BESIDE = [
-    ("", "", VerifiedByEmbedder, ReachByEmbedder),
-    ("general_", ", general judge", VerifiedByGeneral, ReachByGeneral),
-]
-KINDS = [kind for row in BESIDE for kind in row[2:]]
-STRANGERS = "needs the judge's key verify, and {} or more public images of the sweep as strangers"
-OF_THE_PRIOR = f"{STRANGERS.format(50)}, and an attack that draws with the sweep's prior"
-
-
-def columns(kind):
-    found = {metric.key: metric for metric in kind.columns}
-    assert len(found) == len(kind.columns)
-    return found
-
-
-def claims(metric):
-    """All but the words that a reader sees, which docs/columns.md keeps."""
-    return (metric.unit, metric.range, metric.better, metric.group, metric.searched, metric.verifies, metric.counted)
-
-
-@pytest.mark.parametrize(("prefix", "judge", "kind", "_"), BESIDE)
-def test_the_columns_of_verification(prefix, judge, kind, _):
-    found = columns(kind)
-    for rate, chance, least, said in (("far1", 0.01, 50, "1 %"), ("far01", 0.001, 500, "0.1 %")):
-        leak, real = (found.pop(f"{prefix}verified_{rate}{end}") for end in ("", "_real"))
-        assert claims(leak) == ("percent", (0.0, 1.0), "low", "leak", True, True, "reconstructions")
-        assert claims(real) == ("percent", (0.0, 1.0), None, "check", False, False, "test images")
-        assert (leak.chance, leak.ceiling, real.chance, real.ceiling) == (chance, real.key, None, None)
-        assert leak.reach == (f"{prefix}verified_far1_reach" if rate == "far1" else None)
-        assert leak.null == real.null == STRANGERS.format(least)
-        assert leak.label == f"verified at {said}{judge}" and f"accepts {said} of photographs" in leak.description
-    others = found.pop(f"{prefix}verified_far1_others")
-    assert claims(others) == ("percent", (0.0, 1.0), None, "check", False, False, "test images")
-    assert others.null == STRANGERS.format(50)
-    rank, real = (found.pop(f"{prefix}gallery_rank{end}") for end in ("", "_real"))
-    assert claims(rank) == ("plain", (1, 501), "high", "leak", True, False, None) and rank.chance == 1 + 500 / 2
-    assert claims(real) == ("plain", (1, 501), None, "check", False, False, None) and real.chance is None
-    assert rank.null == real.null == STRANGERS.format(500) and not found
-
-
-@pytest.mark.parametrize(("prefix", "judge", "_", "kind"), BESIDE)
-def test_the_columns_of_the_reach(prefix, judge, _, kind):
-    found = columns(kind)
-    for key in (f"{kind.closed}_reach", f"{prefix}verified_far1_reach"):
-        one = found.pop(key)
-        assert claims(one) == ("percent", (0.0, 1.0), None, "check", False, False, "own images")
-        assert one.null == OF_THE_PRIOR and one.label.endswith(judge) and one.description.startswith("Of 50 real")
-    images = found.pop(f"{prefix}reach_images")
-    assert claims(images) == ("plain", (0, 50), None, "check", False, False, None) and images.null == OF_THE_PRIOR
-    assert not found and kind.closed == ("general" if prefix else "embedder")
+KINDS = [VerifiedByEmbedder, ReachByEmbedder, VerifiedByGeneral, ReachByGeneral]
 
 
 class Bench:

@@ -98,13 +98,3 @@ def test_noise_grows_by_a_factor_from_its_weakest_level_to_its_strongest():
     assert all(np.array_equal(flags, model.right(one, labels)) for flags, one in zip(found, shown, strict=True))
     asked(right_over_noise, one := Asked(), images[:50], labels[:50], levels=1)
     assert one.copies(1).std() == pytest.approx(0.02, rel=0.03)
-
-
-@pytest.mark.parametrize(("question", "given"), [(right_over_views, {"copies": 3}), (right_over_noise, {"levels": 3})])
-def test_copies_come_from_the_generator_that_is_given(question, given):
-    images, labels = pictures(3)
-    shown = []
-    for seed in (5, 5, 6):
-        asked(question, model := Asked(), images, labels, seed=seed, **given)
-        shown.append(model.copies(3).tobytes())
-    assert shown[0] == shown[1] != shown[2]
