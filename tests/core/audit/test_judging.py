@@ -9,7 +9,6 @@ from smoothsweep.core.audit import judging
 from smoothsweep.core.audit.judging import fit_embedder, train_evaluator
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.labelled import SplitImages
-from smoothsweep.core.errors import InputError
 
 SIZE, CLASSES = 32, 3
 NAMES = ("Zoe", "Ann", "Bob")
@@ -64,39 +63,8 @@ def test_sensitivity_is_measured_on_test_images(judge, people):
     assert judge.sensitivity.trials == len(people.test) == 30
 
 
-def test_a_judge_names_the_columns_and_people_it_is_about(judge, people):
-    assert judge.names == NAMES
-    assert judge.metric in ("attack_acc1", "embedder_acc1", "general_acc1")
-
-
 def test_hits_are_the_label_that_it_sees(judge, people):
     """Under labels that are wrong on purpose: what it sees and what was asked for are two things."""
     images, labels = people.test.images, people.test.labels
     seen, hits = judge.hits(images, labels)
     assert torch.equal(hits, seen == labels) and 0 < hits.double().mean() < 1
-
-
-def test_the_kind_of_judge_is_its_column(people, monkeypatch):
-    monkeypatch.setattr(judging, "load_embedder", lambda name, weights: Shade())
-    assert fit_embedder(people, "facenet", weights=None, device="cpu").metric == "embedder_acc1"
-    assert fit_embedder(people, "swag_vit_b_16", weights=None, device="cpu").metric == "general_acc1"
-
-
-def test_no_pictures_are_one_line(judge):
-    if judge.metric != "attack_acc1":
-        with pytest.raises(InputError, match="judge: expected images, got none"):
-            judge.logits(torch.zeros(0, 3, SIZE, SIZE, dtype=torch.uint8))
-
-
-def test_progress_goes_from_the_first_epoch_to_all(people):
-    told = []
-    train_evaluator(
-        people,
-        architecture="resnet_small",
-        seed=1,
-        device="cpu",
-        training={"epochs": 4, "batch_size": 60},
-        on_progress=lambda fraction, text: told.append((fraction, text)),
-    )
-    assert [fraction for fraction, _ in told] == pytest.approx([0.25, 0.5, 0.75, 1.0])
-    assert told[0][1] == "evaluator: epoch 0"

@@ -1,14 +1,12 @@
 """Membership of a model in memory: found where it memorised, no claim where the held-out images are others."""
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
 import smoothsweep
-from smoothsweep.core.audit import membership
-from smoothsweep.core.audit.membership import QUERIES_PER_IMAGE, MembershipAudit, attack_table
+from smoothsweep.core.audit.membership import QUERIES_PER_IMAGE, attack_table
 from smoothsweep.core.audit.model import PROBE_IMAGES
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.synthetic import synthetic_faces
@@ -94,39 +92,6 @@ def test_copies_and_other_people_are_no_held_out_images(split):
         smoothsweep.membership(model, split[0], fewer)
 
 
-def numbered(count, first=0):
-    """Images that say their own number."""
-    numbers = torch.arange(first, first + count, dtype=torch.uint8)
-    return ImageSet(
-        images=numbers[:, None, None, None].expand(-1, 3, 4, 4).contiguous(),
-        labels=numbers.long() % 3,
-        names=("a", "b", "c"),
-    )
-
-
-@pytest.mark.parametrize(
-    ("budget", "inner", "outer"),
-    [(None, 40, 25), (2 * QUERIES_PER_IMAGE, 1, 1), (30 * 2 * QUERIES_PER_IMAGE + 27, 30, 25), (10**6, 40, 25)],
-)
-def test_as_many_images_of_either_kind_are_drawn_as_the_budget_allows(budget, inner, outer):
-    """Members first, each image once and in its order; nothing is drawn from torch's own generator."""
-    before = torch.get_rng_state()
-    found, member = membership._drawn(numbered(40), numbered(25, 100), budget, 3)
-    shown = found.images[:, 0, 0, 0].tolist()
-    assert member.tolist() == [True] * inner + [False] * outer and len(shown) == inner + outer
-    assert shown == sorted(set(shown)) and max(shown[:inner]) < 40 and min(shown[inner:]) >= 100
-    assert found.labels.tolist() == [number % 3 for number in shown]
-    assert torch.equal(before, torch.get_rng_state())
-
-
-def test_the_draw_is_that_of_its_seed():
-    drawn = [
-        membership._drawn(numbered(40), numbered(40, 100), 20 * QUERIES_PER_IMAGE, seed)[0].images[:, 0, 0, 0].tolist()
-        for seed in (0, 0, 1)
-    ]
-    assert drawn[0] == drawn[1] != drawn[2] and drawn[0][:10] != [number - 100 for number in drawn[0][10:]]
-
-
 def run_of(seed, member, labels, missing=()):
     """Scores of three attacks of one training, and those that were not asked."""
     draw = np.random.default_rng(seed)
@@ -157,54 +122,6 @@ def test_a_table_of_several_trainings_has_the_means_over_them():
     assert (~member[:200]).sum() < 100 and few["tpr_fpr1"].isna().all()
 
 
-def said_of(shift=0.5, **changes):
-    rows = [("loss", "scores", 0.8125, 0.7, 0.9), ("margin", "scores", 0.6, 0.5, 0.7)]
-    table = pd.DataFrame(rows, columns=["attack", "access", "auc", "low", "high"])
-    given = {"attacks": table, "shift": shift, "copies": 2, "members": 240, "others": 120, "queries": 7}
-    return str(MembershipAudit(**given | changes))
-
-
-def test_what_is_said_is_kept_word_for_word():
-    assert said_of() == (
-        "Membership: the strongest of 2 attacks (threshold on the loss) tells training from held-out images with an "
-        "AUC of 0.81 [0.70, 0.90], of 240 training and 120 held-out images; 0.5 is chance. It was picked by "
-        "this result, which tends to make the number too high; the attack chosen beforehand (threshold on the "
-        "margin) reaches 0.60 [0.50, 0.70]. No shadow model was trained: a stronger attack may find more."
-    )
-    assert said_of(0.9) == (
-        "No claim about membership: a classifier that never asks the model tells the 240 training and 120 held-out "
-        "images apart (AUC 0.90). They differ in more than membership."
-    )
-
-
-ROWS = ["attack", "shadow_models", "auc_within", "low", "high"]
-
-
-@pytest.mark.parametrize(
-    ("best", "said"),
-    [
-        (
-            ("rmia", 0.9),
-            "(RMIA, online) tells a person's training from their held-out images with an AUC of 0.90 [0.50",
-        ),
-        (
-            ("lira", 0.95),
-            "It was picked by this result, which tends to make the number too high; the attack",
-        ),
-    ],
-)
-def test_what_is_said_of_shadow_models(best, said):
-    rows = [(*best, True), ("loss", 0.7, False), ("rmia", 0.6, True), ("margin", 0.55, False)]
-    table = pd.DataFrame([(name, needs, auc, 0.5, 0.95) for name, auc, needs in rows], columns=ROWS)
-    found = said_of(shadows=8, shadow_words="resnet18, 40 epochs", by_shadows=table)
-    assert "By 8 shadow models (resnet18, 40 epochs)" in found and said in found
-    assert "(threshold on the loss) reaches 0.70 [0.50, 0.95] (means over people)" in found and "lower bound." in found
-    assert "No shadow model" not in found and ("chosen beforehand (RMIA, online) reaches 0.60" in found) == (
-        best[0] == "lira"
-    )
-    assert "shadow" not in said_of(0.9, shadows=0)
-
-
 def test_shadow_models_are_refused_before_the_model_is_asked(split):
     answer, asked = remembering(split[0], 12.0)
     labels = smoothsweep.Model(
@@ -225,15 +142,6 @@ def test_shadow_models_are_refused_before_the_model_is_asked(split):
         with pytest.raises(smoothsweep.InputError, match=line) as caught:
             smoothsweep.membership(model, inner, outer, shadows=count, shadow_recipe=recipe, progress=False)
         assert "\n" not in str(caught.value) and sum(asked) <= 2 * PROBE_IMAGES * len(refused)
-
-
-def test_no_shadow_model_is_trained_where_no_claim_is_made(split, monkeypatch):
-    monkeypatch.setattr(membership, "train_shadows", lambda *given, **more: pytest.fail("trained"))
-    other = ImageSet(images=255 - split[1].images, labels=split[1].labels, names=split[1].names)
-    model = model_of(remembering(split[0], 12.0)[0])
-    recipe = {"architecture": "resnet_small"}
-    found = smoothsweep.membership(model, split[0], other, shadows=4, shadow_recipe=recipe, progress=False)
-    assert not found.holds and found.shadows == 0 and found.by_shadows.empty
 
 
 def test_copies_are_counted_and_left_out_of_every_number(split):

@@ -9,10 +9,7 @@ from hypothesis import strategies as st
 from smoothsweep.core.attacks.registry import make_attack
 from smoothsweep.core.audit.portfolio import (
     AUGMENTATION,
-    COMPONENTS,
     EVALUATOR_TRAINING,
-    MOST_SEEDS,
-    STORED_SIZE,
     evaluator_of,
     portfolio,
     spread_classes,
@@ -44,41 +41,6 @@ TRIED = {  # access, whole, adapted
 def test_what_is_tried_in_which_order(access, whole, adapted):
     found = portfolio(access, whole=whole, adapted=adapted)
     assert [(one["kind"], one.get("loss")) for one in found] == TRIED[access, whole, adapted]
-
-
-def test_the_numbers_of_the_attacks_are_those_that_docs_and_times_go_by():
-    """Kept by hand: an audit of the same model must try the same next year."""
-    pool = {"size": 500, "truncation_psi": 1.0, "truncation_cutoff": None}
-    ppa = {
-        "kind": "ppa",
-        "pool": pool,
-        "candidates": 8,
-        "steps": 40,
-        "lr": 0.03,
-        "batch_size": 8,
-        "selected": 4,
-        "selection_repeats": 24,
-    }
-    assert portfolio("gradients", whole=True) == [
-        ppa,
-        {**ppa, "loss": "cross_entropy"},
-        {**ppa, "loss": "logit", "select": {"kind": "augmented_margin"}},
-        {"kind": "cma_es", "pool": pool, "selected": 4, "max_queries": 1000, "population": 12},
-        {"kind": "rlb_mi", "selected": 4, "episodes": 4000, "at_once": 16, "lr": 0.008},
-        {"kind": "brep_mi", "selected": 2, "patience": 100, "max_passes": 300, "starts": {"max_batches": 40}},
-        {"kind": "selection_only", "selected": 4, "pool": pool},
-        {"kind": "random_latents", "selected": 4, "truncation_psi": 1.0, "truncation_cutoff": None},
-    ]
-    assert (COMPONENTS, MOST_SEEDS, STORED_SIZE) == (150, 5, 64)
-    assert AUGMENTATION == {
-        "crop_scale": [0.85, 1.0],
-        "brightness": 0.2,
-        "contrast": 0.2,
-        "saturation": 0.1,
-        "hue": 0.0,
-        "flip": 0.5,
-    }
-    assert {key: EVALUATOR_TRAINING[key] for key in ("epochs", "batch_size")} == {"epochs": 60, "batch_size": 50}
 
 
 def test_all_settings_are_ones_that_the_attacks_take():

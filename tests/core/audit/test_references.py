@@ -2,7 +2,7 @@
 
 import pytest
 
-from smoothsweep.core.audit.references import EPOCHS, FIXES, audit_trainings
+from smoothsweep.core.audit.references import FIXES, audit_trainings
 from smoothsweep.core.defenses.labels import recipe_words
 
 
@@ -39,9 +39,3 @@ def test_all_are_trained_alike_but_for_the_defense(fix):
             "batch_size": 50,
         }
         assert augmentation == found[0].settings["augmentation"] and augmentation
-
-
-def test_the_number_of_epochs_and_the_input_are_as_said():
-    assert {one.settings["epochs"] for one in made()} == {EPOCHS}
-    assert all(one.settings["transform_input"] is True for one in made(transform_input=True))
-    assert all("transform_input" not in one.settings for one in made())

@@ -3,16 +3,11 @@
 import pytest
 import torch
 
-from smoothsweep.core.audit.portfolio import AUGMENTATION
-from smoothsweep.core.audit.references import audit_trainings
-from smoothsweep.core.audit.training import TRAINING as TRAINING_OF_AUDITS
-from smoothsweep.core.audit.training import _new, build_defense, train_model
+from smoothsweep.core.audit.training import build_defense, train_model
 from smoothsweep.core.data.labelled import SplitImages
 from smoothsweep.core.data.synthetic import synthetic_faces
-from smoothsweep.core.declared import build
 from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.sweeps.training import Recipe
 from smoothsweep.tasks.settings import smoothing_of_epoch
 from smoothsweep.tasks.training import defense_from
@@ -50,13 +45,6 @@ def test_the_factor_of_every_epoch_is_that_of_a_sweep(schedule, alpha):
     settings = {"kind": "label_smoothing", "alpha": alpha, **({"schedule": schedule} if schedule else {})}
     mine, theirs = build_defense(settings).smoothing(EPOCHS), smoothing_of_epoch(resolved(settings), EPOCHS)
     assert [mine(epoch) for epoch in range(EPOCHS)] == [theirs(epoch) for epoch in range(EPOCHS)]
-
-
-def test_free_points_carry_their_factors():
-    settings = {"kind": "label_smoothing", "schedule": {"kind": "piecewise", "points": [[0.2, 0.1], [0.9, -0.4]]}}
-    mine, theirs = build_defense(settings).smoothing(EPOCHS), smoothing_of_epoch(resolved(settings), EPOCHS)
-    assert [mine(epoch) for epoch in range(EPOCHS)] == [theirs(epoch) for epoch in range(EPOCHS)]
-    assert mine(EPOCHS - 1) == -0.4
 
 
 @pytest.mark.parametrize("kind", DEFENSES)
@@ -110,21 +98,3 @@ def test_wrong_settings_of_the_training_are_one_line(options, words, people):
     with pytest.raises(InputError, match=words) as caught:
         trained(people, {"kind": "label_smoothing"}, **options)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("kind", DEFENSES)
-def test_the_first_weights_follow_from_the_seed_whatever_was_drawn_before(kind):
-    """Those of a defense's own layers, too."""
-    recipe = build(TrainingRecipe, {"architecture": "resnet_small", "image_size": SIZE}, what="x", prefix="x ")
-    made = []
-    for seed, before in ((3, 0), (3, 1), (4, 0)):
-        torch.manual_seed(before)
-        made.append(_new(recipe, PEOPLE, build_defense({"kind": kind, **EXAMPLES[kind]}).defense, seed).state_dict())
-    same, other = (all(torch.equal(value, one[name]) for name, value in made[0].items()) for one in made[1:])
-    assert same and not other
-
-
-def test_it_trains_as_an_audit_does_unless_it_is_told():
-    assert dict(TRAINING_OF_AUDITS) == {"epochs": 40, "batch_size": 50, "augmentation": AUGMENTATION}
-    (reference,) = audit_trainings("resnet18", image_size=64, transform_input=False, fix=False)
-    assert {name: reference.settings[name] for name in TRAINING_OF_AUDITS} == dict(TRAINING_OF_AUDITS)
