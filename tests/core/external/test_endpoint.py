@@ -118,13 +118,6 @@ def test_a_url_that_may_hold_a_secret_is_refused_and_written_nowhere(secret, nam
     assert not set("QZXJ") & set(shown) and not set("QZXJ") & set(str(asked.value))
 
 
-def test_where_pictures_may_be_sent_to_is_named_by_documented_variables(monkeypatch, repository):
-    monkeypatch.delenv(ADDRESS, raising=False)
-    assert named_address() is None
-    told = "".join(path.read_text() for path in (repository / "docs").rglob("*.md"))
-    assert ADDRESS in told and TOKEN in told
-
-
 @pytest.mark.parametrize("token", ["geh\u00e4im", "two words", "line\nbreak", "X: 1\r\nY: 2", "\u0661", "tab\t"])
 def test_a_token_that_no_header_can_hold_is_one_line_that_does_not_show_it(kept, monkeypatch, token):
     monkeypatch.setenv("MY_TOKEN", token)
@@ -425,21 +418,6 @@ def test_only_what_may_pass_is_asked_again_and_every_attempt_counts(server, kept
             with pytest.raises(InputError, match="got one after all were spent"):
                 endpoint(server, kept)(shade(0.5))
             assert server.connections == 3
-
-
-def test_a_pause_is_what_the_server_asks_within_reason():
-    pauses = {
-        None: 2.0,
-        "3": 3.0,
-        " 7 ": 7.0,
-        "0": 2.0,
-        "3600": 60.0,
-        "99999": 60.0,
-        "-5": 2.0,
-        "soon": 2.0,
-        "\xb2": 2.0,
-    }
-    assert {header: asking._asked_pause(header, 2.0) for header in pauses} == pauses
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/x", "http://no-such-host.invalid/x", "https://127.0.0.1:{port}/x"])

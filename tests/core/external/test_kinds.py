@@ -111,37 +111,6 @@ def test_the_files_of_stores_and_imported_folders_are_called_as_ever():
     assert {name: KINDS[name].file for name in files} == files
 
 
-OURS = ("torchscript", "torch_export", "onnx", "function", "endpoint", "recogniser")
-"""Kinds whose words and safety are pinned here by name; the promises of all kinds are those of test_model_family.py."""
-
-
-def test_what_only_computes_and_what_runs_code_or_asks_others():
-    """Kinds that only compute need no consent: they run in an isolated process, or are plain data."""
-    alone = {name: KINDS[name].computes_alone for name in OURS}
-    assert {name for name, only in alone.items() if only} == {"torchscript", "torch_export", "onnx", "recogniser"}
-
-
-def test_what_a_kind_is_called_and_what_an_import_ends_with():
-    """Words for sentences: every kind has its own; a remark names the model."""
-    words = [kind.words for kind in KINDS.values()]
-    assert all(word.startswith(("a ", "an ")) for word in words) and len(set(words)) == len(words)
-    files = [kind.file for kind in KINDS.values()]
-    assert all(files) and len(set(files)) == len(files)
-    ours = {name: KINDS[name] for name in OURS}
-    shorts = {name: kind.short for name, kind in ours.items() if kind.short}
-    assert shorts == {"torchscript": "TorchScript", "torch_export": "torch.export", "onnx": "ONNX"}
-    remarks = {name: kind.remark.format(name="THIS") for name, kind in ours.items() if kind.remark}
-    assert remarks == {"function": "every use of it runs the code of THIS, here and in every worker"}
-    assert {name for name, kind in ours.items() if kind.sent_pictures} == {"endpoint"}
-    assert {name: kind.prefixes for name, kind in ours.items() if kind.prefixes} == {
-        "function": ("python:",),
-        "endpoint": ("http://", "https://"),
-    }
-    forms = {name: kind.form for name, kind in ours.items() if kind.form}
-    assert forms == {"function": "python:MODULE:FACTORY", "endpoint": "http(s)://HOST/PATH"}
-    assert {name: kind.makes for name, kind in ours.items() if kind.makes} == {"torch_export": "timm:"}
-
-
 GIVEN = {"yes": True, "queries": 7, "per_second": 0.5, "token_env": "MINE"}
 
 

@@ -1,12 +1,11 @@
 """Models that only answer, by functions of the test's own: the order of classes, fixed numbers of images, gradients."""
 
-import numpy as np
 import pytest
 import torch
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.enrolling import Embedding
-from smoothsweep.core.external.model import ExternalModel, OpenedModel, Reader, as_logits, is_distribution, try_external
+from smoothsweep.core.external.model import ExternalModel, OpenedModel, try_external
 from smoothsweep.core.models.normalisation import Normalisation
 
 OURS = Normalisation()
@@ -177,105 +176,6 @@ def test_what_answers_otherwise_than_was_said_is_one_line_that_begins_with_the_m
         with pytest.raises(InputError, match=line):
             opened, sizes = OpenedModel(answer=answer), {"num_classes": 4, "image_size": 4}
             try_external(opened, answers="logits", normalisation=OURS, where="here", **sizes)
-
-
-def read(answers, found, count=2, classes=3):
-    reader = Reader(answers=answers, num_classes=classes, where="here")
-    return reader.logits(reader.shaped(found, count))
-
-
-@pytest.mark.parametrize("kind", [np.float64, np.float32, np.int16, np.uint8])
-def test_arrays_of_every_kind_of_number_are_taken(kind):
-    numbers = np.array([[1, 2, 3], [6, 5, 4]], kind)
-    assert read("logits", numbers).tolist() == [[1.0, 2.0, 3.0], [6.0, 5.0, 4.0]]
-    assert read("logits", numbers).dtype == torch.float32
-
-
-@pytest.mark.parametrize(
-    "odd",
-    [
-        np.array([["a", "b"]]),
-        np.array([[True, False]]),
-        np.array([[1j]]),
-        None,
-        3,
-        [[1.0]],
-        {"logits": torch.zeros(2, 3)},
-        (torch.zeros(2, 3),),
-    ],
-)
-def test_anything_but_numbers_is_refused(odd):
-    with pytest.raises(InputError, match=r"^here: expected logits as one tensor or an array of numbers, got "):
-        read("logits", odd)
-
-
-@pytest.mark.parametrize(
-    ("answers", "shape", "classes", "wanted"),
-    [
-        ("logits", (2, 4), 3, r"\[2, 3\]"),
-        ("logits", (3, 3), 3, r"\[2, 3\]"),
-        ("logits", (2,), None, r"\[2, C\]"),
-        ("logits", (2, 1), None, r"\[2, C\]"),
-        ("logits", (2, 3, 1), None, r"\[2, C\]"),
-        ("labels", (2, 3), 3, r"\[2\]"),
-        ("labels", (3,), 3, r"\[2\]"),
-        ("probabilities", (2, 3, 1, 1), 3, r"\[2, 3\]"),
-    ],
-)
-def test_other_shapes_are_refused(answers, shape, classes, wanted):
-    with pytest.raises(InputError, match=f"expected {answers} of shape {wanted}, got"):
-        read(answers, torch.zeros(shape), classes=classes)
-
-
-@pytest.mark.parametrize("classes", [2, 3, 7])
-def test_the_number_of_classes_may_be_what_the_answers_show(classes):
-    assert read("logits", torch.ones(2, classes), classes=None).shape == (2, classes)
-
-
-def test_a_decided_class_has_all_and_the_others_nothing():
-    logits = read("labels", torch.tensor([2, 0]), classes=3)
-    assert logits.tolist() == [[-100.0, -100.0, 0.0], [0.0, -100.0, -100.0]]
-    assert torch.equal(read("labels", torch.tensor([2.0, 0.0])), logits)
-    for odd in ([0, 3], [-1, 2], [0.5, 1.0], [float("nan"), 1.0]):
-        with pytest.raises(InputError, match="expected labels, whole numbers from 0 to 2, got"):
-            read("labels", torch.tensor(odd))
-
-
-def test_probabilities_of_nothing_have_a_logarithm():
-    found = as_logits(torch.tensor([[0.0, 0.25, 0.75]]), "probabilities")
-    assert found[0].tolist() == pytest.approx([np.log(1e-30), np.log(0.25), np.log(0.75)])
-    assert torch.equal(as_logits(torch.tensor([[0.0, -3.0]]), "logits"), torch.tensor([[0.0, -3.0]]))
-
-
-@pytest.mark.parametrize(
-    ("row", "loose"),
-    [
-        ([0.5, 0.5], True),
-        ([0.5, 0.5005], True),
-        ([0.5, 0.4995], True),
-        ([0.5, 0.502], True),
-        ([0.5, 0.498], True),
-        ([0.5, 0.513], True),
-        ([0.5, 0.487], True),
-        ([0.5, 0.516], False),
-        ([0.5, 0.484], False),
-        ([-0.009, 1.009], True),
-        ([-0.011, 1.011], False),
-        ([1.009, 0.0], True),
-        ([1.011, 0.0], False),
-        ([1.0, 0.0], True),
-        ([-1e-5, 1 + 1e-5], True),
-    ],
-)
-def test_what_may_be_a_distribution_by_hand(row, loose):
-    """Two classes: within .01 of [0, 1] each, and of one together by .01 times the root of two."""
-    good = [0.25, 0.75]
-    for rows in ([row], [good, row], [row, good]):
-        assert is_distribution(torch.tensor(rows)) == loose
-
-
-def test_no_rows_are_no_distribution():
-    assert is_distribution(torch.zeros(0, 3)) is False
 
 
 @pytest.mark.parametrize(("answers", "mixed"), [("logits", False), ("probabilities", True)])

@@ -39,16 +39,6 @@ def known(operator, opset):
     return (operator, current) in mine
 
 
-OPERATORS = ("Relu", "Einsum", "ReduceMean", "Resize", "Unsqueeze", "Mish", "NoSuchOperator")
-
-
-@pytest.mark.parametrize("opset", [7, 9, 11, 12, 17, 18, 21])
-def test_operators_that_are_lacking_are_those_without_a_converter(opset):
-    expected = sorted(name for name in OPERATORS if not known(name, opset))
-    assert onnx_file._lacking(set(OPERATORS), opset) == expected and 0 < len(expected) < len(OPERATORS)
-    assert onnx_file._lacking({"Relu"}, opset) == [] == onnx_file._lacking(set(), opset)
-
-
 @pytest.mark.parametrize("domain", ["", "ai.onnx"])
 @pytest.mark.parametrize(
     ("operators", "opset", "others", "said"),
@@ -76,54 +66,6 @@ def test_what_is_lacking_is_said_with_an_opset_by_which_nothing_is(operators, op
         assert not any(all(known(name, later) for name in operators) for later in range(best + 1, opset))
 
 
-class Fixed(nn.Module):
-    def __init__(self, answer):
-        super().__init__()
-        self.answer = answer
-
-    def forward(self, images):
-        return self.answer(images)
-
-
-ANY = {"shape": [None, 3, None, None], "dtype": "float32"}
-
-
-def means(images):
-    return images.mean((2, 3))
-
-
-@pytest.mark.parametrize(
-    ("other", "agrees"),
-    [
-        (means, True),
-        (lambda images: means(images) + 0.0009, True),
-        (lambda images: means(images) + 0.0011, False),  # a thousandth of 1, since no answer is larger
-        (lambda images: means(images)[:, :2], False),
-        (lambda images: means(images).double(), True),
-        (lambda images: images[5], False),
-        (lambda images: means(images) * float("nan"), False),
-    ],
-)
-def test_a_network_agrees_where_no_answer_differs_by_more_than_a_thousandth(other, agrees):
-    assert onnx_file._agree(Fixed(other), means, ANY, CPU) is agrees
-
-
-def test_a_thousandth_is_of_the_largest_answer():
-    def large(images):
-        return 5000 * (1 + means(images))
-
-    largest = large(images_that_are_tried(2, 64)).max().item()
-    assert largest > 5000
-    for factor, agrees in ((0.99e-3, True), (1.01e-3, False)):
-        other = Fixed(lambda images, factor=factor: large(images) - factor * largest)
-        assert onnx_file._agree(other, large, ANY, CPU) is agrees
-
-
-def images_that_are_tried(count, side):
-    """Drawn by a seed, so that an import twice finds the same."""
-    return torch.rand(count, 3, side, side, generator=torch.Generator().manual_seed(1))
-
-
 @pytest.mark.parametrize("convert", [True, False])
 @pytest.mark.parametrize("compare", [True, False])
 @pytest.mark.parametrize("rows", ["rows", 3])
@@ -138,18 +80,6 @@ def test_a_program_that_is_loaded_answers_as_the_network_and_says_what_it_is(tmp
     torch.testing.assert_close(loaded.answer(images), network(images))
     if convert:
         assert not loaded.answer.training and not any(one.requires_grad for one in loaded.answer.parameters())
-
-
-def test_what_no_network_can_be_made_of_gives_scores_and_says_why(tmp_path, monkeypatch):
-    network = Shades(torch.linspace(-1, 1, CLASSES)).eval()
-    content = as_onnx(network, tmp_path / "model.onnx").read_bytes()
-    monkeypatch.setattr(onnx2torch, "convert", lambda model: 1 / 0)
-    monkeypatch.setattr(onnx_file, "_lacking", lambda operators, opset: sorted(operators)[:2] if opset > 11 else [])
-    for convert in (True, False):
-        found = onnx_file.load_onnx(io.BytesIO(content), {"convert": convert, "compare": True}, CPU)
-        said = "onnx2torch, by which gradients come back, has no Add, Mul of opset 13: export the model with opset 11"
-        assert found.facts["remark"] == (said if convert else "") and not found.facts["differentiable"]
-        torch.testing.assert_close(found.answer(pictures(2)), network(pictures(2)))
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external import model as reading
 from smoothsweep.core.external.model import Reader, as_logits, is_distribution
 
 ROWS = st.lists(st.lists(st.floats(-8, 8, width=32), min_size=3, max_size=3), min_size=1, max_size=5)
@@ -44,41 +43,6 @@ def test_one_row_that_is_none_is_found_wherever_it_stands(logits, place, odd, da
     assert torch.equal(reader("logits").logits(found), found), "logits may be anything finite"
 
 
-@pytest.mark.parametrize(
-    "row", [[0.5, 0.5, 0.5, 0.5], [0.0, 0.0, 0.0, 0.0], [0.2, 0.2, 0.2, 0.2], [-1.0, 2.0, 0.0, 0.0]]
-)
-def test_rows_by_hand(row):
-    good = [0.25, 0.25, 0.25, 0.25]
-    with pytest.raises(InputError, match="together 1, got"):
-        reader().logits(torch.tensor([good, row, good]))
-
-
-@pytest.mark.parametrize(
-    ("rows", "worst"),
-    [
-        ([[0.9, 0.9], [0.25, 0.25]], 0),
-        ([[0.25, 0.25], [0.9, 0.9]], 1),
-        ([[1.5, -0.5], [0.0, 0.3]], 0),
-        ([[0.3, 0.0], [0.5, 0.5], [-0.5, 1.5]], 2),
-        ([[0.6, 0.6], [2.5, -1.5], [0.5, 0.5], [1.2, -0.2]], 1),
-        ([[-0.4, 0.4], [-0.3, 1.3]], 0),
-    ],
-)
-def test_of_several_rows_that_are_none_the_worst_is_shown(rows, worst):
-    """By how far the sum is from one, and each number from where it may lie: .8 and .5; 0 + 1 and .7; and so on."""
-    by_hand = [abs(sum(row) - 1) + sum(max(0, -one, one - 1) for one in row) for row in rows]
-    assert by_hand.index(max(by_hand)) == worst
-    with pytest.raises(InputError) as told:
-        reader().logits(torch.tensor(rows))
-    assert f"got {rows[worst][0]:g}, {rows[worst][1]:g};" in str(told.value)
-
-
-def test_of_a_long_row_eight_numbers_are_shown():
-    with pytest.raises(InputError) as told:
-        reader().logits(torch.arange(12).float()[None])
-    assert "got 0, 1, 2, 3, 4, 5, 6, 7; of other numbers say that the answers are logits" in str(told.value)
-
-
 @pytest.mark.parametrize("wild", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("answers", ["logits", "probabilities"])
 def test_one_wild_number_is_refused_wherever_it_stands(wild, answers):
@@ -87,28 +51,6 @@ def test_one_wild_number_is_refused_wherever_it_stands(wild, answers):
         found.view(-1)[place] = wild
         with pytest.raises(InputError, match=f"^model: expected finite {answers}, got NaN or infinity"):
             reader(answers).logits(found)
-
-
-@pytest.mark.parametrize(
-    ("numbers", "half"),
-    [
-        (("0.25", "0.75"), "0.005"),
-        (("0.3", "0.7"), "0.005"),  # two digits at least
-        (("0.251", "0.749"), "0.0005"),
-        (("0.25", "0.7499"), "0.00005"),
-        (("0.25", "0.74991"), "0"),  # more than four are as exact as can be
-        (("0.333", "0.666"), "0.0005"),
-        (("-3.17", "12.5"), "0.005"),
-        (("0.99", "0.0099"), "0.00005"),
-    ],
-)
-def test_the_last_digit_is_that_of_the_longest_number(numbers, half):
-    """By decimal arithmetic; in either precision that answers come in."""
-    longest = max(2, *(-Decimal(one).as_tuple().exponent for one in numbers))
-    assert Decimal(half) == (Decimal(5) / 10 ** (longest + 1) if longest <= 4 else 0)
-    for kind in (torch.float32, torch.float64):
-        found = torch.tensor([[float(one) for one in numbers]], dtype=kind)
-        assert reading._half_of_last_digit(found) == pytest.approx(float(half), abs=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from smoothsweep.core.attacks.shared.execution import Execution, PreparedTarget
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external import recogniser
 from smoothsweep.core.external.enrolling import (
     LEAST_STRANGERS,
     enrol,
@@ -20,7 +19,6 @@ from smoothsweep.core.external.enrolling import (
     similarities,
     threshold_of,
 )
-from smoothsweep.core.external.kinds import KINDS
 from smoothsweep.core.external.model import ExternalModel, OpenedModel
 from smoothsweep.core.external.recogniser import (
     SCALE,
@@ -123,13 +121,6 @@ def held(**changed):
     return Recogniser(**{**usual, **changed})
 
 
-def test_what_is_written_is_what_is_read(tmp_path):
-    (tmp_path / "a.recogniser").write_bytes(write_recogniser(held()))
-    found = read_recogniser(tmp_path / "a.recogniser")
-    assert (found.embedder, found.kind, found.threshold, found.enrolled) == (b"weights", "torchscript", 0.25, "digest")
-    assert torch.equal(found.templates, held().templates) and found.owners.tolist() == [0, 1, 1]
-
-
 @pytest.mark.parametrize(
     ("kind", "name"), [("torchscript", ""), ("torch_export", "of mine"), ("onnx", "x"), ("network", "synthetic")]
 )
@@ -142,53 +133,6 @@ def test_every_part_comes_back_whatever_the_embedder_is(tmp_path, kind, name, th
         got, stated = getattr(found, field.name), getattr(wanted, field.name)
         same = torch.equal(got, stated) if isinstance(stated, torch.Tensor) else got == stated
         assert same and type(got) is type(stated), field.name
-
-
-@pytest.mark.parametrize("kind", ["torchscript", "torch_export", "onnx"])
-def test_a_program_is_opened_as_its_own_kind_and_asked_for_all_that_it_says(monkeypatch, kind):
-    """In a file of the name that its kind has, which is gone afterwards; an error names the whole file."""
-    seen = []
-
-    def opened(path, settings, device):
-        seen.append((path.name, path.read_bytes(), dict(settings), device))
-        seen.append(path)
-        if len(seen) > 2:
-            raise InputError(f"{path}: expected a program, got none; {path} again")
-        return "opened"
-
-    monkeypatch.setattr(recogniser.PROGRAMS[kind], "open", staticmethod(opened))
-    given = kind, "", b"content", {"rows": 3, "answers": "labels"}, torch.device("cpu")
-    assert recogniser.open_embedder(*given, where="me") == "opened"
-    assert seen[0] == (KINDS[kind].file, b"content", {"rows": 3, "answers": "logits"}, torch.device("cpu"))
-    assert not seen[1].exists()
-    with pytest.raises(InputError, match=r"^me: expected a program, got none; me again$"):
-        recogniser.open_embedder(*given, where="me")
-
-
-def test_an_opened_recogniser_answers_with_cosines_and_accepts_by_its_threshold(monkeypatch, tmp_path):
-    """All else is as the embedder's own kind has it."""
-    asked = []
-
-    def opened(*given, where):
-        asked.append((given, where))
-        return OpenedModel(
-            answer=lambda images: images.flatten(1)[:, :6], rows=2, side=8, differentiable=False, remark="r"
-        )
-
-    monkeypatch.setattr(recogniser, "open_embedder", opened)
-    path, images = tmp_path / "a.recogniser", directions(4).reshape(4, 1, 2, 3)
-    path.write_bytes(write_recogniser(held(name="n")))
-    found = recogniser.EnrolledEmbedder.open(path, {"rows": 2}, torch.device("cpu"))
-    assert asked == [(("torchscript", "n", b"weights", {"rows": 2}, torch.device("cpu")), str(path))]
-    assert (found.rows, found.side, found.differentiable, found.remark) == (2, 8, False, "r")
-    assert found.accepts == recogniser.SCALE * 0.25
-    cosines = directions(4) @ directions(3).T
-    expected = torch.stack([cosines[:, 0], cosines[:, 1:].amax(1)], 1)
-    torch.testing.assert_close(found.answer(images), recogniser.SCALE * expected)
-    with pytest.raises(InputError, match=r"^embedder: expected embeddings \[4, 6\], got \[4, 5\]$"):
-        recogniser.SimilarityClassifier(
-            lambda images: images.flatten(1)[:, :5], directions(3), torch.tensor([0, 1, 1])
-        )(images)
 
 
 @pytest.mark.parametrize(

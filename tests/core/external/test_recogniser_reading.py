@@ -6,7 +6,6 @@ from torch.nn import functional
 
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external import enrolling, recogniser
 from smoothsweep.core.external.enrolling import (
     Embedding,
     check_embedder_reading,
@@ -53,31 +52,6 @@ def test_an_embedder_that_is_shown_images_wrongly_is_refused_with_a_reading_that
         check_embedder_reading(
             Embedding(embedder(right), image_size=8, normalisation=wrong, where="e"), train, test, readings
         )
-
-
-def test_of_many_people_the_same_few_are_tried_each_time(monkeypatch):
-    """Two photographs enrol each of 24 people; of theirs alone others are shown, as many as usual."""
-    monkeypatch.setattr(enrolling, "SCREENED", 40)
-    data, right = people(30, 10), USUAL["inputs in [0, 1]"]
-    train, test = data.subset(torch.arange(0, 300, 2)), data.subset(torch.arange(1, 300, 2))
-    runs = []
-    for _ in range(2):
-        embed = Embedding(
-            OpenedModel(answer=lambda shown: shown.flatten(1), side=8), image_size=8, normalisation=right, where="e"
-        )
-        seen = []
-        monkeypatch.setattr(
-            embed, "read", lambda images, *_, seen=seen: seen.append(images) or images.flatten(1).float()
-        )
-        check_embedder_reading(embed, train, test, Readings(sizes=()))
-        runs.append(seen[0])
-    assert torch.equal(*runs)
-    rows = [int((train.images == image).flatten(1).all(1).nonzero()[0]) for image in runs[0][:48]]
-    tried = train.labels[rows].tolist()
-    assert len(set(tried)) == 24 and tried[::2] == tried[1::2]
-    assert all(row - 5 * label in (0, 1) for row, label in zip(rows, tried, strict=True))
-    probes = [int((test.images == image).flatten(1).all(1).nonzero()[0]) for image in runs[0][48:]]
-    assert len(probes) == len(set(probes)) == 80 and set(test.labels[probes].tolist()) <= set(tried)
 
 
 def sized(faces, asked):
@@ -146,7 +120,3 @@ def test_an_embedding_without_a_direction_is_one_line_and_the_reading_is_as_befo
     torch.testing.assert_close(shown[0], 2 * unit - 1)
     torch.testing.assert_close(shown[1], unit)
     torch.testing.assert_close(found, functional.normalize(unit.flatten(1) + 1e-3, dim=1))
-
-
-def test_no_more_is_read_than_an_embedder_and_its_gallery_may_take():
-    assert recogniser.MOST_BYTES == 3_221_225_472 and recogniser.MOST_SAID == 65_536
