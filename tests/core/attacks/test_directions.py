@@ -5,7 +5,6 @@ import torch
 from smoothsweep.core.attacks.black_box.principal_space import principal_space
 from smoothsweep.core.attacks.ppa.adaptive_config import Restarts
 from smoothsweep.core.attacks.ppa.restarts import around
-from smoothsweep.core.priors.eigenfaces import Eigenfaces, fit_eigenfaces
 from smoothsweep.core.priors.projection import nearest_latents
 
 UNITS = torch.tensor([0.05, 1.0, 20.0, 3.0])
@@ -45,11 +44,3 @@ def test_of_the_box_of_a_search():
         torch.testing.assert_close(
             *in_both(lambda pool, units, end=end: getattr(principal_space(pool[:, 0], 4, width=2, slope=None), end))
         )
-
-
-def test_eigenfaces_draw_every_component_as_widely_as_the_images_have_it():
-    images = torch.randint(0, 256, (60, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    prior = fit_eigenfaces(images, components=5, seed=0)
-    assert isinstance(prior, Eigenfaces)
-    latents = prior.encode(images.float() / 127.5 - 1)
-    torch.testing.assert_close(latents[:, 0].std(0), torch.ones(5), rtol=1e-3, atol=1e-3)

@@ -64,19 +64,23 @@ REFUSED = "one value there is, or none that this sweep could have"
 """In SWEPT, of a field."""
 SWEPT_GAN = {"batch_size": 16}
 NOISY = {"/recipe.defense": {"kind": "mid", "beta": 0.01}, "/grid": {}, "/baseline": {}}
-IN_A_GAN = {  # the generator decides whether a prior is read: with the other one this sweep is refused
-    "generator": REFUSED,
-    "gan": ({"/prior": None, "generator": "general_gan", "gan": {"batch_size": 8}}, {"batch_size": 9}),
-}
-SWEPT_SEARCHED = {
+SWEPT_ALL = {
     "kind": REFUSED,
     "selected": 3,
     "seed": 3,
     "precision": "bf16",
     "reconstruction_size": 20,
+    "readout": (NOISY, "mean"),
+}
+"""What every attack on a target has."""
+IN_A_GAN = {  # the generator decides whether a prior is read: with the other one this sweep is refused
+    "generator": REFUSED,
+    "gan": ({"/prior": None, "generator": "general_gan", "gan": {"batch_size": 8}}, {"batch_size": 9}),
+}
+SWEPT_SEARCHED = {
+    **SWEPT_ALL,
     "steps": 5,
     "lr": 0.1,
-    "readout": ({"/recipe.defense": {"kind": "mid", "beta": 0.01}, "/grid": {}, "/baseline": {}}, "mean"),
     "identity_weight": 5.0,
     "reference_batch": 7,
     "gan": {**SWEPT_GAN, "width": 4},
@@ -87,12 +91,7 @@ SWEPT_STUDENTS = {
     "students": {**SWEPT_GAN, "epochs": 3},
 }
 SURROGATE_SWEPT = {
-    "kind": REFUSED,
-    "selected": 3,
-    "seed": 3,
-    "precision": "bf16",
-    "reconstruction_size": 20,
-    "readout": (NOISY, "mean"),
+    **SWEPT_ALL,
     "pool": {"size": 9000, "truncation_psi": 0.7},
     "surrogates": {"epochs": 3},
     "finalists": 15,

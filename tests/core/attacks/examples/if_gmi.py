@@ -1,6 +1,6 @@
 """What the tests expect of IF-GMI."""
 
-from tests.core.attacks.examples import KEPT_POOL, NOISY, POOL, POOLED, REFUSED
+from tests.core.attacks.examples import KEPT_POOL, POOL, POOLED, SWEPT_ALL
 
 EXAMPLE = {"pool": POOL, "candidates": 4, "stage_steps": [5, 3], "lr": 0.12, "selected": 2, "selection_repeats": 2}
 
@@ -48,12 +48,7 @@ SWEPT = {
         },
         "attack",
         {
-            "kind": REFUSED,
-            "selected": 3,
-            "seed": 3,
-            "precision": "bf16",
-            "readout": (NOISY, "mean"),
-            "reconstruction_size": 20,
+            **SWEPT_ALL,
             "pool": {"size": 30},
             "candidates": 5,
             "stage_steps": [4, 4],

@@ -1,6 +1,6 @@
 """What the tests expect of PLG-MI."""
 
-from tests.core.attacks.examples import NOISY, PLG_GAN, REFUSED
+from tests.core.attacks.examples import PLG_GAN, REFUSED, SWEPT_ALL
 
 DEAR = True
 
@@ -47,12 +47,7 @@ SWEPT = {
         {"attack": {"kind": "plg_mi"}, "prior": None},
         "attack",
         {
-            "kind": REFUSED,
-            "selected": 3,
-            "seed": 3,
-            "precision": "bf16",
-            "reconstruction_size": 20,
-            "readout": (NOISY, "mean"),
+            **SWEPT_ALL,
             "top_n": 3,
             "gan": {"steps": 5},
             "steps": 5,

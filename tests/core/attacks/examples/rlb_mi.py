@@ -1,6 +1,6 @@
 """What the tests expect of RLB-MI."""
 
-from tests.core.attacks.examples import GENERAL, IN_A_GAN, NOISY, REFUSED
+from tests.core.attacks.examples import GENERAL, IN_A_GAN, SWEPT_ALL
 
 DEAR = True
 
@@ -58,12 +58,7 @@ SWEPT = {
         {"attack": {"kind": "rlb_mi"}},
         "attack",
         {
-            "kind": REFUSED,
-            "selected": 3,
-            "seed": 3,
-            "precision": "bf16",
-            "reconstruction_size": 20,
-            "readout": (NOISY, "mean"),
+            **SWEPT_ALL,
             "truncation_psi": 0.9,
             "truncation_cutoff": 2,
             "image_crop": 30,

@@ -16,12 +16,6 @@ from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 TINY = StyleGAN2Config(resolution=16, z_dim=8, w_dim=8, mapping_layers=1, channel_base=64, channel_max=8)
 
 
-def test_it_is_named_by_what_is_not_usual_and_published_with_its_own_loss():
-    assert make_attack("if_gmi").variant is None and make_attack("if_gmi").published
-    other = make_attack("if_gmi", loss="logit", rgb_skip="dropped")
-    assert other.variant == "logit rgb skip dropped" and not other.published
-
-
 class Foreign(PriorNetwork):
     """Somebody's own prior."""
 

@@ -63,17 +63,3 @@ def test_a_stage_moves_w_and_the_features_and_never_the_rgb(w):
         assert (gradient[:, ~moved] == 0).all() and moved.all() == (block == 0)
         channels, side = (PRIOR.config.channels(2 ** (block + 1)), 2 ** (block + 1)) if block else (0, 0)
         assert leaf.shape[1] == 8 + (channels + 3) * side**2 and moved.sum() == 8 + channels * side**2
-
-
-def test_the_gradient_of_a_stage_is_that_of_the_blocks_behind_it(w):
-    """By differences: the feature map is a variable, as w is."""
-    stages, states = chain(w, None, rgb=True)
-    stage, begun = stages[2], states[2]
-    leaf = begun.detach().clone().requires_grad_(True)
-    (gradient,) = torch.autograd.grad(stage.images(leaf).sin().sum(), leaf)
-    direction = torch.zeros_like(begun)
-    for span in stage.optimised_columns:
-        direction[:, span] = torch.randn(direction[:, span].shape, generator=torch.Generator().manual_seed(1)).double()
-    with torch.no_grad():
-        up, down = (stage.images(begun + sign * 1e-5 * direction).sin().sum() for sign in (1, -1))
-    assert float((gradient * direction).sum()) == pytest.approx(float(up - down) / 2e-5, rel=1e-4)

@@ -16,14 +16,8 @@ from smoothsweep.core.data.transforms import truncated_bytes
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.accuracy import topk_hits
+from tests.core.attacks.lowres.test_search import KEPT, critic, decode, many_classes
 from tests.lowres import Spied, blocky, check_losses, golden, pooled, s
-
-KEPT = (1, 2, 3, 4, 5, 10, 20, 30)
-
-
-def decode(w):
-    p = (w[:, 0] @ golden("si_G_A") + golden("si_G_b")).sigmoid()
-    return 2 * p.view(-1, 3, 8, 8).repeat_interleave(8, 2).repeat_interleave(8, 3) - 1
 
 
 def parts_of(images, k):
@@ -51,15 +45,6 @@ def identity(form, weight=1.0):
         mean=golden("lomma_fea_mean") if raw else None,
         feature_weight=weight,
     )
-
-
-def critic(images):
-    return (((pooled(images) - 0.5) @ golden("si_D_A")).tanh() @ golden("si_D_b")).flatten()
-
-
-def many_classes(images):
-    mass = (((pooled(images) - 0.5) @ golden("si_K_A")).tanh() @ golden("si_K_B")).logsumexp(1)
-    return mass - torch.nn.functional.softplus(mass)
 
 
 def objective(form, judge, latent=lambda z, step: z):
