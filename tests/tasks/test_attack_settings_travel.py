@@ -23,6 +23,17 @@ from tests.tasks.settings_tables import (
 )
 from tests.tasks.travelling import made, training
 
+COMMON = {"seed": [9, 1], "classes": [1], "image_size": 32, "protocol": "paper"}
+SELECTED = {
+    **COMMON,
+    "selected": 3,
+    "selection_repeats": 4,
+    "pool": POOL_SETTINGS,
+    "selection_crop_scale": [0.5, 0.9],
+    "selection_crop_ratio": [0.8, 1.2],
+}
+LATENTS = {**COMMON, "truncation_psi": 0.5, "truncation_cutoff": 8, "image_crop": 28}
+
 
 @pytest.fixture(scope="session")
 def hunted(paper: Pipeline, tmp_path_factory):
@@ -51,15 +62,7 @@ def hunted(paper: Pipeline, tmp_path_factory):
             "betas": [0.1, 0.1],
             "crop_scale": [0.9, 1.0],
             "batch_size": 2,
-            "selected": 3,
-            "selection_repeats": 4,
-            "pool": POOL_SETTINGS,
-            "classes": [1],
-            "selection_crop_scale": [0.5, 0.9],
-            "selection_crop_ratio": [0.8, 1.2],
-            "seed": [9, 1],
-            "image_size": 32,
-            "protocol": "paper",
+            **SELECTED,
         },
     }
     inputs = {
@@ -87,15 +90,7 @@ def test_of_an_attack(stage, key, hunted, travels):
 @pytest.mark.parametrize("key", ["selected", "classes"])  # the rest reaches its parts and the reconstructions alone
 def test_of_a_selection(key, hunted, travels):
     _, inputs = hunted
-    base = {
-        "kind": "selection_only",
-        "selected": 3,
-        "seed": [9, 1],
-        "pool": POOL_SETTINGS,
-        "classes": [1],
-        "image_size": 32,
-        "protocol": "paper",
-    }
+    base = {**COMMON, "kind": "selection_only", "selected": 3, "pool": POOL_SETTINGS}
     travels("attack", base, {**base, **ATTACK[key]}, inputs["attack"])
 
 
@@ -111,15 +106,7 @@ def test_of_if_gmi(key, hunted, travels):
         "betas": [0.1, 0.1],
         "crop_scale": [0.9, 1.0],
         "batch_size": 2,
-        "selected": 3,
-        "selection_repeats": 4,
-        "seed": [9, 1],
-        "selection_crop_scale": [0.5, 0.9],
-        "selection_crop_ratio": [0.8, 1.2],
-        "pool": POOL_SETTINGS,
-        "classes": [1],
-        "image_size": 32,
-        "protocol": "paper",
+        **SELECTED,
     }
     travels("attack", base, {**base, **IF_GMI[key]}, inputs["attack"])
 
@@ -129,17 +116,7 @@ def test_of_if_gmi(key, hunted, travels):
 )  # of the reconstructions alone
 def test_of_random_latents(key, hunted, travels, private):
     _, inputs = hunted
-    base = {
-        "kind": "random_latents",
-        "selected": 3,
-        "seed": [9, 1],
-        "truncation_psi": 0.5,
-        "truncation_cutoff": 8,
-        "image_crop": 28,
-        "classes": [1],
-        "image_size": 32,
-        "protocol": "paper",
-    }
+    base = {**LATENTS, "kind": "random_latents", "selected": 3}
     given = {"data": private, "prior": inputs["attack"]["prior"]}
     travels("attack", base, {**base, **RANDOM_LATENTS[key]}, given)
 
@@ -147,22 +124,8 @@ def test_of_random_latents(key, hunted, travels, private):
 @pytest.mark.parametrize("key", RLB_MI)
 def test_of_rlb_mi(key, begun, travels):
     _, inputs, _ = begun
-    base = {
-        "kind": "rlb_mi",
-        "selected": 2,
-        "seed": [9, 1],
-        "truncation_psi": 0.5,
-        "truncation_cutoff": 8,
-        "image_crop": 28,
-        "classes": [1],
-        "image_size": 32,
-        "protocol": "paper",
-        "episodes": 18,
-        "steps": 2,
-        "minibatch": 10,
-        "hidden": 8,
-        "lr": 0.1,
-    }
+    base = {**LATENTS, "kind": "rlb_mi", "selected": 2}
+    base |= {"episodes": 18, "steps": 2, "minibatch": 10, "hidden": 8, "lr": 0.1}
     travels("attack", base, {**base, **RLB_MI[key]}, {name: inputs[name] for name in ("prior", "target")})
 
 
@@ -216,22 +179,8 @@ def test_of_the_starts(key, begun, travels):
 @pytest.mark.parametrize("key", BREP_MI)
 def test_of_brep_mi(key, begun, travels):
     _, inputs, label = begun
-    base = {
-        "kind": "brep_mi",
-        "selected": 4,
-        "seed": [9, 1],
-        "truncation_psi": 0.5,
-        "truncation_cutoff": 8,
-        "image_crop": 28,
-        "classes": [int(label)],
-        "image_size": 32,
-        "protocol": "paper",
-        "probes": 8,
-        "patience": 4,
-        "max_passes": 8,
-        "radius": 0.4,
-        "inside": 0.2,
-    }
+    base = {**LATENTS, "kind": "brep_mi", "selected": 4, "classes": [int(label)]}
+    base |= {"probes": 8, "patience": 4, "max_passes": 8, "radius": 0.4, "inside": 0.2}
     base |= {"result": "robust"} if key == "robust_views" else {}
     travels("attack", base, {**base, **BREP_MI[key]}, inputs)
 

@@ -5,51 +5,41 @@ import shutil
 
 import pytest
 import torch
-from pipeline import SETTINGS
-from tiny import tiny_sweep
 
 from smoothsweep.core.attacks.kept_networks import load_network
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
-from smoothsweep.sweeps.loaded import check
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import load_tensors
 from smoothsweep.tasks.parts import make_part
 from tests.official_gans import networks_of, official_files
+from tests.tasks.test_lowres_attacks import sweep
 
 pytestmark = pytest.mark.usefixtures("quick_programs")
 
 PARTS = {"gmi": "general_gan", "ked": "specific_gan", "plg_mi": "plg_gan"}
 
 
+def brought(part, files, out):
+    """The exit code of bringing the files in."""
+    more = ["--discriminator", str(files["discriminator"])] if "discriminator" in files else []
+    return main(["import", "gan", str(files["generator"]), "--part", part, *more, "--out", str(out)])
+
+
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     """Part -> the folder that the door wrote."""
-    place, made = tmp_path_factory.mktemp("gans"), {}
-    for part in PARTS.values():
-        files = official_files(part, place)
-        more = ["--discriminator", str(files["discriminator"])] if "discriminator" in files else []
-        made[part] = place / part
-        asked = ["import", "gan", str(files["generator"]), "--part", part, *more, "--out", str(made[part])]
-        assert main(asked) == 0
+    place = tmp_path_factory.mktemp("gans")
+    made = {part: place / part for part in PARTS.values()}
+    assert [brought(part, official_files(part, place), out) for part, out in made.items()] == [0] * len(made)
     return made
 
 
 def stages_of(kind, folder, protocol="clean", gan=None, **attack):
     settings = {"kind": kind, "gan": {"imported": str(folder), **(gan or {})}, "steps": 2, "selected": 2, **attack}
-    raw = tiny_sweep(protocol=protocol, **{**SETTINGS, "attack": settings})
-    raw["recipe"] |= {
-        "optimizer": "sgd",
-        "momentum": 0.9,
-        "lr": 0.02,
-        "weight_decay": 0.01,
-        "lr_milestones": [0.5],
-        "defense": {"alpha": 0.3},
-        "batch_size": 9,
-    }
-    return inversion_stages(check(raw, "imported gan"), 1)
+    return inversion_stages(sweep(settings, protocol), 1)
 
 
 @pytest.mark.parametrize("kind", list(PARTS))
@@ -72,18 +62,7 @@ def test_its_content_counts_and_not_where_it_lies(folders, tmp_path):
     one, other = (stages_of("gmi", folder).attack for folder in (folders["general_gan"], copied))
     assert one.fingerprint == other.fingerprint
     files = official_files("general_gan", tmp_path, width=3)
-    asked = [
-        "import",
-        "gan",
-        str(files["generator"]),
-        "--part",
-        "general_gan",
-        "--discriminator",
-        str(files["discriminator"]),
-        "--out",
-        str(tmp_path / "wide"),
-    ]
-    assert main(asked) == 0
+    assert brought("general_gan", files, tmp_path / "wide") == 0
     assert stages_of("gmi", tmp_path / "wide").attack.fingerprint != one.fingerprint
 
 
@@ -107,23 +86,12 @@ def test_one_of_another_size_or_number_of_classes_is_refused(tmp_path, capsys):
     for name, changes in (("large", {"resolution": 64}), ("many", {"classes": 7})):
         (tmp_path / name).mkdir()
         files = official_files("specific_gan", tmp_path / name, **changes)
-        asked = [
-            "import",
-            "gan",
-            str(files["generator"]),
-            "--part",
-            "specific_gan",
-            "--discriminator",
-            str(files["discriminator"]),
-            "--out",
-            str(tmp_path / f"{name} gan"),
-        ]
-        assert main(asked) == 0
+        assert brought("specific_gan", files, tmp_path / f"{name} gan") == 0
     with pytest.raises(InputError, match=r"large gan: generator: expected images of 32 pixels, got 64"):
         stages_of("ked", tmp_path / "large gan")
     with pytest.raises(InputError, match=r"many gan: discriminator: expected the target's 3 classes, got 7"):
         stages_of("ked", tmp_path / "many gan")
-    assert main(asked) == 2  # the folder exists
+    assert brought("specific_gan", files, tmp_path / "many gan") == 2  # the folder exists
     assert "expected a new folder" in capsys.readouterr().err
 
 

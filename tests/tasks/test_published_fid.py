@@ -10,11 +10,10 @@ import scipy.linalg
 import torch
 import torch.nn.functional as F
 
-from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.models.lowres_fid import PUBLISHED_FIDS
-from smoothsweep.tasks import judges, lowres_fid
+from smoothsweep.tasks import lowres_fid
 from smoothsweep.tasks.context import TaskContext
-from smoothsweep.tasks.files import load_tensors, save_images, save_rows, save_tensors
+from smoothsweep.tasks.files import load_tensors, save_rows, save_tensors
 
 NAMES, SIDE = ("fid_lomma", "fid_plg"), 16
 
@@ -95,15 +94,3 @@ def test_of_protocol_clean_the_bytes_are_judged_at_the_targets_size(tmp_path, na
     written = load_tensors(tmp_path / "out" / "features.safetensors")["features"]
     torch.testing.assert_close(written, Pooled()(PUBLISHED_FIDS[name].made(reduced)))
     assert metrics[f"{name}_images"] == 12 and metrics[name] > 0
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_real_images_are_embedded_as_the_official_code_shows_them(tmp_path, name):
-    images = torch.randint(0, 256, (6, 3, SIDE, SIDE), generator=torch.Generator().manual_seed(6), dtype=torch.uint8)
-    for part in ("train", "test"):
-        save_images(tmp_path, part, ImageSet(images=images, labels=torch.arange(6) % 3, names=("a", "b", "c")))
-    config = {"network": name, "side": SIDE, "parts": ["train"]}
-    metrics = judges.embed_real_images(config, {"data": tmp_path}, tmp_path / "out", TaskContext(work=tmp_path))
-    found = load_tensors(tmp_path / "out" / "features.safetensors")
-    assert metrics == {"feature_dim": 12} and set(found) == {"train_features", "train_labels"}
-    torch.testing.assert_close(found["train_features"], Pooled()(PUBLISHED_FIDS[name].shown(images)))
