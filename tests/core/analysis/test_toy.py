@@ -97,10 +97,3 @@ def test_attack_takes_the_step_that_follows_the_confident_point():
     points, labels = toy.make_blobs_data()
     away = (points[labels == 2] - attack.path[-1]).norm(dim=1).min().item()
     assert attack.distance == pytest.approx(away)
-
-
-def test_confidence_map_has_the_second_coordinate_in_its_rows():
-    axis, confidence, prediction = toy.confidence_map(Slope(), size=7)
-    assert axis.tolist() == [-15, -10, -5, 0, 5, 10, 15]
-    assert prediction[6, 0] == 2 and prediction[0, 6] == 1 and prediction[0, 0] == 0
-    assert confidence[3, 3] == pytest.approx(1 / 3)

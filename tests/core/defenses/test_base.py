@@ -1,6 +1,5 @@
 import pytest
 import torch
-from torch import nn
 
 from smoothsweep.core.defenses.base import (
     Defense,
@@ -8,7 +7,6 @@ from smoothsweep.core.defenses.base import (
     SmoothedLoss,
     hard_labels,
     over_outputs,
-    watch,
 )
 from smoothsweep.core.defenses.label_smoothing import smoothed_cross_entropy
 from smoothsweep.core.models.classifiers import LogitsWithAuxiliary, build_classifier
@@ -44,14 +42,3 @@ def test_an_auxiliary_head_is_added_in_full():
     losses, logits = over_outputs(LogitsWithAuxiliary(LOGITS, 2 * LOGITS), lambda z: z.sum(1))
     torch.testing.assert_close(losses, 3 * LOGITS.sum(1))
     assert logits is LOGITS
-
-
-def test_watch_sees_an_output_before_it_is_overwritten_and_lets_go():
-    net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(inplace=True), nn.Linear(4, 2))
-    x = torch.randn(5, 3, generator=torch.Generator().manual_seed(1))
-    with watch({"first": net[0]}, lambda out: out * 1) as seen:
-        net(x)
-    torch.testing.assert_close(seen["first"], net[0](x))
-    assert (seen["first"] < 0).any() and not net[0]._forward_hooks
-    seen["first"].sum().backward()
-    assert net[0].weight.grad is not None

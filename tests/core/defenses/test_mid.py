@@ -95,19 +95,6 @@ def test_an_evaluation_does_not_depend_on_earlier_ones_nor_on_training(tools):
         assert not torch.equal(model.head(model.embed(images)), one)
 
 
-def test_expectation_has_the_law_of_a_mean_of_draws():
-    layer = head(spread=5.0)
-    model = nn.Module()
-    model.head = layer
-    one = FEATURES[:1].expand(4000, -1)
-    set_readout(model, "noisy", seed=1)
-    averaged = torch.stack([layer(one) for _ in range(8)]).mean(0)
-    set_readout(model, "expectation", draws=8, seed=2)
-    shortcut = layer(one)
-    torch.testing.assert_close(averaged.mean(0), shortcut.mean(0), rtol=0, atol=0.02)
-    torch.testing.assert_close(averaged.T.cov(), shortcut.T.cov(), rtol=0.15, atol=0.002)
-
-
 def test_wrong_readouts_are_refused(tools):
     model = tools.prepared(Mid(beta=0.1))
     with pytest.raises(InputError, match="readout: expected one of noisy, mean, expectation, got 'mu'"):

@@ -23,13 +23,6 @@ def test_a_trigger_is_blended_in_faintly(tools):
     assert traps.triggers.shape == (4, 3, 32, 32) and traps.triggers.abs().max() <= 1
 
 
-def test_every_class_is_drawn_as_often(tools):
-    counts = torch.bincount(balanced_classes(50, 4, tools.generator()), minlength=4)
-    assert sorted(counts.tolist()) == [12, 12, 13, 13]
-    assert len(balanced_classes(3, 9, tools.generator()).unique()) == 3
-    assert not torch.equal(balanced_classes(8, 8, tools.generator(1)), balanced_classes(8, 8, tools.generator(2)))
-
-
 def test_a_step_sharpens_the_triggers_of_the_batch_alone_and_leaves_the_network(tools):
     model = tools.prepared(TrapMid())
     traps, (images, _) = traps_of(model, tools), tools.colours(per_class=2)

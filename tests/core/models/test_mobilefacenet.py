@@ -53,17 +53,6 @@ def test_state_dict_has_the_published_names_and_shapes(architecture):
     assert 0.99e6 < parameters < 1.03e6
 
 
-@pytest.mark.parametrize("architecture", SHAPES)
-@pytest.mark.parametrize("size", [32, 64, 112])
-def test_features_have_unit_length(architecture, size):
-    torch.manual_seed(0)
-    net = architecture().eval()
-    with torch.no_grad():
-        features = net(torch.rand(2, 3, size, size, dtype=torch.float64) * 2 - 1)
-    assert features.shape == (2, 128) and features.dtype == torch.float32
-    assert torch.allclose(features.norm(dim=1), torch.ones(2), atol=1e-5)
-
-
 def test_template_places_the_frame_and_repeats_its_edge():
     images = torch.arange(88.0).view(1, 1, 88, 1).expand(1, 3, 88, 88) / 88
     template = to_template(images)

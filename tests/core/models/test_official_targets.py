@@ -122,11 +122,9 @@ def test_wrong_descriptions_are_refused(network, tmp_path, changes, message):
     ("change", "message"),
     [
         (lambda s: s["fc.bias"].fill_(float("nan")), "fc.bias: expected finite numbers, got NaN or infinity"),
-        (lambda s: s["bn1.running_var"].fill_(float("inf")), "bn1.running_var: expected finite numbers"),
         (lambda s: s.pop("conv1.weight"), "1 tensors are missing, first conv1.weight"),
         (lambda s: s.update({"fc.extra": torch.zeros(1)}), "does not have 1 keys of the file, first fc.extra"),
         (lambda s: s.update({"fc.bias": torch.zeros(8)}), r"fc.bias: expected shape \(7,\), got \(8,\)"),
-        (lambda s: s.update({"fc.weight": torch.zeros(7)}), "fc.weight: expected a matrix"),
         (lambda s: s.update({"fc.bias": "text"}), "'fc.bias': expected a tensor, got str"),
     ],
 )
@@ -144,10 +142,8 @@ def test_weights_that_do_not_fit_are_refused(network, tmp_path, change, message)
     [
         ([1, 2], "expected a dictionary of tensors, got list"),
         ({}, "expected a dictionary of tensors"),
-        ({"model_state_dict": {}}, "expected a dictionary of tensors"),
         ({"other": {"a": torch.zeros(1)}}, "the file has 'a'"),
         ({"model": {"a": {}}}, "expected a dictionary of tensors, got one that holds none"),
-        ({"model": {"a": torch.zeros(1)}}, "the file has 'a'"),
     ],
 )
 def test_other_contents_are_refused(tmp_path, content, message):
