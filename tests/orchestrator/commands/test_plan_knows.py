@@ -9,7 +9,6 @@ from tiny import tiny_sweep, write_tiny
 from smoothsweep.core.attacks.registry import ATTACKS, make_attack
 from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.core.errors import InputError, TrainingDiverged
-from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.planning.plan import make_plan, refuse_impossible
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
@@ -20,6 +19,7 @@ from tests.core.attacks.examples import example
 from tests.core.defenses.examples import told
 from tests.dear import but_dear
 from tests.defense_examples import EXAMPLES
+from tests.orchestrator.commands.test_refused_sweeps import refused
 
 SMALL = {"kind": "synthetic", "test_per_class": 1, "size": 16}
 
@@ -109,14 +109,23 @@ REFUSED = {  # what is wrong -> the sweep, words of the line
 }
 
 
-@pytest.mark.parametrize("wrong", sorted(REFUSED))
+LATENTS = {
+    "cma_es": (
+        {"attack": {"kind": "cma_es", "pool": {"size": 20}}, "prior": {"kind": "eigenfaces", "components": 1}},
+        "prior: expected latents of at least 2 directions for cma_es, got 1",
+    ),
+    "pool": ({"attack": {"pool": {"size": 10**9}}}, "attack.pool.size: expected a number of at most 10000000"),
+    "public": ({"public": {"kind": "synthetic", "identities": 10**9, "per_identity": 1000}}, "at most 1 TiB in all"),
+    "step": ({"attack": {**tiny_sweep()["attack"], "lr": 1e300}}, "lr: expected a number of at most 3.4e+38"),
+}
+
+
+@pytest.mark.parametrize("wrong", [*REFUSED, *LATENTS])
 def test_both_commands_refuse_it_in_one_line_and_leave_nothing(wrong, tmp_path, capsys):
-    changes, words = REFUSED[wrong]
-    sweep = write_tiny(tmp_path, **without_attack(**changes))
-    for command in (["plan"], ["run", "--yes"]):
-        assert main([command[0], str(sweep), "--store", str(tmp_path / "store"), *command[1:]]) == 2
-        [line] = capsys.readouterr().err.splitlines()
-        assert words in line and not (tmp_path / "store").exists()
+    changes, words = {**REFUSED, **LATENTS}[wrong]
+    attacked = {"judges": {"embedder": {"name": "synthetic"}}, "grid": {}, "baseline": {}, **changes}
+    sweep = write_tiny(tmp_path, **(attacked if wrong in LATENTS else without_attack(**changes)))
+    refused(tmp_path, capsys, sweep, words)
 
 
 def under_poison(seeds, each, share):
@@ -155,21 +164,7 @@ def test_a_poison_that_leaves_a_defense_too_little_is_seen_when_planned(each, sh
     fine = min(seed for seed, line in refused.items() if line is None)
     late = min(seed for seed, line in refused.items() if line and words in line)
     sweep = write_tiny(tmp_path, **under_poison([fine, late], each, share))
-    for command in (["plan"], ["run", "--yes"]):
-        assert main([command[0], str(sweep), "--store", str(tmp_path / "store"), *command[1:]]) == 2
-        [line] = capsys.readouterr().err.splitlines()
-        assert words in line and not (tmp_path / "store").exists()
-
-
-LATENTS = {
-    "cma_es": (
-        {"attack": {"kind": "cma_es", "pool": {"size": 20}}, "prior": {"kind": "eigenfaces", "components": 1}},
-        "prior: expected latents of at least 2 directions for cma_es, got 1",
-    ),
-    "pool": ({"attack": {"pool": {"size": 10**9}}}, "attack.pool.size: expected a number of at most 10000000"),
-    "public": ({"public": {"kind": "synthetic", "identities": 10**9, "per_identity": 1000}}, "at most 1 TiB in all"),
-    "step": ({"attack": {**tiny_sweep()["attack"], "lr": 1e300}}, "lr: expected a number of at most 3.4e+38"),
-}
+    refused(tmp_path, capsys, sweep, words)
 
 
 def test_a_folder_of_too_few_public_images_is_seen_when_planned(tmp_path, capsys):
@@ -181,22 +176,8 @@ def test_a_folder_of_too_few_public_images_is_seen_when_planned(tmp_path, capsys
         public = {"kind": "unlabelled", "path": str(place), "size": 32, **({"limit": limit} if limit else {})}
         prior = {"kind": "eigenfaces", "components": components}
         sweep = write_tiny(tmp_path, judges=judges, grid={}, baseline={}, public=public, prior=prior)
-        for command in (["plan"], ["run", "--yes"]):
-            assert main([command[0], str(sweep), "--store", str(tmp_path / "store"), *command[1:]]) == 2
-            [line] = capsys.readouterr().err.splitlines()
-            assert f"prior.components: expected fewer than the {most} public images, got {components}" in line
-            assert not (tmp_path / "store").exists()
-
-
-@pytest.mark.parametrize("wrong", sorted(LATENTS))
-def test_an_attack_that_cannot_begin_is_refused_when_planned(wrong, tmp_path, capsys):
-    changes, words = LATENTS[wrong]
-    judges = {"embedder": {"name": "synthetic"}}
-    sweep = write_tiny(tmp_path, **{"judges": judges, "grid": {}, "baseline": {}, **changes})
-    for command in (["plan"], ["run", "--yes"]):
-        assert main([command[0], str(sweep), "--store", str(tmp_path / "store"), *command[1:]]) == 2
-        [line] = capsys.readouterr().err.splitlines()
-        assert words in line and not (tmp_path / "store").exists()
+        words = f"prior.components: expected fewer than the {most} public images, got {components}"
+        refused(tmp_path, capsys, sweep, words)
 
 
 @pytest.mark.parametrize(

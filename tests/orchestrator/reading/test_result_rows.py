@@ -6,7 +6,11 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.columns import BY_KEY, TIME_COLUMNS
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.reading.numbers.model import Axis
@@ -20,6 +24,7 @@ from smoothsweep.orchestrator.reading.results import (
     write_rows,
 )
 from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.sweeps.load import load_sweep
 from tests.tiny import tiny_sweep, write_tiny
 
@@ -203,3 +208,39 @@ def test_names_in_a_table_can_be_typed(tmp_path):
     assert [list(names) for names in read["portfolio"]] == [[plain], []]
     assert read["leak"].tolist()[0] == 0.25 and read.dtypes[["leak", "seed"]].map(str).tolist() == ["float64", "int64"]
     assert rows["recipe"][0] == fine, "the page keeps its own"
+
+
+VALUES = {
+    "recipe.lr": [0.01, 1, 1e-3],
+    "attack.pool.truncation_cutoff": [None, 1, 2],
+    "classes": ["all", [0, 1], [2]],
+    "recipe.stop_at_test_acc": [None, 0.5, {"trial": {"recipe.epochs": 1}}],
+    "attack.clip": [None, True, False],
+    "recipe.defense": [{"alpha": 0.1}, {"kind": "label_smoothing", "alpha": -0.1}],
+    "attack.loss": ["poincare"],
+    "attack.seed": [0, 2**63 - 1],
+    "recipe.betas": [[0.9, 0.99], [0.5, 1e-3]],
+    "attack.discriminator_weight": [None, 0],
+    "recipe.lr_milestones": [None, [0.5], []],
+}
+grids = st.dictionaries(st.sampled_from(sorted(VALUES)), st.none(), min_size=1, max_size=3).flatmap(
+    lambda keys: st.fixed_dictionaries(
+        {key: st.lists(st.sampled_from(VALUES[key]), min_size=1, max_size=3, unique_by=repr) for key in keys}
+    )
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(grid=grids, seeds=st.lists(st.integers(0, 2**63 - 1), min_size=1, max_size=2, unique=True))
+def test_the_rows_of_any_sweep_can_be_written_and_read(tmp_path_factory, grid, seeds):
+    folder = tmp_path_factory.mktemp("rows")
+    path = folder / "sweep.yaml"
+    path.write_text(yaml.safe_dump(tiny_sweep(grid=grid, baseline={}, seeds=seeds), sort_keys=False))
+    try:
+        trials = trials_of(load_sweep(path))
+    except InputError:
+        return  # a grid of which two cells are the same, say
+    table = results_table(trials, LocalStore(root=folder / "store"), {trials[0].id: "it failed"})
+    write_rows(table, folder / "results.parquet")
+    read = pd.read_parquet(folder / "results.parquet")
+    assert list(read["seed"]) == [trial.seed for trial in trials] and list(read.columns) == list(table.columns)
