@@ -1,6 +1,6 @@
 """Every field of every class of the sweep file has an effect: changed, something at its far end changes.
 
-The tables beside this file name for each class a sweep that has it, where it stands there, and another value for each
+`settings_cases` names for each class a sweep that has it, where it stands there, and another value for each
 field, with what it needs beside it. A class or a field that is not in them fails the test; so does a value that is
 refused. That a stage's key changes the artifact is the matter of tests/tasks/test_settings_travel.py.
 """
@@ -27,16 +27,8 @@ from smoothsweep.sweeps.schema import SWEEPS
 from smoothsweep.sweeps.settings import dotted_value, set_dotted
 from tests.core.attacks.examples import REFUSED
 from tests.orchestrator.far_ends import far_ends
-from tests.orchestrator.settings_of_attacks import OF_ATTACKS
-from tests.orchestrator.settings_of_data import OF_DATA
-from tests.orchestrator.settings_of_judges import OF_JUDGES
-from tests.orchestrator.settings_of_priors import OF_PRIORS
-from tests.orchestrator.settings_of_searches import OF_SEARCHES
-from tests.orchestrator.settings_of_sweeps import OF_SWEEPS
-from tests.orchestrator.settings_of_training import OF_TRAINING
+from tests.orchestrator.settings_cases import CASES
 from tests.planned_cases import NETWORK
-
-CASES = OF_SWEEPS | OF_DATA | OF_TRAINING | OF_ATTACKS | OF_PRIORS | OF_JUDGES | OF_SEARCHES
 
 
 def classes_of(annotation: Any) -> set[type[Model]]:

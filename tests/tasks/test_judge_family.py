@@ -17,7 +17,7 @@ from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.stages.judge_availability import unavailable_reasons
 from smoothsweep.sweeps.loaded import check
 from smoothsweep.tasks.registry import TASKS
-from tests.orchestrator.settings_of_judges import OF_JUDGES
+from tests.orchestrator.settings_cases import OF_JUDGES
 from tests.pipeline import SETTINGS, stages_of_a_trial
 
 NAMED = [name for name, judge in JUDGES.items() if not judge.requested_by]  # the others have no settings
