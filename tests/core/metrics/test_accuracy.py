@@ -1,3 +1,5 @@
+"""Hits, confidences and spreads: official numbers, ties, and what a surrogate learns."""
+
 from pathlib import Path
 
 import numpy as np
@@ -6,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.accuracy import (
     accuracy_report,
     class_means,
@@ -19,6 +22,7 @@ from smoothsweep.core.metrics.accuracy import (
     topk_accuracy,
     topk_hits,
 )
+from smoothsweep.core.metrics.knowledge import score_surrogate
 from tests.lowres import golden
 
 GOLDEN = np.load(Path(__file__).parents[2] / "golden" / "metrics.npz")
@@ -112,3 +116,27 @@ def test_lommas_report_is_that_of_the_last_draw():
     hits = torch.stack([topk_hits(logits[:, draw].flatten(0, 1), labels.flatten(), 5) for draw in range(5)])
     assert hits[-1].double().mean().item() * 100 == pytest.approx(golden("evalp_official_acc_acc5_std_std5")[1].item())
     assert hits.double().mean().item() * 100 == pytest.approx(golden("evalp_clean_acc5_mean_over_seeds").item())
+
+
+def test_scores_are_the_top1_accuracies_of_the_splits():
+    train, test = torch.tensor([0, 1, 2, 0]), torch.tensor([2, 1])
+    logits_train = torch.eye(3)[torch.tensor([0, 1, 1, 2])]
+    scores = score_surrogate(logits_train, train, torch.eye(3)[test], test)
+    assert scores == {"xi_train": 0.5, "xi_test": 1.0}
+
+
+def test_classes_that_were_not_attacked_are_left_out():
+    labels = torch.tensor([0, 1, 2, 2])
+    logits = torch.eye(3)[torch.tensor([0, 0, 2, 2])]
+    assert score_surrogate(logits, labels, logits, labels) == {"xi_train": 0.75, "xi_test": 0.75}
+    attacked = torch.tensor([0, 2])
+    assert score_surrogate(logits, labels, logits, labels, attacked=attacked) == {
+        "xi_train": 1.0,
+        "xi_test": 1.0,
+    }
+
+
+def test_a_split_without_an_attacked_class_is_refused():
+    labels = torch.tensor([0, 1])
+    with pytest.raises(InputError, match="no image of an attacked class in the test split"):
+        score_surrogate(torch.eye(2), labels, torch.eye(2), labels - labels, attacked=torch.tensor([1]))

@@ -1,4 +1,4 @@
-"""What a sweep can tell is what the shipped comparison finds in simulated sweeps of that size."""
+"""What a sweep can tell and what would settle a comparison: simulated sweeps, components put in and found again."""
 
 from dataclasses import replace
 
@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.components import QUICKSTART, Components, weights_against_baseline
+from smoothsweep.core.metrics.components import QUICKSTART, Components, components_of, weights_against_baseline
 from smoothsweep.core.metrics.crossed_effects import contrast_errors
 from smoothsweep.core.metrics.dunnett import Dunnett
+from smoothsweep.core.metrics.needed import Needed, needed
 from smoothsweep.core.metrics.power import Design, planned, seeds_to_detect
-from smoothsweep.core.metrics.reduction import reductions
+from smoothsweep.core.metrics.reduction import Bounded, reductions
 
 WEAK_ATTACK = 0.4  # how much less every further attack finds
 
@@ -122,3 +123,99 @@ def test_the_number_of_seeds_is_the_least_that_tells(components, design, differe
 def test_what_can_tell_no_difference_is_refused(change, line):
     with pytest.raises(InputError, match=line):
         replace(Design(seeds=3, classes=24), **change).checked("--tell 10")
+
+
+def normal_cells(generator, shape, seed, person, cell):
+    cells = 0.5 + generator.normal(0, cell, shape) + generator.normal(0, 0.3, (1, 1, 1, shape[3]))
+    cells += generator.normal(0, seed, (*shape[:3], 1))
+    return cells + generator.normal(0, person, (*shape[:2], 1, shape[3]))
+
+
+def mean_of(found, name):
+    return np.sqrt(np.mean([getattr(one, name) ** 2 for one in found]))
+
+
+@pytest.mark.parametrize("baseline", [0, 2])
+def test_seeds_persons_and_cells_are_told_apart(baseline):
+    """A difference varies by twice what a single column does."""
+    generator = np.random.default_rng(2)
+    found = [
+        components_of(normal_cells(generator, (4, 2, 5, 30), 0.05, 0.1, 0.2), baseline=baseline) for _ in range(60)
+    ]
+    for name, single in (("seed", 0.05), ("person", 0.1), ("cell", 0.2)):
+        assert mean_of(found, name) == pytest.approx(np.sqrt(2) * single, rel=0.08)
+    assert all(one.image is None for one in found)
+
+
+def test_the_chance_of_images_is_taken_apart_from_the_cell():
+    generator, images = np.random.default_rng(5), 4
+    chances = np.clip(normal_cells(generator, (3, 2, 4, 4000), 0.0, 0.1, 0.1), 0.0, 1.0)
+    found = components_of(generator.binomial(images, chances) / images, images=images)
+    assert found.image == pytest.approx(np.sqrt(2 * (chances * (1 - chances)).mean()), rel=0.02)
+    clipped = np.sqrt(2) * 0.1
+    assert found.cell == pytest.approx(clipped, rel=0.1) and found.person == pytest.approx(clipped, rel=0.1)
+    assert found.of_cell(images) == pytest.approx(found.cell**2 + found.image**2 / 4)
+
+
+def test_a_leak_without_classes_has_a_single_component():
+    cells = np.random.default_rng(1).normal(0, 0.1, (9, 1, 40, 1))
+    found = components_of(cells)
+    assert (found.seed, found.person, found.image) == (0.0, 0.0, None)
+    assert found.cell == pytest.approx(np.sqrt(2) * 0.1, rel=0.1)
+
+
+SEED, PERSON, CELL = 0.03, 0.1, 0.2  # of a single recipe
+
+
+def small_sweep(generator, seeds, classes, lower=(0.0, 0.1, 0.02, 0.0), wild=1.0):
+    """[recipes, 1, seeds, classes]; the trainings of the third recipe vary `wild` times as much."""
+    recipes = len(lower)
+    training = generator.normal(0, SEED, (recipes, 1, seeds, 1)) * np.array([1, 1, wild, 1])[:, None, None, None]
+    cells = generator.normal(0, CELL, (recipes, 1, seeds, classes)) + training
+    cells += generator.normal(0, PERSON, (recipes, 1, 1, classes))
+    return 0.6 + cells - np.array(lower)[:, None, None, None]
+
+
+def bounds(**values):
+    return {int(name[1:]): Bounded(value=value, low=value - 0.2, high=value + 0.2) for name, value in values.items()}
+
+
+def test_so_many_seeds_find_the_estimated_difference_in_four_of_five_sweeps():
+    """Components are estimated from a sweep so large that they are the true ones."""
+    generator = np.random.default_rng(0)
+    found = needed(small_sweep(generator, 60, 200), 0, bounds(r1=0.1))
+    assert found[1].seeds == 61, "seeds that there are are not asked for again"
+    pooled = components_of(small_sweep(generator, 40, 200))
+    assert pooled.cell == pytest.approx(np.sqrt(2) * CELL, rel=0.05)
+    cells = small_sweep(np.random.default_rng(8), 3, 60)
+    seeds = needed(cells, 0, bounds(r1=0.1))[1].seeds
+    told = [
+        reductions({f"r{r}": {"a": one[r, 0]} for r in range(4)}, baseline="r0")["r1"].above_zero
+        for one in (small_sweep(generator, seeds, 60) for _ in range(60))
+    ]
+    assert 3 < seeds < 20 and np.mean(told) > 0.6
+
+
+def test_it_is_what_the_plan_says_of_this_recipes_difference():
+    cells = small_sweep(np.random.default_rng(1), 4, 40)
+    found = needed(cells, 0, bounds(r1=0.12, r3=-0.12))
+    for recipe in (1, 3):
+        seeds = found[recipe].seeds
+        assert planned(components_of(cells), Design(seeds=seeds, classes=40, recipes=4)).tells <= 0.121
+        assert found[recipe] == Needed(seeds=seeds, classes=40)
+
+
+def test_where_no_seeds_would_do_more_classes_are_named_if_there_are_any():
+    cells = small_sweep(np.random.default_rng(4), 3, 12)
+    for available in (None, 12):
+        assert needed(cells, 0, bounds(r1=0.05), available=available)[1] == Needed(seeds=None, classes=None)
+    more = needed(cells, 0, bounds(r1=0.05), available=400)[1]
+    assert more.more_classes and more.classes == 400 and 2 <= more.seeds <= 50
+    assert needed(cells, 0, bounds(r1=0.0), available=400)[1].seeds is None
+
+
+def test_nothing_is_said_of_what_is_too_small_to_matter():
+    cells = small_sweep(np.random.default_rng(5), 3, 12)
+    within = {1: Bounded(value=0.01, low=-0.02, high=0.04), 2: Bounded(value=0.01, low=-0.02, high=0.06)}
+    assert set(needed(cells, 0, within, smallest=0.05)) == {2}
+    assert set(needed(cells, 0, within)) == {1, 2}
