@@ -67,20 +67,6 @@ def test_a_ray_that_is_too_slow_to_start_is_started_again(monkeypatch, capsys, s
     assert said.count("started again") == slow and said.count("slow to start") == starts
 
 
-@pytest.mark.parametrize(("message", "starts"), [("timed out during startup", 3), ("no space left", 1)])
-def test_a_ray_that_does_not_start_is_one_line(monkeypatch, message, starts):
-    seen = []
-
-    def start(**settings):
-        seen.append(settings)
-        raise Exception(message)
-
-    monkeypatch.setattr(cluster.local_ray, "start", start)
-    with pytest.raises(InputError, match=f"expected Ray to start on this machine, got: {message}"):
-        cluster._start_here(num_cpus=2)
-    assert len(seen) == starts
-
-
 @pytest.fixture
 def silent():
     """A port that accepts connections and says nothing."""

@@ -109,26 +109,6 @@ def test_a_signal_after_the_end_changes_nothing(tmp_path, number):
     assert told(started, number) == (0, "")
 
 
-def test_what_else_python_cannot_raise_is_told(tmp_path):
-    body = f"""
-    class Bad:
-        def __del__(self):
-            raise ValueError("of its own")
-    {READY}
-    interrupts.listen()  # as after Ray has started
-    Bad()
-    return 0
-    """
-    code, said = told(process(body, tmp_path))
-    assert code == 0 and "ValueError: of its own" in said
-
-
-def test_a_signal_that_another_took_over_is_counted_all_the_same(tmp_path):
-    body = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(15))\n" + READY + "\ntime.sleep(60)"
-    code, said = told(process(body, tmp_path), signal.SIGTERM)
-    assert code == INTERRUPTED and GO_ON in said
-
-
 def test_an_interrupt_that_was_swallowed_is_raised_again_where_the_driver_looks(tmp_path):
     body = f"try:\n    {READY}\n    time.sleep(60)\nexcept BaseException:\n    pass\ninterrupts.check()\ntime.sleep(60)"
     code, said = told(process(body, tmp_path), signal.SIGINT)

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -62,30 +61,3 @@ def test_one_missed_answer_is_no_loss(monkeypatch):
         time.sleep(0.02)
     line.close()
     assert said == [] and not answers.__length_hint__()
-
-
-def test_a_port_where_nobody_listens_does_not_answer():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        assert not Server(name="a raylet", host="127.0.0.1", port=free.getsockname()[1]).answers()
-
-
-INTERRUPTED = """
-import os, signal, sys
-from ray._private import worker
-from smoothsweep.orchestrator.cluster import interrupts, lifeline
-
-lifeline._drop_obituaries()
-interrupts.listen()
-say = {"is_err": True, "pid": "raylet", "ip": "", "job": None}
-worker.print_to_stdstream({**say, "lines": ["a worker died of SIGSEGV"]}, ignore_prefix=False)
-try:
-    os.kill(os.getpid(), signal.SIGINT)
-except KeyboardInterrupt:
-    worker.print_to_stdstream({**say, "lines": ["a worker ended with us: OOM, SIGSEGV"]}, ignore_prefix=False)
-"""
-
-
-def test_what_ray_says_of_dead_workers_is_dropped_once_we_are_interrupted():
-    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=True)
-    assert "died of SIGSEGV" in done.stderr and "ended with us" not in done.stderr

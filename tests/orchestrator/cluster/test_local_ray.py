@@ -1,14 +1,11 @@
 """A Ray of a run alone: on the loopback interface, deaf without the token, which nobody can read who should not."""
 
-import http.server
 import json
 import os
-import socket
 import stat
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
@@ -18,7 +15,6 @@ import pytest
 import ray
 
 from smoothsweep.orchestrator.cluster import connection, local_ray, run_folder, tokens
-from tests import ray_ports
 from tests.ray_ports import ports_of, ray_methods
 
 OPEN = {"RAY_AUTH_MODE": "disabled", "RAY_AUTH_TOKEN": "a-word-that-everybody-knows"}
@@ -175,18 +171,6 @@ def temporary(monkeypatch):
         yield Path(name)
 
 
-def test_each_run_has_its_own_token_and_leaves_none(temporary, monkeypatch):
-    monkeypatch.setattr(local_ray, "_read_anew", lambda: None)
-    tokens = []
-    for _ in range(2):
-        with local_ray._guarded():
-            path = Path(os.environ["RAY_AUTH_TOKEN_PATH"])
-            tokens.append(path.read_text())
-            assert os.environ["RAY_AUTH_MODE"] == "token"
-        assert list(temporary.iterdir()) == []
-    assert tokens[0] != tokens[1]
-
-
 def test_what_a_killed_driver_left_is_swept_away_and_nothing_else(temporary, monkeypatch):
     monkeypatch.setattr(local_ray, "_read_anew", lambda: None)
     code = "import os, signal\n"
@@ -203,18 +187,3 @@ def test_what_a_killed_driver_left_is_swept_away_and_nothing_else(temporary, mon
     with tokens.new_token() as live, local_ray._guarded():
         assert not left.exists() and live.exists() and all(folder.exists() for folder in kept)
         assert Path(os.environ["RAY_AUTH_TOKEN_PATH"]).exists()
-
-
-def test_what_does_not_ask_is_told_apart(monkeypatch):
-    """A web page, and a port that says nothing: neither is guarded."""
-    monkeypatch.setattr(ray_ports, "PATIENCE_S", 0.3)
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
-    server.RequestHandlerClass.log_message = lambda *_: None
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    with socket.create_server(("0.0.0.0", 0)) as silent:
-        found = {port.port: port for port in ports_of(os.getpid())}
-        assert not found[silent.getsockname()[1]].is_loopback and not found[silent.getsockname()[1]].is_guarded
-    page = found[server.server_port]
-    server.shutdown()
-    server.server_close()
-    assert page.is_loopback and not page.is_guarded and "/" in page.answered

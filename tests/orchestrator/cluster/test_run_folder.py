@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.cluster import connection, local_ray, run_folder
+from smoothsweep.orchestrator.cluster import run_folder
 from smoothsweep.orchestrator.cluster.run_folder import folders, new_folder
 
 
@@ -103,30 +103,6 @@ def test_a_usual_temporary_folder_that_will_not_do_makes_way_for_the_short_one(p
         assert folder.parent == place / "s" and (os.getpid(), folder) in list(folders())
 
 
-def test_a_run_started_within_another_lies_beside_its_folder(place, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(base(place)))
-    with new_folder() as outer:
-        monkeypatch.setenv("RAY_TMPDIR", str(outer))
-        with new_folder() as inner:
-            assert inner.parent == outer.parent == place / "b"
-
-
-def test_a_file_system_that_keeps_no_modes_is_refused(place, monkeypatch):
-    made, make = base(place), tempfile.mkdtemp
-
-    def mounted_for_everybody(**options):
-        folder = make(**options)
-        os.chmod(folder, 0o755)
-        return folder
-
-    monkeypatch.setenv("RAY_TMPDIR", str(made))
-    monkeypatch.setattr(tempfile, "mkdtemp", mounted_for_everybody)
-    refusal = "expected a folder of this user with mode 700, got owner .* mode 755"
-    with pytest.raises(InputError, match=refusal), new_folder():
-        pass
-    assert list(made.iterdir()) == []
-
-
 def test_links_and_what_others_made_are_no_folders_of_ours(place, monkeypatch):
     monkeypatch.setenv("RAY_TMPDIR", str(base(place)))
     (place / "kept").mkdir()
@@ -136,12 +112,3 @@ def test_links_and_what_others_made_are_no_folders_of_ours(place, monkeypatch):
         (place / "b" / "ssray-1-theirs").mkdir()
         os.chown(place / "b" / "ssray-1-theirs", 12345, -1)
     assert [folder for _, folder in folders() if folder.is_relative_to(place)] == []
-
-
-def test_a_run_that_is_refused_a_place_says_so_in_one_line_of_its_own(place, monkeypatch):
-    """Not as a failure of Ray's."""
-    monkeypatch.setenv("RAY_TMPDIR", str(base(place, 0o777)))
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr(local_ray.tokens, "sweep_away", lambda: None)
-    with pytest.raises(InputError, match=r"^RAY_TMPDIR: expected a folder in which Ray's files can be closed"):
-        connection.connect(None, None)

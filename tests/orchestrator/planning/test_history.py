@@ -1,38 +1,9 @@
 """What a cost is told by: names that stages really have, and the things that make them dearer."""
 
 import pytest
-from tiny import TRAINING
 
-from smoothsweep.orchestrator.planning.history import COST_DRIVERS, INPUT_DRIVERS, History
+from smoothsweep.orchestrator.planning.history import History
 from smoothsweep.orchestrator.stages.stage import Stage
-from tests.every_stage import every_stage
-
-
-@pytest.fixture(scope="module")
-def stages(tmp_path_factory):
-    """Every kind of stage, with every key that only some sweeps have."""
-    made = []
-    for number, changes in enumerate(
-        [
-            {},
-            {"prior": {"kind": "shipped"}, "public": None},
-            {"data": {"kind": "synthetic", "identities": 4, "train_per_class": 8, "samples_per_class": 4, "size": 32}},
-            {"recipe": {"architecture": "resnet_small", **TRAINING, "precision": "bf16"}},
-        ]
-    ):
-        made += every_stage(tmp_path_factory.mktemp(f"sweep{number}"), **changes)
-    return made
-
-
-@pytest.mark.parametrize("name", COST_DRIVERS)
-def test_every_driver_of_a_cost_is_a_key_of_some_stage(stages, name):
-    assert any(name in stage.config for stage in stages)
-
-
-@pytest.mark.parametrize("name", INPUT_DRIVERS)
-def test_every_driver_of_an_input_is_a_key_of_some_stage_that_others_read(stages, name):
-    read = [source for stage in stages for source in stage.inputs.values()]
-    assert any(name in source.config for source in read)
 
 
 def target(image_size=32, **changes):

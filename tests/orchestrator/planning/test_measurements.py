@@ -6,7 +6,7 @@ import pytest
 from tiny import write_tiny
 
 from benchmarks.sleeping import Sleep
-from smoothsweep.orchestrator.planning.history import READ_AT_MOST, History, read_history
+from smoothsweep.orchestrator.planning.history import READ_AT_MOST, read_history
 from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.store.local import LocalStore
@@ -47,15 +47,6 @@ def test_measurements_outlive_their_inputs(tmp_path):
     pretend(store, trials[0].stages[2], 9.0)
     row = plan_summary(make_plan(trials, store), store)["by_stage"]["attack"]
     assert (row["cached"], row["to_run"], row["device_hours"]) == (1, 1, 9.0 / 3600)
-
-
-def test_a_driver_learns_while_it_runs(tmp_path):
-    first, second = trials_of(load_sweep(write_tiny(tmp_path)))
-    history = History()
-    history.add_stage(first.stages[1], 5.0)
-    assert history.expected(second.stages[1]) == (5.0, 5.0, 5.0)
-    history.add("attack", dict(first.stages[2].config), 6.0)
-    assert history.expected(second.stages[2]) == (6.0, 6.0, 6.0)
 
 
 def test_damaged_and_unfinished_manifests_are_measurements_less(tmp_path):

@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 from tiny import write_tiny
 
-from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.metrics.components import QUICKSTART, Components
 from smoothsweep.core.metrics.power import Design, planned
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.planning.power import Measured, Size, power_lines, power_summary
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.sweeps.load import load_sweep
@@ -110,34 +108,6 @@ def test_a_sweep_that_can_tell_nothing_says_so_and_refuses_the_question(changes,
     assert main(["plan", str(sweep(tmp_path, **changes)), "--tell", "10", "--store", str(tmp_path / "store")]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line == f"smoothsweep: --tell 10: {words}"
-
-
-def lines(tell=None, available=48, **size):
-    design = Design(**{"seeds": 3, "classes": 24, "recipes": 4, "attacks": 3, "images": 4, **size})
-    return power_lines(
-        power_summary(
-            Size(design=design, available=available, leak=BY_KEY["embedder_acc1"]),
-            Measured(components=QUICKSTART),
-            tell,
-        )
-    )
-
-
-def test_the_number_of_people_limits_the_advice_and_that_is_said():
-    assert "the data have no more than 48 classes" in lines()[1]
-    text = " ".join(lines(available=24))
-    assert "no number of seeds up to 50 detects them with the 24 classes of the data" in text
-    assert "more classes: none, all 24 of the data are attacked" in text
-
-
-def test_a_hopeless_size_is_not_told_in_points():
-    assert "this sweep can detect no difference (" in lines(seeds=2, classes=2, recipes=2)[0]
-
-
-def test_what_is_told_already_needs_no_second_line():
-    [first] = lines(seeds=12, classes=47)
-    assert "differences of 9" in first
-    assert lines(tell=0.3, seeds=12, classes=47)[1].startswith("for 30 points: ")
 
 
 def test_looks_are_counted_with_all_seeds_that_they_may_add(tmp_path, capsys):

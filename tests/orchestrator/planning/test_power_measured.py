@@ -87,11 +87,6 @@ def test_a_damaged_trial_is_left_out(tmp_path, store, cells, capsys):
     assert found.trials == 15, "of the three recipes under one attack, two seeds remain: 6 and 9"
 
 
-def test_a_judge_that_was_never_heard_says_nothing(tmp_path, store, cells):
-    finish(store, planned(tmp_path), of(cells))
-    assert measured(store, BY_KEY["general_acc1"], None) is None
-
-
 def test_the_largest_block_of_recipes_and_seeds_is_taken():
     """Three recipes share two seeds and two recipes share four: 2 and 3 degrees of freedom."""
     rates = {"a": 0.1, "b": 0.2, "c": 0.3}

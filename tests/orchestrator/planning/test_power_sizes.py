@@ -46,8 +46,3 @@ def test_a_published_set_has_as_many_as_the_paper_says(tmp_path):
 
 def test_the_fewest_images_of_any_attack_count(tmp_path):
     assert size(tmp_path, grid={"recipe.defense.alpha": [0.0, -0.1], "attack.selected": [3, 2]}).design.images == 2
-
-
-def test_a_sweep_with_looks_counts_the_seeds_of_its_last_look(tmp_path):
-    found = size(tmp_path, **{"seeds": {"looks": [2, 3, 5], "first": 0, "alpha": 0.05}})
-    assert found.design.seeds == 5

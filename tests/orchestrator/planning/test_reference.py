@@ -5,17 +5,12 @@ import json
 import pytest
 from tiny import write_tiny
 
-from smoothsweep.core.priors.projection import STEPS
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.planning.history import History
 from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
 from smoothsweep.orchestrator.planning.proposals import ProposalLog
 from smoothsweep.orchestrator.planning.reference import (
     MACHINE,
     RATES,
-    STEPS_OF_A_PROJECTION,
-    borrowed,
-    rated,
     reference_s,
 )
 from smoothsweep.orchestrator.planning.trials import trials_of
@@ -23,7 +18,6 @@ from smoothsweep.orchestrator.search.forecast import forecast_of
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.sweeps.load import load_sweep, shipped_sweeps
-from smoothsweep.tasks.registry import TASKS
 
 SMALL = ("quickstart", "attacks_small", "audit_small", "defenses_small", "robustness_small", "backdoors_small", "toy")
 
@@ -54,34 +48,6 @@ def test_every_stage_has_a_time_or_none_and_no_time_is_nothing(name):
     found = {kind: reference_s(stage) for kind, stage in stages_of(load_sweep(shipped_sweeps()[name])).items()}
     assert found and all(seconds is None or seconds > 0 for seconds in found.values())
     assert all(found[kind] is None for kind in found if kind not in RATES)
-
-
-@pytest.mark.parametrize(
-    ("change", "kind", "times"),
-    [
-        ({"public.identities": 120}, "strangers", 2.0),
-        ({"attack.selected": 4}, "judge_verification", 2.0),
-        ({"data.test_per_class": 8}, "judge_prior_reach", 2.0),
-        ({"data.test_per_class": 8}, "projected", 2.0),
-        ({"recipe.epochs": 4}, "shadow", 2.0),
-        ({"data.identities": 8}, "judge_membership", 2.0),
-        ({"judges.membership.shadows": 8}, "judge_membership", (2 * 9 + 4) / (2 * 5 + 4)),
-    ],
-)
-def test_verification_and_membership_are_told_and_grow(change, kind, times, tmp_path):
-    judges = {
-        "embedder": {"name": "synthetic", "verify": None},
-        "membership": {"shadows": 4, "copies": 2, "levels": 2},
-    }
-    path = write_tiny(tmp_path, grid={}, baseline={}, judges=judges)
-    before = stages_of(load_sweep(path))
-    after = stages_of(load_sweep(path, [f"{key}={json.dumps(value)}" for key, value in change.items()]))
-    assert reference_s(after[kind]) == pytest.approx(times * reference_s(before[kind]))
-    assert all(reference_s(stage) is not None for stage in before.values())
-
-
-def test_rates_are_of_stages_that_there_are():
-    assert set(RATES) <= set(TASKS) and STEPS_OF_A_PROJECTION == STEPS
 
 
 @pytest.mark.parametrize(
@@ -147,13 +113,6 @@ def test_where_the_rates_tell_a_part_the_plan_tells_that_part_and_how_many_stage
     assert f"the cost of {stages} is unknown: expected --yes" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("without", "told"), [(5, True), (6, False), (30, False)])
-def test_rates_of_less_than_half_of_the_stages_tell_nothing(without, told):
-    """An audit of a brought model would otherwise be told to take about a tenth of a second."""
-    found = rated((0.0, 0.0, 0.0, 10 if without < 10 else 31), (0.1, without))
-    assert found["about"] is None and (found["partly"] is not None) == told
-
-
 def test_a_search_that_has_not_begun_is_told_by_the_rates_and_never_above_its_budget(tmp_path):
     store, sweep = LocalStore(root=tmp_path / "store"), shipped_sweeps()["search_schedules"]
     told = {}
@@ -167,11 +126,3 @@ def test_a_search_that_has_not_begun_is_told_by_the_rates_and_never_above_its_bu
     training = reference_s(stages_of(quickstart)["target"])  # the same network, people and epochs
     assert 24 * 2 * training < 3600 * whole["about"]["hours"] < 2 * 24 * 2 * training
     assert told[0.25]["about"]["hours"] == 0.25
-
-
-def test_what_this_store_has_measured_is_not_borrowed(tmp_path):
-    stages, history = stages_of(load_sweep(write_tiny(tmp_path))), History()
-    before, _ = borrowed(stages.values(), history)
-    history.add_stage(stages["attack"], 100.0)
-    after, without = borrowed(stages.values(), history)
-    assert before - after == pytest.approx(reference_s(stages["attack"])) and without == 0

@@ -9,7 +9,6 @@ from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.sweeps.expand import Cell, expand
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.schema import InversionSweep
-from smoothsweep.sweeps.toy import ToySweep
 from tests.every_stage import imported_folder
 
 
@@ -41,27 +40,6 @@ def test_whole_attacks_recipes_and_defenses_are_said_in_their_own_words(tmp_path
     labels = [Trial(cell=cell, seed=1).label for cell in cells]
     assert labels[1] == "smoothing\u00a0\u22120.2 · random latents · seed 1"
     assert labels[2] == f"dropout\u00a00.3 · {cells[2].settings.attack.words} · seed 1" and len(labels) == 4
-
-
-def test_whole_recipes_are_said_in_their_own_words(tmp_path):
-    whole = {**tiny_sweep()["recipe"], "defense": {"kind": "dropout", "p": 0.3}}
-    brought = imported_folder(tmp_path / "brought", {}, architecture="resnet_small", num_classes=4)
-    sweep = write_tiny(tmp_path, grid={"recipe": [whole, {"imported": brought}]}, baseline={})
-    labels = [Trial(cell=cell, seed=1).label for cell in expand(load_sweep(sweep))]
-    assert labels == ["dropout\u00a00.3 · seed 1", "imported brought · seed 1"]
-
-
-def test_its_id_follows_from_its_stages_alone():
-    plain = trial()
-    assert len(plain.id) == 12 and int(plain.id, 16) >= 0
-    assert trial(axes={"alpha": 0.5}, phase="reaudit").id == plain.id
-    assert trial(seed=4).id != plain.id and trial(judges={}).id != plain.id
-
-
-@pytest.mark.parametrize(("kind", "control"), [("ppa", False), ("selection_only", False), ("random_latents", True)])
-def test_a_control_is_known(kind, control):
-    attack = tiny_sweep()["attack"] if kind == "ppa" else {"kind": kind, "selected": 2}
-    assert trial(attack=attack).is_control is control
 
 
 def verified():
@@ -107,15 +85,6 @@ def test_a_judge_that_was_brought_in_is_looked_at_before_there_is_anything_to_ju
     evaluator = next(stage for stage in asked.stages if stage.name == "judge_evaluator")
     assert ran[2] == evaluator.inputs["evaluator"]
     assert {stage for stage in ran if stage.name != "imported"} == {*asked.stages}
-
-
-def test_a_trial_of_the_toy_is_one_stage():
-    toy = ToySweep.model_validate({"name": "toy", "experiment": "toy", "alpha": -0.5})
-    [stage] = trial(settings=toy).stages
-    assert (stage.name, stage.config) == ("toy", {"alpha": -0.5}) and not trial(settings=toy).is_control
-    ran = []
-    run_trial(trial(settings=toy), ran.append)
-    assert [one.fingerprint for one in ran] == [stage.fingerprint]
 
 
 def test_how_a_target_is_read_reaches_the_parts_that_ask_it_and_no_others():

@@ -19,13 +19,6 @@ def state():
     return found
 
 
-def test_a_line_counts_what_runs_by_the_fields_terms():
-    stream = io.StringIO()
-    with Display(stream) as display:
-        display.update(state())
-    assert stream.getvalue().rstrip().endswith("running: reconstructions x3, judge evaluator, candidate pool")
-
-
 def test_what_waits_for_a_device_is_not_said_to_run():
     found, stream = state(), io.StringIO()
     for one in found.running[1:4]:
@@ -37,10 +30,3 @@ def test_what_waits_for_a_device_is_not_said_to_run():
     stream = io.StringIO()
     Console(file=stream, width=120).print(_panel(found))
     assert stream.getvalue().count("for a free GPU") == 3 and stream.getvalue().count("50 %") == 2
-
-
-def test_the_panel_of_a_terminal_has_the_same_terms():
-    stream = io.StringIO()
-    Console(file=stream, width=120).print(_panel(state()))
-    assert stream.getvalue().count("reconstructions") == 3 and "candidate pool" in stream.getvalue()
-    assert "loot" not in stream.getvalue()

@@ -129,25 +129,3 @@ def test_a_tracker_that_never_opens_is_named(trials):
     recorder.add(trials[0])
     recorder.finish()
     assert recorder.unwritten == {trials[0].id: "no server"}
-
-
-def test_a_mistake_in_the_writing_ends_the_recording_and_not_the_sweep(trials):
-    class Broken(FakeTracker):
-        def record(self, trial, parent, failure):
-            raise KeyError("metrics")
-
-    recorder = recorder_of(Broken(), finish=60)
-    recorder.add(trials[0])
-    started = time.monotonic()
-    recorder.finish()
-    assert time.monotonic() - started < 30, "it does not use up its patience"
-    assert recorder.unwritten == {trials[0].id: "KeyError: 'metrics'"}
-
-
-def test_a_trial_given_again_is_written_with_its_last_outcome(trials):
-    tracker = FakeTracker(away=3)
-    recorder = recorder_of(tracker, finish=30)
-    recorder.add(trials[0], "its worker was killed")
-    recorder.add(trials[0])
-    recorder.finish()
-    assert tracker.recorded[-1] == (trials[0].id, "parent", None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 
 import pytest
@@ -10,44 +9,12 @@ import yaml
 from tiny import tiny_sweep, write_tiny
 
 from smoothsweep.orchestrator.commands import run as door
-from smoothsweep.orchestrator.planning import trial as planning
-from smoothsweep.orchestrator.planning.trial import inversion_stages, run_trial
+from smoothsweep.orchestrator.planning.trial import run_trial
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.tasks.registry import TASKS, Task
-
-
-def judge_darkness(config, inputs, out, context):
-    """What a contributor adds: one number of the images that judges get."""
-    (out / "asked.txt").write_text(" ".join(sorted(inputs)))
-    return {"darkness": 0.25}
-
-
-@pytest.fixture
-def new_judge(monkeypatch):
-    """A judge as CONTRIBUTING says: a task, a row of the registry, a place among the trial's stages."""
-    monkeypatch.setitem(TASKS, "judge_darkness", Task(version=1, run=f"{__name__}:judge_darkness"))
-
-    def with_it(settings, seed):
-        made = inversion_stages(settings, seed)
-        judge = Stage(name="judge_darkness", config={}, inputs={"loot": made.reconstructions})
-        return dataclasses.replace(made, judges={**made.judges, "judge_darkness": judge})
-
-    monkeypatch.setattr(planning, "inversion_stages", with_it)
-
-
-def test_a_judge_that_is_registered_is_run(new_judge, tmp_path):
-    sweep = load_sweep(write_tiny(tmp_path, judges={}, grid={}, baseline={}))
-    store = open_store(str(tmp_path / "store"))
-    store.open_for_writing()
-    [trial] = trials_of(sweep)
-    run_trial(trial, lambda stage: execute_with_inputs(store, stage))
-    judge = next(stage for stage in trial.stages if stage.name == "judge_darkness")
-    assert store.metrics(judge) == {"darkness": 0.25} and (store.path(judge) / "asked.txt").read_text() == "loot"
-
 
 EVERYTHING = {
     **tiny_sweep()["judges"],

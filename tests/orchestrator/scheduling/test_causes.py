@@ -3,7 +3,7 @@
 import pytest
 import ray
 
-from smoothsweep.orchestrator.scheduling.causes import LACK_OF_MEMORY, last_of_traceback, one_line
+from smoothsweep.orchestrator.scheduling.causes import LACK_OF_MEMORY, one_line
 
 RAYS_WORDS = (
     "Task was killed due to the node running low on memory.\nMemory on the node (IP: 172.31.4.9, ID: 0a1b) where "
@@ -54,10 +54,3 @@ def test_a_worker_that_ray_ended_for_memory_is_said_in_plain_words(make):
 )
 def test_other_ends_are_not_taken_for_it(error):
     assert one_line(error) != LACK_OF_MEMORY
-
-
-def test_a_message_that_is_a_traceback_is_told_by_its_last_line_and_place():
-    text = 'Traceback (most recent call last):\n  File "a.py", line 1, in outer\n    inner()\n'
-    text += '  File "b.py", line 7, in inner\n    values[0]\nKeyError: 0\n'
-    assert last_of_traceback(RuntimeError(text)) == 'KeyError: 0 (File "b.py", line 7, in inner)'
-    assert last_of_traceback(ValueError("two\nlines")) == "ValueError: two lines"

@@ -47,18 +47,6 @@ def clock(monkeypatch):
     return times
 
 
-def test_a_worker_asks_every_few_seconds_and_remembers(ray_says, clock):
-    leaves = leaving_check("aa")
-    assert not leaves() and not leaves() and ray_says.asked == 1
-    ray_says.nodes = {"aa", "cc"}
-    assert not leaves()
-    clock[0] += draining.ASK_EVERY_S
-    assert leaves()
-    ray_says.nodes = set()
-    clock[0] += 100
-    assert leaves() and ray_says.asked == 2
-
-
 def test_a_loss_on_a_drained_machine_is_explained_also_after_it_has_gone(ray_says, clock):
     departures = DrainWatch()
     ray_says.nodes = {"aa"}
@@ -168,12 +156,3 @@ def test_once_all_work_has_left_the_script_of_the_job_is_told(monkeypatch, tmp_p
     assert [event["line"] for event in events if event["what"] == "say"] == [
         next(event["line"] for event in events if "time limit is near" in event.get("line", ""))
     ]
-
-
-def test_away_from_the_limit_nobody_is_told(monkeypatch, tmp_path, ray_says):
-    monkeypatch.setenv(LEAVE_FILE, str(tmp_path / "leave"))
-
-    async def beside():
-        await asyncio.sleep(0.1)
-
-    assert run(tmp_path / "store", [], beside)[0] == 1 and not (tmp_path / "left").exists()

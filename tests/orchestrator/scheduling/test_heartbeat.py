@@ -20,26 +20,6 @@ def test_what_is_usually_slow_is_given_more():
     assert signs.is_worth_a_line(0.0, 601 + QUIET_TIMES * 200)
 
 
-def test_before_its_first_sign_a_stage_is_given_what_such_stages_take():
-    signs = Heartbeat(last=0.0, usual_s=1000.0)
-    assert not signs.is_worth_a_line(0.0, 4999.0)
-    assert signs.is_worth_a_line(0.0, 5001.0)
-    signs.see({"text": "epoch 1"}, 5010.0)
-
-
-def test_waiting_for_a_device_is_no_silence():
-    signs = Heartbeat(last=0.0)
-    assert signs.silent_s(since=900.0, now=1000.0) == 100.0
-    assert not signs.is_worth_a_line(since=900.0, now=1000.0)
-
-
-def test_the_same_mark_again_is_no_sign():
-    signs = Heartbeat(last=0.0)
-    for now in range(0, 400, 10):
-        signs.see({"text": "epoch 1", "time": 5.0}, float(now))
-    assert signs.silent_s(0.0, 400.0) == 400.0
-
-
 @given(st.lists(st.floats(0.1, 200.0), min_size=1, max_size=30))
 def test_work_that_keeps_its_pace_is_never_called_silent(gaps):
     signs, now = Heartbeat(last=0.0), 0.0

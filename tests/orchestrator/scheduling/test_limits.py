@@ -5,10 +5,7 @@ import json
 import pytest
 
 from benchmarks.sleeping import Sleep
-from smoothsweep.orchestrator.scheduling import tasks_in_flight as running
-from smoothsweep.orchestrator.scheduling.heartbeat import Heartbeat
 from smoothsweep.orchestrator.scheduling.limits import FLOOR_S, TIMES, UNKNOWN_S, Limits
-from smoothsweep.orchestrator.scheduling.tasks_in_flight import Running
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.sealing import sealed
 from smoothsweep.orchestrator.store.opening import open_store
@@ -59,35 +56,3 @@ def test_the_estimate_is_the_longest_of_its_like_on_a_like_device(store):
     assert Limits(store, NONE).expected_s(TARGET, "cuda") is None, "a GPU's seconds say nothing about a CPU's"
     measured(store, 5.0, "cuda")
     assert Limits(store, NONE).expected_s(TARGET, "cpu") is None, "nor do measurements of both"
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    """A monotonic clock that a test sets."""
-    times = [0.0]
-    monkeypatch.setattr(running.time, "monotonic", lambda: times[0])
-    return times
-
-
-def test_a_task_that_leaves_marks_is_never_overdue_by_default_and_a_silent_one_is(store, clock):
-    signs = Heartbeat(last=0.0)
-    task = Running(stage=TARGET, devices=1.0, limit=Limits(store, NONE).of(TARGET, 1.0), heartbeat=signs)
-    clock[0] = 1e6
-    assert not task.is_overdue(), "it waits for a device"
-    task.since = 1e6
-    for epoch in range(100):
-        clock[0] += FLOOR_S - 1
-        assert not task.is_overdue()
-        signs.see(epoch, clock[0])
-    clock[0] += FLOOR_S + 1
-    assert task.is_overdue()
-
-
-def test_marks_do_not_put_off_a_limit_of_the_sweep_file(store, clock):
-    limit = Limits(store, {**NONE, "training_timeout_minutes": 1}).of(TARGET, 1.0)
-    task = Running(stage=TARGET, devices=1.0, limit=limit, heartbeat=Heartbeat(last=0.0), since=0.0)
-    clock[0] = 59.0
-    task.heartbeat.see("epoch 1", 59.0)
-    assert not task.is_overdue()
-    clock[0] = 61.0
-    assert task.is_overdue()

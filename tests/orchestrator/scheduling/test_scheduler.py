@@ -139,10 +139,6 @@ def test_a_task_that_runs_too_long_is_ended_and_its_device_is_free(limited):
     assert LIMIT_S <= max(event["device_seconds"] for event in spent) < 2 * LIMIT_S
 
 
-def test_waiting_for_a_device_does_not_count(limited):
-    ray.get(limited.ensure.remote(sleeping(2.0, classes=6)), timeout=90)  # six tasks on two CPUs: 6 s
-
-
 def test_a_stage_of_which_no_task_has_a_device_waits(limited):
     running = limited.ensure.remote(sleeping(3.0, classes=2))
     wait_until(lambda: [entry["waits"] for entry in snapshot(limited)["running"]] == [""])
@@ -181,12 +177,6 @@ def test_a_worker_that_is_stopped_before_it_reports_is_replaced(keep):
     for worker in stopped:
         if worker.is_running():
             os.kill(worker.pid, signal.SIGCONT)
-
-
-def test_waiting_for_a_device_is_no_failure_to_begin(keep):
-    scheduler = keep(begin_s=1.0)
-    ray.get(scheduler.ensure.remote(sleeping(1.2, classes=6)), timeout=60)  # six tasks on two CPUs: the last wait 2.4 s
-    assert not [event for event in snapshot(scheduler)["events"] if event["what"] == "say"]
 
 
 def test_placement_groups_of_a_lost_creator_are_removed_and_others_stay(cluster):

@@ -5,12 +5,10 @@ import json
 import pytest
 from made import ALPHA, KIND, SPACE, finish, load, work_off
 
-from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.planning.proposals import PROPOSALS, ProposalLog, TrialMaker
+from smoothsweep.orchestrator.planning.proposals import PROPOSALS, ProposalLog
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.search.agenda import Agenda, search_setup
+from smoothsweep.orchestrator.search.agenda import Agenda
 from smoothsweep.orchestrator.search.record import read_search, write_end
-from smoothsweep.orchestrator.search.shared.places import place as place_of
 from smoothsweep.orchestrator.search.shared.setup import Wait
 from smoothsweep.orchestrator.store.local import LocalStore
 
@@ -75,28 +73,6 @@ def test_proposals_use_outcomes_up_to_the_lag_and_no_more(tmp_path):
     assert not isinstance(agenda.next(), Wait) and len(agenda.proposals) == 4
 
 
-def test_a_trial_may_lie_finished_in_the_store_before_it_is_told_to_have_ended(tmp_path):
-    """Two seeds that share stages: the first one's end finds both done, and the second one's says nothing new."""
-    loaded, store = load(tmp_path, RANDOM), LocalStore(root=tmp_path / "store")
-    agenda = Agenda(ProposalLog(loaded, store))
-    agenda.begin()
-    first, second = agenda.next(), agenda.next()
-    assert agenda.proposals[0].number == 0 and first.seed != second.seed
-    finish(store, first)
-    finish(store, second)
-    agenda.ended(first, None)
-    assert agenda.outcomes[0].status == "done"
-    settled = agenda.outcomes[0]
-    agenda.ended(second, None)
-    assert agenda.outcomes[0] is settled and second not in agenda.waiting()
-
-
-def test_other_seeds_of_the_search_propose_other_recipes(tmp_path, undisturbed):
-    loaded, store = load(tmp_path, {**OPTUNA, "seed": 1}), LocalStore(root=tmp_path / "store")
-    work_off(loaded, store)
-    assert [p[1] for p in proposed(loaded, store)] != [p[1] for p in undisturbed["optuna"]]
-
-
 def test_a_search_learns(tmp_path, undisturbed):
     loaded, store = load(tmp_path, {**OPTUNA, "recipes": 14}), LocalStore(root=tmp_path / "store")
     work_off(loaded, store)
@@ -132,12 +108,6 @@ def test_the_baseline_comes_first_and_is_one_of_the_recipes(tmp_path):
     assert trials[0].cell.axes == {"alpha": 0.0, "kind": None, "start": None}
 
 
-def test_optuna_goes_on_from_a_baseline_outside_of_the_space(tmp_path):
-    loaded, store = load(tmp_path, OPTUNA, baseline={ALPHA: 0.31}), LocalStore(root=tmp_path / "store")
-    agenda, _ = work_off(loaded, store)
-    assert len(agenda.proposals) == OPTUNA["recipes"]
-
-
 def test_failed_recipes_are_told_as_failed_and_the_search_goes_on(tmp_path):
     loaded, store = load(tmp_path, OPTUNA), LocalStore(root=tmp_path / "store")
     agenda, _ = work_off(loaded, store, fails=lambda trial: trial.cell.values[KIND] == "ramp" and trial.seed == 2)
@@ -160,26 +130,6 @@ def test_another_search_under_the_same_name_starts_anew_and_keeps_the_old_propos
     assert len((store.sweep_folder("made") / PROPOSALS).read_text().splitlines()) == 2  # its seal, its head
 
 
-def test_a_stopped_search_proposes_nothing_more(tmp_path):
-    loaded, store = load(tmp_path, RANDOM), LocalStore(root=tmp_path / "store")
-    agenda = Agenda(ProposalLog(loaded, store))
-    agenda.begin()
-    first = agenda.next()
-    agenda.stop()
-    assert agenda.next() is None and agenda.ended_by is None
-    assert {trial.id for trial in agenda.waiting()} == {t.id for t in trials_of(loaded, store)} >= {first.id}
-
-
-def test_a_baseline_lies_in_the_space_where_the_sweep_file_puts_it(tmp_path):
-    loaded = load(tmp_path, {**RANDOM, "strategy": "optuna"}, baseline={ALPHA: 0.0})
-    setup = search_setup(TrialMaker(loaded))
-    place = place_of(setup, setup.baseline)
-    by_key = {dimension.key: dimension for dimension in setup.space.dimensions}
-    assert set(place) == set(by_key)
-    assert by_key[ALPHA].at(place[ALPHA], {}) == 0.0 and by_key[KIND].at(place[KIND], {}) == "constant"
-    assert place_of(setup, {**setup.baseline, "recipe.epochs": 3}) is None  # another recipe than the space has
-
-
 def test_a_closed_search_ends_what_is_open_and_proposes_nothing_more(tmp_path):
     loaded, store = load(tmp_path, RANDOM), LocalStore(root=tmp_path / "store")
     agenda = Agenda(ProposalLog(loaded, store))
@@ -192,19 +142,6 @@ def test_a_closed_search_ends_what_is_open_and_proposes_nothing_more(tmp_path):
     for trial in begun:
         agenda.ended(trial, "no result")
     assert not agenda.has_work() and not agenda.waiting() and agenda.ended_by is None
-
-
-def test_a_space_of_invalid_recipes_says_why(tmp_path):
-    """Every value occurs in some valid recipe, so it loads; but all draws of the search are refused."""
-    loaded = load(tmp_path, RANDOM)
-    agenda = Agenda(ProposalLog(loaded, LocalStore(root=tmp_path / "store")))
-
-    def refuse(values):
-        raise InputError(f"no: {values[ALPHA]}")
-
-    agenda.setup.identity = refuse
-    with pytest.raises(InputError, match="expected valid recipes, got none in 200 draws; the first: no: "):
-        agenda.next()
 
 
 def test_the_record_tells_what_is_known(tmp_path):
@@ -228,15 +165,3 @@ def test_the_record_tells_what_is_known(tmp_path):
     phases = [trial.phase for trial in trials_of(loaded, store)]
     assert phases.count("sweep") == 2 * len(rungs[2]) and phases.count("proxy") == 2 * (8 + len(rungs[1]))
     json.dumps([vars(p) for p in record.proposals])
-
-
-def test_the_record_of_an_unfinished_search(tmp_path):
-    loaded, store = load(tmp_path, RANDOM), LocalStore(root=tmp_path / "store")
-    assert read_search(loaded, store).proposals == ()
-    work_off(loaded, store, stop_after=5)
-    record = read_search(loaded, store)
-    assert record.stopped_by is None
-    assert {p.status for p in record.proposals} == {"done", "open"}
-    unknown = {"test_acc": None, "embedder_acc1": None}
-    assert all(p.objectives == unknown for p in record.proposals if p.status == "open")
-    assert read_search(load(tmp_path, RANDOM, name="other"), store).proposals == ()

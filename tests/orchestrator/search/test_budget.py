@@ -92,28 +92,6 @@ def test_what_all_drivers_of_a_sweep_spend_at_the_same_time_counts(tmp_path, oft
     assert spent(store, "another")[0] == 0.0
 
 
-def test_a_driver_that_was_silent_for_long_is_still_counted(tmp_path, often, monkeypatch):
-    monkeypatch.setattr(budget, "SETTLED_S", -1.0)
-    store = LocalStore(root=tmp_path)
-    first, second = Meter(store, "s", None), Meter(store, "s", None)
-    first.update(snapshot(ended=[("target", 70.0)]))
-    first.save()
-    for _ in range(3):
-        second.update(snapshot(ended=[("attack", 10.0)]))
-    assert second.device_s == 100.0
-
-
-def test_what_a_run_of_an_earlier_version_noted_counts(tmp_path):
-    store = LocalStore(root=tmp_path)
-    store.write_note(
-        "s", "spent.jsonl", b'{"run": 1, "stage": "data", "device_seconds": 7.0}\n{"run": 2, "wall_seconds": 9.0}\n'
-    )
-    meter = Meter(store, "s", None)
-    meter.update(snapshot(ended=[("target", 5.0)]))
-    meter.save()
-    assert spent(store, "s")[0] == 12.0 and spent(store, "s")[1] == pytest.approx(9.0, abs=1.0)
-
-
 @pytest.mark.parametrize(
     ("runs", "expected"),
     [([(0, 10), (20, 5)], 15), ([(0, 10), (5, 10)], 15), ([(0, 100), (10, 5), (50, 100)], 150), ([(3, 4), (3, 4)], 4)],
@@ -124,14 +102,6 @@ def test_minutes_of_drivers_at_the_same_time_count_once(tmp_path, runs, expected
         store.write_note("s", f"spent/{number}.jsonl", b'{"wall_seconds": %d, "began": %d}\n' % (seconds, began))
     by_seconds = sum(any(began <= at < began + long for began, long in runs) for at in range(200))
     assert spent(store, "s")[1] == by_seconds == expected
-
-
-def test_minutes_count_over_all_runs(tmp_path):
-    store = LocalStore(root=tmp_path)
-    store.write_note("s", "spent.jsonl", b'{"run": 1, "wall_seconds": 90.0}\n')
-    assert "2 of 1 minutes" not in (Meter(store, "s", Budget(minutes=1.0)).exceeded() or "")
-    assert Meter(store, "s", Budget(minutes=1.0)).exceeded().endswith("of 1 minutes")
-    assert Meter(store, "s", Budget(minutes=2.0)).exceeded() is None
 
 
 def measured(store: Store, trials, seconds: float) -> None:
@@ -156,16 +126,6 @@ def test_a_budget_smaller_than_one_trial_is_refused_where_its_cost_is_known(tmp_
     refuse_small_budget(loaded, make_plan(first, store), store)  # a sweep that goes on is told otherwise
 
 
-def test_recipes_still_to_come_count_where_the_first_is_there_already(tmp_path):
-    store, loaded = LocalStore(root=tmp_path / "store"), load(tmp_path, RANDOM, budget={"device_hours": 0.001})
-    first = Agenda(ProposalLog(loaded, store)).preview()
-    measured(store, first, 60.0)
-    plan = make_plan(first, store, forecast_of(ProposalLog(loaded, store)))
-    assert not plan.missing
-    with pytest.raises(InputError, match=r"budget.device_hours: expected at least what one trial costs"):
-        refuse_small_budget(loaded, plan, store)
-
-
 def test_the_plan_of_a_search_says_what_may_come(tmp_path):
     store, loaded = LocalStore(root=tmp_path / "store"), load(tmp_path, RANDOM, budget={"device_hours": 1.0})
     work_off(loaded, store, stop_after=3)
@@ -178,20 +138,6 @@ def test_the_plan_of_a_search_says_what_may_come(tmp_path):
     assert forecast_of(ProposalLog(loaded, store)) is None
     summary = summary_of(loaded, store)
     assert summary["search"] is None
-
-
-def test_the_plan_of_a_search_that_has_not_begun_says_what_it_does_before_it_counts(tmp_path):
-    store, loaded = LocalStore(root=tmp_path / "store"), load(tmp_path, RANDOM, reaudit={"seeds": [9], "recipes": 1})
-    first, second, *rest = plan_text(summary_of(loaded, store)).splitlines()
-    assert first == "This sweep is a search: its recipes are proposed while it runs, and none is proposed yet."
-    assert second.startswith("search: at most 6 recipes; at most 1 recipe audited again: ")
-    assert not any("yet" in line for line in (second, *rest)), "the first line says so, and once is enough"
-    assert not [line for line in rest if "0 trials" in line or "to run  " in line or line.startswith("of a recipe")]
-    measured(store, Agenda(ProposalLog(loaded, store)).preview(), 60.0)
-    summary = summary_of(loaded, store)
-    (each,) = [line for line in plan_text(summary).splitlines() if line.startswith("of a recipe: ")]
-    minutes = 60 * summary["search"]["device_hours"] / 6
-    assert each == f"of a recipe: about {minutes:.1f} min of device time on average, the second audit included"
 
 
 def summary_of(loaded, store):

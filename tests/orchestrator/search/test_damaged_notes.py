@@ -85,15 +85,6 @@ def test_a_damaged_note_is_set_aside_with_one_line(search, note, how, monkeypatc
             aside.unlink()
 
 
-def test_a_search_whose_proposals_are_lost_proposes_the_same_again(search, tmp_path):
-    loaded, store = search
-    path = store.sweep_folder("made") / PROPOSALS
-    before, proposals = path.read_bytes(), ProposalLog(loaded, store).proposals()
-    path.write_bytes(harmed(before, "halved"))
-    work_off(loaded, store)
-    assert ProposalLog(loaded, store).proposals() == proposals and path.read_bytes() == before
-
-
 def test_what_was_spent_is_forgotten_only_with_both_notes(search, capsys):
     _, store = search
     whole = {file: (store.sweep_folder("made") / file).read_bytes() for file in (SPENT, COPY)}

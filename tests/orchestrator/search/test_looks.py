@@ -1,6 +1,5 @@
 """Seeds where they are needed: who gets more, in whichever order trials end and whatever was killed."""
 
-import numpy as np
 import pytest
 from looked import ALPHA, CHANGES, LOSSES, leak, load, work_off
 
@@ -66,14 +65,6 @@ def test_a_killed_sweep_goes_on_as_if_nothing_had_happened(tmp_path, killed_afte
     assert proposals[0] == proposals[1] and len({trial.id for trial in done}) == len(done)
 
 
-def test_proposals_that_are_lost_are_made_again_from_what_has_finished(tmp_path):
-    loaded, store = load(tmp_path), LocalStore(root=tmp_path / "store")
-    work_off(loaded, store)
-    before = ProposalLog(loaded, store).proposals()
-    (store.sweep_folder("looked") / "search" / "proposals.jsonl").unlink()
-    assert work_off(loaded, store)[1] == [] and ProposalLog(loaded, store).proposals() == before
-
-
 def test_a_recipe_whose_training_failed_gets_no_more_seeds_and_stops_nobody(tmp_path):
     loaded, store = load(tmp_path), LocalStore(root=tmp_path / "store")
     _, ended = work_off(loaded, store, fails=lambda trial: trial.cell.values[ALPHA] == 0.1 and trial.seed == 42)
@@ -105,12 +96,6 @@ def test_the_plan_says_the_least_and_the_most(tmp_path):
     write_end(ProposalLog(loaded, store), agenda.ended_by)
     after, said = planned(loaded, store)
     assert after["looks"] is None and "every stage is in the store" in said
-
-
-def test_before_anything_ran_there_is_the_first_look(tmp_path):
-    loaded, store = load(tmp_path), LocalStore(root=tmp_path / "store")
-    assert set(seeds_of(trials_of(loaded, store)).values()) == {2}
-    assert np.unique([trial.seed for trial in trials_of(loaded, store)]).tolist() == [41, 42]
 
 
 @pytest.mark.parametrize(

@@ -73,12 +73,3 @@ def test_what_is_kept_for_the_second_audit_ends_the_search_before_it(smoothsweep
     between = read_search(load_sweep(path, part), store)
     assert between.stopped_by.endswith("the rest kept for the re-audit") and between.reaudit.complete
     assert [p.status for p in between.proposals] == len(record.proposals) * ["done"]
-
-
-@pytest.mark.slow
-def test_a_small_budget_is_refused_once_costs_are_known(smoothsweep, tmp_path):
-    path = write_tiny(tmp_path, budget={"device_hours": 1e-6})
-    store = tmp_path / "store"
-    assert smoothsweep("run", path, "--store", store, "--set", "budget=null").returncode == 0
-    other = smoothsweep("run", path, "--store", store, "--set", "name=other", "--set", "seeds=[5]")
-    assert other.returncode == 2 and "budget.device_hours: expected at least what one trial costs" in other.stderr

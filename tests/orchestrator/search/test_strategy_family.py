@@ -5,9 +5,7 @@ from made import SPACE, load, work_off
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.proposals import ProposalLog
-from smoothsweep.orchestrator.search.shared.setup import strategy
 from smoothsweep.orchestrator.store.local import LocalStore
-from smoothsweep.sweeps.search import Search
 from smoothsweep.sweeps.strategies import STRATEGIES
 
 OWN = {key for kind in STRATEGIES.values() for key in kind.own}
@@ -33,14 +31,6 @@ def asked(name, **changes):
 def made(folder, name, **changes):
     loaded = load(folder, asked(name, **changes), seeds=[1, 2], baseline=BASELINE)
     return loaded, LocalStore(root=folder / "store")
-
-
-@pytest.mark.parametrize("name", STRATEGIES)
-def test_it_says_what_it_did_and_its_keys_are_those_of_a_sweep_file(name):
-    kind = STRATEGIES[name]
-    assert kind.words and callable(kind.propose)
-    keys = {*kind.own, *kind.needs, *kind.without}
-    assert keys <= set(Search.model_fields) and set(GIVEN) == OWN
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -72,13 +62,6 @@ def test_killed_in_the_middle_it_proposes_what_it_would_have(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_of_those_that_learn_a_few_recipes_are_open_at_once(name, tmp_path):
-    loaded, _ = made(tmp_path, name)
-    assert (loaded.sweep.search.lag is not None) == STRATEGIES[name].learns
-    assert made(tmp_path, name, in_flight=2)[0].sweep.search.lag == 2
-
-
-@pytest.mark.parametrize("name", STRATEGIES)
 def test_keys_of_other_strategies_and_missing_ones_are_one_line(name, tmp_path):
     kind = STRATEGIES[name]
     others = {key: GIVEN[key] for key in OWN if key not in kind.own}
@@ -107,8 +90,3 @@ def test_another_number_of_recipes_goes_on_with_a_search_unless_it_shapes_it(nam
         assert known == [] and "it starts anew" in said
     else:
         assert known == before and said is None
-
-
-def test_an_unknown_one_is_named_with_those_there_are():
-    with pytest.raises(InputError, match=f"expected one of {', '.join(STRATEGIES)}, got 'best'"):
-        strategy("best")

@@ -62,12 +62,6 @@ def test_of_a_commit_it_is_twelve_digits_and_a_plus_where_files_have_changed(tre
     assert version(tree) == f"{commit}+"
 
 
-def test_a_tree_that_git_describes_is_described_without_git_by_its_sources(tree, monkeypatch):
-    (tree / ".git").mkdir()
-    monkeypatch.setattr(module.shutil, "which", lambda name: None)
-    assert version(tree).startswith("source-")
-
-
 def test_whoever_packs_the_code_may_say_its_version(monkeypatch):
     monkeypatch.setenv(CODE_VERSION_VARIABLE, "1.2.3")
     assert code_version() == "1.2.3"

@@ -60,16 +60,6 @@ def test_a_damaged_note_is_not_believed_and_written_anew(tmp_path, cache, damage
     assert digest_of(file) == expected and note.read_text() == expected
 
 
-def test_what_is_small_leaves_no_note_and_a_cache_that_cannot_be_written_does_no_harm(tmp_path, cache):
-    file = tmp_path / "a.bin"
-    file.write_bytes(b"tiny")
-    assert digest_of(file) == content_digest(file) and not cache.exists()
-    cache.parent.mkdir(parents=True)
-    cache.write_text("a file where the folder should be")
-    file.write_bytes(b"large")
-    assert digest_of(file) == content_digest(file)
-
-
 def test_a_folder_of_any_files_has_another_digest_than_one_of_pictures(tmp_path, cache, monkeypatch):
     monkeypatch.setattr(planned_files, "REMEMBER_FROM_BYTES", 0)
     folder = tmp_path / "set"
@@ -79,12 +69,6 @@ def test_a_folder_of_any_files_has_another_digest_than_one_of_pictures(tmp_path,
     with pytest.raises(InputError):
         digest_of(folder)  # pictures alone
     assert [note.name.split("-")[0] for note in cache.iterdir()] == ["tree_digest"]
-
-
-def test_without_a_cache_folder_of_its_own_it_is_in_the_users(tmp_path, monkeypatch):
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert planned_files._cache_folder() == tmp_path / ".cache" / "smoothsweep" / "digests"
 
 
 def test_no_file_has_no_content_and_one_that_is_not_there_is_named(tmp_path):

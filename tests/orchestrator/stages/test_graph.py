@@ -1,17 +1,10 @@
 """The stages of sweeps of every kind: no key that nobody reads, none missing that is read, files by their content."""
 
-import ast
-import inspect
-from collections.abc import Mapping
-from functools import cache
-from importlib import import_module
-
 import pytest
 
 from smoothsweep.core.attacks.registry import ATTACKS, make_attack
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.asking import ADDRESS
-from smoothsweep.core.tree import TREE
 from smoothsweep.orchestrator.stages import fingerprints, judges
 from smoothsweep.tasks.registry import TASKS
 from tests.core.attacks.examples import needed, prior_of
@@ -19,8 +12,6 @@ from tests.every_stage import every_stage
 from tests.orchestrator.stages.sweeps_of_every_kind import stages_of, sweeps
 from tests.tiny import tiny_sweep
 
-OF_THE_IDENTITY = {"content", "card"}
-"""Keys of a configuration that no task reads: what a file says, which the task reads from the file."""
 ELSEWHERE = {"toy", "sleep", "pool_features", "judge_gradients", "judge_fid_lomma", "judge_fid_plg"}
 """Kinds of stage that no sweep of this file has: they are made in tests of their own."""
 
@@ -34,68 +25,6 @@ def stages(tmp_path_factory):
         found = [stage for changes in made.values() for stage in stages_of(**changes)]
     assert {stage.name for stage in found} >= set(TASKS) - ELSEWHERE
     return found
-
-
-@cache
-def names_of_the_far_end():
-    """What tasks and core call anything by: texts, parameters, fields, attributes."""
-    found = set()
-    for path in (*(TREE / "tasks").rglob("*.py"), *(TREE / "core").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                found.add(node.value)
-            elif isinstance(node, ast.arg | ast.keyword):
-                found.add(node.arg)
-            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-                found.add(node.target.id)
-    return found
-
-
-def keys_of(value):
-    """The keys of a configuration, and of those in it."""
-    inside = (keys_of(inner) for inner in value.values() if isinstance(inner, Mapping))
-    return set(value).union(*inside)
-
-
-def test_no_stage_has_a_key_that_nobody_reads(stages):
-    for stage in stages:
-        assert isinstance(stage.config, Mapping) and isinstance(stage.hints, Mapping), stage.name
-        unread = keys_of(stage.config) | keys_of(stage.hints)
-        assert unread - names_of_the_far_end() - OF_THE_IDENTITY == set(), stage.name
-
-
-def asked_of(name):
-    """The keys that the function of a kind of stage takes for granted: config["key"], not within a condition.
-
-    `planned(config)` reads the file that "path" names, as the one whose "content" was planned.
-    """
-    module, _, function = TASKS[name].run.partition(":")
-    tree = ast.parse(inspect.getsource(getattr(import_module(module), function)))
-    unsure = {
-        inner
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If | ast.IfExp | ast.BoolOp)
-        for inner in ast.walk(node)
-    }
-    files = any(
-        isinstance(node, ast.Call) and ast.unparse(node.func) == "planned" and node not in unsure
-        for node in ast.walk(tree)
-    )
-    return ({"path", "content"} if files else set()) | {
-        node.slice.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Subscript)
-        and ast.unparse(node.value) == "config"
-        and isinstance(node.slice, ast.Constant)
-        and node not in unsure
-    }
-
-
-def test_no_stage_lacks_a_key_that_its_task_takes_for_granted(stages):
-    asked = {name: asked_of(name) for name in TASKS if name != "sleep"}
-    assert asked["judge_fidelity"] == {"protocol", "neighbours"} and "path" in asked["imported"]
-    for stage in stages:
-        assert asked[stage.name] <= {*stage.config, *stage.hints}, stage.name
 
 
 @pytest.mark.parametrize("kind", ATTACKS)
@@ -205,21 +134,8 @@ def test_protocol_paper_alone_brings_images_to_a_judges_size_as_the_attacks_own_
         )
 
 
-def test_the_reconstructions_are_synthesised_in_the_rows_that_are_asked_for():
-    (reconstructions,) = [stage for stage in stages_of(resources={"attack_rows": 3}) if stage.name == "loot"]
-    assert reconstructions.config["rows_per_batch"] == 3
-    assert not {"compile", "precision"} & reconstructions.config.keys()
-
-
 @pytest.mark.parametrize("classes", ["all", [2, 0]])
 def test_gradients_are_followed_for_the_attacked_classes(classes):
     judges = {**tiny_sweep()["judges"], "gradients": {}}
     (found,) = [stage for stage in stages_of(judges=judges, classes=classes) if stage.name == "judge_gradients"]
     assert found.config["classes"] == classes
-
-
-def test_who_trains_an_attacks_gan_is_no_setting_of_the_attack():
-    gan = {"batch_size": 8, "workers": 2, "epochs": 1}
-    found = {stage.name: stage for stage in stages_of(prior=None, attack={"kind": "gmi", "selected": 2, "gan": gan})}
-    assert found["attack"].config["gan"]["batch_size"] == 8 and "workers" not in found["attack"].config["gan"]
-    assert found["general_gan"].config["workers"] == 2

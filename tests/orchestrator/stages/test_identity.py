@@ -9,9 +9,6 @@ from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.any_sweep import Resources
 from tests.every_stage import every_stage
 
-NEUTRAL_HINTS = {"path", "sha256", "checkpoint_every", "questions", "per_second"}
-"""Where a file lies, what it is known to be, how often to save; how much and how fast may be asked."""
-
 REACHES_NUMBERS = {"attack_rows": 3, "attack_compile": True, "attack_cuda_graphs": True}
 NEUTRAL_RESOURCES = {
     "cpus_per_task": 2,
@@ -22,12 +19,6 @@ NEUTRAL_RESOURCES = {
     "training_timeout_minutes": 5.0,
     "attack_timeout_minutes": 5.0,
 }
-
-
-@pytest.mark.parametrize("protocol", ["clean", "paper"])
-def test_hints_say_where_and_how_often_and_nothing_else(tmp_path, protocol):
-    stages = every_stage(tmp_path, protocol=protocol, resources=REACHES_NUMBERS | {"attack_cuda_graphs": False})
-    assert {key for stage in stages for key in stage.hints} <= NEUTRAL_HINTS
 
 
 def test_every_resource_is_known_to_reach_numbers_or_not_to():

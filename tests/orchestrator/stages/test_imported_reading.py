@@ -96,13 +96,6 @@ def test_a_judge_under_a_wrong_card_ends_the_trial_before_the_attack(place, tmp_
     assert store.has(stages.target) and not store.has(stages.attack)
 
 
-@pytest.mark.parametrize(("order", "flags"), [("alphabetical", []), ("by_size", IMAGENET)])
-def test_with_the_data_at_hand_a_wrong_card_is_not_even_written(place, tmp_path, capsys, order, flags):
-    assert bring(place, tmp_path / "own", *flags, *named(place, order), "--data", place / "people") == 2
-    assert "import own.pth: expected a classifier that recognises" in capsys.readouterr().err
-    assert not (tmp_path / "own").exists()
-
-
 def test_own_data_give_the_class_order_and_the_accuracy_that_sweeps_expect(place, tmp_path, capsys):
     assert bring(place, tmp_path / "own", *IMAGENET, "--data", place / "people") == 0
     assert "classes: Ann, bob, ..." in capsys.readouterr().out

@@ -11,13 +11,10 @@ from smoothsweep.core.judges.columns import METRICS
 from smoothsweep.core.models.weight_files import FOLDER_VARIABLE, WEIGHT_FILES, weight_file
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.reporting.plan_text import weights_text
-from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.stages import judges
-from smoothsweep.orchestrator.stages.judge_availability import unavailable_judges
 from smoothsweep.orchestrator.stages.weights import find_missing_weights, weights_summary
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.sweeps.schema import InversionSweep
 
 OBJECTIVES = {"test_acc": "max", "embedder_acc1": "min"}
 LACKING = {  # judge -> its settings, the file it lacks
@@ -77,17 +74,6 @@ def test_plan_lists_a_judge_that_cannot_be_heard_with_its_columns_and_the_remedy
             == []
             == weights_text(weights_summary(loaded, trials_of(loaded)))
         )
-
-
-def test_every_judge_whose_stage_is_left_out_is_listed(staged):
-    """The stages that a trial has not, though the sweep asks for them, are those that are said: for any judges."""
-    names = sorted(LACKING)
-    for mask in range(2 ** len(names)):
-        chosen = [name for place, name in enumerate(names) if mask >> place & 1]
-        settings = InversionSweep.model_validate(tiny_sweep(judges=asking_for(*chosen), grid={}, baseline={}))
-        stages = inversion_stages(settings, 1)
-        left_out = [name for name in chosen if f"judge_{name}" not in stages.judges]
-        assert sorted(judge.judge for judge in unavailable_judges(settings)) == left_out == chosen
 
 
 def test_weights_that_run_stops_for_are_in_the_plan_and_run_stops_for_the_first(staged, tmp_path, capsys):

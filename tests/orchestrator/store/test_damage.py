@@ -156,34 +156,6 @@ def test_a_store_with_seals_has_no_manifest_without_one(store):
     assert not store.has(SOURCE) and "no seal" in examine_store(store).damaged[0]
 
 
-def test_what_was_verified_is_read_again_only_after_a_change(store, monkeypatch):
-    forget_all(monkeypatch)
-    read = []
-    real = verifying.checksum
-    monkeypatch.setattr(verifying, "checksum", lambda path: read.append(path.name) or real(path))
-    store.path(SOURCE)
-    assert read == sorted(store.manifest(SOURCE)["files"])
-    store.path(SOURCE)
-    forget_all(monkeypatch)  # another process: it finds the note
-    store.path(SOURCE)
-    assert len(read) == len(store.manifest(SOURCE)["files"])
-    path = store.place(SOURCE) / "images.safetensors"
-    times = path.stat()
-    path.write_bytes(harmed(path.read_bytes(), "bit 5"))
-    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # as a clever hand would
-    with pytest.raises(ArtifactDamaged):
-        store.path(SOURCE)
-
-
-def test_who_makes_an_artifact_need_not_read_it_again(tmp_path, monkeypatch):
-    store = LocalStore(root=tmp_path / "store")
-    execute(store, SOURCE)
-    monkeypatch.setattr(verifying, "checksum", lambda path: pytest.fail("read again"))
-    store.path(SOURCE)
-    forget_all(monkeypatch)
-    store.path(SOURCE)
-
-
 @pytest.mark.parametrize("note", ["unreadable", "unwritable"])
 def test_a_cache_that_cannot_be_used_costs_a_look_and_nothing_else(store, monkeypatch, tmp_path, note):
     forget_all(monkeypatch)
@@ -206,14 +178,6 @@ def test_what_pages_read_is_verified_before_a_run_and_when_it_is_read(store, cap
     path.write_bytes(harmed(path.read_bytes(), "bit 1"))
     assert read_with_repair(lambda: store.file(SOURCE, "images.safetensors")) == (None, True)
     assert not store.has(SOURCE) and "images.safetensors differs" in lines(capsys)[0]
-
-
-def test_an_artifact_that_cannot_be_moved_is_one_line(store, monkeypatch):
-    path = store.place(SOURCE) / "images.safetensors"
-    path.write_bytes(harmed(path.read_bytes(), "bit 1"))
-    monkeypatch.setattr(artifacts, "move", lambda *_: (_ for _ in ()).throw(PermissionError(13, "Permission denied")))
-    with pytest.raises(InputError, match="cannot be set aside: Permission denied"):
-        store.path(SOURCE)
 
 
 def test_another_making_of_the_same_has_the_same_result(made, tmp_path):

@@ -2,7 +2,6 @@
 
 import json
 import os
-import pickle
 import shutil
 
 import pytest
@@ -13,7 +12,7 @@ from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store import linked
 from smoothsweep.orchestrator.store.common.artifacts import MANIFEST
-from smoothsweep.orchestrator.store.linked import LINKS_FILE, LinkedStore, write_links
+from smoothsweep.orchestrator.store.linked import LINKS_FILE, write_links
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.orchestrator.store.opening import open_existing_store, open_store
 from tests.orchestrator.store.linked_stores import changed, stages
@@ -49,11 +48,6 @@ def test_a_second_user_of_a_lab_makes_no_stage_of_a_shared_sweep(both):
         assert own.file(stage, "no such file") is None
     assert contents(lab.root) == before
     assert {path.name for path in own.root.iterdir()} == {"store.json", LINKS_FILE}
-
-
-def test_without_the_link_everything_is_missing(both):
-    trials, _, own = both
-    assert len(make_plan(trials, LocalStore(root=own.root)).missing) == len(stages(trials))
 
 
 def test_what_is_made_goes_into_the_own_store_and_counts_first(both):
@@ -163,12 +157,6 @@ def test_a_linked_store_that_is_gone_or_newer_is_one_line(both):
         open_store(str(own.root))
 
 
-def test_it_travels_to_workers(both):
-    """As Ray sends it, within one run: nothing from outside is unpickled."""
-    _, _, own = both
-    assert isinstance(own, LinkedStore) and pickle.loads(pickle.dumps(own)) == own
-
-
 def test_a_link_to_what_is_no_store_of_others_says_what_is_there(tmp_path, monkeypatch):
     own, file = LocalStore(root=tmp_path / "own"), tmp_path / "file"
     file.touch()
@@ -179,12 +167,3 @@ def test_a_link_to_what_is_no_store_of_others_says_what_is_there(tmp_path, monke
     (tmp_path / "lab").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path))
     assert linked.other_store("~/lab", own) == LocalStore(root=tmp_path / "lab")
-
-
-def test_the_list_is_read_as_it_was_written_and_a_store_without_one_stays_as_it_is(tmp_path):
-    own = LocalStore(root=tmp_path / "own")
-    assert linked.links_of(own) == [] and linked.with_links(own) is own
-    write_links(own, ["/b", "/a"])
-    assert linked.links_of(own) == ["/b", "/a"]
-    write_links(own, [])
-    assert linked.links_of(own) == [] and linked.with_links(own) is own

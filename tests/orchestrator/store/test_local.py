@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import replacing
-from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, with_ancestors
+from smoothsweep.orchestrator.stages.stage import Stage, canonical_json
 from smoothsweep.orchestrator.store.common.sealing import Damage
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.orchestrator.store.opening import open_store
@@ -102,14 +102,6 @@ def test_half_written_files_of_dead_writers_are_swept_away_and_those_of_others_k
     assert not list(tmp_path.rglob(".spent.jsonl.*"))
 
 
-def test_its_sweeps_are_those_that_left_a_note(tmp_path):
-    store = LocalStore(root=tmp_path / "store")
-    assert store.sweeps() == []
-    for name in ("tiny", "another"):
-        store.write_note(name, "state.json", b"{}")
-    assert store.sweeps() == ["another", "tiny"]
-
-
 def test_an_unwritable_store_is_one_line(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("not a directory")
@@ -141,13 +133,6 @@ def test_fingerprints_depend_on_name_config_and_inputs_but_not_on_hints():
     assert target.fingerprint == hinted.fingerprint
     with pytest.raises(ValueError):
         canonical_json({"x": float("nan")})
-
-
-def test_ancestors_come_before_those_who_read_them_and_once():
-    data = stage("data", seed=1)
-    left = Stage(name="target", config={"a": 1}, inputs={"data": data})
-    right = Stage(name="target", config={"a": 2}, inputs={"data": data})
-    assert with_ancestors([left, right]) == [data, left, right]
 
 
 def test_a_store_notes_its_format_when_first_written_and_an_older_one_has_no_note(tmp_path):
@@ -200,17 +185,3 @@ def test_notes_marks_and_finished_stages_of_a_local_store(tmp_path):
     store.discard(a)
     store.discard(b)
     assert list((tmp_path / "toy").iterdir()) == []
-
-
-def test_a_note_is_written_replaced_and_moved(tmp_path):
-    store = LocalStore(root=tmp_path)
-    assert store.read_note("mine", "search/a.json") is None
-    for content in (b"first", b"second"):
-        store.write_note("mine", "search/a.json", content)
-        assert store.read_note("mine", "search/a.json") == content
-    store.move_note("mine", "search/a.json", "search/damaged/b.json")
-    assert store.read_note("mine", "search/a.json") is None and store.read_note("other", "search/a.json") is None
-    assert store.read_note("mine", "search/damaged/b.json") == b"second"
-    assert (store.sweep_folder("mine") / "search" / "damaged" / "b.json").read_bytes() == b"second"
-    with pytest.raises(FileNotFoundError):
-        store.move_note("mine", "search/a.json", "search/c.json")

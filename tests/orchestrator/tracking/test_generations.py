@@ -65,12 +65,3 @@ def test_runs_of_an_earlier_version_are_retired_and_come_back_with_it(kind, load
     found = runs(uri)
     assert {what: set(found[what]) for what in names} == names
     assert not [run for run in found["recipe"].values() if "smoothsweep.replaced_by" in run.data.tags]
-
-
-def test_recipes_that_a_smaller_run_leaves_out_stay_as_they_are(load, store, uri, finished):
-    loaded = load(seeds=[1], grid={"recipe.defense.alpha": [0.0, -0.1, -0.2]})
-    trials = finished(loaded)
-    record(loaded, store, trials)
-    less = load(seeds=[1], grid={"recipe.defense.alpha": [0.0, -0.2]})
-    assert record(less, store, trials_of(less)) == []
-    assert len(runs(uri)["recipe"]) == len(trials) == 3

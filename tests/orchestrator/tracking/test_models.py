@@ -99,19 +99,6 @@ def test_the_front_is_registered_with_its_leak_and_the_best_has_the_alias(load, 
         assert float(version.tags["mean/embedder_acc1"]) > 0
 
 
-def test_models_are_registered_once(load, store, uri, finished, exported):
-    loaded = load()
-    trials = finished(loaded)
-    record(loaded, store, trials)
-    first = list(exported)
-    record(loaded, store, trials)
-    assert exported == first
-    record(loaded, store, trials, "all")
-    client = MlflowClient(uri, uri)
-    found = [version.tags["smoothsweep.trial"] for version in client.search_model_versions("name = 'tiny'")]
-    assert sorted(found) == sorted(trial.id for trial in trials), "the rest, and none twice"
-
-
 def test_two_drivers_that_register_at_once_leave_one_version_of_each(load, store, uri, finished, exported, monkeypatch):
     """The second driver looks while the first has nothing entered yet; both then enter everything."""
     loaded, add = load(), models._add
@@ -129,23 +116,6 @@ def test_two_drivers_that_register_at_once_leave_one_version_of_each(load, store
     assert sorted(others) == sorted(found) == sorted(trial.id for trial in trials)
 
 
-def test_a_double_that_somebody_gave_an_alias_is_kept(load, store, uri, finished, exported):
-    loaded = load()
-    trials = finished(loaded)
-    record(loaded, store, trials, "all")
-    client = MlflowClient(uri, uri)
-    first, second = client.search_model_versions("name = 'tiny'")[:2]
-    doubles = [
-        client.create_model_version("tiny", source=one.source, run_id=one.run_id, tags=one.tags, await_creation_for=0)
-        for one in (first, second)
-    ]
-    client.set_registered_model_alias("tiny", "mine", doubles[0].version)
-    record(loaded, store, trials, "all")
-    left = {version.version for version in client.search_model_versions("name = 'tiny'")}
-    assert doubles[0].version in left and doubles[1].version not in left
-    assert client.get_model_version_by_alias("tiny", "mine").version == doubles[0].version
-
-
 def test_one_seed_recommends_nothing(load, store, uri, finished, exported):
     """Neither an alias nor a tag nor a word for what a single training run does not show."""
     loaded = load(seeds=[1])
@@ -155,12 +125,6 @@ def test_one_seed_recommends_nothing(load, store, uri, finished, exported):
     (parent,) = kinds["sweep"]
     assert parent.data.tags["smoothsweep.recommended"] == ""
     assert "least leak" not in parent.data.tags["mlflow.note.content"]
-
-
-def test_none_registers_none(load, store, uri, finished, exported):
-    loaded = load()
-    record(loaded, store, finished(loaded), "none")
-    assert not exported and not MlflowClient(uri, uri).search_registered_models()
 
 
 @pytest.mark.slow

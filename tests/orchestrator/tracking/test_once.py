@@ -90,11 +90,3 @@ def test_no_metric_that_mlflow_holds_decides_anything(load, store, uri, finished
     _, kinds = look(uri)
     assert {run.info.run_id for runs in kinds.values() for run in runs} == before
     assert {run.info.status for runs in kinds.values() for run in runs} == {"FINISHED"}
-
-
-def test_nothing_of_ours_reads_a_metric_back(repository):
-    """Names alone are read, of which columns there are."""
-    for path in (repository / "orchestrator" / "tracking").rglob("*.py"):
-        text = path.read_text()
-        assert "get_metric_history" not in text, path.name
-        assert text.count("data.metrics") == ("for name in run.data.metrics" in text), path.name

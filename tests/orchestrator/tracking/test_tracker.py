@@ -77,15 +77,6 @@ def test_params_are_numbers_under_the_same_names_and_conditional_ones_absent(loa
     assert all(shared <= set(found) for found in params.values())
 
 
-def test_a_defenses_own_parameters_are_params(load, store, uri, finished):
-    defense = {"kind": "mid", "beta": 0.01}
-    loaded = load(grid={"recipe.defense": [defense]}, baseline={})
-    record(loaded, store, finished(loaded))
-    _, kinds = look(uri)
-    params = kinds["trial"][0].data.params
-    assert params["recipe_defense"] == "mid" and float(params["recipe_mid_beta"]) == 0.01 and "defense" not in params
-
-
 def test_means_are_over_the_seeds_and_grow_with_them(load, store, uri, finished):
     loaded = load(seeds=[1, 2], grid=RAMP)
     trials = finished(loaded)
@@ -108,15 +99,6 @@ def test_means_are_over_the_seeds_and_grow_with_them(load, store, uri, finished)
         assert "seed" not in run.data.params and run.data.params["recipe_architecture"] == "resnet_small"
         table = json.loads(text_of(client, run, "seeds.json"))
         assert [row[table["columns"].index("seed")] for row in table["data"]] == [1, 2, 3]
-
-
-def test_other_seeds_in_the_place_of_old_ones_start_over(load, store, uri, finished):
-    for seeds in ([1, 2], [1, 3]):
-        loaded = load(seeds=seeds, grid={"recipe.defense.alpha": [0.0]}, baseline={})
-        record(loaded, store, finished(loaded))
-    client, kinds = look(uri)
-    (run,) = kinds["recipe"]
-    assert run.data.tags["smoothsweep.seeds"] == "1, 3" and not doubled(client, kinds["recipe"])
 
 
 def test_recording_again_changes_nothing(load, store, uri, finished):
@@ -186,34 +168,6 @@ def test_a_failed_trial_says_why_until_it_is_done(load, store, uri, finished):
     _, kinds = look(uri)
     assert {run.info.status for run in kinds["trial"]} == {"FINISHED"} and len(kinds["trial"]) == 2
     assert not [run for run in kinds["trial"] if "smoothsweep.failure" in run.data.tags]
-
-
-@pytest.mark.parametrize("left", ["FAILED", "KILLED"])
-def test_a_run_that_ended_without_a_reason_is_finished_all_the_same(left, load, store, uri, finished):
-    """Killed between the status and the tag, or the tag removed by another driver."""
-    loaded = load()
-    trials = finished(loaded)
-    tracker = Tracker(uri, store=store, experiment="tiny", loaded=loaded)
-    parent = tracker.sweep_run("tiny", {})
-    for trial in trials:
-        half = tracker._runs.create("trial", trial.id, "half", {"mlflow.parentRunId": parent})
-        tracker._client.set_terminated(half.run_id, left)
-    record(loaded, store, trials)
-    _, kinds = look(uri)
-    assert {run.info.status for run in kinds["trial"]} == {"FINISHED"} and len(kinds["trial"]) == len(trials)
-
-
-def test_a_param_of_another_value_in_a_half_written_run_starts_it_over(load, store, uri, finished):
-    loaded = load()
-    trials = finished(loaded)
-    tracker = Tracker(uri, store=store, experiment="tiny", loaded=loaded)
-    parent = tracker.sweep_run("tiny", {})
-    half = tracker._runs.create("trial", trials[0].id, "half", {"mlflow.parentRunId": parent})
-    tracker._client.log_param(half.run_id, "recipe_alpha", "something else")
-    record(loaded, store, trials)
-    _, kinds = look(uri)
-    (run,) = [run for run in kinds["trial"] if run.data.tags["smoothsweep.trial"] == trials[0].id]
-    assert run.data.params["recipe_alpha"] == "0.0" and run.info.status == "FINISHED"
 
 
 def test_data_sets_are_inputs_in_their_contexts(load, store, uri, finished):

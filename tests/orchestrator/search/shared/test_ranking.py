@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made import ALPHA, load
+from made import ALPHA
 
 from smoothsweep.orchestrator.planning.proposals import Proposal
-from smoothsweep.orchestrator.search.shared.outcomes import Aims, Outcome, worst_mean
+from smoothsweep.orchestrator.search.shared.outcomes import Aims, worst_mean
 from smoothsweep.orchestrator.search.shared.ranking import best, crowding, fronts, ordered
 from smoothsweep.orchestrator.search.shared.setup import Setup, Wait
 from smoothsweep.orchestrator.search.strategies.halving import audits, propose_halving, survivors
@@ -62,11 +62,6 @@ def test_recipes_that_miss_a_constraint_do_not_go_on_unless_all_do():
     assert best({}, WAYS, 2) == []
 
 
-def test_failed_recipes_do_not_go_on():
-    found = {0: Outcome(status="failed"), **{1: outcomes((0.6, 0.2))[0]}}
-    assert best(found, WAYS, 2) == [1]
-
-
 def setup(keep=0.5, audit=1, recipes=4):
     return Setup(
         space=make_space([Dimension(key=ALPHA, low=0, high=100, step=1)]),
@@ -115,9 +110,3 @@ def test_an_objective_is_the_mean_over_seeds_of_the_worst_attack():
     assert worst_mean(rows, "x", "max") == pytest.approx((0.2 + 0.1) / 2)  # a distance: small is the attacker's
     assert worst_mean([*rows, (2, {"x": None})], "x", "min") is None
     assert worst_mean([*rows, (2, {"x": float("nan")})], "x", "min") is None
-
-
-def test_an_objective_without_a_value_is_a_failure(tmp_path):
-    assert AIMS.outcome({"test_acc": 0.9, "leak": None}).status == "failed"
-    assert AIMS.outcome({"test_acc": 0.4, "leak": 0.1}).feasible is False
-    assert load(tmp_path, {"strategy": "random", "recipes": 2}).sweep.search.constraints == {}

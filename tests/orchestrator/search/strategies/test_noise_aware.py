@@ -12,16 +12,14 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from made import ALPHA, KIND, load, work_off
 
-from smoothsweep.orchestrator.planning.proposals import Proposal, ProposalLog
+from smoothsweep.orchestrator.planning.proposals import Proposal
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.search.record import read_search
 from smoothsweep.orchestrator.search.shared.outcomes import Aims
 from smoothsweep.orchestrator.search.shared.places import place
 from smoothsweep.orchestrator.search.shared.setup import Setup, Wait, strategy
 from smoothsweep.orchestrator.search.strategies.noise.tried import tried_recipes
 from smoothsweep.orchestrator.search.strategies.noise_aware import expected_worth
 from smoothsweep.orchestrator.store.local import LocalStore
-from smoothsweep.orchestrator.tracking.runs.searching import PHASE, PROPOSAL, RUNG, proposal_tags
 from smoothsweep.sweeps.dimension import Dimension
 from smoothsweep.sweeps.search import Constraint
 from smoothsweep.sweeps.space import make_space
@@ -57,49 +55,6 @@ def test_each_trial_is_there_once_and_recipes_of_some_seeds_are_not_compared(sea
     phases = Counter(trial.phase for trial in trials)
     more = sum(one.of is not None for one in agenda.proposals)
     assert phases == {"sweep": 2 + 2 * more, "proxy": 9 - more}
-
-
-def test_the_records_tell_how_many_seeds_a_recipe_met(searched):
-    loaded, store, agenda, _ = searched
-    record = read_search(loaded, store)
-    assert [one.seeds for one in record.proposals] == [one.seeds for one in agenda.proposals]
-    assert sum(one.device_hours for one in record.proposals) > 0
-    more = next(one for one in record.proposals if one.of is not None)
-    assert 0 < more.device_hours < record.proposals[0].device_hours  # of the second seed alone
-    tags = proposal_tags(loaded, store)
-    again = [tags[trial] for trial in more.trials]
-    assert {(one[PROPOSAL], one[RUNG]) for one in again} == {(str(more.number), "full")}
-    assert sum(one.get(PHASE) == "sweep" for one in again) == 1  # recorded under one seed before
-    alone = next(one for one in record.proposals if one.seeds and one.number not in {p.of for p in record.proposals})
-    assert tags[alone.trials[0]][RUNG] == "full, 1 of 2 seeds"
-
-
-def test_an_earlier_end_and_a_later_one_propose_the_same(tmp_path, searched):
-    """More recipes go on from fewer, but for the last seeds that fewer got in the end."""
-    loaded, store = load(tmp_path, {**SEARCH, "recipes": 14}, baseline={ALPHA: 0.0}), LocalStore(root=tmp_path / "s")
-    work_off(loaded, store)
-    fewer = ProposalLog(searched[0], searched[1]).proposals()
-    last = 1 + max(one.number for one in fewer if one.of is None)
-    assert ProposalLog(loaded, store).proposals()[:last] == fewer[:last]
-    grown = load(tmp_path, {**SEARCH, "recipes": 14}, baseline={ALPHA: 0.0})
-    work_off(grown, searched[1])
-    assert sum(one.of is None for one in ProposalLog(grown, searched[1]).proposals()) == 14
-
-
-def test_all_seeds_at_first_leave_nothing_to_add(tmp_path):
-    loaded, store = load(tmp_path, {**SEARCH, "first_seeds": 2}), LocalStore(root=tmp_path / "store")
-    agenda, _ = work_off(loaded, store)
-    assert [(one.of, one.seeds) for one in agenda.proposals] == 10 * [(None, None)]
-
-
-def test_one_more_seed_at_a_time(tmp_path):
-    loaded, store = load(tmp_path, {**SEARCH, "recipes": 8}, seeds=[1, 2, 3]), LocalStore(root=tmp_path / "store")
-    agenda, _ = work_off(loaded, store)
-    of_recipe: dict[int, list[int]] = {}
-    for one in agenda.proposals:
-        of_recipe.setdefault(one.number if one.of is None else one.of, []).append(one.seeds or 3)
-    assert {tuple(met) for met in of_recipe.values()} <= {(1,), (1, 2), (1, 3), (1, 2, 3)}
-    assert any(met[-1] == 3 for met in of_recipe.values()) and (1,) in map(tuple, of_recipe.values())
 
 
 def test_failed_recipes_get_no_more_seeds(tmp_path):
@@ -204,9 +159,3 @@ def test_what_is_in_flight_counts_as_what_it_may_turn_out_to_be(seed):
     known = [tried_recipes(setup, proposals, outcomes, visible=5) for proposals in (ran, flying)]
     alone, beside = (expected_worth(setup, one, asked, 9) for one in known)
     assert (beside < 0.6 * alone).all() and (alone > 0).all()
-
-
-def test_a_search_with_several_in_flight_proposes_none_twice():
-    found = simulated(crossing, seed=1, recipes=10, in_flight=4)
-    recipes = [one.values["x"] for one in found if one.of is None]
-    assert len(set(recipes)) == len(recipes) == 10

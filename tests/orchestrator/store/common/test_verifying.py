@@ -1,8 +1,5 @@
 """Where it is noted that files are right, and that the notes of stores that are gone go."""
 
-import json
-import multiprocessing
-
 import pytest
 
 from smoothsweep.orchestrator.store.common import verifying
@@ -23,33 +20,6 @@ def artifact(tmp_path, monkeypatch):
 
 def notes():
     return sorted((cache_folder() / "verified").glob("*/toy.*"))
-
-
-def test_the_notes_lie_in_the_cache_a_folder_for_every_store(artifact):
-    files = {"rows.bin": checksum(artifact / "rows.bin")}
-    verify(artifact, files)
-    [note] = notes()
-    assert note.name == f"toy.{artifact.name}" and list(json.loads(note.read_text())) == ["rows.bin"]
-    assert (note.parent / "store").read_text() == str(artifact.parent.parent)
-    assert not is_damaged(artifact, "rows.bin", files["rows.bin"])
-
-
-def _verified_without_reading(folder, files):
-    def unread(path):
-        raise AssertionError(f"{path} was read")
-
-    verifying._right.clear()
-    verifying.checksum = unread
-    verify(folder, files)
-
-
-def test_another_process_need_not_read_what_was_found_right(artifact):
-    files = {"rows.bin": checksum(artifact / "rows.bin")}
-    verify(artifact, files)
-    other = multiprocessing.get_context("fork").Process(target=_verified_without_reading, args=(artifact, files))
-    other.start()
-    other.join()
-    assert other.exitcode == 0
 
 
 def test_a_change_is_seen_whatever_the_notes_say(artifact):

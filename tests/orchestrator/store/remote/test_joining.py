@@ -5,7 +5,6 @@ import pytest
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.machine import CACHE_VARIABLE
 from smoothsweep.orchestrator.store.opening import open_store
-from smoothsweep.orchestrator.store.remote import synchroniser
 from smoothsweep.orchestrator.store.remote.layout import work_key
 from smoothsweep.orchestrator.store.remote.objects import make_filesystem
 
@@ -46,19 +45,6 @@ def test_what_a_worker_leaves_comes_to_the_work_of_the_driver(machines):
     assert below == {"kept.txt", "final.pt", "inner/mark"}
 
 
-def test_what_a_worker_leaves_is_there_while_it_works(machines, monkeypatch):
-    here, there = machines
-    monkeypatch.setattr(synchroniser, "PUSH_EVERY_S", 0.01)
-    work = here.store.work(STAGE)
-    with there.joined(work) as folder:
-        (folder / "progress.json").write_text("half")
-        for _ in range(500):
-            here.pull(work)
-            if (work / "progress.json").is_file():
-                break
-        assert (work / "progress.json").read_text() == "half"
-
-
 def test_what_a_worker_that_fails_has_made_is_kept_and_its_folder_goes(machines):
     here, there = machines
     work = here.store.work(STAGE)
@@ -68,16 +54,6 @@ def test_what_a_worker_that_fails_has_made_is_kept_and_its_folder_goes(machines)
     assert not folder.exists()
     here.pull(work)
     assert files_of(work) == {"checkpoint.pt": "epoch 3"}
-
-
-def test_an_input_is_whole_on_every_machine(machines):
-    here, there = machines
-    draft = here.store.draft(STAGE)
-    (draft / "rows.bin").write_text("numbers")
-    here.store.commit(STAGE, draft, {"metrics": {}, "config": {}})
-    place = there.bring(here.store.path(STAGE))
-    assert place == there.store.root / "toy" / STAGE.fingerprint
-    assert (place / "rows.bin").read_text() == "numbers"
 
 
 def test_ray_trains_checkpoints_lie_in_the_store_itself(machines):

@@ -10,10 +10,8 @@ from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.scheduling.execute import execute
 from smoothsweep.orchestrator.store.opening import open_store
-from smoothsweep.orchestrator.store.remote import mirror
-from smoothsweep.orchestrator.store.remote.objects import Objects, explained
 from smoothsweep.sweeps.load import load_sweep
-from tests.orchestrator.store.remote.made import below, fill, other_machine, stage
+from tests.orchestrator.store.remote.made import below, other_machine, stage
 from tests.s3 import BUCKET
 from tests.tiny import write_tiny
 
@@ -35,40 +33,6 @@ def test_marks_notes_and_reports_are_seen_elsewhere(s3, monkeypatch, tmp_path):
     assert below(s3, "sweeps") == shown
     other.write_note("another", "state.json", b"{}")
     assert store.sweeps() == ["another", "tiny"]
-
-
-def test_no_more_manifests_are_read_than_asked_for_and_prepared_ones_not_again(s3, monkeypatch, tmp_path):
-    stages = [stage(classes=n) for n in range(1, 5)]
-    for each in stages:
-        fill(open_store(s3), each)
-    other = other_machine(s3, monkeypatch, tmp_path)
-    found = {json.loads(path.read_text())["config"]["classes"] for path in other.newest_manifests("sleep", 3)}
-    assert len(found) == 3 and found < {1, 2, 3, 4}
-    monkeypatch.setattr(mirror, "SETTLED_S", -1.0)
-    other.prepare(stages)
-    monkeypatch.setattr(Objects, "read", lambda *_: pytest.fail("a prepared manifest was asked for again"))
-    assert all(other.metrics(each) == {"x": 1.0} for each in stages)
-
-
-def test_what_a_plan_has_just_listed_is_not_listed_again(s3, monkeypatch):
-    """One answer holds a thousand names: of a store with many artifacts each listing is many requests."""
-    store, stages, asked = open_store(s3), [stage(classes=1), stage(classes=2)], []
-    for one in stages:
-        fill(store, one)
-    listed = Objects.listed
-    monkeypatch.setattr(Objects, "listed", lambda self, prefix: asked.append(prefix) or listed(self, prefix))
-    assert store.finished("sleep") == {one.fingerprint for one in stages} and asked == ["sleep"]
-    assert len(store.newest_manifests("sleep", 1)) == 1 and len(store.newest_manifests("sleep", 5)) == 2
-    assert asked == ["sleep"]
-    assert len(open_store(s3).newest_manifests("sleep", 5)) == 2 and asked == ["sleep", "sleep"]
-
-
-def test_a_note_of_a_sweep_is_moved_for_everybody(s3, monkeypatch, tmp_path):
-    store = open_store(s3)
-    store.write_note("mine", "search/a.json", b"first")
-    store.move_note("mine", "search/a.json", "search/b.json")
-    other = other_machine(s3, monkeypatch, tmp_path)
-    assert other.read_note("mine", "search/a.json") is None and other.read_note("mine", "search/b.json") == b"first"
 
 
 def test_plan_and_status_read_a_remote_store(s3, tmp_path, capsys):
@@ -119,19 +83,3 @@ def test_every_door_refuses_a_bucket_that_is_not_there(s3, tmp_path, capsys, doo
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert line.startswith("smoothsweep: --store s3://nobody/x: expected a bucket, got none of that name")
     assert not (tmp_path / "cache").exists()
-
-
-@pytest.mark.parametrize(
-    ("said", "words"),
-    [
-        (
-            "AWS Error ACCESS_DENIED during ListObjectsV2 operation: Denied (Request ID: ab-12)",
-            "expected permission to list, read and write (are the credentials set?), got a refusal",
-        ),
-        ("AWS Error SIGNATURE_DOES_NOT_MATCH during PutObject operation: No", "expected valid credentials, got others"),
-        ("AWS Error INVALID_ACCESS_KEY_ID during HeadObject operation: No", "expected valid credentials, got others"),
-        ("something\nelse", "something else"),
-    ],
-)
-def test_what_the_service_says_is_one_line(said, words):
-    assert explained(said).startswith(words) and "\n" not in explained(said) and "Request ID" not in explained(said)

@@ -8,12 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from smoothsweep.core.writers import machine_id
 from smoothsweep.orchestrator.scheduling.execute import execute, execute_shard
 from smoothsweep.orchestrator.store.common.machine import CACHE_VARIABLE
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.orchestrator.store.remote import synchroniser
-from smoothsweep.orchestrator.store.remote.objects import Objects, ObjectStoreError
+from smoothsweep.orchestrator.store.remote.objects import Objects
 from smoothsweep.orchestrator.store.remote.store import remote_store
 from smoothsweep.tasks.classes import class_name
 from tests.orchestrator.store.remote.made import below, fill, other_machine, stage
@@ -37,16 +36,6 @@ def test_a_store_travels_as_its_url(s3, monkeypatch, tmp_path):
     parcel = pickle.dumps(store)  # as Ray sends it to workers
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "other"))
     assert pickle.loads(parcel).location == store.location and pickle.loads(parcel).root != store.root
-
-
-def test_the_first_of_two_writers_wins_and_the_other_leaves_nothing(s3):
-    store, late, a = open_store(s3), open_store(s3), stage(classes=1)
-    draft = late.draft(a)
-    (draft / "rows.bin").write_bytes(b"second")
-    fill(store, a, b"first")
-    late.commit(a, draft, {"metrics": {}})
-    assert len(below(s3, "files")) == 1 and not below(s3, "drafts")
-    assert (remote_store(s3).path(a) / "rows.bin").read_bytes() == b"first" and not draft.exists()
 
 
 def test_writers_at_the_same_moment_leave_one_whole_artifact(s3, monkeypatch, tmp_path):
@@ -139,27 +128,3 @@ def test_an_interrupted_stage_goes_on_elsewhere(s3, monkeypatch, tmp_path):
     execute(other, a)
     assert other.metrics(a) == {"classes": 4.0} and not below(s3, "work")
     assert not list((other.root / "sleep").glob("*.work*"))
-
-
-def test_what_a_killed_attempt_left_in_a_mirror_goes_with_the_next(s3):
-    store, a = open_store(s3), stage(classes=1)
-    gone = multiprocessing.get_context("spawn").Process(target=int)
-    gone.start()
-    gone.join()
-    for name in (f"{a.fingerprint}.work.{machine_id()}.{gone.pid}.x", f".{a.fingerprint}.{machine_id()}.{gone.pid}.x"):
-        (store.root / "sleep" / name).mkdir(parents=True)
-    mine = store.draft(a)
-    with store.working(a) as work:
-        assert {path.name for path in (store.root / "sleep").iterdir()} == {work.name, mine.name}
-
-
-def test_an_upload_of_a_file_that_fails_leaves_no_object(s3, monkeypatch, tmp_path):
-    objects = Objects(url=s3)
-    (tmp_path / "x").mkdir()
-    with pytest.raises(IsADirectoryError):
-        objects.upload("x", tmp_path / "x")
-    assert below(s3) == []
-    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9")
-    monkeypatch.setattr("smoothsweep.orchestrator.store.remote.objects.ATTEMPTS", 2)
-    with pytest.raises(ObjectStoreError, match=f"{s3}/y: expected an answer"):
-        objects.write("y", b"1")

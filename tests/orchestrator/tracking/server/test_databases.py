@@ -5,11 +5,7 @@ import os
 import re
 import shutil
 import sqlite3
-import subprocess
-import sys
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from mlflow.tracking._tracking_service.utils import _artifact_repos_cache
@@ -79,33 +75,6 @@ def test_a_database_that_another_process_holds(locked, store, hasty, capfd):
     assert "database is locked" in refused(local_uri(store), capfd)
 
 
-CODE = """
-import os, sys
-sys.path[:0] = {path}
-from smoothsweep.orchestrator.tracking.server.databases import ask_sqlite, sqlite_path
-sqlite_path({uri!r})  # loads what may not be readable afterwards
-os.setuid(65534)
-try:
-    ask_sqlite({uri!r})
-except Exception as error:
-    print(error)
-"""
-
-
-@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to become somebody who may not write")
-def test_a_database_that_may_not_be_written(empty_database):
-    with tempfile.TemporaryDirectory(dir="/tmp") as name:  # pytest's own folders are closed to others
-        folder, said = Path(name), []
-        folder.chmod(0o755)
-        shutil.copy(empty_database, folder / "mlflow.db")
-        (folder / "mlflow.db").chmod(0o444)
-        for file in ("mlflow.db", "new.db"):
-            code = CODE.format(path=sys.path, uri=f"sqlite:///{folder / file}")
-            done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-            said.append(done.stdout)
-    assert said == ["attempt to write a readonly database\n", f"a folder that cannot be written: {folder}\n"]
-
-
 @pytest.mark.parametrize("moving", first_of([shutil.move, shutil.copytree]))
 def test_artifacts_follow_a_store_that_was_moved_or_copied(moving, load, store, finished, tmp_path):
     loaded = load(seeds=[1])
@@ -123,16 +92,6 @@ def test_artifacts_follow_a_store_that_was_moved_or_copied(moving, load, store, 
         assert files(client, run), "its artifacts are found"
     assert len(kinds["trial"]) == 2
     assert sorted(path.relative_to(store.root) for path in store.root.rglob("*")) == before, "nothing is written there"
-
-
-def test_a_database_that_was_moved_alone_says_where_the_artifacts_are(load, store, finished, tmp_path):
-    loaded = load(seeds=[1])
-    trials = finished(loaded)
-    record(loaded, store, trials[:1])
-    there = LocalStore(root=tmp_path / "elsewhere")
-    shutil.copytree(store.root, there.root, ignore=shutil.ignore_patterns("mlartifacts"))
-    remarks = record(loaded, there, trials)
-    assert remarks == [f"MLflow: the artifacts of earlier runs of tiny are still in {store.root}/mlartifacts/tiny"]
 
 
 def record(loaded, store, trials):

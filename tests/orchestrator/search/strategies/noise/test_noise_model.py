@@ -8,7 +8,6 @@ from smoothsweep.orchestrator.search.strategies.noise.noise_model import (
     NoiseModel,
     SeenTrials,
     fit,
-    matern,
     shrunk_variances,
 )
 
@@ -84,15 +83,3 @@ def test_what_a_seed_does_to_every_recipe_is_no_difference_of_recipes():
     values = places[recipe] + 1.0 * (seed == 2) + 0.01 * random.standard_normal(15)
     mean, _ = fit(seen(values, recipe, seed, places)).posterior(places[:, None])
     assert np.polyfit(places, mean, 1)[0] == pytest.approx(1.0, abs=0.25)
-
-
-def test_equal_values_and_one_recipe_are_no_reason_to_fail():
-    for model in (fit(seen([0.5, 0.5, 0.5], [0, 1, 2], [1, 1, 1], [0, 0.5, 1])), fit(seen([0.5], [0], [1], [0.3]))):
-        mean, covariance = model.posterior(np.array([[0.2], [0.9]]))
-        assert mean == pytest.approx([0.5, 0.5]) and np.isfinite(covariance).all()
-
-
-def test_the_correlation_is_one_at_no_distance_and_falls():
-    at = np.array([[0.0], [0.1], [0.5], [1.0]])
-    row = matern(at, at, [0.5])[0]
-    assert row[0] == 1.0 and (np.diff(row) < 0).all() and (row > 0).all()
