@@ -8,8 +8,7 @@ import torch
 from official_pickle import write_official_pickle
 from published_trees import facescrub
 from safetensors.torch import load_file
-from tiny import write_tiny
-from torchvision.models import inception_v3, resnet18
+from torchvision.models import resnet18
 
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.priors.registry import load_discriminator, load_prior
@@ -162,13 +161,6 @@ def test_the_image_size_is_not_guessed(tmp_path, checkpoint, capsys):
     assert "--image-size: expected the side in pixels" in capsys.readouterr().err
 
 
-def test_inception_must_say_how_it_sees_its_inputs(tmp_path, capsys):
-    torch.save(inception_v3(num_classes=3, aux_logits=True, init_weights=False).state_dict(), tmp_path / "eval.pt")
-    arguments = target_arguments(tmp_path / "eval.pt", tmp_path / "out", architecture="inception_v3", image_size=299)
-    assert main(arguments) == 2
-    assert "transform_input: expected true or false" in capsys.readouterr().err
-
-
 def test_staging_says_what_could_not_be_had_and_where_to_put_it(tmp_path, capsys, monkeypatch):
     from smoothsweep.core.models import weight_files
 
@@ -197,27 +189,3 @@ def test_a_sweep_without_its_imagenet_weights_starts_nothing(tmp_path, capsys, m
     assert main([*arguments, *(part for change in changes for part in ("--set", change))]) == 2
     assert "pretrained resnet18: expected its ImageNet weights here" in capsys.readouterr().err
     assert not os.path.exists(tmp_path / "store")
-
-
-def test_the_priors_discriminator_pulls_the_attack_where_it_is_weighted(tmp_path):
-    from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config as Config
-    from smoothsweep.orchestrator.planning.trial import inversion_stages
-    from smoothsweep.orchestrator.planning.trials import trials_of
-    from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
-    from smoothsweep.orchestrator.store.opening import open_store
-    from smoothsweep.sweeps.load import load_sweep
-
-    config = Config(resolution=32, z_dim=8, w_dim=8, mapping_layers=1, channel_base=256, channel_max=8)
-    write_official_pickle(tmp_path / "ffhq.pkl", config)
-    assert main(["import", "prior", str(tmp_path / "ffhq.pkl"), "--out", str(tmp_path / "prior")]) == 0
-    store = open_store(str(tmp_path / "store"))
-    store.open_for_writing()
-    prior = {"kind": "folder", "path": str(tmp_path / "prior")}
-    path = write_tiny(tmp_path, prior=prior, public=None, judges={}, grid={}, baseline={})
-    found = []
-    for overrides in ([], ["attack.discriminator_weight=0.0"], ["attack.discriminator_weight=0.5"]):
-        [trial] = trials_of(load_sweep(path, overrides))
-        attack = inversion_stages(trial.settings, trial.seed).attack
-        execute_with_inputs(store, attack)
-        found.append(load_file(store.path(attack) / "reconstructions.safetensors")["w"])
-    assert torch.equal(found[0], found[1]) and not torch.allclose(found[0], found[2], atol=1e-3)

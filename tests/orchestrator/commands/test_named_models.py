@@ -12,7 +12,7 @@ from smoothsweep.core.audit.portfolio import portfolio
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.asking import KeptAnswers
 from smoothsweep.core.external.endpoint import answers_database
-from smoothsweep.core.external.kinds import Named, as_source
+from smoothsweep.core.external.kinds import Named
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
 from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep
@@ -198,13 +198,6 @@ def test_a_folder_from_somebody_else_runs_no_code_and_sends_nothing(
     with pytest.raises(InputError, match="got one from elsewhere"):  # nor an artifact of a store
         load_external(artifact, config, "cpu")
     assert len(server.seen) == before and "own_model_elsewhere" not in sys.modules
-
-
-def test_what_somebody_calls_a_model_is_a_path_unless_it_says_otherwise():
-    assert as_source("python:a.b:c").kind == "function" and as_source("https://a/b").kind == "endpoint"
-    assert not isinstance(as_source("pythons/a.pt"), Named)
-    assert Named("https://example.org/a/b?token=x").stem == "https-example.org-a-b"
-    assert "secret" not in str(Named("https://user:secret@example.org/"))
 
 
 @pytest.mark.parametrize(

@@ -218,24 +218,6 @@ def test_an_audit_leaves_out_what_the_model_cannot_be_shown_and_says_so(brought)
     assert untried("labels", card) == ()
 
 
-@pytest.mark.parametrize(("images", "components"), [(None, 150), (3, 2), (150, 149), (151, 150), (9000, 150)])
-def test_few_public_images_make_a_smaller_prior(made, brought, images, components):
-    card = ImportedClassifier(imported=str(brought / "logits.pt")).checked
-    tree = audit_sweep(
-        model=brought / "logits.pt",
-        card=card,
-        data=made / "people",
-        public=made / "people",
-        independent={},
-        attacks=portfolio("scores", whole=False),
-        people=3,
-        seeds=[1],
-        has_second=False,
-        images=images,
-    )
-    assert tree["prior"]["components"] == components
-
-
 def test_too_few_public_images_for_any_prior_are_refused(made, tmp_path, capsys):
     (place := tmp_path / "public").mkdir()
     for number in range(LEAST_PUBLIC - 1):

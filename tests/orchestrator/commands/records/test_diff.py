@@ -70,12 +70,6 @@ def test_two_runs_in_two_stores_are_paired_and_say_code_versions_and_what_is_onl
     assert "made by:\n  private images code_version: 1a2b3c -> 9f9f9f" in capsys.readouterr().out
 
 
-def test_a_stage_that_has_not_finished_is_said_to_be_missing(tmp_path, capsys):
-    trials, store = recorded(tmp_path, without=("judge_embedder",))
-    assert diff(store, trials[0].id, trials[1].id) == 0
-    assert "not compared:\n  judge embedder: no manifest in the store" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("a", "line"),
     [

@@ -236,20 +236,6 @@ def test_what_is_no_archive_is_one_line(content, words, tmp_path, capsys):
     assert line.endswith(f"expected a bundle of smoothsweep, got: {words}") and len(list(tmp_path.iterdir())) == 1
 
 
-@pytest.mark.parametrize("left", [0.3, 0.99])
-def test_a_bundle_that_was_cut_off_is_told_from_an_archive_of_other_things(left, plain, tmp_path, capsys):
-    content = plain.read_bytes()
-    (tmp_path / "cut.zip").write_bytes(content[: int(left * len(content))])
-    with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
-        for name in ("photos/a.txt", "thesis.txt", "notes.txt"):
-            archive.writestr(name, b"x")
-    for name in ("cut", "other"):
-        assert main(["report", str(tmp_path / f"{name}.zip")]) == 2
-    cut, other = capsys.readouterr().err.splitlines()
-    assert "got: an archive that was cut off" in cut
-    assert other.endswith("got an archive of several folders or files (notes.txt, photos, ...), not of one folder")
-
-
 def test_a_bundle_that_is_not_there_and_flags_of_a_sweep_are_refused(plain, tmp_path, capsys):
     assert main(["report", str(tmp_path / "no.zip")]) == 2
     assert main(["report", str(plain), "--set", "a=1"]) == 2
