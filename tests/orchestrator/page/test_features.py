@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from smoothsweep.orchestrator.page.drawing.colours import assign
-from smoothsweep.orchestrator.page.figures.features import KINDS, feature_violins
+from smoothsweep.orchestrator.page.figures.features import KINDS
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures
 from smoothsweep.orchestrator.page.render import part
 from smoothsweep.orchestrator.reading.numbers.model import FeatureView
@@ -56,13 +56,3 @@ def test_every_recipe_has_its_maps_its_distributions_and_their_medians(data):
 def test_a_sweep_that_does_not_ask_shows_nothing_of_it(make_data):
     data = make_data(sheets=())
     assert part("features", data, summarise(data, resamples=50)) == ""
-
-
-def test_what_has_no_distance_or_one_alone_is_drawn_all_the_same(data):
-    lonely = a_view(1)
-    lonely.distances["intra"] = np.nan
-    lonely.distances["inter"] = 0.5
-    summary = summarise(data, resamples=50)
-    canvas = feature_violins({LABELS[0]: lonely}, assign(summary))
-    words = [text.get_text() for text in canvas.figure.axes[0].texts]
-    assert len(words) == 3 and words[0] == "0.50" and canvas.png()

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from smoothsweep.core.judges.columns import metric_of
@@ -12,7 +12,7 @@ from smoothsweep.core.metrics.exposure import exposures
 from smoothsweep.orchestrator.page.drawing.colours import assign
 from smoothsweep.orchestrator.page.figures.accuracy_leak import Panel, Point, _title_lines, plot
 from smoothsweep.orchestrator.page.figures.curves.epochs import alpha_curves, training_curves
-from smoothsweep.orchestrator.page.figures.labels import text_width
+from smoothsweep.orchestrator.page.figures.labels import Labels, text_width
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures
 from smoothsweep.orchestrator.page.figures.panels import Panels
 from smoothsweep.orchestrator.page.figures.strips import exposure, judges
@@ -148,13 +148,32 @@ def test_exposure_draws_each_class_once_and_counts_the_recognised(summary):
     assert any(f"{100 * found.among_top[surest]:.0f}\u00a0%" in title for title in shown)
 
 
-def test_every_closed_set_judge_has_its_dot_and_verification_none(make_data):
-    frames = make_data()
-    more = {
-        key: frame.assign(general_acc1=0.5 * frame["embedder_acc1"], verified_far1=0.25 * frame["embedder_acc1"])
-        for key, frame in (("results", frames.results), ("per_class", frames.per_class))
-    }
-    found = summarise(make_data(**more))
-    words = judges(found, assign(found)).svg()
-    assert {"general_acc1", "verified_far1"} <= set(found.measured)
-    assert "general judge: " in words and "independent judge: " in words and "verified at" not in words
+def overlap(a, b):
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+
+
+PANEL = (48.0, 30.0, 688.0, 386.0)
+PIXELS = st.tuples(st.floats(PANEL[0], PANEL[2]), st.floats(PANEL[1], PANEL[3]))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    points=st.lists(st.tuples(PIXELS, st.floats(20, 290), st.integers(1, 2)), min_size=11, max_size=16),
+    close=st.sampled_from([1.0, 0.1, 0.0]),
+)
+def test_no_name_lies_on_another_name_or_on_a_point(points, close):
+    """close: how far apart the points are, down to all at one place."""
+    middle = (300.0, 180.0)
+    spots = [tuple(m + close * (at - m) for at, m in zip(spot, middle, strict=True)) for spot, _, _ in points]
+    labels = Labels()
+    for x, y in spots:
+        labels.mark(x, y, 8)
+        labels.keep_clear(PANEL[0], y - 1, PANEL[2], y + 1)
+    placed = [
+        labels.place(x, y, width, PANEL, lines=lines) for (x, y), (_, width, lines) in zip(spots, points, strict=True)
+    ]
+    assert sum(spot is not None for spot in placed) == len(labels.names) >= 9, "there is room for most"
+    for number, box in enumerate(labels.names):
+        assert PANEL[0] <= box[0] and box[2] <= PANEL[2] and PANEL[1] <= box[1] and box[3] <= PANEL[3]
+        assert not any(overlap(box, other) for other in labels.names[:number])
+        assert not any(overlap(box, (x - 8, y - 8, x + 8, y + 8)) for x, y in spots)

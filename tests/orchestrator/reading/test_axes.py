@@ -8,7 +8,6 @@ import yaml
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.reading.axes import sweep_axes
 from smoothsweep.orchestrator.reading.numbers.summary import UNCHANGED, attack_label, recipe_label
-from smoothsweep.sweeps.axes import settings_words
 from smoothsweep.sweeps.load import load_sweep
 from tests.tiny import write_tiny
 
@@ -101,21 +100,6 @@ def test_a_sweep_that_varies_no_attack_calls_it_nothing():
     loaded = load_sweep(SWEEPS / "factors_small.yaml")
     trials = trials_of(loaded)
     assert {attack_label(sweep_axes(loaded, trials), trial.cell.axes) for trial in trials} == {""}
-
-
-@pytest.mark.parametrize(
-    ("stated", "words"),
-    [
-        ({"kind": "badnets", "size": 3}, "badnets (size 3)"),
-        ({"kind": "blended"}, "blended"),
-        ({"kind": "ramp", "start": 0.0, "end": 0.5, "back": None}, "ramp (start 0.0, end 0.5)"),
-        ({"views": 8}, "views 8"),
-        ({"trial": {"recipe.defense.alpha": -0.8}}, "alpha -0.8"),
-        ({"kind": "x\x1b[2J"}, "x\\x1b[2J"),
-    ],
-)
-def test_a_mapping_is_called_by_its_kind(stated, words):
-    assert settings_words(stated) == words
 
 
 @pytest.mark.parametrize(

@@ -104,27 +104,6 @@ def test_the_strongest_attack_is_that_of_the_seeds_that_count():
     assert named(cells, cells.worst("embedder_acc1")) == {"base": "ppa", "alpha": "plg", "mid": "brep"}
 
 
-def test_the_leaks_of_all_are_of_the_seeds_in_order_and_the_classes_that_all_have():
-    shown, samples = frame()
-    samples[4]["embedder_acc1"] = {
-        seed: Sample(value=one.value, by_class=one.by_class.drop("c2"))
-        for seed, one in samples[4]["embedder_acc1"].items()
-    }
-    for metric, sign in (("embedder_acc1", 1), ("dist_face", -1)):
-        cells = AttackedCells(
-            frame=shown.rename(columns={"embedder_acc1": metric}),
-            samples=tuple({metric: one["embedder_acc1"]} for one in samples),
-        )
-        found = cells.leaks_of(metric, cells.cases(metric))
-        assert {recipe: set(under) for recipe, under in found.items()} == {
-            recipe: {"brep", "rlb", "ppa", "plg"} for recipe in LEAKS
-        }
-        for recipe, under in found.items():
-            for attack, matrix in under.items():
-                wanted = [[leak(recipe, attack, seed, at) for at in (0, 1, 3, 4)] for seed in (1, 2, 3)]
-                np.testing.assert_allclose(matrix, sign * np.array(wanted))
-
-
 def test_a_recipe_that_lacks_an_attack_is_compared_with_none_and_what_it_lacks_is_named():
     cells = AttackedCells(
         **dict(zip(("frame", "samples"), frame(leave_out=[("alpha", "ppa", s) for s in SEEDS]), strict=True))
@@ -208,27 +187,3 @@ def test_who_is_chosen_among_the_accurate_enough(floor, best, front):
         assert (
             summary.frame.loc[found.best, "attack"] == "brep" and found.clear and found.significant and not found.ties
         )
-
-
-def test_without_columns_of_an_attack_every_trial_is_a_published_one_that_sees_gradients():
-    rows = [
-        {
-            "trial": f"{name}/{seed}",
-            "seed": seed,
-            "status": status,
-            "failure": None,
-            "name": name,
-            "test_acc": 0.9,
-            "embedder_acc1": 0.3,
-        }
-        for name in "ab"
-        for seed, status in ((1, "done"), (2, "failed"), (3, "missing"), (4, "done"), (5, "missing"), (6, "missing"))
-    ]
-    data = ReportData(title="t", results=pd.DataFrame(rows), axes=(Axis(key="name", bare=True),))
-    summary = summarise(data, resamples=20)
-    assert summary.access_levels == ["gradients"] and summary.controls == [] and summary.attacks == [""]
-    counted = summary.frame[["access", "control", "published", "n", "failed", "missing"]].to_numpy().tolist()
-    assert counted == [["gradients", False, True, 2, 1, 3]] * 2
-    assert summary.frame["trials"].tolist() == [tuple(f"{name}/{seed}" for seed in range(1, 7)) for name in "ab"]
-    alone = ReportData(title="t", results=pd.DataFrame(rows).query("status == 'done'"), axes=data.axes)
-    assert summarise(alone, resamples=20).frame[["n", "failed", "missing"]].to_numpy().tolist() == [[2, 0, 0]] * 2

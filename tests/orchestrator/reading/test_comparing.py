@@ -11,7 +11,6 @@ from smoothsweep.orchestrator.page.drawing.colours import assign
 from smoothsweep.orchestrator.page.figures.accuracy_leak import plot
 from smoothsweep.orchestrator.page.figures.panels import Panels
 from smoothsweep.orchestrator.page.render import render
-from smoothsweep.orchestrator.reading.findings.display import SIDE, chosen_recipes, sheet_recipes
 from smoothsweep.orchestrator.reading.findings.fresh import frontier_words
 from smoothsweep.orchestrator.reading.numbers.decision import decide
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
@@ -112,14 +111,3 @@ def test_the_first_screen_has_the_frontier_and_leaves_out_first_what_is_not_accu
     table = page[page.index('<table class="short"') :].split("</table>")[0]
     (row,) = [row for row in table.split("<tr")[1:] if 'data-recipe="low"' in row]
     assert "test accuracy below 80.0 %" in ascii_text(row) and table.count("accuracy below") == 1
-
-
-def test_many_recipes_show_those_a_decision_is_about_and_fold_the_rest():
-    rng = np.random.default_rng(1)
-    points = {f"r{k:02d}": (0.7 + 0.002 * k, 0.2 + 0.006 * k + 0.1 * rng.uniform(), 0.9) for k in range(60)}
-    data = sweep(points, baseline="r59")
-    summary = summarise(data, resamples=40)
-    chosen = chosen_recipes(summary)
-    assert len(chosen) <= SIDE and {"r59", summary.evidence.recommendation.best} <= set(chosen)
-    assert sheet_recipes(summary) == chosen != summary.recipes[:SIDE]
-    assert len(render(data, summary)) < 1_700_000

@@ -9,7 +9,6 @@ import pytest
 
 from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.orchestrator.page.drawing.colours import assign
-from smoothsweep.orchestrator.page.figures.accuracy_leak import plot
 from smoothsweep.orchestrator.page.figures.panels import Panels
 from smoothsweep.orchestrator.page.render import part, render
 from smoothsweep.orchestrator.page.writing import write_report
@@ -184,24 +183,6 @@ def test_settings_apart_from_the_defense_make_groups_of_their_own(defense_data):
         assert {f.key for f in group.families} == {"mid", "dropout"}
         assert all(group.setting in point.recipe for point in group.points)
         assert group.reference == group.plain.recipe
-
-
-def test_panels_show_the_family_and_grey_the_rest(whole):
-    _, summary = whole
-    colours = assign(summary)
-    (group,) = defense_groups(summary)
-    panels = Panels(summary=summary, colours=colours).families(group, "embedder_acc1")
-    assert [found.key for found, _ in panels] == [found.key for found in group.families]
-    for found, panel in panels:
-        behind = [point for point in panel.points if point.small]
-        away = 0 if found.key == "logit_clipping" else 1  # at 55 % accuracy it lies outside the other panels
-        assert len(behind) == len(summary.recipes) - 1 - len(found.points) - away
-        assert {point.colour for point in behind} == {colours.behind}
-        assert {point.words.mark for point in found.points} <= {point.name for point in panel.points}
-        drawn = plot([panel], 360, 320).svg()
-        assert not re.search(r'="-?(nan|inf)', drawn)
-    clipped = dict((found.key, plot([panel], 360, 320).svg()) for found, panel in panels)["logit_clipping"]
-    assert "5 (at 55." in text_of(clipped)
 
 
 def test_training_costs_are_ratios_by_seed(whole):

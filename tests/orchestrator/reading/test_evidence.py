@@ -68,12 +68,6 @@ def test_the_recipe_in_front_keeps_its_seeds_while_two_remain():
         assert (found.seeds, found.left_out) == (seeds, left_out)
 
 
-def test_recipes_without_a_common_seed_are_said_to_be_left_out():
-    frame, samples = audit({("a", ""): {0: 0.2}, ("b", ""): {0: 0.4}, ("c", ""): {1: 0.3}})
-    found = cells(frame, samples).gather_worst("embedder_acc1")
-    assert found.seeds == (0,) and found.left_out == ("c",) and found.compared == ("a", "b")
-
-
 def test_the_accuracy_asked_for_and_the_baseline():
     accs = {"low": 0.5, "base": 0.6, "good": 0.95}
     leaks = {(r, ""): {**both(m), 2: m} for r, m in (("low", 0.1), ("base", 0.7), ("good", 0.3))}

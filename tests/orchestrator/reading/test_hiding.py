@@ -64,36 +64,6 @@ def test_each_recipe_gets_its_word_and_controls_are_no_attacks(told):
     assert found.attacks == ("ppa", "ppa logit") and found.published == ("ppa",)
 
 
-def test_the_file_has_every_number_of_a_verdict_under_its_name(told):
-    summary, found = told
-    frame = verdict_frame(summary, found).set_index("recipe")
-    assert list(frame.index) == list(found.verdicts)
-    for recipe, one in found.verdicts.items():
-        row, part = frame.loc[recipe].to_dict(), one.hidden.part if one.hidden else None
-        earlier = {"removed": one.reduction, "removed_low": one.low, "removed_high": one.high}
-        earlier |= {"strongest": one.attack, "strongest_baseline": one.attack_reference}
-        expected = {
-            "baseline": summary.references[recipe],
-            "verdict": one.word,
-            **{key: getattr(one, key) for key in ("reduction", "p", "comparisons", "attack", "seeds")},
-            "reduction_low": one.low,
-            "reduction_high": one.high,
-            "attack_baseline": one.attack_reference,
-            "seeds_needed": one.needed.seeds if one.needed else None,
-            "classes_needed": one.needed.classes if one.needed else None,
-            **{key: getattr(one.hidden, key, None) for key in ("claimed", "published", "published_baseline")},
-            "hidden": getattr(part, "value", None),
-            "hidden_low": getattr(part, "low", None),
-            "hidden_high": getattr(part, "high", None),
-            "portfolio": list(found.attacks),
-            **earlier,
-        }
-        assert set(row) == set(expected)
-        for key, value in expected.items():
-            assert (row[key] == value) if value is not None else pd.isna(row[key]), key
-    assert frame["published"].notna().any() and frame["published_baseline"].notna().any()
-
-
 def test_page_terminal_and_file_say_the_same(told):
     summary, found = told
     page, text, frame = part("hiding", data(), summary), verdict_text(summary, found), verdict_frame(summary, found)

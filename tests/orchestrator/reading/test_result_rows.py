@@ -1,7 +1,6 @@
 """The table of results: one type a column, rates by class of several judges, links of several stages."""
 
 import json
-from pathlib import Path
 from types import SimpleNamespace
 
 import pandas as pd
@@ -15,9 +14,9 @@ from smoothsweep.core.judges.columns import BY_KEY, TIME_COLUMNS
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.reading.numbers.model import Axis
 from smoothsweep.orchestrator.reading.results import (
+    least_of_data,
     one_type_a_column,
     per_class_rows,
-    relative_links,
     results_table,
     with_recipes,
     write_results,
@@ -117,26 +116,6 @@ def test_rates_by_class_of_all_judges_stand_in_one_row_of_a_trial_and_class(tmp_
     ]
     nothing = per_class_rows(trials, Held(tmp_path, {}))
     assert nothing.empty and list(nothing.columns) == ["trial", "class"]
-
-
-def test_links_lead_to_every_finished_stage_and_only_trainings_hold_several_devices(tmp_path):
-    prior = stage("prior", 1)
-    target, open_one = stage("target", 2, data=stage("data", 0)), stage("pool", 3, prior=prior)
-    attack = stage("attack", 4, target=target, prior=prior)
-    seconds = {"prior": 1.5, "target": 2.5, "attack": 4.0, "data": 0.25}
-    held = Held(tmp_path / "store", {name: {"seconds": one} for name, one in seconds.items()})
-    links = relative_links(trial(1, attack, open_one, target), held, tmp_path / "report" / "here", workers=4.0)
-    assert {(link.stage, link.seconds, link.devices) for link in links} == {
-        ("prior", 1.5, 1.0),
-        ("target", 2.5, 4.0),
-        ("attack", 4.0, 1.0),
-        ("data", 0.25, 1.0),
-    }
-    assert len(links) == 4, "each once, though two stages need the prior"
-    for link in links:
-        assert link.path.startswith("../../store/") and link.path.endswith("manifest.json")
-        assert (tmp_path / "report" / "here" / Path(link.path)).resolve().parent.parent.name == link.stage
-    assert {link.devices for link in relative_links(trial(1, target), held, tmp_path)} == {1.0}
 
 
 def test_the_row_of_a_trial_says_what_is_done_what_failed_and_what_it_took(tmp_path):
@@ -244,3 +223,68 @@ def test_the_rows_of_any_sweep_can_be_written_and_read(tmp_path_factory, grid, s
     write_rows(table, folder / "results.parquet")
     read = pd.read_parquet(folder / "results.parquet")
     assert list(read["seed"]) == [trial.seed for trial in trials] and list(read.columns) == list(table.columns)
+
+
+class Made:
+    """A stage without inputs."""
+
+    def __init__(self, name):
+        self.name, self.fingerprint, self.inputs = name, name, {}
+
+
+class Shelf:
+    """A store of files by the name of their stage; manifests hold metrics."""
+
+    def __init__(self, root, metrics=None):
+        self.root, self.metrics = root, metrics or {}
+
+    def has(self, stage):
+        return (self.root / stage.name).is_dir() or stage.name in self.metrics
+
+    def file(self, stage, name):
+        path = self.root / stage.name / name
+        return path if path.exists() else None
+
+    def manifest(self, stage):
+        return {"metrics": self.metrics[stage.name]}
+
+
+def write(folder, **frames):
+    folder.mkdir()
+    for name, rows in frames.items():
+        pd.DataFrame(rows).to_parquet(folder / f"{name}.parquet")
+
+
+def test_every_rate_knows_of_how_many_images_it_is(tmp_path):
+    """A judge of all images; one that asked about some, beside natural ones, and had no answer once; an old one."""
+    write(
+        tmp_path / "judge_embedder",
+        per_class={"class": [0, 3], "embedder_acc1": [0.5, 1.0]},
+        per_image={"class": [0, 0, 3, 3, 3], "hit": [True, False, True, True, True]},
+    )
+    write(
+        tmp_path / "judge_asked",
+        per_class={"class": [0, 3], "asked_acc1": [1.0, 0.0]},
+        per_image={
+            "kind": ["loot", "loot", "loot", "same", "other"],
+            "class": [0, 0, 3, 0, 3],
+            "hit": pd.array([True, None, False, True, False], dtype="boolean"),
+        },
+    )
+    write(tmp_path / "judge_evaluator", per_class={"class": [0, 3], "attack_acc1": [0.25, 0.75]})
+    write(tmp_path / "judge_gradients", per_class={"class": [0, 3], "gradients_zero_ce": [0.0, 0.0]})
+    stages = [SimpleNamespace(name=name) for name in ("target", *sorted(path.name for path in tmp_path.iterdir()))]
+    rows = per_class_rows([SimpleNamespace(id="t", stages=stages)], Shelf(tmp_path)).set_index("class")
+    assert rows["embedder_acc1_images"].to_dict() == {0: 2, 3: 3}
+    assert rows["asked_acc1_images"].to_dict() == {0: 1, 3: 1}
+    assert "attack_acc1_images" not in rows and rows["attack_acc1"].to_dict() == {0: 0.25, 3: 0.75}
+
+
+def test_test_images_are_the_fewest_of_any_trial(tmp_path):
+    def trial(*names):
+        return SimpleNamespace(stages=[Made(name) for name in names])
+
+    store = Shelf(tmp_path, {"data": {"num_test": 40.0}, "target": {"num_test": 7}})
+    assert least_of_data([trial("data"), trial("target")], store, "num_test") == 40
+    assert least_of_data([trial("target")], store, "num_test") is None
+    assert least_of_data([trial("data")], Shelf(tmp_path, {"data": {"num_test": None}}), "num_test") is None

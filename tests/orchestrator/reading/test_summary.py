@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from smoothsweep.core.judges.columns import METRICS
 from smoothsweep.core.metrics.comparisons import compare_recipes
 from smoothsweep.core.metrics.intervals import rate_interval
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
@@ -169,12 +168,6 @@ def test_the_deciding_metric_is_the_independent_judge_where_measured(make_data):
     assert summarise(make_data(primary="dist_eval")).primary == "dist_eval"
     nothing = neither[["trial", "seed", "status", "failure", "alpha", "attack_loss", "test_acc"]]
     assert summarise(make_data(results=nothing, per_class=None)).primary is None
-
-
-def test_every_metric_has_its_columns_even_unmeasured():
-    table = cells(frame({"alpha": 0, "seed": 0}), None, (ALPHA,))
-    for spec in METRICS:
-        assert np.isnan(table[spec.key].iloc[0]) and table[f"{spec.key}_n"].iloc[0] == 0
 
 
 def test_values_that_are_the_same_share_a_cell():

@@ -100,12 +100,3 @@ def test_other_sweeps_compare_recipes(settings, baseline):
     found = summarise(data, resamples=20)
     assert not found.by_setting
     assert not any("compares settings" in line for line in find(data, replace(found)).answer)
-
-
-def test_reductions_are_differences_of_paired_means(data, summary):
-    means = data.results.groupby(["alpha", data.results["start"].fillna("")])["embedder_acc1"].mean()
-    [table] = printed_tables(summary, "swaps", "clean")
-    shown = {row.attack: row.reduction.value for row in table.rows if row.reduction is not None}
-    for (_, start), mean in means.items():
-        if start:
-            assert shown[f"start from\u00a0{start}"] == pytest.approx(means[0.0, ""] - mean)

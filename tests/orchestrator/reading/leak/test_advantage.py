@@ -6,7 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from smoothsweep.core.metrics.exposure import exposures
 from smoothsweep.orchestrator.reading.leak.advantage import advantage_panels
+from smoothsweep.orchestrator.reading.leak.exposure import exposed
+from smoothsweep.orchestrator.reading.numbers.estimates import Sample
 from smoothsweep.orchestrator.reading.numbers.model import Axis
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
 
@@ -30,23 +33,6 @@ def test_every_point_is_the_relative_difference_to_plain_training(swept):
             assert not point.low > point.value and not point.high < point.value
     negative = {point.x: point.value for point in panel.curves["independent judge"]}
     assert negative[-0.2] < negative[0.0] == 0 < negative[0.1]
-
-
-def test_by_images_per_class_there_is_a_panel_for_every_metric(make_data):
-    data = make_data()
-    one = data.results[(data.results["attack_loss"] == "poincare") & (data.results["status"] == "done")]
-    halved = {"trial": [f"{trial}f" for trial in one["trial"]], "embedder_acc1": one["embedder_acc1"] / 2}
-    few = one.assign(samples_per_class=10, **halved)
-    results = pd.concat([one.assign(samples_per_class=50), few], ignore_index=True)
-    axes = (Axis(key="alpha"), Axis(key="samples_per_class"))
-    bare = {"per_class": None, "paper": None, "links": {}, "alpha_curves": {}, "training_curves": {}, "sheets": ()}
-    panels = advantage_panels(summarise(make_data(results=results, axes=axes, **bare)))
-    shown = {panel.title: panel for panel in panels}
-    assert {"independent judge", "evaluator"} <= set(shown)
-    curve = shown["independent judge"].curves["alpha -0.2"]
-    assert [point.x for point in curve] == [10, 50]
-    assert np.allclose([point.value for point in curve], curve[0].value)  # half of both is the same share
-    assert "alpha 0" not in shown["independent judge"].curves
 
 
 def test_without_several_factors_there_is_no_panel(make_data):
@@ -111,16 +97,42 @@ def test_by_hand_a_rate_grows_and_a_distance_shrinks():
     )
 
 
-def test_controls_words_and_what_was_not_compared_are_no_points():
-    odd = {name: [*column, np.nan] for name, column in BY_HAND.items()} | {"alpha": [*RISING, "ramp"]}
-    (panel,) = advantage_panels(hand_made(**odd))
-    assert [point.x for point in panel.curves["face distance"]] == sorted(RISING)
-    control = hand_made(**BY_HAND, control=[False, True, False, False])
-    (panel,) = advantage_panels(control)
-    assert [point.x for point in panel.curves["face distance"]] == [-0.1, 0.0, 0.1]
-    unknown = dict(BY_HAND, dist_face_diff=[np.nan] * 4)
-    (panel,) = advantage_panels(hand_made(**unknown))
-    assert set(panel.curves) == {"independent judge"}, "one point makes no curve"
-    two = {name: column[:2] + column[3:] for name, column in BY_HAND.items()} | {"alpha": [0.1, -0.2, -0.2]}
-    assert advantage_panels(hand_made(**two)) == [], "two factors make none either"
-    assert advantage_panels(hand_made(axes=("other",), **BY_HAND)) == []
+METRIC = "embedder_acc1"
+NAMES = list("abcdefgh")
+RATES = np.linspace(0.0, 1.0, len(NAMES))
+
+
+def sample(names=NAMES, images=10):
+    rates = pd.Series(dict(zip(NAMES, RATES, strict=True)))[list(names)]
+    counts = None if images is None else pd.Series(images, index=list(names))
+    return Sample(value=float(rates.mean()), by_class=rates, counts=counts)
+
+
+def summary(*samples):
+    seeds = dict(enumerate(samples))
+    return SimpleNamespace(samples=[{METRIC: seeds}], settings=SimpleNamespace(level=0.95))
+
+
+def test_each_number_is_that_of_the_estimator_and_the_surest_come_first():
+    found = exposed(summary(sample(), sample()), 0, METRIC)
+    wanted = exposures(np.stack([RATES, RATES]), np.full((2, len(NAMES)), 10), level=0.95)
+    assert [one.key for one in found][:3] == ["h", "g", "f"]
+    for one in found:
+        at = NAMES.index(one.key)
+        assert (one.share, one.rate, one.low, one.high, one.among_top) == pytest.approx(
+            (wanted.share[at], wanted.rate[at], wanted.low[at], wanted.high[at], wanted.among_top[at])
+        )
+
+
+def test_only_classes_of_every_seed_are_named():
+    found = exposed(summary(sample(), sample("hgfedc")), 0, METRIC)
+    assert sorted(one.key for one in found) == list("cdefgh")
+
+
+def test_fewer_images_are_less_sure():
+    many, one = (exposed(summary(sample(images=images), sample(images=images)), 0, METRIC)[0] for images in (200, None))
+    assert many.key == one.key == "h" and many.high - many.low < one.high - one.low
+
+
+def test_without_rates_by_class_nobody_is_named():
+    assert exposed(summary(), 0, METRIC) == () == exposed(summary(Sample(value=0.4)), 0, METRIC)
