@@ -29,6 +29,8 @@ HELD = {
     "core/data/decoding.py": "pictures in memory, of so many pixels at most",
     "core/data/sources.py": "a folder of `datasets`, by its own library",
     "core/data/stanford_dogs.py": "a list in memory, measured as it decompresses",
+    "core/models/pretrained.py": "published weights of a digest that was compared, by torch's list of names",
+    "core/priors/official.py": "a storage within a pickle, in the process that can only compute",
     "core/isolation/": "in the process that can only compute",
     "orchestrator/store/": "the store's files have bounds of their own",
     "orchestrator/cluster/": "what Ray has written",

@@ -113,7 +113,6 @@ def test_a_folder_appears_whole_and_never_over_another(tmp_path):
 # Who writes without core/files.py, and why.
 EXCEPTIONS = {
     ("core/isolation/sandbox.py", "open"): "an attempt that must fail, before a program is loaded",
-    ("core/readers/archives.py", "open"): "a member of an archive in memory",
     ("orchestrator/commands/reporting/sharing/bundle.py", "open"): "a member of an archive that `replacing` gave",
     ("orchestrator/commands/study.py", "save"): "a picture into a buffer in memory",
     ("orchestrator/page/tables.py", "to_csv"): "a text, written by the caller",
