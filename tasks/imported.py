@@ -95,9 +95,10 @@ def _claimed(config: Config, data: Path, where: str) -> tuple[ImageSet, Claim]:
     """The test images and what the card says of the model. Raises InputError for other classes than the data's."""
     test = load_images(data, "test")
     if test.num_classes != config["num_classes"]:
+        also = "; outputs of a program that are nobody are named by --leave-out" * ("outside" in config)
         raise InputError(
             f"{where}: expected a classifier of the data's {test.num_classes} classes, got one of "
-            f"{config['num_classes']}"
+            f"{config['num_classes']}{also}"
         )
     return test, _claim(config, test, where)
 

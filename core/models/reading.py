@@ -19,7 +19,7 @@ from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.listing import few
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.normalisation import Channels, Normalisation
-from smoothsweep.core.models.other_readings import AnyClassifier, Claim, Readings, Trial, Trials
+from smoothsweep.core.models.other_readings import BETTER_BY, AnyClassifier, Claim, Readings, Trial, Trials
 
 CHANCE_LEVEL = 0.01  # how seldom chance alone may do as well
 SHORTFALL = 0.05  # of accuracy, below what the card states: another split, another way of cropping
@@ -129,12 +129,16 @@ def check_reading(
     better = best is not None and best.fits_better
     if above and reached and not better:
         return
+    if best is not None and not above:  # refused anyway: of few images, one that beats chance in all trials is told
+        better |= best.gain > BETTER_BY and _above_chance(best.hits, chance, CHANCE_LEVEL / (len(trials) + 1))
     stated = f"; its card states {claim.accuracy:.1%}" if claim.accuracy is not None else ""
     fit = (
         f"{best.hits.double().mean():.1%} {best.words}{_enlarged(best.size, test)}; "
         f"{best.as_stated.double().mean():.1%} as stated: "
         f"{then(best.normalisation, best.order is not None, best.size, claim.normalisation.channels)}"
         if best is not None and better
+        else "so few test images tell nothing from chance: bring more"
+        if not _above_chance(torch.ones_like(hits), chance)
         else "no usual normalisation, size or class order fits: is it a classifier of these classes?"
     )
     error = MisreadModel(
@@ -159,8 +163,8 @@ def _chance(test: ImageSet) -> float:
     return max(1 / test.num_classes, largest)
 
 
-def _above_chance(hits: Tensor, chance: float) -> bool:
-    return bool(bdtrc(int(hits.sum()) - 1, len(hits), chance) < CHANCE_LEVEL)
+def _above_chance(hits: Tensor, chance: float, level: float = CHANCE_LEVEL) -> bool:
+    return bool(bdtrc(int(hits.sum()) - 1, len(hits), chance) < level)
 
 
 def _within_reach(stated: float, images: int) -> float:

@@ -62,6 +62,17 @@ def alphabetical():
     return torch.argsort(order), order
 
 
+@pytest.mark.parametrize(
+    ("per_class", "told"), [(2, "--input-range 0 255"), (1, "--input-range 0 255"), (0, "bring more")]
+)
+def test_of_few_images_too_the_reading_that_fits_is_told(per_class, told):
+    outputs, order = alphabetical()
+    one = ImageSet(images=images(1).images[:1], labels=torch.zeros(1, dtype=torch.int64), names=NAMES)
+    data = images(per_class) if per_class else one
+    with pytest.raises(InputError, match=told):
+        judge(USUAL["inputs in [0, 255]"], outputs, Normalisation(), order, data=data)
+
+
 @pytest.mark.parametrize("trained", USUAL)
 @pytest.mark.parametrize("accuracy", [None, 0.97])
 def test_the_right_card_passes_and_the_model_stays_as_it_was(trained, accuracy):
