@@ -1,15 +1,10 @@
 """Every array of the official low-resolution attacks: a named test compares it, or the table says why none does."""
 
 import ast
-import os
-import subprocess
-import sys
 from fnmatch import fnmatchcase
 from functools import cache
-from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
 import yaml
 
@@ -68,29 +63,3 @@ def test_every_test_of_the_table_is_there():
 def test_numbers_by_formula_are_the_official_ones():
     for make, name in ((u, "recipe_u_probe"), (normal, "recipe_normal_probe")):
         assert torch.equal(make("probe", (8,)), golden(name).float())
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-def test_every_test_of_the_table_reads_what_it_is_named_for(tmp_path):
-    out = tmp_path / "noticed"
-    named = sorted({test for _, test in rows() if test is not None})
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "tests.noticed_arrays",
-        "-m",
-        "not gpu",
-        *named,
-    ]
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, "NOTICED_ARRAYS": str(out)}, capture_output=True)
-    assert done.returncode == 0, done.stdout.decode()[-2000:]
-    read = {tuple(line.split("\t")) for line in Path(out).read_text().splitlines()}
-    for (_, test), names in belonging().items():
-        for name in names if test is not None else ():
-            assert any((file, name, test) in read for file in stored()[name]), f"{name}: not read by {test}"

@@ -5,8 +5,6 @@ A new place is either one that reads what the store or the program has written, 
 
 import ast
 
-import pytest
-
 PARSERS = {
     *("read_parquet", "ParquetFile", "read_table", "read_csv", "read_json", "read_pickle", "load_from_disk"),
     *("loadmat", "safe_open", "load_file", "fromfile", "memmap", "imread", "genfromtxt", "loadtxt"),
@@ -63,8 +61,3 @@ def test_no_file_is_parsed_but_by_the_readers_and_what_is_listed(repository):
             if lines and not name.startswith(("core/readers/", *HELD)):
                 unlisted.append(f"{name}: {lines}")
     assert seen > 10 and unlisted == []
-
-
-@pytest.mark.parametrize("source", ["pq.ParquetFile(p)", "Image.open(p)", "safe_open(p)", "torch.load(p)"])
-def test_a_parser_is_seen(source):
-    assert list(parsers_called(ast.parse(source)))

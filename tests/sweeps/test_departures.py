@@ -8,7 +8,6 @@ import pytest
 from smoothsweep.sweeps.expand import expand
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.paper_settings import departures, free_keys, official, published_settings
-from smoothsweep.sweeps.resolved import resolved
 from tests.sweeps.cell_of_table2 import NEGATIVE, cell, departed, raw
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -141,17 +140,3 @@ def with_part(settings, part):
     if part == "recipe":
         return settings.model_copy(update={"recipe": brought})
     return settings.model_copy(update={"judges": settings.judges.model_copy(update={"evaluator": brought})})
-
-
-def test_defaults_filled_in_are_those_of_the_training():
-    from smoothsweep.core.models.recipe import TrainingRecipe
-    from smoothsweep.sweeps.resolved import CLASSES, OF_TRAINING
-
-    usual = TrainingRecipe()
-    for name, (value, _, _) in OF_TRAINING.items():
-        if name != "transform_input":
-            held = getattr(usual, name)
-            assert (list(held) if isinstance(held, tuple) else held) == value
-    leaves = resolved(cell(raw()))
-    assert leaves["recipe.betas"] == [0.9, 0.999] and leaves["data.classes"] == CLASSES["facescrub"]
-    assert None not in (leaves["attack.precision"], leaves["judges.evaluator.lr_factor"])

@@ -113,22 +113,6 @@ def test_a_value_has_six_digits_and_stays_within_its_ends(dimension, position, f
     assert found == expected and type(found) is type(expected)
 
 
-@pytest.mark.parametrize(
-    ("dimension", "ordered"),
-    [
-        (RANGE, True),
-        (WHOLE, True),
-        (NAMES, False),
-        (Dimension(key="a", choices=(1, 2, 5.5)), True),
-        (Dimension(key="a", choices=(2, 1)), False),
-        (Dimension(key="a", choices=(False, True)), False),
-        (Dimension(key="a", choices=("a", "b")), False),
-    ],
-)
-def test_numbers_in_order_are_ordered_and_names_are_not(dimension, ordered):
-    assert dimension.is_ordered is ordered
-
-
 def test_a_dimension_exists_where_all_its_conditions_hold():
     both = Dimension(key="a", choices=(1,), when={"kind": ("ramp", "step"), "on": (True,)})
     assert both.exists({"kind": "step", "on": True})

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.fingerprints import files_may_be_absent
 from smoothsweep.orchestrator.stages.images import data_stage
 from smoothsweep.orchestrator.stages.judges import judging_model_stage
@@ -46,32 +45,3 @@ def test_tables_of_one_data_set_share_its_evaluation_model():
                     stage = judging_model_stage(evaluator, data, settings.protocol)
                     models.setdefault(settings.data.kind, set()).add(stage.fingerprint)
     assert {kind: len(found) for kind, found in models.items()} == {"facescrub": 1, "celeba": 1, "celeba64": 1}
-
-
-def trials_of_small(name, *overrides):
-    """The trials under the first seed, in the order of the cells."""
-    loaded = load_sweep(SWEEPS / f"{name}_small.yaml", list(overrides))
-    return [Trial(cell=cell, seed=1) for cell in expand(loaded)]
-
-
-def made(trials, stage):
-    return {one for trial in trials for one in trial.stages if one.name == stage}
-
-
-def test_the_small_sweeps_share_what_their_headers_say():
-    swaps, variants, factors, robustness, backdoors = (
-        trials_of_small(name) for name in ("swaps", "variants", "factors", "robustness", "backdoors")
-    )
-    targets = made(swaps, "target")
-    assert len(targets) == 4 and made(robustness, "target") == targets and made(variants, "target") < targets
-    assert targets < made(factors, "target") and targets < made(backdoors, "target")
-    assert len(made(swaps, "judge_gradients")) == len(made(swaps, "judge_features")) == 4
-    plain = made(swaps[:1], "attack")
-    assert plain == made(variants[-1:], "attack") and plain < made(factors, "attack")
-    assert made(variants[:1], "attack") < made(factors, "attack")
-    fewer = trials_of_small(
-        "factors",
-        "name=fewer_small",
-        "grid={data.samples_per_class: [5, 10], recipe.defense.alpha: [0.1, 0.0, -0.8]}",
-    )
-    assert len(made(fewer, "target")) == len(made(fewer, "attack")) == 6

@@ -88,20 +88,3 @@ def test_defaults_bounds_and_choices_are_the_kept_ones(name):
     kept = json.loads(KEPT.read_text())[name]
     now = {key: without_new(NOW[name].get(key), value) for key, value in kept.items()}
     assert now == kept, "SMOOTHSWEEP_KEEP_SCHEMA=1 keeps the new ones, if they are meant"
-
-
-@pytest.mark.parametrize(
-    ("kept", "now", "same"),
-    [
-        (["grid", "random"], ["grid", "random", "latin"], True),
-        (["grid", "random"], ["random", "grid"], False),
-        (["grid", "random"], ["grid"], False),
-        ({"embedder": None}, {"embedder": None, "likeness": None}, True),
-        ({"embedder": None}, {"embedder": None, "likeness": {}}, False),
-        ({"embedder": {"k": 1}}, {"embedder": {"k": 2}}, False),
-        ([0.0, 1.0], [0.0, 1.0, 2.0], False),
-        (3, 4, False),
-    ],
-)
-def test_a_choice_that_is_new_is_no_change_and_anything_else_is(kept, now, same):
-    assert (without_new(now, kept) == kept) == same

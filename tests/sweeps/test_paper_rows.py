@@ -55,9 +55,3 @@ def test_a_sweep_at_reduced_counts_keeps_its_rows_and_says_so():
     assert "attack.pool.size 24 (paper: 2000)" in departures(few, "facescrub", "10")
     more = changed("10", 1, lr=0.005)
     assert row_of(more, "10") == 2 and departures(more, "facescrub", "10") == ()
-
-
-def test_a_mixture_of_variants_departs_from_the_default():
-    mixed = changed("10", 0, lr=0.05, loss="cross_entropy")
-    found = departures(mixed, "facescrub", "10")
-    assert found == ("attack.loss cross_entropy (paper: poincare)", "attack.lr 0.05 (paper: 0.005)")

@@ -9,7 +9,7 @@ from smoothsweep.sweeps.data import PublishedData
 from smoothsweep.sweeps.paper_numbers import (
     matching,
 )
-from smoothsweep.sweeps.paper_settings import departures, incomparable, recipe_axes, standing
+from smoothsweep.sweeps.paper_settings import departures, recipe_axes
 from smoothsweep.sweeps.schema import InversionSweep, PaperTable
 
 
@@ -78,14 +78,3 @@ def test_a_published_set_has_the_papers_name(kind):
     data = PublishedData(kind=kind, path="somewhere")
     assert PaperTable(table="2").dataset_of(data) == {"celeba64": "celeba"}.get(kind, kind)
     assert PaperTable(table="2", dataset="facescrub").dataset_of(data) == "facescrub"
-
-
-@pytest.mark.parametrize("protocol", ["paper", "clean"])
-def test_how_a_cell_stands_to_a_table_is_all_that_is_known_of_it(protocol):
-    settings = sweep(protocol=protocol, attack={"pool": {"crop": 700}}, judges={"embedder": {"name": "synthetic"}})
-    found = standing(settings, "facescrub", "2")
-    assert found.axes == recipe_axes(settings, "facescrub", "2") and found.axes["dataset"] == "facescrub"
-    assert found.departures == departures(settings, "facescrub", "2") and found.departures
-    assert found.incomparable == incomparable(settings, "2")
-    assert {"dist_face", "attack_acc1_std"} <= set(found.incomparable)
-    assert ("fid" in found.incomparable) == (protocol == "clean")

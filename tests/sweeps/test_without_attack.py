@@ -48,12 +48,6 @@ def test_another_attack_or_trigger_is_a_departure(table, change, said):
     assert line.startswith(said)
 
 
-def test_a_poisoned_target_is_not_the_one_of_another_table():
-    loaded = load_sweep(SWEEPS / "table1_facescrub.yaml", ["recipe.poison={kind: badnets}"])
-    found = departures(expand(loaded)[0].settings, "facescrub", "1")
-    assert "recipe.poison.kind badnets (paper: not stated)" in found
-
-
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -79,15 +73,6 @@ def test_what_cannot_take_effect_is_refused_in_one_line(given, said):
 def test_imagenette_has_ten_classes_whether_the_file_says_so_or_not():
     with pytest.raises(InputError, match=r"recipe\.poison\.target: expected a class below 10, got 10"):
         load_sweep(SWEEPS / "table12.yaml", ["recipe.poison={kind: badnets, target: 10}", "grid={}", "baseline={}"])
-
-
-@pytest.mark.parametrize("name", ["robustness_small", "backdoors_small"])
-def test_the_small_sweeps_train_and_judge_and_invert_nothing(name):
-    loaded = load_sweep(SWEEPS / f"{name}.yaml")
-    trials = [Trial(cell=cell, seed=seed) for cell in expand(loaded) for seed in loaded.sweep.seeds]
-    stages = {stage.name for trial in trials for stage in trial.stages}
-    judged = {"robustness_small": "judge_robustness", "backdoors_small": "backdoor"}[name]
-    assert stages == {"data", "target", judged} and len({trial.id for trial in trials}) == len(trials)
 
 
 def test_a_clean_target_is_shared_with_sweeps_that_know_of_no_poison():
