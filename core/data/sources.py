@@ -63,18 +63,25 @@ class Listing:
 def list_labelled(path: Path, *, images: bool = True) -> Listing:
     """The pictures of a table (a Parquet file, a folder of them, a folder of `datasets`) or of a folder per class.
 
-    Rows whose label is -1 are without one, where a schema says so or the others count from 0: they are left out.
+    Rows whose label is -1 are without one, where a schema says so or the others count from 0: they are left out. So
+    are rows with a null, where a schema names the classes.
     Names that differ by their Unicode form alone are one. images: whether tables are to be read with their pictures.
     Raises InputError if the path is none of these, or its layout is not understood.
     """
     tables = _tables(path, COLUMNS if images else COLUMNS[1:])
     if tables is None:
         return _list_class_folders(path)
+    if {table.split for table in tables} == {TRAIN}:  # a name that all share splits nothing
+        tables = [replace(table, split=None) for table in tables]
     rows = [entry for table in tables for entry in _labelled_rows(table)]
     if len({entry.split is None for entry in rows}) > 1:
         raise InputError(f"data {path}: expected a split for every row or for none, got both")
     entries, left_out = _without_unlabelled(rows, any("label" in table.classes for table in tables))
-    notes = (f"{left_out} rows whose label is {NO_LABEL}, which stands for none, were left out",) if left_out else ()
+    notes = (
+        (f"{left_out} rows whose label is {NO_LABEL} or null, which stands for none, were left out",)
+        if left_out
+        else ()
+    )
     if not entries:
         raise InputError(f"data {path}: expected labelled images, got {len(rows)} without a label")
     return Listing(entries=_one_form(entries), notes=notes)
@@ -283,9 +290,12 @@ def _labelled_rows(table: _Table) -> Iterator[Entry]:
 
 
 def _named(table: _Table, name: str) -> list[Any]:
-    """A column of whole numbers or strings without gaps."""
+    """A column of whole numbers or strings without gaps; -1 for a gap among labels whose names a schema has."""
     values = table.values[name]
     for i, value in enumerate(values):
+        if value is None and name == "label" and name in table.classes:
+            values[i] = NO_LABEL
+            continue
         if isinstance(value, float) and value.is_integer():  # what pandas makes of integers beside a gap
             values[i] = int(value)
         elif value is None or value == "" or not isinstance(value, int | str) or isinstance(value, bool):

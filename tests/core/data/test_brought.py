@@ -137,6 +137,17 @@ def test_a_folder_of_shards_is_one_set_split_by_its_names(tmp_path, place):
     assert "expected Parquet files or pictures, got both, first a.png" in refusal(load_labelled, tmp_path, size=8)
 
 
+def test_shards_of_one_name_are_one_set_that_we_split_and_null_is_no_label(tmp_path):
+    rows = [(number, None if label == -1 else label) for number, label in ROWS]
+    for shard in range(2):
+        hugging_face(tmp_path / "data" / f"train-0000{shard}-of-00002.parquet", rows[shard::2])
+    loaded = load_labelled(tmp_path, size=8)
+    assert len(loaded.train) + len(loaded.test) == 24 and len(loaded.test) and loaded.train.names == tuple(NAMES)
+    assert any("8 rows" in note for note in loaded.notes)
+    unnamed = hugging_face(tmp_path / "unnamed.parquet", rows, names=None)
+    assert "row 6: expected a number or a name in 'label', got null" in refusal(load_labelled, unnamed, size=8)
+
+
 def test_paths_alone_are_said_to_be_no_pictures(tmp_path):
     rows = [{"bytes": None, "path": "/home/ann/1.png"}] * 2
     pq.write_table(pa.table({"image": rows, "label": [0, 1]}), tmp_path / "x.parquet")
