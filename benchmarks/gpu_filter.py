@@ -10,8 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks.gpu_training import device
-from smoothsweep.core.priors.low_pass import low_pass
-from smoothsweep.core.priors.stylegan2_ops import fir_kernel
+from smoothsweep.core.priors.stylegan2_ops import fir_kernel, low_pass
 from smoothsweep.core.seeds import generator
 
 PASSES = 5

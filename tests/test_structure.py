@@ -13,10 +13,10 @@ import pytest
 
 MOST_LINES = 600  # of a file
 CAPS = {  # lines and files of Python: never raised, lowered when a room shrinks
-    ("core", "tasks", "smoothsweep"): (50_500, 425),
-    ("orchestrator", "sweeps"): (39_500, 315),
-    ("tools", "benchmarks"): (5_500, 32),
-    ("tests",): (86_000, 735),
+    ("core", "tasks", "smoothsweep"): (48_700, 400),
+    ("orchestrator", "sweeps"): (38_800, 302),
+    ("tools", "benchmarks"): (5_300, 30),
+    ("tests",): (71_000, 635),
 }
 TWICE = {  # class names that a room uses for two things; the list only shrinks
     ("core", "tasks", "smoothsweep"): "Claim Critic Draws Judge Margin Planned PublishedFid Recogniser Search "

@@ -7,7 +7,7 @@ from torch import nn
 
 from benchmarks.attack_counted import CONVOLUTIONS, FILTER, OTHER, Counting, lines_of, step_counts
 from benchmarks.gpu_filter import with_filter
-from smoothsweep.core.priors.low_pass import low_pass
+from smoothsweep.core.priors.stylegan2_ops import low_pass
 
 
 @pytest.mark.parametrize("frozen", [True, False])
