@@ -8,6 +8,7 @@ about, which does not come here.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -39,7 +40,8 @@ class Fork:
 
     def kill(self) -> None:
         if self.returncode is None:
-            signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has ended by itself
+                signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
 
     def poll(self) -> int | None:
         if self.returncode is None and select.select([self._descriptor], [], [], 0)[0]:

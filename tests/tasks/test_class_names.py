@@ -105,8 +105,10 @@ def test_every_input_with_classes_is_compared(tmp_path, monkeypatch):
     for kind in (kind for kind, attack in ATTACKS.items() if not attack.control):
         attack = {"kind": kind, "selected": 2, **needed(kind)}
         usual = prior_of(kind) or tiny_sweep()["prior"]
-        prior = usual if "prior" in make_attack(kind, **needed(kind)).needs else None
-        public = {**tiny_sweep()["public"], "identities": 64}
+        made = make_attack(kind, **needed(kind))
+        prior = usual if "prior" in made.needs else None
+        fitted = prior is not None and prior["kind"] == "shipped" and "public" not in made.reads
+        public = None if fitted else {**tiny_sweep()["public"], "identities": 64}
         stages += every_stage(tmp_path, attack=attack, public=public, prior=prior)
     assert {stage.name for stage in stages} == set(TASKS) - {"toy", "sleep"}
     assert any("reference" in stage.inputs for stage in stages)

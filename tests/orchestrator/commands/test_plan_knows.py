@@ -154,15 +154,15 @@ def refusal_of_the_work(folder, sweep):
 )
 def test_a_poison_that_leaves_a_defense_too_little_is_seen_when_planned(each, share, words, tmp_path, capsys):
     """The images that the defense keeps back are those of the seed, and so are those that the poison labels anew."""
-    refused = {}
+    lines = {}
     for seed in range(6):
         (folder := tmp_path / str(seed)).mkdir()
         sweep = under_poison([seed], each, share)
-        refused[seed] = planned(folder, sweep)[1]
+        lines[seed] = planned(folder, sweep)[1]
         line = refusal_of_the_work(folder, sweep)
-        assert refused[seed] == (line and f"target: {line}")
-    fine = min(seed for seed, line in refused.items() if line is None)
-    late = min(seed for seed, line in refused.items() if line and words in line)
+        assert lines[seed] == (line and f"target: {line}")
+    fine = min(seed for seed, line in lines.items() if line is None)
+    late = min(seed for seed, line in lines.items() if line and words in line)
     sweep = write_tiny(tmp_path, **under_poison([fine, late], each, share))
     refused(tmp_path, capsys, sweep, words)
 
