@@ -46,6 +46,7 @@ TIMES = re.compile(
 LIBRARIES = ("mlflow", "numpy", "optuna", "python", "ray", "torch", "torchvision")
 CUT: dict[str, str] = {
     "stages prior, stylegan2 *": "a StyleGAN2 is trained by tools/weights/train_generator.py",
+    "sweeps * about machine": "words of the shipped cost table",
     "demo mlflow * tags mlflow.*": "who ran it and how, and the note, which is prose",
     "demo mlflow * tags smoothsweep.code": "the commit",
     "demo mlflow * tags smoothsweep.told": "a digest of sentences",
