@@ -196,7 +196,7 @@ class Reader:
     def shaped(self, answer: object, images: int) -> Tensor:
         """The answer to so many images as a tensor, numbers [N, C] or labels [N]; it may come as a numpy array.
 
-        One number where two classes are told apart is the second one's: logits 0 and z, probabilities 1 - p and p.
+        One number for two classes is the second one's: logits 0 and z, probabilities 1 - p and p.
         """
         answers = torch.from_numpy(answer) if isinstance(answer, np.ndarray) and answer.dtype.kind in "iuf" else answer
         if not isinstance(answers, Tensor):

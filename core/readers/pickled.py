@@ -95,7 +95,7 @@ def why_not_weights(error: Exception) -> str:
 
 
 def handed_back(content: Any) -> Loaded:
-    """In the isolated process: an outline of the content, and each of its tensors, for whoever asks."""
+    """In the isolated process: an outline of the content, and each of its tensors, on request."""
     tensors: list[Tensor] = []
     outline = bytearray(json.dumps(_outlined(content, tensors, _DEPTH)).encode())
     whole = torch.frombuffer(outline, dtype=torch.uint8)

@@ -1,4 +1,4 @@
-"""A check of somebody's own pictures: counts, what is there twice or looks it, and what loading would refuse."""
+"""A check of a user's own pictures: counts, what is there twice or looks it, and what loading would refuse."""
 
 import pytest
 

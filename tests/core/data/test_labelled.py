@@ -1,4 +1,4 @@
-"""Tables and folders of somebody's own pictures: labels, splits, kinds of pictures, and what is refused."""
+"""Tables and folders of a user's own pictures: labels, splits, kinds of pictures, and what is refused."""
 
 import os
 import re
