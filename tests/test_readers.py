@@ -1,4 +1,4 @@
-"""Files that people bring are parsed within the bounds of `core/readers`: whoever else calls a parser is listed here.
+"""Files that people bring are parsed within the bounds of `core/readers`: any other caller of a parser is listed here.
 
 A new place is either one that reads what the store or the program has written, or it belongs to `core/readers`.
 """

@@ -340,8 +340,8 @@ def _lacking(operators: set[str], opset: int) -> list[str]:
     for name in sorted(operators):
         try:
             get_converter(operation_type=name, version=onnx.defs.get_schema(name, opset, "").since_version, domain="")
-        except (NotImplementedError, onnx.defs.SchemaError):  # how the two say that they do not know it: the answer
-            missing.append(name)
+        except (NotImplementedError, onnx.defs.SchemaError):
+            missing.append(name)  # nothing is swallowed: that one of the two lacks it is the answer
     return missing
 
 

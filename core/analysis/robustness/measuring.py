@@ -69,7 +69,7 @@ def _fgsm(estimator: Any, settings: RobustnessSettings, targeted: bool) -> Any:
     return FastGradientMethod(estimator, eps=settings.eps, targeted=targeted, batch_size=BATCH)
 
 
-def _pgd(estimator: Any, settings: RobustnessSettings, targeted: bool) -> Any:
+def _pgd(estimator: Any, settings: RobustnessSettings, targeted: bool, random_starts: int = 1) -> Any:
     from art.attacks.evasion import ProjectedGradientDescentPyTorch
 
     return ProjectedGradientDescentPyTorch(
@@ -78,25 +78,14 @@ def _pgd(estimator: Any, settings: RobustnessSettings, targeted: bool) -> Any:
         eps_step=min(settings.step, settings.eps),
         max_iter=settings.steps,
         targeted=targeted,
-        num_random_init=1,
+        num_random_init=random_starts,
         batch_size=BATCH,
         verbose=False,
     )
 
 
 def _bim(estimator: Any, settings: RobustnessSettings, targeted: bool) -> Any:
-    from art.attacks.evasion import ProjectedGradientDescentPyTorch
-
-    return ProjectedGradientDescentPyTorch(
-        estimator,
-        eps=settings.eps,
-        eps_step=min(settings.step, settings.eps),
-        max_iter=settings.steps,
-        targeted=targeted,
-        num_random_init=0,
-        batch_size=BATCH,
-        verbose=False,
-    )
+    return _pgd(estimator, settings, targeted, random_starts=0)
 
 
 def _auto_pgd(estimator: Any, settings: RobustnessSettings, targeted: bool) -> Any:

@@ -191,7 +191,7 @@ def test_processes_share_pace_and_budget_and_a_file_that_is_gone_is_one_line(kep
 
 
 def test_pixels_are_rounded_and_clamped_and_sent_once_as_a_picture(server, kept):
-    """[3, H, W] in [0, 1] -> a PNG [H, W, 3]; whoever opens the endpoint later knows the answers."""
+    """[3, H, W] in [0, 1] -> a PNG [H, W, 3]; the endpoint of the test knows the answers."""
     images = torch.linspace(-0.2, 1.2, 2 * 3 * 2 * 3).reshape(2, 3, 2, 3)
     play(server, [("send", http(b'{"scores": [1, 2.5]}')), STOP], [("send", http(b'{"scores": [3, -4]}')), STOP])
     found = endpoint(server, kept)(images.clone().requires_grad_(True))
