@@ -32,9 +32,9 @@ from smoothsweep.core.attacks.ppa.inversion import descend_batches, gradient_bat
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.frozen import frozen
 from smoothsweep.core.devices import ExecutionConfig, Precision
+from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
 from smoothsweep.core.priors.stylegan2_ops import _LowPass
-from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 
 BANDWIDTH, PEAK = 4.8e12, {"bf16": 989e12, "tf32": 494e12}
 """Of an H200: bytes per second, and dense operations per second."""

@@ -24,8 +24,8 @@ from benchmarks.attack_full_ours import Case, judges_of, target_of
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
-from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 
 _REAL = 64
 

@@ -26,8 +26,8 @@ from smoothsweep.core.attacks.ppa.inversion import optimise
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.devices import ExecutionConfig, arithmetic
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2, window_margins
-from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 from smoothsweep.core.seeds import generator
 
 PEAKS: dict[str, tuple[float, float]] = {"H200": (989e12, 4.8e12), "H100": (989e12, 3.35e12), "A100": (312e12, 2.0e12)}

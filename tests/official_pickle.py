@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2, StyleGAN2Discriminator
-from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 
 FIR = torch.outer(torch.tensor([1.0, 3.0, 3.0, 1.0]), torch.tensor([1.0, 3.0, 3.0, 1.0])) / 64
 BUFFERS = ("w_avg", "noise_const", "resample_filter")

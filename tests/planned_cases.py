@@ -14,8 +14,8 @@ from smoothsweep.core.cards.network_card import NetworkCard
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.models.embedders import own_weights
 from smoothsweep.core.priors.registry import save_discriminator, save_prior
+from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2, StyleGAN2Discriminator
-from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.stages.stage import with_ancestors

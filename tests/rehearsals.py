@@ -14,8 +14,8 @@ from official_pickle import write_official_pickle
 from PIL import Image
 
 from smoothsweep.core.data.synthetic import synthetic_faces
-from smoothsweep.core.priors.folder_settings import SHIPPED
 from smoothsweep.core.priors.registry import read_prior
+from smoothsweep.core.priors.settings import SHIPPED
 from smoothsweep.sweeps.yaml_reader import read_yaml
 
 REPOSITORY = Path(__file__).resolve().parents[1]

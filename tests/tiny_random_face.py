@@ -9,7 +9,7 @@ import torch
 
 from smoothsweep.core.priors.mobilestylegan import MobileStyleGAN
 from smoothsweep.core.priors.random_face import with_mean, write_resolution
-from smoothsweep.core.priors.random_face_settings import MobileStyleGANConfig
+from smoothsweep.core.priors.settings import MobileStyleGANConfig
 
 GOLDEN = Path(__file__).parent / "golden" / "mobilestylegan.npz"
 

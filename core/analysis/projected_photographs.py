@@ -1,4 +1,4 @@
-"""Private photographs as a prior draws them: which ones, and what becomes of them (`core.priors.projection`)."""
+"""Private photographs as a prior draws them: which ones, and what becomes of them (`core.priors.base`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.transforms import centre_crop, resize, to_uint8, to_unit
 from smoothsweep.core.metrics.accuracy import result_slots
 from smoothsweep.core.metrics.false_accepts import STRANGERS
-from smoothsweep.core.priors.projection import OnProgress
+from smoothsweep.core.priors.base import OnProgress
 from smoothsweep.core.seeds import generator
 
 _BATCH = 64

@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.priors.card import network_card
-from smoothsweep.core.priors.kinds import make_settings
-from smoothsweep.core.priors.random_face_settings import READ_OUT
-from smoothsweep.core.priors.settings import DESCRIPTION
+from smoothsweep.core.priors.kinds import make_settings, network_card
+from smoothsweep.core.priors.settings import DESCRIPTION, READ_OUT
 
 WHOLE = 1024
 """Side in pixels of the pictures that the released generator of faces draws."""

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.priors.base import PriorNetwork, spread_over_places, truncate
-from smoothsweep.core.priors.eigenfaces_settings import EigenfacesConfig, EigenfacesFit
-from smoothsweep.core.priors.projection import OnProgress
+from smoothsweep.core.priors.base import OnProgress, PriorNetwork, spread_over_places, truncate
+from smoothsweep.core.priors.settings import EigenfacesConfig, EigenfacesFit
 
 EXACT_UP_TO = 1024
 """Below this many images (or pixels) the eigenproblem is solved exactly; above it, from a random sketch."""

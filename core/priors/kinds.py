@@ -1,4 +1,4 @@
-"""The attacker's priors by kind. Reading the table loads no torch.
+"""The attacker's priors by kind, and the card of a prior's network (prior.json). Loads no torch.
 
 docs/new-prior.md shows how to add one.
 """
@@ -6,16 +6,26 @@ docs/new-prior.md shows how to add one.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from smoothsweep.core.cards.network_card import NetworkCard, read_network_card
+from smoothsweep.core.checks import present
 from smoothsweep.core.declared import build
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.plugins import refuse_broken, with_plugins
-from smoothsweep.core.priors.eigenfaces_settings import EigenfacesConfig, EigenfacesFit
-from smoothsweep.core.priors.folder_settings import PriorFolder, ShippedPrior
-from smoothsweep.core.priors.random_face_settings import MobileStyleGANConfig, RandomFace
-from smoothsweep.core.priors.settings import PriorKind, PriorNetworkKind, PriorSettings
-from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
+from smoothsweep.core.priors.settings import (
+    EigenfacesConfig,
+    EigenfacesFit,
+    MobileStyleGANConfig,
+    PriorFolder,
+    PriorKind,
+    PriorNetworkKind,
+    PriorSettings,
+    RandomFace,
+    ShippedPrior,
+    StyleGAN2Config,
+)
 
 STYLEGAN2 = ("karras2020analyzing", "karras2020training")
 """What to cite for its networks and their training."""
@@ -86,3 +96,20 @@ def make_settings(kind: str, **parameters: Any) -> PriorSettings:
     if kind not in PRIORS:
         raise InputError(f"prior.kind: expected one of {', '.join(PRIORS)}, got {kind!r}")
     return build(PRIORS[kind].settings, parameters, what=f"prior {kind}", prefix="prior.")
+
+
+def read_prior_card(path: Path) -> NetworkCard:
+    """The checked card. Raises InputError, one line naming the file and the key."""
+    configs = {name: kind.config for name, kind in NETWORKS.items()}
+    return read_network_card(path, configs, "the JSON description of a prior")
+
+
+def network_card(settings: PriorSettings, size: int | None) -> NetworkCard:
+    """What the network of a prior is, or will be, built from.
+
+    size: side in pixels of the public images, where it learns from them. Raises InputError, one line, for a file that
+    does not say it.
+    """
+    if settings.files is None:
+        return settings.network_card(present(size, "size"))
+    return settings.used_card(read_prior_card(settings.files.description))

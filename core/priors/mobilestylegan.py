@@ -24,7 +24,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from smoothsweep.core.priors.base import PriorNetwork, spread_over_places, truncate
-from smoothsweep.core.priors.random_face_settings import MobileStyleGANConfig
+from smoothsweep.core.priors.settings import MobileStyleGANConfig
 
 MARGIN = 2
 """Pixels that two 3x3 convolutions reach."""

@@ -30,8 +30,8 @@ from smoothsweep.core.files import making_folder, write_file
 from smoothsweep.core.isolation.worker import Loaded
 from smoothsweep.core.models.weight_files import file_sha256, wrong_content
 from smoothsweep.core.priors.registry import load_discriminator, load_prior, save_discriminator, save_prior
+from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import MAPPING_LEARNING_RATE, StyleGAN2, StyleGAN2Discriminator
-from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 from smoothsweep.core.readers.pickled import handed_back, read_isolated
 from smoothsweep.core.text import shortened
 

@@ -23,10 +23,10 @@ from smoothsweep.core.cards.network_weights import read_weights
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import making_folder, write_file
 from smoothsweep.core.models.weight_files import find_file, weight_folders
-from smoothsweep.core.priors.card import network_card
+from smoothsweep.core.priors.kinds import network_card
 from smoothsweep.core.priors.mobilestylegan import MobileStyleGAN
-from smoothsweep.core.priors.random_face_settings import RANDOM_FACE_LICENCE, MobileStyleGANConfig, RandomFace
 from smoothsweep.core.priors.registry import load_prior, save_prior
+from smoothsweep.core.priors.settings import RANDOM_FACE_LICENCE, MobileStyleGANConfig, RandomFace
 from smoothsweep.core.readers.archives import read_members
 from smoothsweep.core.readers.files import read_whole
 

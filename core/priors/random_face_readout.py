@@ -20,8 +20,8 @@ from torch.nn import functional
 
 from smoothsweep.core.models.embedders import load_embedder
 from smoothsweep.core.models.inference import evaluate_logits
-from smoothsweep.core.priors.framing import ALIGNED
 from smoothsweep.core.priors.mobilestylegan import SLOPE, MobileStyleGAN, whole
+from smoothsweep.core.priors.settings import ALIGNED
 
 HEADS = {64: 256, 128: 128, 256: 64}
 """Channels that a read-out keeps of its last convolution, by the side of the image in pixels."""

@@ -17,8 +17,7 @@ from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.core.priors.base import Prior, PriorNetwork
-from smoothsweep.core.priors.card import read_prior_card
-from smoothsweep.core.priors.kinds import NETWORKS
+from smoothsweep.core.priors.kinds import NETWORKS, read_prior_card
 from smoothsweep.core.priors.settings import DESCRIPTION, DISCRIMINATOR, WEIGHTS, PriorSettings
 from smoothsweep.core.priors.stylegan2 import StyleGAN2Discriminator
 

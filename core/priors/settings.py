@@ -1,20 +1,24 @@
-"""What a kind of prior is: its settings, who makes it, and the networks that it brings. Loads no torch.
+"""What a kind of prior is, and the settings of each of ours: what planning reads. Loads no torch.
 
 docs/new-prior.md shows how to add one. The table is `core.priors.kinds`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
+from annotated_types import Ge, Le
+
+from smoothsweep.core.bounds import Count, FilePath, Seed
+from smoothsweep.core.cards.network_card import NetworkCard
 from smoothsweep.core.cards.network_kind import NetworkKind
+from smoothsweep.core.checks import require_count, require_number
+from smoothsweep.core.errors import InputError
 from smoothsweep.core.named_code import load_named
-
-if TYPE_CHECKING:
-    from smoothsweep.core.cards.network_card import NetworkCard
 
 WEIGHTS, DESCRIPTION, DISCRIMINATOR = "weights.safetensors", "prior.json", "discriminator.safetensors"
 LICENCE = "licence.txt"  # beside weights, where what is made with them is bound to something
@@ -97,3 +101,332 @@ class PriorKind:
     def function(self) -> Callable[..., Any]:
         """The function that makes it."""
         return load_named(self.make)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EigenfacesConfig:
+    """The size of an eigenfaces prior.
+
+    Attributes:
+        resolution: Side length in pixels.
+        components: Number of principal components (= z_dim = w_dim).
+    """
+
+    resolution: int
+    components: int
+
+    def __post_init__(self) -> None:
+        require_count("eigenfaces: resolution", self.resolution, 1, 4096)
+        require_count("eigenfaces: components", self.components, 1, 2**20)
+
+    num_ws: ClassVar[int] = 1
+
+    @property
+    def z_dim(self) -> int:
+        return self.components
+
+    w_dim = z_dim
+
+
+@dataclass(frozen=True, kw_only=True)
+class EigenfacesFit(PriorSettings):
+    """PCA of the public images: fitted in seconds, needs no file.
+
+    Attributes:
+        components: Principal components, as many numbers as a latent has; fewer than there are public images.
+        seed: Seed of the random sketch that stands in for the full PCA where images and pixels are many.
+    """
+
+    components: Count = 150
+    seed: Seed = 0
+
+    def network_card(self, size: int) -> NetworkCard:
+        """Card of a network for images of `size` pixels a side."""
+        return NetworkCard(kind="eigenfaces", config=EigenfacesConfig(resolution=size, components=self.components))
+
+    def check_public(self, *, count: int | None = None, size: int | None = None) -> None:
+        """Raise InputError for as many components as images, or more."""
+        if count is not None and self.components >= count:
+            got = self.components
+            raise InputError(f"prior.components: expected fewer than the {count} public images, got {got}")
+
+
+_SHIPPED_AT = Path(__file__).parent / "weights"
+SHIPPED: dict[str, Path] = {"stylegan2_synthetic64": _SHIPPED_AT / "stylegan2_synthetic64"}
+"""Priors that come with the package: the common stem of the two files. weights/README.md says how good they are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShippedPrior(PriorSettings):
+    """A generator that comes with smoothsweep.
+
+    name: the generator.
+    """
+
+    title: ClassVar[str] = "shipped generator"
+
+    name: Literal["stylegan2_synthetic64"] = "stylegan2_synthetic64"
+
+    @property
+    def files(self) -> PriorFiles:
+        """Beside this file."""
+        stem = SHIPPED[self.name]
+        return PriorFiles(
+            weights=stem.with_suffix(".safetensors"), description=stem.with_suffix(".json"), key="prior.name"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriorFolder(PriorSettings):
+    """A prior that smoothsweep trained or imported earlier.
+
+    path: the folder of the prior, with weights.safetensors and prior.json.
+    """
+
+    title: ClassVar[str] = "generator in a folder"
+    with_discriminator: ClassVar[bool] = True
+
+    path: FilePath
+
+    @property
+    def files(self) -> PriorFiles:
+        """What `core.priors.registry.save_prior` wrote."""
+        place = Path(self.path).expanduser()
+        return PriorFiles(
+            weights=place / WEIGHTS,
+            description=place / DESCRIPTION,
+            discriminator=place / DISCRIMINATOR,
+            key="prior.path",
+        )
+
+
+_RANGES = (
+    ("resolution", 8, 4096),
+    ("z_dim", 1, 2**14),
+    ("w_dim", 1, 2**14),
+    ("mapping_layers", 1, 64),
+    ("channel_base", 8, 2**20),
+    ("channel_max", 1, 2**14),
+)
+"""The least and most that a description may ask for; what is published reaches an eighth of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StyleGAN2Config:
+    """An unconditional StyleGAN2 pair: skip generator, residual discriminator (arXiv 1912.04958).
+
+    Attributes:
+        resolution: Side length R, a power of two >= 8.
+        channel_base, channel_max: Channels at side r are min(channel_base // r, channel_max).
+        conv_clamp: Activations are clamped to +- this (None: never), in fp32 too, because networks trained with a clamp
+            rely on it.
+        mbstd_group: Images per minibatch-std group of the discriminator, None for the whole batch. The defaults are the
+            official ones for 1024 pixels.
+    """
+
+    resolution: int = 1024
+    z_dim: int = 512
+    w_dim: int = 512
+    mapping_layers: int = 8
+    channel_base: int = 32768
+    channel_max: int = 512
+    conv_clamp: float | None = None
+    mbstd_group: int | None = 4
+
+    def __post_init__(self) -> None:
+        for name, minimum, maximum in _RANGES:
+            require_count(f"stylegan2: {name}", getattr(self, name), minimum, maximum)
+        if self.resolution & (self.resolution - 1):
+            raise InputError(f"stylegan2: resolution: expected a power of two >= 8, got {self.resolution}")
+        if self.channel_base < self.resolution:
+            expected = f"expected at least {self.resolution}"
+            raise InputError(f"stylegan2: channel_base: {expected}, got {self.channel_base}")
+        if self.mbstd_group is not None:
+            require_count("stylegan2: mbstd_group", self.mbstd_group, 1, 2**20)
+        if self.conv_clamp is not None:
+            require_number("stylegan2: conv_clamp", self.conv_clamp, 0, above=True)
+            object.__setattr__(self, "conv_clamp", float(self.conv_clamp))  # 256 and 256.0 are one network
+
+    @property
+    def num_ws(self) -> int:
+        return 2 * int(math.log2(self.resolution)) - 2
+
+    @property
+    def sides(self) -> tuple[int, ...]:
+        """4, 8, ..., resolution."""
+        return tuple(2**power for power in range(2, int(math.log2(self.resolution)) + 1))
+
+    def channels(self, side: int) -> int:
+        return min(self.channel_base // side, self.channel_max)
+
+
+ALIGNED = 1024
+EYES = ((383, 482), (641, 482))
+"""FFHQ's aligned images: the side in pixels, and about where the eyes are (x, y)."""
+LEVEL = 0.2  # how far one eye may stand above the other, of their distance: frames are not turned
+
+Coordinate = Annotated[float, Ge(0), Le(4096)]
+Side = Annotated[int, Ge(8), Le(4096)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crop:
+    """Where the eyes are in the data's images, so that the prior's faces are cropped to the same frame.
+
+    Attributes:
+        left_eye, right_eye: X and y in pixels of the eye that is left, or right, in the image.
+        side: Side of these images in pixels.
+    """
+
+    left_eye: tuple[Coordinate, Coordinate]
+    right_eye: tuple[Coordinate, Coordinate]
+    side: Side
+
+    def __post_init__(self) -> None:
+        self.frame()
+
+    def frame(self) -> tuple[float, float, float]:
+        """Left, top and side of the square, as fractions of the prior's image. Raises InputError, one line."""
+        (left, top), (right, bottom) = self.left_eye, self.right_eye
+        distance = math.hypot(right - left, bottom - top)
+        if max(left, top, right, bottom) >= self.side:
+            got = f"{list(self.left_eye)}, {list(self.right_eye)}"
+            raise InputError(f"prior.crop: expected eyes within {self.side} pixels, got {got}")
+        if right - left < self.side / 50 or abs(bottom - top) > LEVEL * distance:
+            got = f"{list(self.left_eye)}, {list(self.right_eye)}"
+            raise InputError(f"prior.crop: expected the left eye left of the right one, about level, got {got}")
+        scale = (EYES[1][0] - EYES[0][0]) / distance
+        middle = (EYES[0][0] + EYES[1][0]) / 2
+        corner = (middle - scale * (left + right) / 2, EYES[0][1] - scale * (top + bottom) / 2)
+        if min(corner) < 0 or max(corner) + scale * self.side > ALIGNED:
+            numbers = ", ".join(
+                f"{number:.0f}" for number in (*corner, *(start + scale * self.side for start in corner))
+            )
+            raise InputError(
+                f"prior.crop: expected a frame within the {ALIGNED} pixels of the prior's images, got the square "
+                f"({numbers}): the data show more around the face than it does"
+            )
+        return corner[0] / ALIGNED, corner[1] / ALIGNED, scale * self.side / ALIGNED
+
+
+RANDOM_FACE_LICENCE = (
+    "The package random-face is under the Apache License 2.0. Its weights were distilled from NVIDIA's StyleGAN2 of "
+    "FFHQ, whose licence allows non-commercial use only (research or evaluation), and the photographs of FFHQ have "
+    "terms of their own. Treat the weights, and images and results made with them, as non-commercial: do not "
+    "redistribute the imported folder, and let what is made with it carry this notice."
+)
+MOST_PER_PIXEL = 4
+"""Pixels of a prior, at most, for each pixel that a target sees, along a side."""
+READ_OUT = (64, 128, 256)
+"""Sides in pixels of random-face's images that a read-out makes; without one it makes 1024."""
+IMAGES = 96
+"""Images of 1024 pixels that the read-outs learn from unless another number is given."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MobileStyleGANConfig:
+    """MobileStyleGAN (arXiv 2104.04767), or its first stages with a read-out of its own.
+
+    Attributes:
+        channels: Channels of the features of side 4, 8, 16, ...; the image has twice the side of the last.
+        head: Outputs of the last convolution, None for as many as the last channels.
+        frame: The square that is shown, (left, top, side) as fractions of the whole image's side; None: all of it.
+        size: Side in pixels of what is made of the frame, None: as many as it has.
+    """
+
+    channels: tuple[int, ...]
+    head: int | None = None
+    z_dim: int = 512
+    w_dim: int = 512
+    mapping_layers: int = 8
+    frame: tuple[float, float, float] | None = None
+    size: int | None = None
+
+    num_ws: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        for name, minimum, maximum in (("z_dim", 1, 2**14), ("w_dim", 1, 2**14), ("mapping_layers", 1, 64)):
+            require_count(f"mobilestylegan: {name}", getattr(self, name), minimum, maximum)
+        channels = self.channels
+        if not isinstance(channels, list | tuple) or not 2 <= len(channels) <= 10:
+            raise InputError(f"mobilestylegan: channels: expected 2 to 10 numbers, got {channels!r}")
+        for count in channels:
+            require_count("mobilestylegan: channels", count, 4, 2**12)
+            if count % 4:
+                raise InputError(f"mobilestylegan: channels: expected multiples of 4, got {count}")
+        object.__setattr__(self, "channels", tuple(channels))  # JSON has lists
+        if self.head is not None:
+            require_count("mobilestylegan: head", self.head, 1, 2**12)
+        if self.size is not None:
+            require_count("mobilestylegan: size", self.size, 8, 4096)
+        if self.frame is not None:
+            self._check_frame(self.frame)
+
+    def _check_frame(self, frame: object) -> None:
+        if not isinstance(frame, list | tuple) or len(frame) != 3:
+            raise InputError(f"mobilestylegan: frame: expected left, top and side, got {frame!r}")
+        for number in frame:
+            require_number("mobilestylegan: frame", number, 0, 1)
+        left, top, side = frame
+        if not side > 0 or max(left, top) + side > 1 + 1e-9:
+            raise InputError(f"mobilestylegan: frame: expected a square within the image, got {list(frame)}")
+        object.__setattr__(self, "frame", (float(left), float(top), float(side)))
+
+    @property
+    def whole(self) -> int:
+        """Side in pixels of the whole image."""
+        return 4 * 2 ** len(self.channels)
+
+    @property
+    def resolution(self) -> int:
+        """Side in pixels of what is made."""
+        if self.size is not None:
+            return self.size
+        return self.whole if self.frame is None else max(8, round(self.frame[2] * self.whole))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomFace(PriorFolder):
+    """Photorealistic faces by MobileStyleGAN, from the package random-face: for non-commercial use.
+
+    path: the folder that `smoothsweep import prior random-face` wrote;
+
+    Attributes:
+        resolution: Side in pixels of the whole image, below 1024 by a read-out of the first stages, which costs less.
+        crop: The frame of the data's faces, null for all of the image.
+    """
+
+    title: ClassVar[str] = "FFHQ prior"
+
+    resolution: Literal[64, 128, 256, 1024] = 128
+    crop: Crop | None = None
+
+    @property
+    def licence(self) -> str:
+        """The licence that the import notes."""
+        return RANDOM_FACE_LICENCE
+
+    @property
+    def files(self) -> PriorFiles:
+        """What the import wrote for this resolution."""
+        place = Path(self.path).expanduser() / str(self.resolution)
+        return PriorFiles(weights=place / WEIGHTS, description=place / DESCRIPTION, key="prior.path")
+
+    def used_card(self, card: NetworkCard) -> NetworkCard:
+        """The card as imported, with the frame. Raises InputError for another network or another resolution."""
+        if card.kind != "mobilestylegan" or card.config.whole != self.resolution:
+            got = f"{card.kind} of {card.config.resolution}"
+            raise InputError(
+                f"{self.files.description}: expected mobilestylegan of {self.resolution} pixels, got {got}"
+            )
+        frame = None if self.crop is None else self.crop.frame()
+        return NetworkCard(kind=card.kind, config=replace(card.config, frame=frame))
+
+    def check_shown(self, image_size: int) -> None:
+        """Raise InputError for several times the pixels that the target sees: they cost minutes and show nothing."""
+        side = self.resolution * (1.0 if self.crop is None else self.crop.frame()[2])
+        if side > MOST_PER_PIXEL * image_size:
+            raise InputError(
+                f"prior.resolution: expected at most {MOST_PER_PIXEL} pixels for each of the target's {image_size}, "
+                f"got {self.resolution}, which shows {side:.0f}"
+            )

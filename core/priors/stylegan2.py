@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from smoothsweep.core.checks import present
 from smoothsweep.core.devices import channels_last
 from smoothsweep.core.priors.base import PriorNetwork, spread_over_places, truncate
+from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2_ops import (
     EPSILON,
     SLOPE,
@@ -26,7 +27,6 @@ from smoothsweep.core.priors.stylegan2_ops import (
     modulated_conv2d,
     upsample2d,
 )
-from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 
 
 class FullyConnected(nn.Module):

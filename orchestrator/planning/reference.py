@@ -25,7 +25,7 @@ PASSES_OF_A_STEP = 3  # a step of training or descent goes forward and back; the
 PER_IMAGE_TRAINED = {"resnet_small": 7.8e-4, "vgg_small": 6.3e-4}  # seconds per image and epoch, at 32 pixels
 PER_PASS = 4.8e-4  # of an image through eigenfaces and resnet_small, at 32 pixels
 PER_SIDE = 32.0
-STEPS_OF_A_PROJECTION = 150  # of `core.priors.projection`, which loads torch
+STEPS_OF_A_PROJECTION = 150  # of `core.priors.base`, which loads torch
 
 Units = Callable[[Stage], float | None]
 

@@ -11,9 +11,8 @@ from smoothsweep.core.checks import present
 from smoothsweep.core.data.names import PUBLISHED_NAMES
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.plugins import plugin_version
-from smoothsweep.core.priors.card import network_card
-from smoothsweep.core.priors.folder_settings import PriorFolder
-from smoothsweep.core.priors.kinds import brings_network
+from smoothsweep.core.priors.kinds import brings_network, network_card
+from smoothsweep.core.priors.settings import PriorFolder
 from smoothsweep.orchestrator.stages.fingerprints import content_of, is_absent, normalised
 from smoothsweep.orchestrator.stages.own_images import refuse_same_people
 from smoothsweep.orchestrator.stages.stage import Stage

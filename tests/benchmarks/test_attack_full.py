@@ -13,8 +13,8 @@ from smoothsweep.core.attacks.ppa.inversion import optimise
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.models.classifiers import build_classifier
+from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
-from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 
 CASE = Case(pixels=32, steps=10, candidates=6, batch=4, selected=3, pool=12, epochs=1)
 

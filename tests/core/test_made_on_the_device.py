@@ -17,8 +17,8 @@ from smoothsweep.core.defenses.base import SmoothedLoss, Step
 from smoothsweep.core.defenses.plain import LabelSmoothing
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.priors.kinds import NETWORKS
+from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2Discriminator
-from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 from tests.core.priors.examples import network_of
 from tests.dear import but_dear
 

@@ -15,7 +15,7 @@ import pytest
 from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.external.asking import ADDRESS
 from smoothsweep.core.judges.table import measured
-from smoothsweep.core.priors.random_face_settings import MobileStyleGANConfig
+from smoothsweep.core.priors.settings import MobileStyleGANConfig
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.sweeps.attacks import AnyAttack, schema_of
 from smoothsweep.sweeps.base import Model

@@ -15,7 +15,7 @@ from tiny import write_tiny
 from smoothsweep.core.cards.cards import MOST_BYTES, read_card
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.normalisation import Normalisation
-from smoothsweep.core.priors.card import read_prior_card
+from smoothsweep.core.priors.kinds import read_prior_card
 from smoothsweep.core.priors.registry import load_prior, read_prior
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.sweeps.imported import ImportedClassifier, TargetCard

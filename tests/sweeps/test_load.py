@@ -144,7 +144,7 @@ def test_names_in_the_schema_are_those_of_the_core():
     from smoothsweep.core.judges.general import General
     from smoothsweep.core.models.classifiers import ARCHITECTURES
     from smoothsweep.core.models.embedder_kinds import FACES, GENERAL
-    from smoothsweep.core.priors.folder_settings import SHIPPED
+    from smoothsweep.core.priors.settings import SHIPPED
     from smoothsweep.sweeps import attacker, attacks, defenses, judging, training
 
     assert set(get_args(training.Architecture)) == set(ARCHITECTURES)

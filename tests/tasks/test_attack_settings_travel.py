@@ -6,8 +6,8 @@ import pytest
 from pipeline import Pipeline
 
 from smoothsweep.core.priors.registry import save_discriminator, save_prior
+from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2, StyleGAN2Discriminator
-from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 from smoothsweep.tasks.files import load_tensors, save_tensors
 from tests.tasks.settings_tables import (
     ATTACK,

@@ -16,8 +16,8 @@ from smoothsweep.core.attacks.shared.view import View
 from smoothsweep.core.audit.attacking import Attacker
 from smoothsweep.core.data.transforms import to_uint8
 from smoothsweep.core.priors.registry import save_prior
+from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
-from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 from smoothsweep.tasks.attack import collect_classes, invert_classes
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import load_tensors

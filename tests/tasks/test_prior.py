@@ -9,10 +9,9 @@ from sklearn.decomposition import PCA
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.eigenfaces import Eigenfaces
-from smoothsweep.core.priors.eigenfaces_settings import EigenfacesConfig
 from smoothsweep.core.priors.registry import load_discriminator, load_prior, save_discriminator, save_prior
+from smoothsweep.core.priors.settings import EigenfacesConfig, StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2, StyleGAN2Discriminator
-from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import load_tensors, save_tensors
 from smoothsweep.tasks.prior import fit_prior

@@ -10,8 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.priors.card import network_card
-from smoothsweep.core.priors.kinds import NETWORKS, PRIORS, make_settings
+from smoothsweep.core.priors.kinds import NETWORKS, PRIORS, make_settings, network_card
 from smoothsweep.core.priors.registry import card_of, load_prior
 from smoothsweep.sweeps.attacker import MODELS, Prior
 from smoothsweep.tasks.context import TaskContext

@@ -25,8 +25,8 @@ from smoothsweep.core.bounds import Beta, Count, Fraction, NotNegative, Positive
 from smoothsweep.core.checks import require
 from smoothsweep.core.declared import check_fields
 from smoothsweep.core.errors import InputError, TrainingDiverged
+from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2, StyleGAN2Discriminator
-from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 from smoothsweep.core.training.gan_pair import descend
 from smoothsweep.core.training.kept_state import KeptState
 

@@ -20,8 +20,8 @@ from torch import Tensor
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.files import replacing
 from smoothsweep.core.priors.registry import write_prior
+from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
-from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 from tools.weights.gan_training import GanRecipe, finished_state, train_stylegan2
 
 NAME = "stylegan2_synthetic64"

@@ -16,8 +16,8 @@ import torch
 from smoothsweep.core.data.labelled import load_unlabelled
 from smoothsweep.core.files import making_folder, replacing
 from smoothsweep.core.priors.registry import save_discriminator, save_prior
+from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2, StyleGAN2Discriminator
-from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 from tools.weights.gan_training import GanRecipe, train_stylegan2
 
 CHECKPOINTS = 20  # per training

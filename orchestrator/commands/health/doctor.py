@@ -12,7 +12,7 @@ from pathlib import Path
 from smoothsweep.core.allotted import allotted_cpus, available_memory
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
-from smoothsweep.core.priors.folder_settings import SHIPPED
+from smoothsweep.core.priors.settings import SHIPPED
 from smoothsweep.core.tree import TREE
 from smoothsweep.orchestrator.commands.health.examining import examine_store
 from smoothsweep.orchestrator.store.opening import open_store

@@ -13,7 +13,7 @@ from smoothsweep.core.data.names import PUBLISHED_SETS
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import Answers
 from smoothsweep.core.external.kinds import KINDS, as_source
-from smoothsweep.core.priors.random_face_settings import IMAGES, READ_OUT
+from smoothsweep.core.priors.settings import IMAGES, READ_OUT
 
 
 def add_import_commands(commands: argparse._SubParsersAction) -> None:

@@ -12,7 +12,7 @@ from smoothsweep.core.checks import require_count
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import KINDS, apply_options, kind_made_of, kind_of, name_of
 from smoothsweep.core.files import making_folder, write_file
-from smoothsweep.core.priors.random_face_settings import RANDOM_FACE_LICENCE
+from smoothsweep.core.priors.settings import RANDOM_FACE_LICENCE
 from smoothsweep.orchestrator.commands.importing.describing import (
     TargetRequest,
     as_typed,

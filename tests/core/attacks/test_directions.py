@@ -5,7 +5,7 @@ import torch
 from smoothsweep.core.attacks.black_box.principal_space import principal_space
 from smoothsweep.core.attacks.ppa.adaptive_config import Restarts
 from smoothsweep.core.attacks.ppa.restarts import around
-from smoothsweep.core.priors.projection import nearest_latents
+from smoothsweep.core.priors.base import nearest_latents
 
 UNITS = torch.tensor([0.05, 1.0, 20.0, 3.0])
 POOL = torch.randn(200, 1, 4, generator=torch.Generator().manual_seed(0)) + 1

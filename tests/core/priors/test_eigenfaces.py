@@ -8,7 +8,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors import eigenfaces
 from smoothsweep.core.priors.base import Prior
 from smoothsweep.core.priors.eigenfaces import fit_eigenfaces
-from smoothsweep.core.priors.eigenfaces_settings import EigenfacesConfig
+from smoothsweep.core.priors.settings import EigenfacesConfig
 
 
 def structured_images(count, side=8, seed=0):

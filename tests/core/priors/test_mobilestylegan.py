@@ -7,9 +7,8 @@ from torch.nn import functional
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors import mobilestylegan
-from smoothsweep.core.priors.framing import Crop
 from smoothsweep.core.priors.mobilestylegan import InverseWavelet, MobileStyleGAN, StyledConvolution, sampling
-from smoothsweep.core.priors.random_face_settings import MobileStyleGANConfig
+from smoothsweep.core.priors.settings import Crop, MobileStyleGANConfig
 from tests.tiny_random_face import random_generator, tiny_generator
 
 CONFIG = MobileStyleGANConfig(channels=(8, 8, 12, 8), z_dim=6, w_dim=6, mapping_layers=2)

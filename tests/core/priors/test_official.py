@@ -17,9 +17,8 @@ from official_pickle import marker_source, official_modules, official_networks, 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.official import MANIFEST, import_prior, write_imported_prior
 from smoothsweep.core.priors.registry import load_discriminator, load_prior, save_prior
-from smoothsweep.core.priors.settings import DISCRIMINATOR
+from smoothsweep.core.priors.settings import DISCRIMINATOR, StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2, StyleGAN2Discriminator
-from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 
 pytestmark = pytest.mark.usefixtures("quick_programs")
 

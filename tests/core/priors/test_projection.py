@@ -3,10 +3,9 @@
 import pytest
 import torch
 
-from smoothsweep.core.priors.base import PriorNetwork
+from smoothsweep.core.priors.base import PriorNetwork, nearest_latents, project
 from smoothsweep.core.priors.eigenfaces import fit_eigenfaces
 from smoothsweep.core.priors.kinds import make_settings
-from smoothsweep.core.priors.projection import nearest_latents, project
 from smoothsweep.core.priors.registry import from_files
 
 

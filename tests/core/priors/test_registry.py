@@ -7,9 +7,9 @@ from safetensors.torch import load_file, save_file
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors import registry
 from smoothsweep.core.priors.base import Prior
-from smoothsweep.core.priors.folder_settings import SHIPPED
 from smoothsweep.core.priors.kinds import NETWORKS, PRIORS, brings_network, make_settings
 from smoothsweep.core.priors.registry import from_files, load_prior, save_prior
+from smoothsweep.core.priors.settings import SHIPPED
 from tests.core.priors.examples import network_of
 
 

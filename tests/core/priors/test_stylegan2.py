@@ -7,9 +7,9 @@ import torch
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.base import Prior
+from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2, StyleGAN2Discriminator, minibatch_deviation
 from smoothsweep.core.priors.stylegan2_ops import fir_kernel
-from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 from tests.core.priors.grouped import modulated_conv2d_grouped
 
 GOLDEN = {

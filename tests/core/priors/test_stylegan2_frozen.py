@@ -5,8 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import FrozenSynthesis, StyleGAN2, window_margins
-from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 
 
 def generator(*, clamp=None, resolution=64, dtype=torch.float64):

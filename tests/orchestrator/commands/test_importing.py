@@ -12,7 +12,7 @@ from torchvision.models import resnet18
 
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.priors.registry import load_discriminator, load_prior
-from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
+from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.tasks.training import restored_classifier

@@ -3,9 +3,9 @@ import pytest
 import torch
 
 from smoothsweep.core.priors.base import Prior
-from smoothsweep.core.priors.folder_settings import SHIPPED
 from smoothsweep.core.priors.kinds import make_settings
 from smoothsweep.core.priors.registry import from_files
+from smoothsweep.core.priors.settings import SHIPPED
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
 from tools.weights import train_demo_generator as demo
 

@@ -11,8 +11,8 @@ from PIL import Image
 
 from smoothsweep.core.errors import InputError, TrainingDiverged
 from smoothsweep.core.priors.registry import load_discriminator, load_prior
+from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2, StyleGAN2Discriminator
-from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 from tools.weights import gan_training
 from tools.weights.gan_training import HOLE, Distortion, GanRecipe, distort, draw_distortion, train_stylegan2
 from tools.weights.train_generator import train

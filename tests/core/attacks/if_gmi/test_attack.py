@@ -8,10 +8,9 @@ from smoothsweep.core.attacks.registry import make_attack
 from smoothsweep.core.cards.network_card import NetworkCard
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.base import PriorNetwork
-from smoothsweep.core.priors.eigenfaces_settings import EigenfacesConfig
 from smoothsweep.core.priors.registry import card_of
+from smoothsweep.core.priors.settings import EigenfacesConfig, StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
-from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 
 TINY = StyleGAN2Config(resolution=16, z_dim=8, w_dim=8, mapping_layers=1, channel_base=64, channel_max=8)
 

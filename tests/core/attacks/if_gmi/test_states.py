@@ -6,8 +6,8 @@ import torch
 from smoothsweep.core.attacks.if_gmi.states import make_stage
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
-from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 
 PRIOR = StyleGAN2(
     StyleGAN2Config(resolution=32, z_dim=8, w_dim=8, mapping_layers=1, channel_base=128, channel_max=16), seed=3

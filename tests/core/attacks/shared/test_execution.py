@@ -13,8 +13,8 @@ from smoothsweep.core.attacks.ppa.pool import preprocess_of
 from smoothsweep.core.attacks.shared.execution import Execution, PreparedTarget
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
-from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 
 PRIOR = StyleGAN2(
     StyleGAN2Config(resolution=16, z_dim=8, w_dim=8, mapping_layers=1, channel_base=256, channel_max=16), seed=3

@@ -2,8 +2,8 @@
 
 from smoothsweep.core.priors.eigenfaces import fit_eigenfaces
 from smoothsweep.core.priors.registry import save_prior
+from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
-from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 from tests.core.priors.examples import REFUSED
 
 EXAMPLE = {"path": "mine"}

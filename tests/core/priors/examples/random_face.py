@@ -1,6 +1,6 @@
 """What the tests expect of the package random-face."""
 
-from smoothsweep.core.priors.random_face_settings import MobileStyleGANConfig
+from smoothsweep.core.priors.settings import MobileStyleGANConfig
 from tests.core.priors.examples import REFUSED
 from tests.tiny_random_face import imported_folder, random_generator
 
