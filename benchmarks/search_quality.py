@@ -32,8 +32,7 @@ from smoothsweep.core.metrics.frontier import hypervolume
 from smoothsweep.orchestrator.planning.proposals import Proposal
 from smoothsweep.orchestrator.search.shared.outcomes import Aims, Outcome
 from smoothsweep.orchestrator.search.shared.setup import Setup, Wait, strategy
-from smoothsweep.sweeps.dimension import Dimension, Values
-from smoothsweep.sweeps.space import Space, make_space
+from smoothsweep.sweeps.space import Dimension, Space, Values, make_space
 
 TABLE = Path(__file__).with_name("recorded_grid.csv")
 ACCURACY, LEAK, COST = "test_acc", "embedder_acc1", "device_seconds"

@@ -1,7 +1,7 @@
-"""The attack of a sweep file.
+"""The attack and the attacker's prior of a sweep file.
 
-Its keys are the fields of its dataclass in core/attacks, and what they may be is checked by that class: a new attack
-needs nothing here.
+Their keys are the fields of their dataclasses in core, and what they may be is checked by those classes: a new attack
+or prior needs nothing here.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import PlainValidator, SerializeAsAny, model_validator
+from pydantic import Field, PlainValidator, SerializeAsAny, model_validator
 
 from smoothsweep.core.attacks.registry import attack_class, make_attack, rename_earlier_parameters
 from smoothsweep.core.attacks.shared.base import Attack as CoreAttack
 from smoothsweep.core.plugins import refuse_broken, with_plugin_name
-from smoothsweep.sweeps.base import Model
-from smoothsweep.sweeps.derived import derived, one_value
+from smoothsweep.core.priors.kinds import PRIORS, make_settings
+from smoothsweep.core.priors.settings import PriorKind, PriorSettings
+from smoothsweep.sweeps.base import Model, derived, one_of, one_value
 from smoothsweep.sweeps.training import OtherTrial
 
 DEFAULT_KIND = "ppa"
@@ -88,3 +89,36 @@ def _schema_of(kind: str) -> type[AnyAttack]:
 
 Attack = Annotated[SerializeAsAny[AnyAttack], PlainValidator(read_attack)]
 """The type of a sweep's `attack`: chosen by `kind`."""
+
+
+class AnyPrior(Model):
+    """What every prior of a sweep file has; the keys of its kind are added to it."""
+
+    kind: str
+
+    @property
+    def row(self) -> PriorKind:
+        """What is known of its kind."""
+        return PRIORS[self.kind]
+
+    @property
+    def words(self) -> str:
+        """What a page, a terminal and MLflow call it."""
+        return with_plugin_name(self.row.settings.title or self.kind.replace("_", " "), "priors", self.kind)
+
+    @cached_property
+    def built(self) -> PriorSettings:
+        """Its settings. Raises InputError where their class refuses the values."""
+        return make_settings(self.kind, **self.model_dump(mode="python", exclude={"kind"}))
+
+
+MODELS: dict[str, type[AnyPrior]] = {
+    kind: derived(row.settings, AnyPrior, without=row.settings.unsaid, more={"kind": (one_value(kind), ...)})
+    for kind, row in PRIORS.items()
+}
+
+if TYPE_CHECKING:
+    Prior = AnyPrior
+else:
+    Prior = Annotated[one_of(tuple(MODELS.values())), Field(discriminator="kind")]
+"""The type of a sweep's `prior`: chosen by `kind`."""

@@ -1,12 +1,19 @@
-"""What every part of a sweep file shares: refused extra keys, number ranges."""
+"""What every part of a sweep file shares: models that refuse extra keys, dotted keys, keys made of core settings."""
 
 from __future__ import annotations
 
-from typing import Annotated, TypeVar
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import lru_cache
+from types import GenericAlias, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Strict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Strict, create_model
 
-from smoothsweep.core.bounds import is_a_path
+from smoothsweep.core.bounds import Checked, is_a_path
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.text import quoted
 
 MAX_TRIALS = 5_000  # of a sweep, and configurations of a search that tries them all
 MAX_KEYS = 32  # that a grid, a cell or a search's space sets
@@ -33,3 +40,151 @@ def only_with(model: Model, key: str, chooser: str, choice: str) -> None:
     """Refuse `key` where it could not take effect. Raises ValueError, which pydantic turns into the file's mistake."""
     if getattr(model, key) is not None and getattr(model, chooser) != choice:
         raise ValueError(f"{key}: expected only with {chooser}: {choice}, got {chooser}: {getattr(model, chooser)}")
+
+
+MAX_LEVELS = 32  # of a dotted key
+
+
+def set_dotted(raw: dict[str, Any], key: str, value: Any, *, where: str) -> None:
+    """Set raw['a']['b'] = value for key 'a.b', making empty levels on the way. Raises InputError naming `where`."""
+    node = raw
+    if key.count(".") >= MAX_LEVELS or not all(key.split(".")):
+        raise InputError(f"{where}: expected a dotted key of at most {MAX_LEVELS} names, got {quoted(key)}")
+    *parents, last = key.split(".")
+    for depth, parent in enumerate(parents):
+        if node.get(parent) is None:
+            node[parent] = {}
+        node = node[parent]
+        if not isinstance(node, dict):
+            holder = ".".join(parents[: depth + 1])
+            raise InputError(f"{where}: {key}: expected {holder} to hold keys, got {quoted(node)}")
+    node[last] = value
+
+
+def first_repeat(values: Sequence[Any]) -> tuple[Any, Any] | None:
+    """The first two values that mean the same, as they were given (0.0 and 0, say), if two do."""
+    if len(set(map(type, values))) == 1 and type(values[0]) in (int, str) and len(set(values)) == len(values):
+        return None  # seeds and classes: equal where they mean the same
+    seen: dict[str, int] = {}
+    for index, value in enumerate(values):
+        if (first := seen.setdefault(_meaning(value), index)) != index:
+            return values[first], value
+    return None
+
+
+def _meaning(value: Any) -> str:
+    """The same text for values that are one: numbers by their size, mappings whatever their order, true not as 1."""
+    return json.dumps(_plain(value), sort_keys=True)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def dotted_value(settings: Mapping[str, Any], key: str) -> tuple[Any, bool]:
+    """The value under a dotted key, and whether the key is there at all (another kind of recipe may not have it)."""
+    node: Any = settings
+    for part in key.split("."):
+        if not isinstance(node, Mapping) or part not in node:
+            return None, False
+        node = node[part]
+    return node, True
+
+
+DECLARED: dict[type[Model], type] = {}
+"""Model -> the dataclass that it was made from, whose docstring says what its keys mean."""
+
+
+def derived(
+    declared: type[Any],
+    base: type[Model] = Model,
+    *,
+    without: Sequence[str] = (),
+    optional: Sequence[str] = (),
+    more: Mapping[str, Any] | None = None,
+) -> Any:  # a `type[Model]` whose keys no type checker can know
+    """A model with a key for every field of `declared`, beside what `base` and `more` (name -> (type, default)) have.
+
+    without: fields that a file does not say; optional: fields whose default depends on others, null in a file.
+    What values may be beyond their types is checked by the dataclass itself, when it is built.
+    """
+    keys: dict[str, Any] = {
+        field.name: _key(declared, field) for field in fields(declared) if field.name not in without
+    }
+    keys |= {name: (one_of((keys[name][0], None)), None) for name in optional}
+    model = create_model(declared.__name__, __base__=base, __doc__=declared.__doc__, **{**keys, **(more or {})})
+    DECLARED[model] = declared
+    return model
+
+
+@lru_cache
+def _hints(declared: type) -> dict[str, Any]:
+    return get_type_hints(declared, include_extras=True)
+
+
+@lru_cache
+def _nested(declared: type) -> type[Model]:
+    return derived(declared)
+
+
+@lru_cache
+def _nested_like(made: Any) -> type[Model]:
+    """Model of a field whose default has other values than its dataclass: what a file leaves out is as there."""
+    keys: dict[str, Any] = {
+        field.name: (_key(type(made), field)[0], getattr(made, field.name)) for field in fields(made)
+    }
+    model = create_model(type(made).__name__, __base__=Model, __doc__=type(made).__doc__, **keys)
+    DECLARED[model] = type(made)
+    return model
+
+
+def _key_type(hint: Any) -> Any:
+    """The type of a parameter as a file gives it: keys for a dataclass, lists for tuples."""
+    if is_dataclass(hint):
+        return _nested(hint)
+    if get_origin(hint) is Annotated:
+        return Annotated[(_key_type(hint.__origin__), *map(_validator, hint.__metadata__))]
+    arguments = tuple(_key_type(member) for member in get_args(hint))
+    if get_origin(hint) is tuple:  # YAML has lists, no tuples; what is in them stays strict
+        listed: Any = GenericAlias(tuple, arguments)
+        return Annotated[listed, Strict(False)]
+    if get_origin(hint) in (Union, UnionType):
+        return one_of(arguments)
+    return hint
+
+
+def one_of(types: tuple[Any, ...]) -> Any:
+    """Their union, made at run time."""
+    union: Any = Union
+    return union[types]
+
+
+def one_value(value: str) -> Any:
+    """The type of this value alone, made at run time."""
+    literal: Any = Literal
+    return literal[value]
+
+
+def _validator(bound: Any) -> Any:
+    """A bound as pydantic knows it."""
+    return AfterValidator(bound.check) if isinstance(bound, Checked) else bound
+
+
+def _key(declared: type, field: Field[Any]) -> tuple[Any, Any]:
+    hint, default = _hints(declared)[field.name], _default(field)
+    if is_dataclass(default) and is_dataclass(hint):
+        model = _nested(hint) if default == hint() else _nested_like(default)
+        return model, model()
+    return _key_type(hint), _nested(type(default))() if is_dataclass(default) else default
+
+
+def _default(field: Field[Any]) -> Any:
+    if field.default is not MISSING:
+        return field.default
+    if field.default_factory is MISSING:
+        return ...
+    return field.default_factory()

@@ -18,8 +18,7 @@ from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.bounds import SINGLE, Fraction
 from smoothsweep.core.defenses.schedules import AlphaSchedule, schedule_parameters, usual_schedule, validate_schedule
 from smoothsweep.core.plugins import plugin_version, refuse_broken
-from smoothsweep.sweeps.base import Model, Several
-from smoothsweep.sweeps.derived import derived, one_value
+from smoothsweep.sweeps.base import Model, Several, derived, one_value
 
 PLAIN_KIND = "label_smoothing"
 

@@ -1,24 +1,195 @@
-"""The cells of a sweep: the grid, value by value, beside the listed ones, each checked like a file of its own."""
+"""The cells of a sweep: the grid, value by value, beside the listed ones; the columns that tell them apart."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
 from pydantic import BaseModel
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.text import quoted, shortened
-from smoothsweep.sweeps.axes import axis_keys, axis_names, axis_value
-from smoothsweep.sweeps.base import MAX_KEYS, MAX_TRIALS
+from smoothsweep.core.judges.columns import BY_KEY, TIME_COLUMNS
+from smoothsweep.core.text import printable, quoted, shortened
+from smoothsweep.sweeps.base import MAX_KEYS, MAX_TRIALS, first_repeat
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.loaded import LoadedSweep, Sweep, check, with_values
-from smoothsweep.sweeps.parts import PartsOfCells
-from smoothsweep.sweeps.schema import InversionSweep
-from smoothsweep.sweeps.settings import first_repeat
+from smoothsweep.sweeps.schema import SWEEPS, InversionSweep
+from smoothsweep.sweeps.training import Recipe, trial_words
+
+COLUMNS = frozenset(
+    {
+        "trial",
+        "seed",
+        "phase",
+        "protocol",
+        "status",
+        "failure",
+        "reasons",
+        "prior",
+        "attack",
+        "class",
+        "recipe",
+        "attack_access",
+        "attack_control",
+        "attack_published",
+        "recipe_architecture",
+        "recipe_defense",
+        "recipe_defense_parameters",
+        "recipe_alpha",
+        "recipe_schedule",
+        "recipe_epochs",
+        "recipe_workers",
+        "recipe_poison",
+        *BY_KEY,
+        *TIME_COLUMNS,
+    }
+)
+"""Columns of the results that are no axes: an axis of that name would take another's place."""
+
+
+def axis_keys(loaded: LoadedSweep) -> list[str]:
+    """The dotted keys that tell cells apart, listed ones first.
+
+    The keys of a search's space come before those of its grid. A listed key that follows from those before it (the
+    number of steps from the data set, say) is no axis of its own.
+    """
+    keys: list[str] = []
+    listed = loaded.sweep.cells
+    for key in listed[0] if listed else ():
+        seen: dict[str, Any] = {}
+        known = [repr([cell[k] for k in keys]) for cell in listed]
+        if any(seen.setdefault(k, cell[key]) != cell[key] for k, cell in zip(known, listed, strict=True)):
+            keys.append(key)
+    search = loaded.sweep.search
+    return [*keys, *(search.space if search else ()), *loaded.sweep.grid]
+
+
+def axis_names(keys: list[str]) -> dict[str, str]:
+    """Dotted key -> the shortest column name that is unambiguous and no other column's: recipe.defense.alpha -> alpha.
+
+    `attack.seed` is not called `seed`, which is the trial's.
+    """
+    names = {}
+    for key in keys:
+        parts = key.split(".")
+        for length in range(1, len(parts) + 1):
+            name = "_".join(parts[-length:])
+            others = {"_".join(other.split(".")[-length:]) for other in keys if other != key}
+            if name not in others and name not in COLUMNS:
+                break
+        names[key] = f"attack_{name}" if parts[0] == "attack" and name == "loss" else name
+        if names[key] in COLUMNS:  # a whole part of the file, `prior` say
+            names[key] = f"{names[key]}_settings"
+    return names
+
+
+def axis_value(value: Any) -> Any:
+    """A value as tables show it: a structured one (a schedule, another trial) as compact text, all text as a printable
+    line."""
+    if isinstance(value, dict) and set(value) == {"trial"} and isinstance(value["trial"], dict):
+        value = trial_words(value["trial"])
+    elif isinstance(value, dict):
+        value = " ".join(f"{k}={v}" for k, v in value.items())
+    if isinstance(value, list):
+        value = str(value)
+    return printable(value, most=len(value)) if isinstance(value, str) else value
+
+
+def settings_words(value: dict[str, Any]) -> str:
+    """A mapping of a sweep file as a table's name for it: `badnets (size 3)`, by its kind where it has one; another
+    trial by what is stated of it."""
+    if set(value) == {"trial"}:
+        return axis_value(value)
+    others = {key: each for key, each in value.items() if key != "kind" and each is not None}
+    stated = ", ".join(f"{key.replace('_', ' ')} {axis_value(each)}" for key, each in others.items())
+    kind = str(value.get("kind", ""))
+    words = f"{kind} ({stated})" if kind and stated else kind or stated
+    return printable(words, most=len(words))
+
+
+INSIDE = {"recipe": ("defense", "augmentation", "poison")}
+"""Part -> what of it is checked apart from the rest of it, whatever that is, and so may be shared by itself."""
+
+
+class PartsOfCells:
+    """Makes the settings of cells from the raw settings of their sweep."""
+
+    def __init__(self, raw: Mapping[str, Any]) -> None:
+        """raw: without what spans the cells."""
+        self.schema = SWEEPS[raw.get("experiment", "inversion")]
+        self._raw = raw
+        self._shared: dict[str, Any] = {}  # parts as no cell changes them
+        self._checked: dict[tuple[str, str], BaseModel] = {}  # what and its values -> the part
+        self._names: dict[frozenset[str], set[str]] = {}
+        self._unchanged: dict[tuple[str, str], BaseModel] = {}  # part, key -> what the file has there
+
+    def settings(self, values: Mapping[str, Any]) -> Sweep:
+        """The settings with these values under dotted keys, set in their order.
+
+        Raises pydantic's ValidationError or InputError where they are not valid; what it says need not be what checking
+        all at once would say.
+        """
+        base_settings, made = {**self._raw, **self._shared}, {}
+        for part, keys in _by_part(tuple(values)):
+            name = repr([(key, values[key]) for key in keys])
+            if (part_settings := self._checked.get((part, name))) is None:
+                part_settings = self._with_values(part, {key: values[key] for key in keys})
+                made[part] = (name, part_settings)
+            base_settings[part] = part_settings
+        settings = self.schema.model_validate(base_settings)
+        self._note(settings, base_settings, made)
+        for part in (settings, *[getattr(settings, part, None) for part in made]):
+            if isinstance(part, BaseModel):
+                self._share_names(part)
+        return settings
+
+    def _share_names(self, part: BaseModel) -> None:
+        """Hold one set of the names that were given for all parts with the same: it is most of what a part takes."""
+        names = self._names.setdefault(frozenset(part.model_fields_set), part.model_fields_set)
+        object.__setattr__(part, "__pydantic_fields_set__", names)
+
+    def _with_values(self, part: str, values: Mapping[str, Any]) -> Any:
+        """The raw part with values set, and in it what was checked before."""
+        raw = with_values({part: self._raw[part]} if part in self._raw else {}, values)[part]
+        if part not in INSIDE or not isinstance(raw, dict):
+            return raw
+        inside = [(key, self._inside(part, key, raw[key])) for key in INSIDE[part] if key in raw]
+        return {**raw, **{key: checked for key, checked in inside if checked is not None}}
+
+    def _inside(self, part: str, key: str, raw: Any) -> BaseModel | None:
+        """What was checked of this value under a key of a part, None if it was not."""
+        as_written = self._raw.get(part)
+        if isinstance(as_written, dict) and raw is as_written.get(key):  # no cell has changed it
+            return self._unchanged.get((part, key))
+        return self._checked.get((f"{part}.{key}", repr(raw)))
+
+    def _note(self, settings: Sweep, values: Mapping[str, Any], made: Mapping[str, tuple[str, Any]]) -> None:
+        """Keep the parts that were checked just now."""
+        for part, (name, raw) in made.items():
+            checked = getattr(settings, part, None)
+            if not isinstance(raw, dict) or not isinstance(checked, BaseModel):
+                continue
+            self._checked[part, name] = checked
+            for key in INSIDE.get(part, ()) if isinstance(checked, Recipe) else ():
+                if isinstance(raw.get(key), dict):
+                    self._checked[f"{part}.{key}", repr(raw[key])] = getattr(checked, key)
+                    if raw[key] is (self._raw.get(part) or {}).get(key):
+                        self._unchanged[part, key] = getattr(checked, key)
+        if not self._shared:
+            parts = {part: getattr(settings, part, None) for part in self._raw if values[part] is self._raw[part]}
+            self._shared = {part: checked for part, checked in parts.items() if isinstance(checked, BaseModel)}
+
+
+@lru_cache(maxsize=64)
+def _by_part(keys: tuple[str, ...]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The keys of each part, in their order."""
+    parts = dict.fromkeys(key.partition(".")[0] for key in keys)
+    return tuple((part, tuple(key for key in keys if key.partition(".")[0] == part)) for part in parts)
+
 
 NOT_OF_A_TRIAL = (
     "grid",

@@ -14,8 +14,7 @@ from smoothsweep.core.declared import build
 from smoothsweep.core.judges.base import ClassifierJudge, Judge
 from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.core.plugins import refuse_broken
-from smoothsweep.sweeps.base import Model
-from smoothsweep.sweeps.derived import derived, one_of
+from smoothsweep.sweeps.base import Model, derived, one_of
 from smoothsweep.sweeps.imported import ImportedClassifier, trained_or_imported
 from smoothsweep.sweeps.training import Augmentation, Recipe, Training
 

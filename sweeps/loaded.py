@@ -12,13 +12,11 @@ from pydantic import ValidationError
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.text import quoted
-from smoothsweep.sweeps.known_keys import known_keys
-from smoothsweep.sweeps.limits import Reaudit
-from smoothsweep.sweeps.looks import SeedLooks
-from smoothsweep.sweeps.mistakes import first_mistake
+from smoothsweep.sweeps.base import set_dotted
+from smoothsweep.sweeps.limits import Reaudit, SeedLooks
+from smoothsweep.sweeps.mistakes import first_mistake, known_keys
 from smoothsweep.sweeps.schema import SWEEPS, InversionSweep, ToySweep
 from smoothsweep.sweeps.search import Search
-from smoothsweep.sweeps.settings import set_dotted
 
 Sweep = InversionSweep | ToySweep
 

@@ -8,15 +8,71 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.sweeps.paper_cells import as_count, as_real, as_samples, as_setting, as_word, one_of, optional
+from smoothsweep.sweeps.imported import ImportedClassifier
+from smoothsweep.sweeps.resolved import resolved
+
+if TYPE_CHECKING:
+    from smoothsweep.sweeps.schema import InversionSweep
+
+
+def as_word(text: str) -> str:
+    """A word."""
+    if not text or text != text.strip():
+        raise ValueError("a word")
+    return text
+
+
+def optional(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    """The same reader, None for an empty cell."""
+    return lambda text: parse(text) if text else None
+
+
+def one_of(names: Iterable[str]) -> Callable[[str], str]:
+    """A reader that takes these words alone."""
+    valid = tuple(names)
+
+    def parse(text: str) -> str:
+        if text not in valid:
+            raise ValueError(f"one of {', '.join(valid)}")
+        return text
+
+    return parse
+
+
+def as_count(text: str) -> int:
+    """A whole number from 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError("a whole number from 1")
+    return int(text)
+
+
+def as_real(text: str) -> float:
+    """A plain decimal: no exponent, which would hide how many digits were printed."""
+    if not text.removeprefix("-").replace(".", "", 1).isdecimal() or not math.isfinite(float(text)):
+        raise ValueError("a decimal number")
+    return float(text)
+
+
+def as_samples(text: str) -> int | None:
+    """Images per class; None for `all`."""
+    return None if text == "all" else as_count(text)
+
+
+def as_setting(text: str) -> Mapping[str, str]:
+    """`name=value;name=value` as a mapping."""
+    pairs = [part.partition("=") for part in text.split(";") if part]
+    if any(not name or not equals or not value for name, equals, value in pairs):
+        raise ValueError("name=value, several separated by ;")
+    return MappingProxyType({name: value for name, _, value in pairs})
+
 
 TABLES_FILE = Path(__file__).resolve().parent / "paper" / "tables.csv"
 TABLES = tuple(str(number) for number in range(1, 14))
@@ -259,3 +315,57 @@ COLUMNS: dict[str, Callable[[str], Any]] = {
     "note": str,
 }
 """Column of the file -> how its text is read (ValueError: what was expected)."""
+
+
+Rows = Mapping[str, Mapping[str, Any]]
+COUNTS = ("attack.pool.size",)
+
+
+def row_settings(
+    settings: InversionSweep, table: str, *, by_target: Rows, by_variant: Rows, usual: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Setting of a printed row (`PaperNumber.setting`) -> this cell's; None where no row can have it.
+
+    by_target: table -> setting -> the attack's setting that names the target. by_variant: table -> variant -> leaves
+    that it has otherwise than `usual`, the official ones ({}: of a data set that the table does not have).
+    """
+    factors: dict[str, Any] = {name: _factor(settings, role) for name, role in by_target.get(table, {}).items()}
+    if table in by_variant:
+        factors["variant"] = variant_of(resolved(settings), by_variant[table], usual) if usual else None
+    return factors
+
+
+def _factor(settings: InversionSweep, role: str) -> float | None:
+    """The smoothing factor of the target that does a stage; None where it differs from the attacked one in more."""
+    other = settings.swapped_targets().get(role)
+    if other is not None and not _alike(settings, other):
+        return None
+    stated = (other or settings).recipe.stated_defense
+    return stated.get("alpha") if stated and stated["kind"] in ("none", "label_smoothing") else None
+
+
+def _alike(first: InversionSweep, other: InversionSweep) -> bool:
+    """Whether two targets differ in their defense at most, as far as the training of others can be told."""
+    if isinstance(first.recipe, ImportedClassifier) or isinstance(other.recipe, ImportedClassifier):
+        return first.recipe.architecture == other.recipe.architecture and first.data == other.data
+    trainings = [settings.recipe.model_dump(exclude={"defense"}) for settings in (first, other)]
+    return trainings[0] == trainings[1] and first.data == other.data
+
+
+def variant_of(ours: Mapping[str, Any], variants: Rows, usual: Mapping[str, Any]) -> str | None:
+    """The variant whose leaves these are; None for a mixture.
+
+    A count stands for the largest stated one that it reaches: a sweep at reduced counts keeps its rows, and departs.
+    """
+    varied = {key for changes in variants.values() for key in changes}
+    for name, changes in variants.items():
+        if all(_snapped(key, ours.get(key), variants, usual) == changes.get(key, usual.get(key)) for key in varied):
+            return name
+    return None
+
+
+def _snapped(key: str, value: Any, variants: Rows, usual: Mapping[str, Any]) -> Any:
+    if key not in COUNTS or not isinstance(value, int):
+        return value
+    stated = sorted(changes.get(key, usual[key]) for changes in variants.values())
+    return max((printed for printed in stated if printed <= value), default=stated[0])

@@ -18,8 +18,7 @@ from smoothsweep.core.attacks.registry import attack_class
 from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
 from smoothsweep.sweeps.defenses import Smoothing
-from smoothsweep.sweeps.paper_numbers import datasets_of, paper_rows
-from smoothsweep.sweeps.paper_rows import row_settings, variant_of
+from smoothsweep.sweeps.paper_numbers import datasets_of, paper_rows, row_settings, variant_of
 from smoothsweep.sweeps.resolved import OF_TRAINING, TRAININGS, resolved
 
 if TYPE_CHECKING:

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.sweeps.dimension import Dimension, Values
+from smoothsweep.sweeps.base import dotted_value
 from smoothsweep.sweeps.expand import Cell, CellMaker, expand
 from smoothsweep.sweeps.loaded import LoadedSweep, SearchRecipes, as_inversion
 from smoothsweep.sweeps.search import Search
-from smoothsweep.sweeps.settings import dotted_value
-from smoothsweep.sweeps.space import Space
+from smoothsweep.sweeps.space import Dimension, Space, Values
 
 TRIES = 40  # per value that is to be seen in a valid recipe
 

@@ -6,35 +6,223 @@ fractions lie in [0, 1], durations of schedules are fractions of training.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError, model_validator
 
-from smoothsweep.core.bounds import MOST, Fraction, OpenFraction, Seed
+from smoothsweep.core.bounds import MOST, SINGLE, Count, Fraction, NotNegative, OpenFraction, Positive, Seed
 from smoothsweep.core.checks import present
 from smoothsweep.core.data.names import PUBLISHED_NAMES
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.equivalence import ACCURACY_MARGIN
 from smoothsweep.core.models.image_sizes import MOST_CLASSES
 from smoothsweep.core.plugins import refuse_broken
-from smoothsweep.sweeps.any_sweep import AnySweep, Protocol, Tracking
-from smoothsweep.sweeps.attacker import Prior
-from smoothsweep.sweeps.attacks import Attack, read_attack
-from smoothsweep.sweeps.base import Model, Several
+from smoothsweep.core.text import quoted
+from smoothsweep.sweeps.attacks import Attack, Prior, read_attack
+from smoothsweep.sweeps.base import NAME, Model, Several, first_repeat, set_dotted
 from smoothsweep.sweeps.data import Data, Public, PublishedData, PublishedPublic, SyntheticData
-from smoothsweep.sweeps.imported import ImportedClassifier, trained_or_imported
+from smoothsweep.sweeps.imported import ImportedClassifier, check_target_outputs, trained_or_imported
 from smoothsweep.sweeps.judging import Judges
-from smoothsweep.sweeps.limits import Budget, Reaudit
-from smoothsweep.sweeps.looks import SeedLooks, list_or_looks
-from smoothsweep.sweeps.other_trials import known_classes, stopping_reference, swapped_targets
+from smoothsweep.sweeps.limits import Budget, Reaudit, SeedLooks, list_or_looks
 from smoothsweep.sweeps.paper_numbers import datasets_of
 from smoothsweep.sweeps.resolved import classes_of
 from smoothsweep.sweeps.search import Search
-from smoothsweep.sweeps.settings import first_repeat
-from smoothsweep.sweeps.target_outputs import check_target_outputs
-from smoothsweep.sweeps.toy import ToySweep
-from smoothsweep.sweeps.training import Recipe
+from smoothsweep.sweeps.training import OtherTrial, Recipe
+
+Protocol = Literal["clean", "paper"]
+
+
+class Resources(Model):
+    """What one task may take. GPUs are used where the cluster has them.
+
+    How an attack's networks run (rows, compile, cuda_graphs) changes how sums are rounded, and many steps of a descent
+    can make a different reconstruction of that: a value other than the default is part of a result's identity, and such
+    a sweep shares no attack with one that has another. Nothing else here changes a result.
+
+    Attributes:
+        cpus_per_task: CPU cores that Ray reserves for each task; trainings on several workers aside.
+        gpus_per_training: GPUs reserved for one training, a fraction to share a device; at most what there is.
+        gpus_per_task: GPUs reserved for one task of an attack or a judge, a fraction to share a device; at most what
+            there is.
+        classes_per_task: Classes that one task of an attack inverts; null chooses it so that every device gets several
+            tasks.
+        trial_slots: Trials that run at once on this machine without a cluster; null: two per CPU.
+        attack_rows: Images that go through the networks at once in an attack; null: as many as suit the kind of device.
+        attack_compile: Compile prior and target by torch.compile, which takes a minute before the first step.
+        attack_cuda_graphs: Record prior and target once as CUDA graphs and replay them.
+        training_timeout_minutes: Minutes after which one training is ended (Ray Train's workers too); null: it is ended
+            when silent for 20 times as long as such a stage has taken, half an hour at least.
+        attack_timeout_minutes: Minutes after which one task of an attack, a few classes, is ended; null: as for a
+            training.
+    """
+
+    cpus_per_task: Count = 1
+    gpus_per_training: NotNegative = 1.0
+    gpus_per_task: NotNegative = 0.5
+    classes_per_task: Count | None = None
+    trial_slots: Count | None = None
+    attack_rows: Count | None = None
+    attack_compile: bool = False
+    attack_cuda_graphs: bool = False
+    training_timeout_minutes: Positive | None = None
+    attack_timeout_minutes: Positive | None = None
+
+    @model_validator(mode="after")
+    def _one_way_to_run(self) -> Resources:
+        if self.attack_compile and self.attack_cuda_graphs:
+            raise ValueError("attack_compile, attack_cuda_graphs: expected at most one of them, got both")
+        return self
+
+
+class Tracking(Model):
+    """What MLflow gets beside runs and reports."""
+
+    models: Literal["frontier", "all", "none"] = "frontier"  # recipes whose targets become registered models at the end
+
+
+class AnySweep(Model):
+    """The keys of every sweep file.
+
+    A kind adds its own. What a caller may ask of any sweep (`search`, `budget`, `reaudit`, `min_test_acc`, `paper`,
+    `accuracy_margin`, `every_seed`, `looks`, `protocol`, `tracking`) is a key or a property of it or, where its files
+    cannot say it, a constant of its class.
+
+    Attributes:
+        name: The name of the sweep, its results and its report: letters, digits, ".", "_", "-", at most 64 characters.
+        grid: Dotted key of this file -> list of values to try; every combination is a cell.
+        cells: Combinations that form no full grid; each is combined with the whole grid.
+        baseline: Dotted key -> value, the cell that the others are compared with.
+    """
+
+    name: Annotated[str, Field(pattern=NAME)]
+    grid: dict[str, list[Any]] = Field(default_factory=dict)
+    cells: Several[dict[str, Any]] = ()
+    baseline: dict[str, Any] = Field(default_factory=dict)
+    resources: Resources = Resources()
+
+    if TYPE_CHECKING:
+
+        @property
+        def search(self) -> Search | None: ...
+
+        @property
+        def min_test_acc(self) -> float | None: ...
+
+    @property
+    def combinations(self) -> list[dict[str, Any]]:
+        """Every combination of the grid, which beside a search holds keys of the attacker alone."""
+        return [dict(zip(self.grid, values, strict=True)) for values in itertools.product(*self.grid.values())]
+
+    @property
+    def accuracy_needed(self) -> float | None:
+        """The test accuracy without which a recipe is not recommended, if the file asks for one."""
+        constraint = self.search.constraints.get("test_acc") if self.search else None
+        return constraint.at_least if constraint else self.min_test_acc
+
+    @property
+    def leak_searched(self) -> str | None:
+        """The leak that a search drives down, which decides its report and its second audit too."""
+        return next(iter(self.search.leaks), None) if self.search else None
+
+
+class ToySweep(AnySweep):
+    """The paper's two-dimensional example (Figures 1 and 8): no search, no budget, one seed, the paper's protocol."""
+
+    experiment: Literal["toy"]  # what the file describes, instead of inversion
+    alpha: Annotated[float, Field(ge=-SINGLE, le=1)] = 0.0  # label smoothing factor of the three-class network
+
+    seeds: ClassVar[tuple[int, ...]] = (42,)  # the notebook's only seed
+    every_seed: ClassVar[tuple[int, ...]] = seeds
+    looks: ClassVar[None] = None
+    protocol: ClassVar[Protocol] = "paper"
+    tracking: ClassVar[Tracking] = Tracking(models="none")
+    search: ClassVar[None] = None
+    budget: ClassVar[None] = None
+    reaudit: ClassVar[None] = None
+    min_test_acc: ClassVar[None] = None
+    accuracy_margin: ClassVar[float] = ACCURACY_MARGIN
+    paper: ClassVar[None] = None
+
+
+TARGET_KEYS = ("recipe", "data")
+PEOPLE_KEYS = ("kind", "path", "identities", "largest_classes", "classes", "spread", "seed")
+"""Keys of the data that decide who is in them; the others choose among their pictures."""
+KEYS_WITHOUT_TARGET = (
+    "judges",
+    "search",
+    "budget",
+    "reaudit",
+    "grid",
+    "cells",
+    "baseline",
+    "paper",
+    "min_test_acc",
+    "accuracy_margin",
+)
+
+
+def stopping_reference(settings: InversionSweep) -> InversionSweep | None:
+    """The trial whose test accuracy this one's training stops at, if its recipe names one. Raises InputError."""
+    goal, key = settings.recipe.stop_at_test_acc, "recipe.stop_at_test_acc"
+    if not isinstance(goal, OtherTrial):
+        return None
+    return _other(settings, settings.model_dump(mode="python"), {**goal.trial, key: None}, where=f"{key}.trial")
+
+
+def swapped_targets(settings: InversionSweep) -> dict[str, InversionSweep]:
+    """Setting of the attack, such as `sampling_target` -> the trial whose target it names, where it names one.
+
+    Raises InputError for a key that makes no target, and for a target of another input size, number of classes, or of
+    other people: what it would answer to the class under attack is another person.
+    """
+    roles = settings.attack.built.other_targets if settings.attack is not None else {}
+    named = {role: getattr(settings.attack, role) for role in roles}
+    return {role: _swapped(settings, role, other) for role, other in named.items() if other is not None}
+
+
+def _swapped(settings: InversionSweep, role: str, named: OtherTrial) -> InversionSweep:
+    where = f"attack.{role}.trial"
+    for key in named.trial:
+        if key.partition(".")[0] not in TARGET_KEYS:
+            expected = f"expected keys of {' or '.join(TARGET_KEYS)}, which make a target"
+            raise InputError(f"{where}: {expected}, got {quoted(key)}")
+    raw = settings.model_dump(mode="python", exclude=set(KEYS_WITHOUT_TARGET))
+    for swapped in settings.inverted_by.built.other_targets:
+        raw["attack"][swapped] = None
+    other = _other(settings, raw, named.trial, where=where)
+    if other.recipe.image_size != settings.recipe.image_size:
+        expected = f"expected inputs of {settings.recipe.image_size} pixels, as the attacked target has"
+        raise InputError(f"{where}: {expected}, got {other.recipe.image_size}")
+    counts = known_classes(settings), known_classes(other)
+    if None not in counts and counts[0] != counts[1]:
+        raise InputError(f"{where}: expected {counts[0]} classes, as the attacked target has, got {counts[1]}")
+    for key in PEOPLE_KEYS:
+        mine, theirs = getattr(settings.data, key, None), getattr(other.data, key, None)
+        if mine != theirs:
+            expected = f"expected the people of the attacked target, data.{key} {quoted(mine)}"
+            raise InputError(f"{where}: {expected}, got {quoted(theirs)}")
+    return other
+
+
+def _other(settings: InversionSweep, raw: dict[str, Any], values: Mapping[str, Any], *, where: str) -> InversionSweep:
+    """The settings with other values under dotted keys."""
+    for key, value in values.items():
+        set_dotted(raw, key, value, where=where)
+    try:
+        return type(settings).model_validate(raw)
+    except ValidationError as error:
+        message = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+        raise InputError(f"{where}: {' '.join(message.split())}") from None
+
+
+def known_classes(settings: InversionSweep) -> int | None:
+    """How many classes the target tells apart, None where the data alone say it."""
+    if isinstance(settings.recipe, ImportedClassifier):
+        return settings.recipe.checked.num_classes
+    return classes_of(settings.data)
+
 
 Target = Annotated[
     Annotated[Recipe, Tag("trained_here")] | Annotated[ImportedClassifier, Tag("brought_in")],

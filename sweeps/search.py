@@ -13,12 +13,9 @@ from smoothsweep.core.checks import present
 from smoothsweep.core.declared import build
 from smoothsweep.core.judges.columns import METRICS
 from smoothsweep.core.text import quoted
-from smoothsweep.sweeps.base import MAX_KEYS, MAX_TRIALS, Model, Several
-from smoothsweep.sweeps.dimension import Dimension
-from smoothsweep.sweeps.settings import first_repeat
-from smoothsweep.sweeps.space import Space, check_inside, check_searched_key, make_space
-from smoothsweep.sweeps.strategies import STRATEGIES
-from smoothsweep.sweeps.strategy_kind import StrategyKind
+from smoothsweep.sweeps.base import MAX_KEYS, MAX_TRIALS, Model, Several, first_repeat
+from smoothsweep.sweeps.space import Dimension, Space, check_inside, check_searched_key, make_space
+from smoothsweep.sweeps.strategies import STRATEGIES, StrategyKind
 
 Direction = Literal["max", "min"]
 

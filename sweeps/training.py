@@ -14,9 +14,8 @@ from smoothsweep.core.data.augmentation_settings import Augmentation as Augmenta
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.image_sizes import TRANSFORMS_INPUT, check_image_size
 from smoothsweep.core.models.recipe import Architecture, ImageSize, TrainingRecipe
-from smoothsweep.sweeps.base import Model, only_with
+from smoothsweep.sweeps.base import Model, derived, only_with
 from smoothsweep.sweeps.defenses import Defense, LabelSmoothing
-from smoothsweep.sweeps.derived import derived
 
 DEPENDENT = ("betas", "momentum", "lr_milestones", "lr_factor", "lr_min", "precision")
 """Keys that belong to one optimizer or schedule, or whose default is older than the key: null unless said."""

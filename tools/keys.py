@@ -26,14 +26,13 @@ from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.core.files import write_file
 from smoothsweep.core.priors.kinds import PRIORS
 from smoothsweep.core.tree import TREE
-from smoothsweep.sweeps.attacker import MODELS
+from smoothsweep.sweeps.attacks import MODELS
 from smoothsweep.sweeps.attacks import schema_of as attack_model
+from smoothsweep.sweeps.base import DECLARED
 from smoothsweep.sweeps.defenses import PLAIN_KIND, LabelSmoothing
 from smoothsweep.sweeps.defenses import schema_of as other_defense_model
-from smoothsweep.sweeps.derived import DECLARED
 from smoothsweep.sweeps.imported import ImportedClassifier
-from smoothsweep.sweeps.schema import InversionSweep
-from smoothsweep.sweeps.toy import ToySweep
+from smoothsweep.sweeps.schema import InversionSweep, ToySweep
 
 PAGE = TREE / "docs" / "sweep-keys.md"
 HEAD = """# Keys of a sweep file

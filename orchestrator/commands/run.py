@@ -35,7 +35,7 @@ from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.opening import open_existing_store, open_store
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.loaded import LoadedSweep
-from smoothsweep.sweeps.toy import ToySweep
+from smoothsweep.sweeps.schema import ToySweep
 
 
 def run_and_report(

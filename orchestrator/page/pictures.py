@@ -25,7 +25,7 @@ from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inve
 from smoothsweep.orchestrator.reading.numbers.model import ContactSheet, SheetRow, Tile
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.sweeps.toy import ToySweep
+from smoothsweep.sweeps.schema import ToySweep
 
 CLASSES_SHOWN = 6
 IMAGES_SHOWN = 6

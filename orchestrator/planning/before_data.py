@@ -16,8 +16,7 @@ from smoothsweep.orchestrator.planning.history import History
 from smoothsweep.orchestrator.planning.plan import Plan
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.images import prior_card, prior_is_absent
-from smoothsweep.sweeps.other_trials import known_classes
-from smoothsweep.sweeps.schema import InversionSweep
+from smoothsweep.sweeps.schema import InversionSweep, known_classes
 
 GPUS = 4
 

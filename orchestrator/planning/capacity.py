@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.sweeps.any_sweep import Resources
+from smoothsweep.sweeps.schema import Resources
 from smoothsweep.tasks.stage_names import stage_title
 
 if TYPE_CHECKING:

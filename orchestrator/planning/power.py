@@ -36,9 +36,8 @@ from smoothsweep.sweeps.data import LabelledData
 from smoothsweep.sweeps.expand import OF_THE_ATTACKER, Cell, expand
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.loaded import LoadedSweep
-from smoothsweep.sweeps.other_trials import known_classes
 from smoothsweep.sweeps.resolved import CLASSES
-from smoothsweep.sweeps.schema import InversionSweep
+from smoothsweep.sweeps.schema import InversionSweep, known_classes
 from smoothsweep.tasks.counts import test_count
 
 TELL = 0.1

@@ -16,12 +16,10 @@ from smoothsweep.orchestrator.stages.images import data_stage
 from smoothsweep.orchestrator.stages.judges import judge_stages, reconstruction_sizes, wants_decoded
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.sweeps.axes import settings_words
-from smoothsweep.sweeps.expand import Cell
+from smoothsweep.sweeps.expand import Cell, settings_words
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.loaded import Sweep, as_inversion
-from smoothsweep.sweeps.schema import InversionSweep
-from smoothsweep.sweeps.toy import ToySweep
+from smoothsweep.sweeps.schema import InversionSweep, ToySweep
 
 Run = Callable[[Stage], None]
 

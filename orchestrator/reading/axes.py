@@ -14,7 +14,7 @@ from smoothsweep.orchestrator.reading.numbers.model import Axis
 from smoothsweep.orchestrator.reading.numbers.summary import attack_label, recipe_label
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.sweeps.axes import axis_keys, axis_names, axis_value, settings_words
+from smoothsweep.sweeps.expand import axis_keys, axis_names, axis_value, settings_words
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion
 

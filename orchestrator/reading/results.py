@@ -28,8 +28,7 @@ from smoothsweep.orchestrator.stages.judge_availability import unavailable_reaso
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.imported import ImportedClassifier
-from smoothsweep.sweeps.schema import InversionSweep
-from smoothsweep.sweeps.toy import ToySweep
+from smoothsweep.sweeps.schema import InversionSweep, ToySweep
 from smoothsweep.sweeps.training import Recipe
 
 UNFINISHED = "the stage that measures it has not finished"

@@ -12,7 +12,7 @@ from smoothsweep.orchestrator.cluster.lifeline import Lifeline, lifeline_of_this
 from smoothsweep.orchestrator.planning.capacity import refuse_unfit
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.sweeps.any_sweep import Resources
+from smoothsweep.sweeps.schema import Resources
 
 if TYPE_CHECKING:
     from smoothsweep.orchestrator.cluster.connection import ClusterFacts

@@ -16,8 +16,8 @@ from smoothsweep.orchestrator.search.record import read_end
 from smoothsweep.orchestrator.search.shared.setup import Setup
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.sweeps.dimension import Values
 from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.sweeps.space import Values
 
 SAMPLES = 4  # recipes drawn to tell what one costs
 FAR = 10**9  # numbers of these draws: no proposal's

@@ -15,8 +15,8 @@ from smoothsweep.orchestrator.reading.numbers.search_model import Importance
 from smoothsweep.orchestrator.search.agenda import search_setup
 from smoothsweep.orchestrator.search.record import ProposalRecord, SearchRecord
 from smoothsweep.orchestrator.search.shared.places import place
-from smoothsweep.sweeps.dimension import Positions
 from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.sweeps.space import Positions
 
 LEAST = 8
 """The fewest recipes that a forest is fitted to."""

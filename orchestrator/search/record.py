@@ -18,7 +18,7 @@ from smoothsweep.orchestrator.search.shared.outcomes import OPEN, Aims, Outcome,
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.notes import read_note
-from smoothsweep.sweeps.axes import axis_keys, axis_names
+from smoothsweep.sweeps.expand import axis_keys, axis_names
 from smoothsweep.sweeps.loaded import LoadedSweep
 
 ENDED = "search/ended.json"

@@ -12,8 +12,7 @@ from smoothsweep.core.data.sources import count_labelled
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.stages.fingerprints import content_of
 from smoothsweep.sweeps.data import LabelledData, UnlabelledPublic
-from smoothsweep.sweeps.other_trials import known_classes
-from smoothsweep.sweeps.schema import InversionSweep
+from smoothsweep.sweeps.schema import InversionSweep, known_classes
 
 
 def refuse_same_people(settings: InversionSweep) -> None:

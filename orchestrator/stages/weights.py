@@ -12,9 +12,8 @@ from smoothsweep.orchestrator.stages.judge_availability import UnavailableJudge,
 from smoothsweep.sweeps.expand import Cell
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion
-from smoothsweep.sweeps.schema import InversionSweep
+from smoothsweep.sweeps.schema import InversionSweep, ToySweep
 from smoothsweep.sweeps.search import Search
-from smoothsweep.sweeps.toy import ToySweep
 from smoothsweep.sweeps.training import Training
 
 STAGE_THEM = f"`{STAGING} SWEEP.yaml` fetches them, or says where to put them by hand"

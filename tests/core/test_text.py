@@ -25,7 +25,7 @@ from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.page.render import environment, fill
 from smoothsweep.orchestrator.planning.state import SweepState
 from smoothsweep.orchestrator.running.progress import Display
-from smoothsweep.sweeps.axes import axis_value
+from smoothsweep.sweeps.expand import axis_value
 
 DIRECTING = ("LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI")
 HOSTILE = "a\x1b[31mb\nc\r\x07\u202ed\u2028e\x9b2J\x00f\ud800"

@@ -10,8 +10,8 @@ from tiny import searchable, tiny_sweep
 from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.judges.table import measured
 from smoothsweep.core.priors.kinds import PRIORS
+from smoothsweep.sweeps.base import set_dotted
 from smoothsweep.sweeps.data import MODELS
-from smoothsweep.sweeps.settings import set_dotted
 from tests.core.attacks.examples import REFUSED
 from tests.core.attacks.examples import example as attack_example
 from tests.core.data.examples import example as data_example

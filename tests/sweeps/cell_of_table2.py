@@ -1,8 +1,8 @@
 """The official FaceScrub cell of Table 2, changed, and how it then departs from the paper."""
 
+from smoothsweep.sweeps.base import set_dotted
 from smoothsweep.sweeps.paper_settings import departures
 from smoothsweep.sweeps.schema import InversionSweep
-from smoothsweep.sweeps.settings import set_dotted
 
 NEGATIVE = {"kind": "label_smoothing", "alpha": -0.05}
 

@@ -5,8 +5,7 @@ import yaml
 from tiny import tiny_sweep
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.sweeps.axes import axis_keys
-from smoothsweep.sweeps.expand import expand
+from smoothsweep.sweeps.expand import axis_keys, expand
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.schema import InversionSweep
 

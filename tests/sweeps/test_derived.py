@@ -13,7 +13,7 @@ from smoothsweep.core.data.augmentation_settings import Augmentation as Augmenta
 from smoothsweep.core.declared import build
 from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.sweeps.attacks import schema_of
-from smoothsweep.sweeps.derived import derived
+from smoothsweep.sweeps.base import derived
 from smoothsweep.sweeps.training import DEPENDENT, Augmentation, Recipe, Training
 
 

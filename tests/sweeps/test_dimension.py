@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from smoothsweep.sweeps.dimension import Dimension, same_value
+from smoothsweep.sweeps.space import Dimension, same_value
 
 RANGE = Dimension(key="a", low=0.5, high=2.0)
 RATE = Dimension(key="a", low=1e-4, high=1e-2, log=True)

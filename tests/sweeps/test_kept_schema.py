@@ -13,11 +13,10 @@ import pytest
 from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.core.priors.kinds import PRIORS
-from smoothsweep.sweeps.attacker import MODELS as OF_PRIORS
+from smoothsweep.sweeps.attacks import MODELS as OF_PRIORS
 from smoothsweep.sweeps.attacks import schema_of as of_attack
 from smoothsweep.sweeps.defenses import schema_of as of_defense
-from smoothsweep.sweeps.schema import InversionSweep
-from smoothsweep.sweeps.toy import ToySweep
+from smoothsweep.sweeps.schema import InversionSweep, ToySweep
 
 KEPT = Path(__file__).with_name("kept_schema.json")
 TOLD = {

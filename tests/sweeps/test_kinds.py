@@ -9,7 +9,7 @@ from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.core.priors.kinds import PRIORS
 from smoothsweep.sweeps import attacks, defenses
-from smoothsweep.sweeps.attacker import MODELS
+from smoothsweep.sweeps.attacks import MODELS
 from smoothsweep.sweeps.base import Model
 from smoothsweep.sweeps.schema import SWEEPS
 

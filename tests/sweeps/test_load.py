@@ -145,7 +145,7 @@ def test_names_in_the_schema_are_those_of_the_core():
     from smoothsweep.core.models.classifiers import ARCHITECTURES
     from smoothsweep.core.models.embedder_kinds import FACES, GENERAL
     from smoothsweep.core.priors.settings import SHIPPED
-    from smoothsweep.sweeps import attacker, attacks, defenses, judging, training
+    from smoothsweep.sweeps import attacks, defenses, judging, training
 
     assert set(get_args(training.Architecture)) == set(ARCHITECTURES)
     assert set(LOSSES) == set(ATTACK_LOSSES)
@@ -154,6 +154,6 @@ def test_names_in_the_schema_are_those_of_the_core():
         (attacks.schema_of("ppa"), "loss", ATTACK_LOSSES),
         (judging.schema_of(Embedder), "name", FACES),
         (judging.schema_of(General), "name", GENERAL),
-        (attacker.MODELS["shipped"], "name", SHIPPED),
+        (attacks.MODELS["shipped"], "name", SHIPPED),
     ):
         assert set(get_args(model.model_fields[field].annotation)) == set(registry)

@@ -13,12 +13,10 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.reading.results import recipe_fields, trial_row
 from smoothsweep.orchestrator.store.local import LocalStore
-from smoothsweep.sweeps.axes import COLUMNS, axis_names
 from smoothsweep.sweeps.base import MAX_TRIALS, Model
-from smoothsweep.sweeps.expand import expand
+from smoothsweep.sweeps.expand import COLUMNS, axis_names, expand
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.sweeps.schema import InversionSweep
-from smoothsweep.sweeps.toy import ToySweep
+from smoothsweep.sweeps.schema import InversionSweep, ToySweep
 
 
 def write(tmp_path, text=None, **changes):

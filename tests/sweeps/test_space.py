@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smoothsweep.sweeps.dimension import DIGITS, Dimension
-from smoothsweep.sweeps.space import make_space
+from smoothsweep.sweeps.space import DIGITS, Dimension, make_space
 
 KIND = Dimension(key="kind", choices=("constant", "ramp", "step"))
 START = Dimension(key="start", low=0.0, high=0.8, step=0.05, when={"kind": ("ramp",)})

@@ -9,11 +9,11 @@ import pytest
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.fingerprints import files_may_be_absent
 from smoothsweep.orchestrator.stages.stage import with_ancestors
+from smoothsweep.sweeps.base import set_dotted
 from smoothsweep.sweeps.expand import expand
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.paper_numbers import paper_rows
 from smoothsweep.sweeps.paper_settings import departures, standing
-from smoothsweep.sweeps.settings import set_dotted
 
 FILE = Path(__file__).resolve().parents[2] / "sweeps" / "table8.yaml"
 ATTACKS = ("gmi", "ked", "lomma_gmi", "lomma_ked", "plg_mi", "rlb_mi", "brep_mi")

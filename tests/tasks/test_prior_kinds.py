@@ -12,7 +12,7 @@ from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.kinds import NETWORKS, PRIORS, make_settings, network_card
 from smoothsweep.core.priors.registry import card_of, load_prior
-from smoothsweep.sweeps.attacker import MODELS, Prior
+from smoothsweep.sweeps.attacks import MODELS, Prior
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import save_tensors
 from smoothsweep.tasks.prior import fit_prior

@@ -12,8 +12,7 @@ import pytest
 
 from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.core.judges.knowledge import Knowledge
-from smoothsweep.sweeps.attacker import MODELS
-from smoothsweep.sweeps.attacks import schema_of
+from smoothsweep.sweeps.attacks import MODELS, schema_of
 from smoothsweep.sweeps.data import LabelledData, PublishedPublic, SyntheticData, SyntheticPublic, UnlabelledPublic
 from smoothsweep.sweeps.judging import schema_of as judge_schema
 from smoothsweep.sweeps.training import Augmentation, Poison, Recipe

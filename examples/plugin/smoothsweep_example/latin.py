@@ -8,7 +8,7 @@ import numpy as np
 
 from smoothsweep.orchestrator.planning.proposals import Proposal
 from smoothsweep.orchestrator.search.shared.setup import Outcomes, Setup
-from smoothsweep.sweeps.dimension import Dimension, Values
+from smoothsweep.sweeps.space import Dimension, Values
 
 
 def propose_latin(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes) -> Proposal | None:

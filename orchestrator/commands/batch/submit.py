@@ -31,8 +31,8 @@ from smoothsweep.orchestrator.planning.proposals import ProposalLog
 from smoothsweep.orchestrator.search.forecast import forecast_of
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
-from smoothsweep.sweeps.any_sweep import Resources
 from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.sweeps.schema import Resources
 from smoothsweep.tasks.stage_names import stage_title
 
 START_S = 60  # until the first stage runs: Ray, imports

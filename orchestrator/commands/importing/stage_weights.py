@@ -11,8 +11,7 @@ from smoothsweep.sweeps.expand import expand
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion
 from smoothsweep.sweeps.recipes import every_choice
-from smoothsweep.sweeps.schema import InversionSweep
-from smoothsweep.sweeps.toy import ToySweep
+from smoothsweep.sweeps.schema import InversionSweep, ToySweep
 
 
 def stage_weights_of(sweeps: list[Path], folder: Path | None) -> int:

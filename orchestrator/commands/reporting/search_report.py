@@ -19,7 +19,7 @@ from smoothsweep.orchestrator.reading.numbers.search_model import (
     same_recipe,
 )
 from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.sweeps.axes import axis_names
+from smoothsweep.sweeps.expand import axis_names
 from smoothsweep.sweeps.loaded import LoadedSweep
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from smoothsweep.orchestrator.stages.code_version import code_version
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.tracking.runs.verdicts import Verdicts
 from smoothsweep.sweeps.loaded import LoadedSweep
-from smoothsweep.sweeps.toy import ToySweep
+from smoothsweep.sweeps.schema import ToySweep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -18,7 +18,7 @@ from smoothsweep.orchestrator.reading.numbers.cells import AttackedCells, Sample
 from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison, compare, compared, only, stacked
 from smoothsweep.orchestrator.reading.numbers.format import is_null
 from smoothsweep.orchestrator.reading.numbers.looks import Stop, stops
-from smoothsweep.sweeps.looks import SeedLooks
+from smoothsweep.sweeps.limits import SeedLooks
 
 COLUMNS = {"_diff": "difference", "_diff_low": "low", "_diff_high": "high", "_diff_n": "n", "_verdict": "verdict"}
 """Ending of a column of the frame -> field of the comparison it holds."""

@@ -15,7 +15,7 @@ from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.looks import settled
 from smoothsweep.core.metrics.reduction import Bounded, reductions
 from smoothsweep.orchestrator.reading.numbers.cells import AttackedCells, CompleteCases
-from smoothsweep.sweeps.looks import SeedLooks
+from smoothsweep.sweeps.limits import SeedLooks
 
 Answer = Literal["told", "small", "open", "undecided"]
 

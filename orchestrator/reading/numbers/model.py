@@ -12,7 +12,7 @@ import pandas as pd
 from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS
 from smoothsweep.core.metrics.equivalence import ACCURACY_MARGIN
 from smoothsweep.orchestrator.reading.numbers.search_model import SearchView
-from smoothsweep.sweeps.looks import SeedLooks
+from smoothsweep.sweeps.limits import SeedLooks
 from smoothsweep.sweeps.paper_settings import Standing
 
 STATUSES = ("done", "failed", "missing")

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from smoothsweep.orchestrator.search.shared.setup import Setup
-from smoothsweep.sweeps.dimension import Dimension, Positions, Values
-from smoothsweep.sweeps.space import Space
+from smoothsweep.sweeps.space import Dimension, Positions, Space, Values
 
 
 def place(setup: Setup, values: Values) -> Positions | None:

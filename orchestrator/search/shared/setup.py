@@ -15,9 +15,8 @@ import numpy as np
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.proposals import Proposal
 from smoothsweep.orchestrator.search.shared.outcomes import OPEN, Aims, Outcome
-from smoothsweep.sweeps.dimension import Values
 from smoothsweep.sweeps.search import Rung
-from smoothsweep.sweeps.space import Space
+from smoothsweep.sweeps.space import Space, Values
 from smoothsweep.sweeps.strategies import STRATEGIES
 
 REDRAWS = 200  # draws in a row that may be invalid or known already before the space counts as used up

@@ -20,7 +20,7 @@ from smoothsweep.orchestrator.search.strategies.noise.candidates import first_sh
 from smoothsweep.orchestrator.search.strategies.noise.improvement import expected_gains
 from smoothsweep.orchestrator.search.strategies.noise.noise_model import SeenTrials, fit
 from smoothsweep.orchestrator.search.strategies.noise.tried import TriedRecipe, tried_recipes
-from smoothsweep.sweeps.dimension import Positions, Values
+from smoothsweep.sweeps.space import Positions, Values
 
 STARTUP = 4  # recipes at least, and one more than dimensions, before the model is asked
 DRAWS = 64  # joint draws of the model, half of them mirrored

@@ -25,8 +25,7 @@ from smoothsweep.orchestrator.planning.proposals import Proposal
 from smoothsweep.orchestrator.search.shared.outcomes import Outcome
 from smoothsweep.orchestrator.search.shared.places import place
 from smoothsweep.orchestrator.search.shared.setup import Outcomes, Setup
-from smoothsweep.sweeps.dimension import Dimension, Values
-from smoothsweep.sweeps.space import Space
+from smoothsweep.sweeps.space import Dimension, Space, Values
 
 STARTUP = {"gp": 4, "tpe": 10}  # recipes at least, and one more than dimensions, spread evenly before it is asked
 PATIENCE = 4  # attempts at one proposal before chance takes over from a sampler that repeats itself

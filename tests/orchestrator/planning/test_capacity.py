@@ -6,7 +6,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.cluster.connection import ClusterFacts
 from smoothsweep.orchestrator.planning.capacity import refuse_unfit
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.sweeps.any_sweep import Resources
+from smoothsweep.sweeps.schema import Resources
 
 TRAINING = Stage(name="target", config={"workers": 1})
 ATTACK = Stage(name="attack", config={})

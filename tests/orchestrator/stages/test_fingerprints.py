@@ -10,7 +10,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.embedder import Embedder
 from smoothsweep.orchestrator.stages import fingerprints
 from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
-from smoothsweep.sweeps.attacker import MODELS
+from smoothsweep.sweeps.attacks import MODELS
 from smoothsweep.sweeps.judging import schema_of
 from smoothsweep.tasks import planned_files
 

@@ -6,7 +6,7 @@ from safetensors.torch import load_file
 
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.store.opening import open_store
-from smoothsweep.sweeps.any_sweep import Resources
+from smoothsweep.sweeps.schema import Resources
 from tests.every_stage import every_stage
 
 REACHES_NUMBERS = {"attack_rows": 3, "attack_compile": True, "attack_cuda_graphs": True}

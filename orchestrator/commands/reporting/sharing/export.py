@@ -49,8 +49,7 @@ from smoothsweep.orchestrator.store.opening import open_existing_store
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion
-from smoothsweep.sweeps.schema import InversionSweep
-from smoothsweep.sweeps.toy import ToySweep
+from smoothsweep.sweeps.schema import InversionSweep, ToySweep
 
 SMOOTHING = "label_smoothing"
 

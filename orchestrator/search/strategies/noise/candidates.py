@@ -9,7 +9,7 @@ import numpy as np
 from smoothsweep.orchestrator.search.shared.places import from_shares, shares_of
 from smoothsweep.orchestrator.search.shared.setup import Setup
 from smoothsweep.orchestrator.search.strategies.noise.tried import TriedRecipe
-from smoothsweep.sweeps.dimension import Values
+from smoothsweep.sweeps.space import Values
 
 TRIES = 50  # random designs of which the one with the widest gaps is taken
 MOST = 512  # recipes that the model compares; a smaller space is compared as a whole

@@ -9,7 +9,7 @@ from smoothsweep.orchestrator.planning.proposals import Proposal
 from smoothsweep.orchestrator.search.shared.outcomes import DONE, FAILED
 from smoothsweep.orchestrator.search.shared.places import place
 from smoothsweep.orchestrator.search.shared.setup import Outcomes, Setup
-from smoothsweep.sweeps.dimension import Positions, Values
+from smoothsweep.sweeps.space import Positions, Values
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,9 +11,8 @@ from smoothsweep.orchestrator.search.shared.outcomes import Aims, worst_mean
 from smoothsweep.orchestrator.search.shared.ranking import best, crowding, fronts, ordered
 from smoothsweep.orchestrator.search.shared.setup import Setup, Wait
 from smoothsweep.orchestrator.search.strategies.halving import audits, propose_halving, survivors
-from smoothsweep.sweeps.dimension import Dimension
 from smoothsweep.sweeps.search import Constraint, Rung
-from smoothsweep.sweeps.space import make_space
+from smoothsweep.sweeps.space import Dimension, make_space
 
 WAYS = {"test_acc": "max", "leak": "min"}
 AIMS = Aims(objectives=WAYS, constraints={"test_acc": Constraint(at_least=0.5)})

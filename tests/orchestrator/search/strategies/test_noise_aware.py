@@ -20,9 +20,8 @@ from smoothsweep.orchestrator.search.shared.setup import Setup, Wait, strategy
 from smoothsweep.orchestrator.search.strategies.noise.tried import tried_recipes
 from smoothsweep.orchestrator.search.strategies.noise_aware import expected_worth
 from smoothsweep.orchestrator.store.local import LocalStore
-from smoothsweep.sweeps.dimension import Dimension
 from smoothsweep.sweeps.search import Constraint
-from smoothsweep.sweeps.space import make_space
+from smoothsweep.sweeps.space import Dimension, make_space
 
 SEARCH = {"strategy": "noise_aware", "recipes": 10, "in_flight": 2}
 LEVELS = tuple(round(0.05 * index, 2) for index in range(21))

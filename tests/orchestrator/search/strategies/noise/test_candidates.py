@@ -10,8 +10,7 @@ from smoothsweep.orchestrator.search.shared.places import place
 from smoothsweep.orchestrator.search.shared.setup import Setup
 from smoothsweep.orchestrator.search.strategies.noise.candidates import first_shares, new_recipes
 from smoothsweep.orchestrator.search.strategies.noise.tried import TriedRecipe
-from smoothsweep.sweeps.dimension import Dimension
-from smoothsweep.sweeps.space import make_space
+from smoothsweep.sweeps.space import Dimension, make_space
 
 NAMES = Dimension(key="name", choices=("a", "b", "c"))
 STEPS = Dimension(key="steps", low=0.0, high=1.0, step=0.25)
