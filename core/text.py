@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 MAX_VALUE = 160  # characters of a value within a line
 MAX_LINE = 2000
@@ -101,3 +102,9 @@ def _is_harmless(character: str) -> bool:
 
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
+
+
+def few(items: Sequence[object], most: int = 5) -> str:
+    """The first items, and how many more there are."""
+    text = ", ".join(str(item) for item in items[:most])
+    return f"{text} and {len(items) - most} more" if len(items) > most else text

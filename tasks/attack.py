@@ -13,7 +13,7 @@ from torch import Tensor
 from smoothsweep.core.attacks.shared.base import Attack
 from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
 from smoothsweep.core.attacks.shared.view import View
-from smoothsweep.core.data.packed import pack_images
+from smoothsweep.core.data.images import pack_images
 from smoothsweep.core.seeds import combined_seed, derive_seed
 from smoothsweep.tasks.attacking import OpenTarget, attack_inputs_of
 from smoothsweep.tasks.class_names import class_names_of

@@ -10,8 +10,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from smoothsweep.core.data.images import ImageSet
-from smoothsweep.core.data.transforms import to_unit
+from smoothsweep.core.data.images import ImageSet, to_unit
 from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.metrics.accuracy import (
     accuracy_report,

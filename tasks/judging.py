@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from smoothsweep.core.attacks.shared.view import View
-from smoothsweep.core.data.images import ImageSet
-from smoothsweep.core.data.transforms import to_unit
+from smoothsweep.core.data.images import ImageSet, to_unit
 from smoothsweep.core.declared import build
 from smoothsweep.core.judges.base import RECONSTRUCTIONS, Judge
 from smoothsweep.core.judges.measuring import JudgeInputs

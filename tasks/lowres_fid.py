@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from smoothsweep.core.data.transforms import resize, resize_uint8
+from smoothsweep.core.data.images import resize, resize_uint8
 from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.metrics.fid import fid, whole_batches
 from smoothsweep.core.models.lowres_fid import PUBLISHED_FIDS

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from smoothsweep.core.attacks.optimisation.objective import target_logits
-from smoothsweep.core.data.transforms import aligned_corners, stretched
+from smoothsweep.core.data.images import aligned_corners, stretched
 from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.metrics.accuracy import result_slots, topk_hits
 from smoothsweep.core.metrics.lowres_reports import gmi_report, spread_over_restarts

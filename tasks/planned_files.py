@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from smoothsweep.core.checks import present
-from smoothsweep.core.data.sources import content_digest
-from smoothsweep.core.data.trees import path_state, tree_digest
+from smoothsweep.core.data.sources import content_digest, path_state, tree_digest
 from smoothsweep.core.errors import InputChanged
 from smoothsweep.core.files import write_file
 from smoothsweep.core.priors.settings import PriorFiles

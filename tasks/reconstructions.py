@@ -12,8 +12,7 @@ from torch import Tensor
 
 from smoothsweep.core.attacks.kept_networks import load_network
 from smoothsweep.core.attacks.shared.execution import Execution
-from smoothsweep.core.data.packed import pack_images
-from smoothsweep.core.data.transforms import ENLARGING, centre_crop, resize, to_uint8
+from smoothsweep.core.data.images import ENLARGING, centre_crop, pack_images, resize, to_uint8
 from smoothsweep.core.priors.registry import load_prior
 from smoothsweep.tasks.attacking import execution_of
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext

@@ -12,9 +12,9 @@ from torchvision.models import VisionTransformer
 
 import smoothsweep
 from smoothsweep import library
+from smoothsweep.core.data.images import resize
 from smoothsweep.core.data.labelled import SplitImages
 from smoothsweep.core.data.synthetic import synthetic_faces
-from smoothsweep.core.data.transforms import resize
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.models.embedder_kinds import KINDS

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from smoothsweep.core.data.images import ImageSet
-from smoothsweep.core.data.transforms import centre_crop, resize, to_uint8, to_unit
+from smoothsweep.core.data.images import ImageSet, centre_crop, resize, to_uint8, to_unit
 from smoothsweep.core.metrics.accuracy import result_slots
 from smoothsweep.core.metrics.false_accepts import STRANGERS
 from smoothsweep.core.priors.base import OnProgress

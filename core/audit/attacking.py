@@ -19,7 +19,7 @@ from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
 from smoothsweep.core.audit.model import OpenModel
 from smoothsweep.core.audit.portfolio import Reach, portfolio
 from smoothsweep.core.checks import present
-from smoothsweep.core.data.transforms import centre_crop, resize, to_uint8
+from smoothsweep.core.data.images import centre_crop, resize, to_uint8
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.base import Decoder, Prior
 from smoothsweep.core.priors.registry import card_of

@@ -18,11 +18,11 @@ from torch import Tensor
 from smoothsweep.core.audit.judging import embedding
 from smoothsweep.core.audit.standing import Recogniser
 from smoothsweep.core.data.labelled import assign_labels, read_entries
-from smoothsweep.core.data.listing import few
 from smoothsweep.core.data.sources import list_labelled, list_unlabelled
 from smoothsweep.core.metrics.false_accepts import RATES, strangers_needed
 from smoothsweep.core.metrics.verification import accept_threshold, all_scores, unit
 from smoothsweep.core.models.embedder_kinds import KINDS
+from smoothsweep.core.text import few
 
 FALSE_ACCEPTS = RATES["far01"]
 MOST = 1000

@@ -13,9 +13,8 @@ from torch import Tensor, nn
 from smoothsweep.core.audit.attacking import OnProgress, ignore_progress
 from smoothsweep.core.audit.portfolio import EVALUATOR_TRAINING
 from smoothsweep.core.audit.standing import Recogniser
-from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.data.images import ImageSet, to_unit
 from smoothsweep.core.data.labelled import SplitImages
-from smoothsweep.core.data.transforms import to_unit
 from smoothsweep.core.declared import build
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.accuracy import topk_hits

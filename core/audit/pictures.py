@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from smoothsweep.core.data.fit import SIDE
-from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.data.images import ImageSet, resize, to_uint8, to_unit
 from smoothsweep.core.data.labelled import (
     SplitImages,
     assign_labels,
@@ -21,11 +21,10 @@ from smoothsweep.core.data.labelled import (
     split_entries,
 )
 from smoothsweep.core.data.likeness import ScannedPictures, hashes, identical_pairs, near_and_doubts, warnings_of
-from smoothsweep.core.data.listing import few
 from smoothsweep.core.data.sources import TEST, list_labelled
 from smoothsweep.core.data.splits import stratified_split
-from smoothsweep.core.data.transforms import resize, to_uint8, to_unit
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.text import few
 
 _AT_ONCE = 512
 """Pictures compared in one batch."""

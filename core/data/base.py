@@ -1,4 +1,4 @@
-"""What a kind of private images is: its settings, and how they become images. Reading it loads no torch.
+"""What a kind of private images is: its settings, how they become images, and the kinds by name. Loads no torch.
 
 docs/new-data.md shows how to add one.
 """
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from smoothsweep.core.bounds import Count
+from smoothsweep.core.plugins import with_plugins
 
 if TYPE_CHECKING:
     from smoothsweep.core.data.images import ImageSet
@@ -46,3 +47,9 @@ class DataKind:
         Raises InputError for files that are not what it expects.
         """
         raise NotImplementedError  # every kind has its own: a test loads each row of the table
+
+
+# Kinds of private images beyond those of `sweeps.data`, by name. Reading the table loads no torch.
+
+
+DATA: dict[str, type[DataKind]] = with_plugins("data", {}, DataKind)

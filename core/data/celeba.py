@@ -18,7 +18,6 @@ from smoothsweep.core.data.listing import (
     PublishedListing,
     Report,
     count_classes,
-    few,
     inside,
     published_split,
     read_rows,
@@ -30,6 +29,7 @@ from smoothsweep.core.data.listing import (
 from smoothsweep.core.data.splits import frequency_ranks
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.readers.files import read_text
+from smoothsweep.core.text import few
 
 CLASSES = 1000
 LAYOUT = "CelebA's layout"

@@ -12,22 +12,22 @@ from torch import Tensor
 
 from smoothsweep.core.data.celeba import LAYOUT, largest, on_disk, read_identities
 from smoothsweep.core.data.decoding import UnreadablePicture, decode_plain, read_picture, reason, strict_pillow
+from smoothsweep.core.data.images import each_in_threads
 from smoothsweep.core.data.listing import (
     ListOptions,
     PublishedListing,
     Report,
     count_classes,
-    few,
     fit_square,
     inside,
     read_rows,
     refusing,
     require_folder,
 )
-from smoothsweep.core.data.packed import each_in_threads
 from smoothsweep.core.data.splits import stratified_split
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.readers.files import MOST_TEXT, read_whole
+from smoothsweep.core.text import few
 
 CLASSES = 1000
 TRAIN_LISTS = ("celeba_trainset.txt", "trainset.txt")

@@ -13,11 +13,10 @@ from torch import Tensor
 
 from smoothsweep.core.data import splits
 from smoothsweep.core.data.decoding import CROPS, UnreadablePicture, decode_picture, strict_pillow, unsaid_bits
-from smoothsweep.core.data.images import ImageSet
-from smoothsweep.core.data.listing import few
-from smoothsweep.core.data.packed import each_in_threads
+from smoothsweep.core.data.images import ImageSet, each_in_threads
 from smoothsweep.core.data.sources import TEST, TRAIN, VALIDATION, Entry, list_labelled, list_unlabelled
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.text import few
 
 ON_CORRUPT = ("refuse", "skip")
 

@@ -195,12 +195,6 @@ def published_split(files: Sequence[str], options: ListOptions, report: Report) 
     return paper_split(len(files), seed=options.split_seed)
 
 
-def few(items: Sequence[object], most: int = 5) -> str:
-    """The first items, and how many more there are."""
-    text = ", ".join(str(item) for item in items[:most])
-    return f"{text} and {len(items) - most} more" if len(items) > most else text
-
-
 def _resize(image: Image.Image, width: int, height: int) -> Image.Image:
     if image.size == (width, height):
         return image

@@ -22,9 +22,9 @@ from smoothsweep.core.data.likeness import (
     scan_pictures,
     similar_pairs,
 )
-from smoothsweep.core.data.listing import few
 from smoothsweep.core.data.sources import Entry, list_labelled, list_unlabelled
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.text import few
 
 TEST_FRACTION, SPLIT_SEED = 0.1, 42  # what a sweep file takes unless it says otherwise
 _MOST_LINES = 20

@@ -17,12 +17,13 @@ from torch import Tensor
 
 from smoothsweep.core.data import celeba, celeba64, facescrub, imagenette, stanford_dogs
 from smoothsweep.core.data.decoding import UnreadablePicture, reason, strict_pillow
-from smoothsweep.core.data.listing import ListOptions, PublishedListing, Report, few, fit_square, refusing
+from smoothsweep.core.data.images import each_in_threads, pack_images, packed_bytes
+from smoothsweep.core.data.listing import ListOptions, PublishedListing, Report, fit_square, refusing
 from smoothsweep.core.data.names import PUBLISHED_NAMES
-from smoothsweep.core.data.packed import each_in_threads, pack_images, packed_bytes
 from smoothsweep.core.data.splits import samples_per_class as choose_per_class
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
+from smoothsweep.core.text import few
 
 ON_CORRUPT = ("refuse", "skip")
 _SMALL, _OBLONG = 1, 2

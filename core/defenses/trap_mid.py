@@ -23,9 +23,8 @@ from torch import Generator, Tensor, nn
 
 from smoothsweep.core.bounds import OpenFraction, Positive
 from smoothsweep.core.checks import present
-from smoothsweep.core.data.augmentation import AugmentationDraw, apply_augmentation, draw_augmentation
+from smoothsweep.core.data.augmentation import AugmentationDraw, apply_augmentation, draw_augmentation, rotated
 from smoothsweep.core.data.augmentation_settings import Augmentation
-from smoothsweep.core.data.rotation import rotated
 from smoothsweep.core.defenses.base import Defense, SmoothedLoss, Step, StepLoss, hard_labels, new_linear, over_outputs
 from smoothsweep.core.defenses.strengths import Family, numbers
 from smoothsweep.core.models.classifiers import Classifier

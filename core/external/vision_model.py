@@ -34,7 +34,7 @@ class VisionModel:
         self._headers = {**_HEADERS, **bearer(TOKEN)}
 
     def same_person(self, picture: bytes) -> bool | None:
-        """The answer to a PNG of `core.data.question.question_picture`; None: neither yes nor no.
+        """The answer to a PNG of `tasks.vision_judge.question_picture`; None: neither yes nor no.
 
         Raises InputError where the budget is spent, nothing answers, or the answer is of another form.
         """

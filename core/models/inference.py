@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from smoothsweep.core.data.images import ImageSet
-from smoothsweep.core.data.transforms import resize, resize_uint8, to_unit
+from smoothsweep.core.data.images import ImageSet, resize, resize_uint8, to_unit
 
 BATCH_SIZE = 256
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from smoothsweep.core.data.transforms import stretched
+from smoothsweep.core.data.images import stretched
 from smoothsweep.core.models.fid_inception import SIZE, load_fid_inception, tf1_bilinear
 from smoothsweep.core.models.pretrained import fitting_state, plain_tensors, read_tensor_file
 from smoothsweep.core.models.weight_files import WEIGHT_FILES, verify_weight_file

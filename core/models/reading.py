@@ -16,10 +16,10 @@ from scipy.special import bdtrc
 from torch import Tensor
 
 from smoothsweep.core.data.images import ImageSet
-from smoothsweep.core.data.listing import few
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.normalisation import Channels, Normalisation
 from smoothsweep.core.models.other_readings import BETTER_BY, AnyClassifier, Claim, Readings, Trial, Trials
+from smoothsweep.core.text import few
 
 CHANCE_LEVEL = 0.01  # how seldom chance alone may do as well
 SHORTFALL = 0.05  # of accuracy, below what the card states: another split, another way of cropping

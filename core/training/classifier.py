@@ -16,8 +16,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from smoothsweep.core.data.images import ImageSet
-from smoothsweep.core.data.transforms import resize, resize_uint8
+from smoothsweep.core.data.images import ImageSet, resize, resize_uint8
 from smoothsweep.core.defenses.base import Defense
 from smoothsweep.core.devices import channels_last, repeatable_kernels
 from smoothsweep.core.errors import InputError, TrainingDiverged

@@ -2,7 +2,7 @@
 
 import torch
 
-from smoothsweep.core.data.transforms import to_unit
+from smoothsweep.core.data.images import to_unit
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.tasks.files import save_tensors

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from smoothsweep.core.data.transforms import to_unit
+from smoothsweep.core.data.images import to_unit
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.calibration import expected_calibration_error
 from smoothsweep.core.models.classifiers import build_classifier

@@ -14,7 +14,7 @@ from smoothsweep.core.attacks.shared.base import Attack
 from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
 from smoothsweep.core.attacks.shared.view import View
 from smoothsweep.core.audit.attacking import Attacker
-from smoothsweep.core.data.transforms import to_uint8
+from smoothsweep.core.data.images import to_uint8
 from smoothsweep.core.priors.registry import save_prior
 from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2

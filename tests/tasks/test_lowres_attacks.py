@@ -14,7 +14,7 @@ from tiny import tiny_sweep
 
 from smoothsweep.core.attacks.kept_networks import load_network
 from smoothsweep.core.attacks.registry import PARTS
-from smoothsweep.core.data.transforms import truncated_bytes
+from smoothsweep.core.data.images import truncated_bytes
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from smoothsweep.core.attacks.kept_networks import load_network
-from smoothsweep.core.data.transforms import aligned_corners, stretched
+from smoothsweep.core.data.images import aligned_corners, stretched
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.tasks.files import load_tensors, save_tensors

@@ -8,14 +8,13 @@ import pytest
 import torch
 from PIL import Image
 
-from smoothsweep.core.data.question import EDGE, GAP, HEAD, SIDE, question_picture
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external import asking as posting
 from smoothsweep.core.external.asking import ADDRESS
 from smoothsweep.tasks import vision_judge as asked
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import save_tensors
-from smoothsweep.tasks.vision_judge import judge_by_asking
+from smoothsweep.tasks.vision_judge import EDGE, GAP, HEAD, SIDE, judge_by_asking, question_picture
 from tests.made_vision_model import serving
 
 CLASSES, EACH = 3, 6

@@ -104,7 +104,7 @@ def _trained(
     from smoothsweep.core.attacks.gan.draws import Draws
     from smoothsweep.core.attacks.gan.training import new_pair, train_pair
     from smoothsweep.core.attacks.shared.attack_inputs import MadePart
-    from smoothsweep.core.data.transforms import resize_uint8
+    from smoothsweep.core.data.images import resize_uint8
 
     recipe = _recipe(settings)
     config = PlainGanConfig(resolution=view.image_size, z_dim=recipe.z_dim, width=recipe.width, classes=classes)

@@ -28,7 +28,7 @@ from smoothsweep.core.attacks.ppa.selection import DECODE_ROWS, confidence_and_m
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.frozen import frozen
 from smoothsweep.core.checks import present
-from smoothsweep.core.data.transforms import centre_crop
+from smoothsweep.core.data.images import centre_crop
 from smoothsweep.core.devices import DeviceBatch
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
 

@@ -41,7 +41,7 @@ def make_students(
     from smoothsweep.core.attacks.distillation.students import PublicBatches, distil
     from smoothsweep.core.attacks.distillation.training import distil_in_turn, last_loss
     from smoothsweep.core.attacks.shared.attack_inputs import MadePart
-    from smoothsweep.core.data.transforms import resize_uint8
+    from smoothsweep.core.data.images import resize_uint8
 
     recipe = build(Distillation, settings, what="students", prefix="attack.students.")
     device = view.execution.device
@@ -96,7 +96,7 @@ def make_public_features(
     import torch
 
     from smoothsweep.core.attacks.shared.attack_inputs import MadePart
-    from smoothsweep.core.data.transforms import resize_uint8
+    from smoothsweep.core.data.images import resize_uint8
     from smoothsweep.core.seeds import generator
 
     chosen = torch.randperm(len(present(inputs.public, "public")), generator=generator("public features"))[:MOST_IMAGES]

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from smoothsweep.core.attacks.optimisation.crop_rule import CropRule
-from smoothsweep.core.data.transforms import centre_crop
+from smoothsweep.core.data.images import centre_crop
 from smoothsweep.core.seeds import generator
 
 _ATTEMPTS = 10  # torchvision tries ten boxes before it falls back to the centre

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from smoothsweep.core.data.rotation import rotated
+from smoothsweep.core.data.augmentation import rotated
 
 AREA = (0.8, 1.0)  # share of the image that a crop takes
 JITTER = 0.2  # brightness and contrast are multiplied by 1 +- this

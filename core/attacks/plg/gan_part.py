@@ -14,7 +14,7 @@ from smoothsweep.core.attacks.plg.training import ConditionalPair, new_state, tr
 from smoothsweep.core.attacks.shared.attack_inputs import MadePart
 from smoothsweep.core.attacks.shared.view import require_access
 from smoothsweep.core.checks import present
-from smoothsweep.core.data.transforms import resize_uint8
+from smoothsweep.core.data.images import resize_uint8
 from smoothsweep.core.errors import InputError
 
 if TYPE_CHECKING:

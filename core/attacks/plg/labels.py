@@ -12,7 +12,7 @@ from torch import Tensor
 from smoothsweep.core.attacks.optimisation.losses import Protocol
 from smoothsweep.core.attacks.shared.attack_inputs import MadePart
 from smoothsweep.core.checks import present
-from smoothsweep.core.data.transforms import resize_uint8, to_unit
+from smoothsweep.core.data.images import resize_uint8, to_unit
 from smoothsweep.core.errors import InputError
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from smoothsweep.core.attacks.optimisation.objective import Neighbours
 from smoothsweep.core.attacks.ppa.adaptive_config import Averaging
 from smoothsweep.core.attacks.ppa.batching import group_views
 from smoothsweep.core.checks import present
-from smoothsweep.core.data.rotation import rotated
+from smoothsweep.core.data.augmentation import rotated
 from smoothsweep.core.seeds import generator
 
 Key = tuple[int | str, ...]

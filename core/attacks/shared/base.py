@@ -157,7 +157,7 @@ class Attack:
 
     @property
     def enlarging(self) -> str | None:
-        """How protocol `paper` brings its images to a judge's size: a row of `core.data.transforms.ENLARGING`.
+        """How protocol `paper` brings its images to a judge's size: a row of `core.data.images.ENLARGING`.
 
         None for the official way of Plug & Play: in float, antialiased, not clipped.
         """

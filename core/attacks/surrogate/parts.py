@@ -51,7 +51,7 @@ def make_pictures(settings: Mapping[str, Any], inputs: AttackInputs, view: View,
 
     from smoothsweep.core.attacks.ppa.pool import preprocess_of
     from smoothsweep.core.attacks.shared.attack_inputs import MadePart
-    from smoothsweep.core.data.transforms import to_uint8
+    from smoothsweep.core.data.images import to_uint8
 
     config, run = PoolConfig(**settings, image_size=view.image_size), view.execution
     shape = preprocess_of(config)

@@ -35,7 +35,7 @@ class Sharpness(Judge):
 
     def measure(self, inputs: JudgeInputs) -> Measurement:
         """Over all reconstructions."""
-        from smoothsweep.core.data.transforms import to_unit
+        from smoothsweep.core.data.images import to_unit
         from smoothsweep.core.judges.measuring import Measurement
 
         images, _ = inputs.reconstructions(None)

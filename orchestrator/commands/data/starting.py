@@ -7,10 +7,10 @@ from pathlib import Path
 
 from smoothsweep.core import screen
 from smoothsweep.core.data.likeness import pair_labels, refuse_identical
-from smoothsweep.core.data.listing import few
 from smoothsweep.core.data.own_check import check_own
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
+from smoothsweep.core.text import few
 from smoothsweep.orchestrator.commands.audit.judges import Judges, judge_of
 from smoothsweep.orchestrator.commands.audit.people_shown import look_for_people
 from smoothsweep.orchestrator.commands.data.own_sweep import FACES, NO_FACES, Sizes, own_sweep_text, sweep_name

@@ -205,7 +205,7 @@ def _refuse_same(images: Tensor, features: Tensor, judge: dict[str, str]) -> Non
     """Raise InputError where the judge has the same features as the model under audit, and so is the same network."""
     import torch
 
-    from smoothsweep.core.data.transforms import to_unit
+    from smoothsweep.core.data.images import to_unit
     from smoothsweep.core.external.enrolling import is_same_embedder
     from smoothsweep.core.models.embedders import load_embedder
 

@@ -4,7 +4,7 @@ import torch
 
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import view_of
-from smoothsweep.core.data.transforms import resize
+from smoothsweep.core.data.images import resize
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.models.recipe import TrainingRecipe

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torchvision.utils import make_grid
 
-from smoothsweep.core.data.rotation import rotated
-from smoothsweep.core.data.transforms import aligned_corners, stretched, truncated_bytes
+from smoothsweep.core.data.augmentation import rotated
+from smoothsweep.core.data.images import aligned_corners, stretched, truncated_bytes
 from smoothsweep.core.metrics.distances import knn_distance
 from smoothsweep.core.seeds import generator
 from tests.lowres import blocky, golden, pooled, s, u

@@ -21,7 +21,7 @@ from published_trees import (
 )
 from safetensors.torch import load_file
 
-from smoothsweep.core.data.packed import pack_images, packed_bytes
+from smoothsweep.core.data.images import pack_images, packed_bytes
 from smoothsweep.core.data.published import PUBLISHED, list_published, write_published
 from smoothsweep.core.errors import InputError
 

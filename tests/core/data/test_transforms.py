@@ -15,7 +15,7 @@ from smoothsweep.core.data.augmentation import (
     apply_augmentation,
     draw_augmentation,
 )
-from smoothsweep.core.data.transforms import (
+from smoothsweep.core.data.images import (
     centre_crop,
     resize,
     resize_uint8,

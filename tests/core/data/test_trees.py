@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smoothsweep.core.data.trees import path_state, tree_digest, tree_files
+from smoothsweep.core.data.sources import path_state, tree_digest, tree_files
 from smoothsweep.core.errors import InputError
 
 

@@ -7,12 +7,12 @@ import pytest
 import torch
 from PIL import Image
 
-from smoothsweep.core.data.question import EDGE, GAP, HEAD, SIDE, question_picture
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external import asking as posting
 from smoothsweep.core.external import vision_model
 from smoothsweep.core.external.asking import ADDRESS, TOKEN, KeptAnswers, named_address
 from smoothsweep.core.external.vision_model import VisionModel
+from smoothsweep.tasks.vision_judge import EDGE, GAP, HEAD, SIDE, question_picture
 from tests.made_vision_model import serving
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torchvision
 
-from smoothsweep.core.data.transforms import stretched
+from smoothsweep.core.data.images import stretched
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.fid import feature_statistics, fid, whole_batches
 from smoothsweep.core.models.lowres_fid import (

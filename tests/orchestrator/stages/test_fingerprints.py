@@ -4,8 +4,7 @@ import hashlib
 
 import pytest
 
-from smoothsweep.core.data.sources import content_digest
-from smoothsweep.core.data.trees import tree_digest
+from smoothsweep.core.data.sources import content_digest, tree_digest
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.embedder import Embedder
 from smoothsweep.orchestrator.stages import fingerprints

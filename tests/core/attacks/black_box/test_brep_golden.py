@@ -14,7 +14,7 @@ import torch.nn.functional as F
 
 from smoothsweep.core.attacks.black_box.boundary_repulsion import on_sphere, walk
 from smoothsweep.core.attacks.black_box.brep_starts import first_latents
-from smoothsweep.core.data.transforms import truncated_bytes
+from smoothsweep.core.data.images import truncated_bytes
 
 GOLDEN = np.load(Path(__file__).parents[3] / "golden" / "black_box.npz")
 CLASSES = 10

@@ -12,7 +12,7 @@ from smoothsweep.core.attacks.lowres.search import Objective, distribution, mome
 from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import view_of
-from smoothsweep.core.data.transforms import truncated_bytes
+from smoothsweep.core.data.images import truncated_bytes
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.accuracy import topk_hits

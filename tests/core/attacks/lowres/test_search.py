@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from smoothsweep.core.attacks.gan.losses import realness
 from smoothsweep.core.attacks.lowres.search import Objective, distribution, momentum, sampled
-from smoothsweep.core.data.transforms import truncated_bytes
+from smoothsweep.core.data.images import truncated_bytes
 from smoothsweep.core.metrics.accuracy import topk_hits
 from tests.lowres import Spied, check_losses, golden, pooled
 from tests.plg import golden as of_plg

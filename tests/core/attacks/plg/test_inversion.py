@@ -14,7 +14,7 @@ from smoothsweep.core.attacks.registry import make_attack
 from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import view_of
-from smoothsweep.core.data.transforms import ENLARGING
+from smoothsweep.core.data.images import ENLARGING
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
 from tests.lowres import pooled
