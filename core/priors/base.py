@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from smoothsweep.core.data.transforms import centre_crop, resize
+from smoothsweep.core.data.images import centre_crop, resize
 
 OnProgress = Callable[[float, str], None]
 """How far the work is, in [0, 1], and a few words."""
