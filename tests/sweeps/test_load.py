@@ -6,8 +6,7 @@ import pytest
 import yaml
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.sweeps.axes import axis_names
-from smoothsweep.sweeps.expand import expand
+from smoothsweep.sweeps.expand import axis_names, expand
 from smoothsweep.sweeps.load import load_sweep, shipped_sweeps
 
 GOOD = {
