@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 
 from smoothsweep.core.judges.columns import METRICS
-from smoothsweep.orchestrator.reading.numbers.estimates import Sample, Settings
-from smoothsweep.orchestrator.reading.numbers.evidence import Cells
+from smoothsweep.orchestrator.result.estimates import Sample, Settings
+from smoothsweep.orchestrator.result.evidence import Cells
 
 QUICK = Settings(resamples=200)
 CLASSES = [f"c{i}" for i in range(12)]

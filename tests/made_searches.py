@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from smoothsweep.orchestrator.reading.numbers.search_model import Objective, ProposalRow, SearchView, same_recipe
+from smoothsweep.orchestrator.result.data import Objective, ProposalRow, SearchView, same_recipe
 
 OBJECTIVES = (
     Objective(column="test_acc", way="max"),

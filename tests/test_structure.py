@@ -26,7 +26,19 @@ TWICE = {  # class names that a room uses for two things; the list only shrinks
 }
 RANK = {"core": 0, "tasks": 1, "sweeps": 1, "orchestrator": 2}
 PRODUCT = tuple(RANK)
-FLOORS = ("stages", "cluster", "store", "planning", "reading", "search", "page", "tracking", "scheduling", "running")
+FLOORS = (
+    "stages",
+    "cluster",
+    "store",
+    "planning",
+    "result",
+    "reading",
+    "search",
+    "page",
+    "tracking",
+    "scheduling",
+    "running",
+)
 """Of the orchestrator, each importing only from those before it; `commands` and what lies beside them come last."""
 
 ONLY_IN = {

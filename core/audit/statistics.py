@@ -1,7 +1,7 @@
 """Statistics of an audit's hits: leaks with intervals, compared with controls.
 
 The numbers are those of a sweep's page, computed by the same functions of `core.metrics`, which
-`orchestrator.reading.numbers` wraps for tables. A test holds the two together.
+`orchestrator.result` wraps for tables. A test holds the two together.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from smoothsweep.core.metrics.accuracy import class_means
 from smoothsweep.core.metrics.comparisons import Pair, compare_recipes
 from smoothsweep.core.metrics.intervals import Interval, rate_interval
 
-LEVEL = 0.95  # as of `orchestrator.reading.numbers.estimates.Settings`
+LEVEL = 0.95  # as of `orchestrator.result.estimates.Settings`
 SPAN = 1.0  # of shares
 
 

@@ -193,8 +193,8 @@ def names_of(loaded: LoadedSweep, trials: list[Trial]) -> Named | None:
     """What the report calls each trial's recipe and attack; None for the two-dimensional example."""
     if isinstance(loaded.sweep, ToySweep):
         return None
-    from smoothsweep.orchestrator.reading.axes import sweep_axes
-    from smoothsweep.orchestrator.reading.numbers.summary import attack_label, recipe_label
+    from smoothsweep.orchestrator.result.axes import sweep_axes
+    from smoothsweep.orchestrator.result.summary import attack_label, recipe_label
 
     axes = sweep_axes(loaded, trials)
     return lambda trial: (recipe_label(axes, trial.cell.axes), attack_label(axes, trial.cell.axes))

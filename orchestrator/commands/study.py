@@ -45,8 +45,8 @@ from smoothsweep.orchestrator.page.stored import (
 )
 from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inversion_stages
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.reading.axes import by_attack, sweep_axes
-from smoothsweep.orchestrator.reading.numbers.format import aligned, ascii_text, listing
+from smoothsweep.orchestrator.result.axes import by_attack, sweep_axes
+from smoothsweep.orchestrator.result.format import aligned, ascii_text, listing
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.base import Model, Several

@@ -23,10 +23,10 @@ from smoothsweep.orchestrator.reading.audit.sentences import (
     share,
     shown_rate,
 )
-from smoothsweep.orchestrator.reading.findings.display import leak_verdict
-from smoothsweep.orchestrator.reading.leak.exposure import AMONG, among_words, rate_words
-from smoothsweep.orchestrator.reading.numbers.format import duration
-from smoothsweep.orchestrator.reading.standing.judged import HEAD
+from smoothsweep.orchestrator.result.display import leak_verdict
+from smoothsweep.orchestrator.result.format import duration
+from smoothsweep.orchestrator.result.leaks import AMONG, among_words, rate_words
+from smoothsweep.orchestrator.result.standing import HEAD
 
 SCALES = tuple(round(1.0 - 0.05 * step, 2) for step in range(11))
 """Of the type of audit.pdf, the largest first."""

@@ -11,39 +11,26 @@ from smoothsweep.core.judges.columns import CLASS_METRICS, METRICS, metric_of
 from smoothsweep.orchestrator.page import faces
 from smoothsweep.orchestrator.page.drawing.colours import assign
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures
-from smoothsweep.orchestrator.reading import published
-from smoothsweep.orchestrator.reading.defenses import costs, families, order, readings
-from smoothsweep.orchestrator.reading.findings import (
+from smoothsweep.orchestrator.result import (
+    defenses,
     display,
     findings,
-    fresh,
-    integrity,
+    leaks,
+    membership,
+    more_seeds,
+    published,
     searches,
 )
-from smoothsweep.orchestrator.reading.leak import hiding, membership
-from smoothsweep.orchestrator.reading.leak.looks import look_sentences
-from smoothsweep.orchestrator.reading.numbers.decision import decide
-from smoothsweep.orchestrator.reading.numbers.format import axis_value
-from smoothsweep.orchestrator.reading.numbers.model import ReportData
-from smoothsweep.orchestrator.reading.numbers.search_model import progress
-from smoothsweep.orchestrator.reading.numbers.summary import Summary
-from smoothsweep.orchestrator.reading.standing.judged import recipe_standings
+from smoothsweep.orchestrator.result.data import ReportData, progress
+from smoothsweep.orchestrator.result.format import axis_value
+from smoothsweep.orchestrator.result.more_seeds import look_sentences
+from smoothsweep.orchestrator.result.standing import recipe_standings
+from smoothsweep.orchestrator.result.summary import Summary, decide
 
 MOST_COLUMNS = 6
 """Metrics side by side that still fit a printed page."""
 
-MODULES = (
-    costs,
-    display,
-    faces,
-    families,
-    fresh,
-    hiding,
-    integrity,
-    membership,
-    readings,
-    searches,
-)
+MODULES = (defenses, display, faces, leaks, membership, more_seeds, searches)
 """What templates ask by the name of its module."""
 
 SHORT = 6
@@ -78,24 +65,24 @@ def everything(data: ReportData, summary: Summary) -> dict[str, Any]:
         "findings": findings.find(data, summary),
         "limits": findings.limits(data, summary) if len(done) else (),
         "short_rows": _short_rows(summary),
-        "first_measured": integrity.first_measured(summary),
+        "first_measured": findings.first_measured(summary),
         "keys": display.shown_metrics(summary),
         "seeds": display.seeds,
         "too_inaccurate": display.too_inaccurate(summary),
         "seed_of": dict(zip(done["trial"], done["seed"], strict=True)),
         "judges": display.judges_shown(summary),
-        "hidden": hiding.hiding_verdicts(summary),
+        "hidden": leaks.hiding_verdicts(summary),
         "looked": look_sentences(summary),
         "standing": recipe_standings(summary),
         "progress": progress,
-        "checked": fresh.check_reaudit(data, summary),
-        "spending": costs.costs(data, summary),
+        "checked": more_seeds.check_reaudit(data, summary),
+        "spending": defenses.costs(data, summary),
         "paper": published,
         "published": published.paper_comparison(data, summary),
-        "orders": order,
-        "groups": families.defense_groups(summary) if measured else (),
+        "orders": published,
+        "groups": defenses.defense_groups(summary) if measured else (),
         "other_views": _other_views(summary),
-        "training_costs": readings.training_costs,
+        "training_costs": defenses.training_costs,
     }
 
 
@@ -113,7 +100,7 @@ def _short_rows(summary: Summary) -> Sequence[int]:
     """
     evidence = None if summary.by_setting else summary.evidence
     if evidence is None:
-        spec = integrity.first_measured(summary)
+        spec = findings.first_measured(summary)
         if spec is not None:
             rows = summary.frame[summary.frame[spec.key].notna()]
         else:  # nothing tells the attacks on a recipe apart yet

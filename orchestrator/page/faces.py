@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from smoothsweep.orchestrator.reading.numbers.model import ContactSheet, Tile
-from smoothsweep.orchestrator.reading.numbers.summary import Summary
+from smoothsweep.orchestrator.result.data import ContactSheet, Tile
+from smoothsweep.orchestrator.result.summary import Summary
 
 UNNAMED_ATTACK = "Reconstructions"
 """Title of the contact sheet of a sweep that varies no attack."""

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.readers.files import MIB, open_regular
 from smoothsweep.core.text import shortened
-from smoothsweep.orchestrator.reading.numbers.model import ReportData
+from smoothsweep.orchestrator.result.data import ReportData
 
 NAME = "smoothsweep"
 MOST_BYTES = MIB  # of a page: its head; 16 bytes a trial

@@ -22,7 +22,7 @@ from smoothsweep.orchestrator.page.stored import (
     training_labels,
 )
 from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inversion_stages
-from smoothsweep.orchestrator.reading.numbers.model import ContactSheet, SheetRow, Tile
+from smoothsweep.orchestrator.result.data import ContactSheet, SheetRow, Tile
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.schema import ToySweep

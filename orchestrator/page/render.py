@@ -19,17 +19,18 @@ from smoothsweep.orchestrator.page import content
 from smoothsweep.orchestrator.page.drawing.canvas import Canvas
 from smoothsweep.orchestrator.page.drawing.sheets import tile_uri
 from smoothsweep.orchestrator.page.origin import origin
-from smoothsweep.orchestrator.reading.findings.display import (
+from smoothsweep.orchestrator.result import format as shown
+from smoothsweep.orchestrator.result.data import ReportData
+from smoothsweep.orchestrator.result.display import (
+    LEGEND,
+    WORDING,
     cell_verdict,
     difference_verdict,
     leak_verdict,
     recipe_verdict,
 )
-from smoothsweep.orchestrator.reading.numbers import format as shown
-from smoothsweep.orchestrator.reading.numbers.model import ReportData
-from smoothsweep.orchestrator.reading.numbers.summary import Summary, summarise
-from smoothsweep.orchestrator.reading.numbers.wording import LEGEND, WORDING
-from smoothsweep.orchestrator.reading.standing.judged import HEAD
+from smoothsweep.orchestrator.result.standing import HEAD
+from smoothsweep.orchestrator.result.summary import Summary, summarise
 from smoothsweep.tasks.stage_names import stage_title
 
 FILTERS = (

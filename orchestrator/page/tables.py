@@ -12,7 +12,8 @@ from smoothsweep.core.checks import present
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.text import MINUS, NBSP, printable, typable
-from smoothsweep.orchestrator.reading.leak.printed import (
+from smoothsweep.orchestrator.result.format import ABSENT
+from smoothsweep.orchestrator.result.printed import (
     OWN_ATTACKS,
     Estimate,
     PrintedRow,
@@ -20,7 +21,6 @@ from smoothsweep.orchestrator.reading.leak.printed import (
     shown_estimate,
     shown_reduction,
 )
-from smoothsweep.orchestrator.reading.numbers.format import ABSENT
 
 _SPECIAL = {
     **{character: f"\\{character}" for character in "&%$#_{}"},

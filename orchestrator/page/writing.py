@@ -9,8 +9,8 @@ from smoothsweep.orchestrator.page.drawing.colours import assign
 from smoothsweep.orchestrator.page.drawing.sheets import png, sheet_image
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures
 from smoothsweep.orchestrator.page.render import render
-from smoothsweep.orchestrator.reading.numbers.model import ReportData
-from smoothsweep.orchestrator.reading.numbers.summary import Summary, summarise
+from smoothsweep.orchestrator.result.data import ReportData
+from smoothsweep.orchestrator.result.summary import Summary, summarise
 
 
 def write_report(data: ReportData, out: Path, summary: Summary | None = None) -> Path:

@@ -18,10 +18,9 @@ from smoothsweep.orchestrator.planning.plan import Plan, make_plan
 from smoothsweep.orchestrator.planning.reference import reference_s
 from smoothsweep.orchestrator.planning.state import SweepState, other_driver, read_failures, write_state
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.reading.derived import answers_to_photographs, surrogate_lines
-from smoothsweep.orchestrator.reading.numbers.format import ascii_text
-from smoothsweep.orchestrator.reading.numbers.judges import judge_checks, untold
-from smoothsweep.orchestrator.reading.results import least_of_data
+from smoothsweep.orchestrator.result.estimates import judge_checks, untold
+from smoothsweep.orchestrator.result.format import ascii_text
+from smoothsweep.orchestrator.result.rows import answers_to_photographs, least_of_data, surrogate_lines
 from smoothsweep.orchestrator.running.progress import Display
 from smoothsweep.orchestrator.running.recorder import Recorder
 from smoothsweep.orchestrator.search.budget import Meter

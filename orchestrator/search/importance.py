@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smoothsweep.orchestrator.planning.proposals import TrialMaker
-from smoothsweep.orchestrator.reading.numbers.search_model import Importance
+from smoothsweep.orchestrator.result.data import Importance
 from smoothsweep.orchestrator.search.agenda import search_setup
 from smoothsweep.orchestrator.search.record import ProposalRecord, SearchRecord
 from smoothsweep.orchestrator.search.shared.places import place

@@ -10,11 +10,11 @@ from typing import Any
 from smoothsweep.core.checks import present
 from smoothsweep.orchestrator.planning.proposals import Proposal
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.reading.axes import baseline_axes, sweep_axes
-from smoothsweep.orchestrator.reading.numbers.estimates import Settings
-from smoothsweep.orchestrator.reading.numbers.model import ReportData
-from smoothsweep.orchestrator.reading.numbers.summary import cells_of
-from smoothsweep.orchestrator.reading.results import per_class_rows, results_table
+from smoothsweep.orchestrator.result.axes import baseline_axes, sweep_axes
+from smoothsweep.orchestrator.result.data import ReportData
+from smoothsweep.orchestrator.result.estimates import Settings
+from smoothsweep.orchestrator.result.rows import per_class_rows, results_table
+from smoothsweep.orchestrator.result.summary import cells_of
 from smoothsweep.orchestrator.search.agenda import Agenda
 from smoothsweep.orchestrator.search.shared.outcomes import Outcome, status_of
 from smoothsweep.orchestrator.search.shared.setup import Wait

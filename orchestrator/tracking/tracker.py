@@ -12,7 +12,7 @@ from smoothsweep.core.checks import present
 from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.text import note
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.reading.results import trial_row
+from smoothsweep.orchestrator.result.rows import trial_row
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.tracking.generations import bring_back, retire
 from smoothsweep.orchestrator.tracking.landing import MODEL_TRAINING, route

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from smoothsweep.core.defenses.labels import recipe_words
-from smoothsweep.orchestrator.reading.numbers.model import (
+from smoothsweep.orchestrator.result.data import (
     Axis,
     PaperReference,
     ReportData,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from smoothsweep.orchestrator.reading.numbers.model import (
+from smoothsweep.orchestrator.result.data import (
     Axis,
     ContactSheet,
     SheetRow,

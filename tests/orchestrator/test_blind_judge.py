@@ -12,12 +12,12 @@ from smoothsweep.orchestrator.page.render import part, render
 from smoothsweep.orchestrator.page.tables import csv_table, markdown_table
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
 from smoothsweep.orchestrator.reading.audit.result import AuditNotes, read_audit
-from smoothsweep.orchestrator.reading.findings.display import text_table
-from smoothsweep.orchestrator.reading.findings.findings import find
-from smoothsweep.orchestrator.reading.leak.hiding import hiding_verdicts
-from smoothsweep.orchestrator.reading.leak.printed import printed_tables
-from smoothsweep.orchestrator.reading.numbers.model import ReportData
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.result.data import ReportData
+from smoothsweep.orchestrator.result.display import text_table
+from smoothsweep.orchestrator.result.findings import find
+from smoothsweep.orchestrator.result.leaks import hiding_verdicts
+from smoothsweep.orchestrator.result.printed import printed_tables
+from smoothsweep.orchestrator.result.summary import summarise
 from tests.orchestrator.made_reports import AXES, make_frames
 
 WORDS = re.compile("reduces|hides|leaks more|inconclusive")

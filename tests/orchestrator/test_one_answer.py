@@ -17,13 +17,13 @@ from smoothsweep.orchestrator.page.render import part
 from smoothsweep.orchestrator.page.tables import markdown_table
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
 from smoothsweep.orchestrator.reading.audit.result import AuditNotes, read_audit
-from smoothsweep.orchestrator.reading.findings.display import text_table
-from smoothsweep.orchestrator.reading.findings.findings import find
-from smoothsweep.orchestrator.reading.leak.hiding import hiding_verdicts, verdict_frame, verdict_text
-from smoothsweep.orchestrator.reading.leak.printed import printed_tables
-from smoothsweep.orchestrator.reading.numbers.format import ascii_text
-from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.result.data import Axis, ReportData
+from smoothsweep.orchestrator.result.display import text_table
+from smoothsweep.orchestrator.result.findings import find
+from smoothsweep.orchestrator.result.format import ascii_text
+from smoothsweep.orchestrator.result.leaks import hiding_verdicts, verdict_frame, verdict_text
+from smoothsweep.orchestrator.result.printed import printed_tables
+from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.tracking.runs.verdicts import HIDING, ORDER, VERDICT, verdicts_of
 
 PLAIN, MODEL = "plain", "mine"

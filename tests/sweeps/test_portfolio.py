@@ -5,7 +5,7 @@ from tiny import tiny_sweep, write_tiny
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.reading.results import recipe_fields
+from smoothsweep.orchestrator.result.rows import recipe_fields
 from smoothsweep.sweeps.load import load_sweep
 
 PPA = tiny_sweep()["attack"]

@@ -11,7 +11,7 @@ from tiny import tiny_sweep
 from smoothsweep.core.bounds import LARGEST
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.reading.results import recipe_fields, trial_row
+from smoothsweep.orchestrator.result.rows import recipe_fields, trial_row
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.sweeps.base import MAX_TRIALS, Model
 from smoothsweep.sweeps.expand import COLUMNS, axis_names, expand

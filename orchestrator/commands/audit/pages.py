@@ -22,10 +22,10 @@ from smoothsweep.orchestrator.reading.audit.as_json import audit_json
 from smoothsweep.orchestrator.reading.audit.members import AuditMembership, read_membership
 from smoothsweep.orchestrator.reading.audit.result import Audit, AuditNotes, RunNotes, read_audit, with_second
 from smoothsweep.orchestrator.reading.audit.shadows import read_shadows
-from smoothsweep.orchestrator.reading.leak.queries import asked_by_parts
-from smoothsweep.orchestrator.reading.numbers.model import ReportData
-from smoothsweep.orchestrator.reading.numbers.summary import Summary, recipe_label, summarise
-from smoothsweep.orchestrator.reading.results import results_table
+from smoothsweep.orchestrator.result.data import ReportData
+from smoothsweep.orchestrator.result.leaks import asked_by_parts
+from smoothsweep.orchestrator.result.rows import results_table
+from smoothsweep.orchestrator.result.summary import Summary, recipe_label, summarise
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.imported import ImportedClassifier, TargetCard

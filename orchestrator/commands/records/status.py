@@ -13,10 +13,10 @@ from smoothsweep.orchestrator.planning.stage_progress import StageProgress, read
 from smoothsweep.orchestrator.planning.state import read_state
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.planning.trial_notes import trial_name
-from smoothsweep.orchestrator.reading.findings.display import incomplete_sentences
-from smoothsweep.orchestrator.reading.numbers.cells import complete_cases
-from smoothsweep.orchestrator.reading.numbers.model import Axis
-from smoothsweep.orchestrator.reading.numbers.summary import attack_label, recipe_label
+from smoothsweep.orchestrator.result.cells import complete_cases
+from smoothsweep.orchestrator.result.data import Axis
+from smoothsweep.orchestrator.result.display import incomplete_sentences
+from smoothsweep.orchestrator.result.summary import attack_label, recipe_label
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.schema import InversionSweep
 from smoothsweep.tasks.stage_names import stage_title

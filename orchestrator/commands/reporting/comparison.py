@@ -14,8 +14,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inversion_stages
-from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
-from smoothsweep.orchestrator.reading.numbers.summary import Summary, attack_label, recipe_label
+from smoothsweep.orchestrator.result.data import Axis, ReportData
+from smoothsweep.orchestrator.result.summary import Summary, attack_label, recipe_label
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json
 from smoothsweep.sweeps.loaded import as_inversion
 

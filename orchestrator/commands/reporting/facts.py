@@ -9,7 +9,7 @@ from typing import Any
 from smoothsweep.core.external.kinds import is_external
 from smoothsweep.core.plugins import plugin_version, with_plugin_name
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.reading.numbers.format import listing
+from smoothsweep.orchestrator.result.format import listing
 from smoothsweep.orchestrator.stages.code_version import code_version
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.common.base import Store

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from smoothsweep.core.defenses.strengths import value_text
 from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.text import NBSP, minus
-from smoothsweep.orchestrator.reading.numbers.format import count, duration, is_null, listing
-from smoothsweep.orchestrator.reading.numbers.search_model import (
+from smoothsweep.orchestrator.result.data import (
     Importance,
     Objective,
     ProposalRow,
@@ -18,6 +17,7 @@ from smoothsweep.orchestrator.reading.numbers.search_model import (
     Status,
     same_recipe,
 )
+from smoothsweep.orchestrator.result.format import count, duration, is_null, listing
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.expand import axis_names
 from smoothsweep.sweeps.loaded import LoadedSweep

@@ -34,13 +34,13 @@ from smoothsweep.orchestrator.commands.reporting.comparison import (
 )
 from smoothsweep.orchestrator.commands.reporting.sharing.bundle import Index, index_of
 from smoothsweep.orchestrator.commands.reporting.sharing.export import gather_sweep, sweep_to_share
-from smoothsweep.orchestrator.reading.findings.display import text_table
-from smoothsweep.orchestrator.reading.leak.hiding import hiding_verdicts, verdict_frame, verdict_text
-from smoothsweep.orchestrator.reading.numbers.estimates import images_column
-from smoothsweep.orchestrator.reading.numbers.format import ascii_text, count, listing
-from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
-from smoothsweep.orchestrator.reading.results import measured, write_rows
+from smoothsweep.orchestrator.result.data import Axis, ReportData
+from smoothsweep.orchestrator.result.display import text_table
+from smoothsweep.orchestrator.result.estimates import images_column
+from smoothsweep.orchestrator.result.format import ascii_text, count, listing
+from smoothsweep.orchestrator.result.leaks import hiding_verdicts, verdict_frame, verdict_text
+from smoothsweep.orchestrator.result.rows import measured, write_rows
+from smoothsweep.orchestrator.result.summary import summarise
 
 MOST_SWEEPS = 8
 RESULTS, VERDICTS = "results.parquet", "verdicts.parquet"

@@ -19,17 +19,8 @@ from smoothsweep.orchestrator.page.pictures import comparison_sheet
 from smoothsweep.orchestrator.page.tables import markdown_table
 from smoothsweep.orchestrator.page.writing import figure_files, write_report
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.reading.axes import baseline_axes, by_attack, first_finished, sweep_axes
-from smoothsweep.orchestrator.reading.derived import surrogate_lines
-from smoothsweep.orchestrator.reading.findings.display import settings_text, sheet_recipes, text_table
-from smoothsweep.orchestrator.reading.findings.findings import find
-from smoothsweep.orchestrator.reading.leak.hiding import HidingVerdicts, hiding_verdicts, verdict_frame, verdict_text
-from smoothsweep.orchestrator.reading.leak.looks import look_text
-from smoothsweep.orchestrator.reading.leak.membership import two_leaks, warnings_of
-from smoothsweep.orchestrator.reading.leak.printed import printed_tables
-from smoothsweep.orchestrator.reading.leak.queries import asked_by_parts, query_frame
-from smoothsweep.orchestrator.reading.numbers.format import ascii_text
-from smoothsweep.orchestrator.reading.numbers.model import (
+from smoothsweep.orchestrator.result.axes import baseline_axes, by_attack, first_finished, sweep_axes
+from smoothsweep.orchestrator.result.data import (
     Axis,
     ContactSheet,
     FeatureView,
@@ -37,15 +28,30 @@ from smoothsweep.orchestrator.reading.numbers.model import (
     ReportData,
     Spent,
 )
-from smoothsweep.orchestrator.reading.numbers.summary import Summary, recipe_label, summarise
-from smoothsweep.orchestrator.reading.published import paper_comparison, published_frame, published_text
-from smoothsweep.orchestrator.reading.results import (
+from smoothsweep.orchestrator.result.display import settings_text, sheet_recipes, text_table
+from smoothsweep.orchestrator.result.findings import find
+from smoothsweep.orchestrator.result.format import ascii_text
+from smoothsweep.orchestrator.result.leaks import (
+    HidingVerdicts,
+    asked_by_parts,
+    hiding_verdicts,
+    query_frame,
+    verdict_frame,
+    verdict_text,
+)
+from smoothsweep.orchestrator.result.membership import two_leaks, warnings_of
+from smoothsweep.orchestrator.result.more_seeds import look_text
+from smoothsweep.orchestrator.result.printed import printed_tables
+from smoothsweep.orchestrator.result.published import paper_comparison, published_frame, published_text
+from smoothsweep.orchestrator.result.rows import (
     least_of_data,
     per_class_rows,
     relative_links,
+    surrogate_lines,
     write_results,
     write_rows,
 )
+from smoothsweep.orchestrator.result.summary import Summary, recipe_label, summarise
 from smoothsweep.orchestrator.search.budget import spent
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.base import Store

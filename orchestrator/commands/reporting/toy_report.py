@@ -18,9 +18,9 @@ from smoothsweep.orchestrator.page.drawing.canvas import INK, SOFT, Canvas
 from smoothsweep.orchestrator.page.render import fill
 from smoothsweep.orchestrator.page.writing import figure_files
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.reading.numbers.format import significant
-from smoothsweep.orchestrator.reading.numbers.model import Axis
-from smoothsweep.orchestrator.reading.results import relative_links, write_results
+from smoothsweep.orchestrator.result.data import Axis
+from smoothsweep.orchestrator.result.format import significant
+from smoothsweep.orchestrator.result.rows import relative_links, write_results
 from smoothsweep.orchestrator.stages.code_version import code_version
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.tracking.runs.verdicts import Verdicts

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from smoothsweep.orchestrator.page.drawing.canvas import DARK, SOFT
-from smoothsweep.orchestrator.reading.defenses.families import defense_groups, family_index
-from smoothsweep.orchestrator.reading.numbers.decision import decide
-from smoothsweep.orchestrator.reading.numbers.format import ascii_text, is_null
-from smoothsweep.orchestrator.reading.numbers.summary import Summary
+from smoothsweep.orchestrator.result.defenses import defense_groups, family_index
+from smoothsweep.orchestrator.result.format import ascii_text, is_null
+from smoothsweep.orchestrator.result.summary import Summary, decide
 
 # Below the baseline (a shield, in the paper's words) cool, above it (a catalyst) warm; stronger values more saturated.
 COOL = (("#5b9fb5", "#a3d5e5"), ("#0b4f6c", "#38a3d1"))

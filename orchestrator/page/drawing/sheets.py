@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 from PIL.PngImagePlugin import PngInfo
 
 from smoothsweep.orchestrator.page.drawing.canvas import ACCENT, INK, LINE, PAPER, SOFT
-from smoothsweep.orchestrator.reading.numbers.model import ContactSheet, SheetRow, Tile
+from smoothsweep.orchestrator.result.data import ContactSheet, SheetRow, Tile
 
 TILE = 96
 LARGEST = 128

@@ -9,7 +9,7 @@ import numpy as np
 
 from smoothsweep.orchestrator.page.drawing.canvas import INK, SOFT, Canvas, words_for
 from smoothsweep.orchestrator.page.drawing.colours import Colours
-from smoothsweep.orchestrator.reading.numbers.model import FeatureView
+from smoothsweep.orchestrator.result.data import FeatureView
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from smoothsweep.orchestrator.page.drawing.canvas import Canvas, words_for
 from smoothsweep.orchestrator.page.figures.labels import LINE_HEIGHT, Labels, text_width
-from smoothsweep.orchestrator.reading.findings.display import LONG
+from smoothsweep.orchestrator.result.display import LONG
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

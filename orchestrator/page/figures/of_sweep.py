@@ -18,13 +18,12 @@ from smoothsweep.orchestrator.page.figures.curves.advantage import advantage_fig
 from smoothsweep.orchestrator.page.figures.curves.queries import query_curves
 from smoothsweep.orchestrator.page.figures.panels import Panels
 from smoothsweep.orchestrator.page.figures.two_leaks import two_leaks_figure
-from smoothsweep.orchestrator.reading.defenses.families import DefenseFamily, DefenseGroup, defense_groups
-from smoothsweep.orchestrator.reading.findings.display import MANY, judges_shown, sheet_recipes
-from smoothsweep.orchestrator.reading.leak.advantage import advantage_panels
-from smoothsweep.orchestrator.reading.leak.membership import two_leaks
-from smoothsweep.orchestrator.reading.numbers.model import FeatureView, ReportData
-from smoothsweep.orchestrator.reading.numbers.search_model import Objective, Progress, progress
-from smoothsweep.orchestrator.reading.numbers.summary import Summary
+from smoothsweep.orchestrator.result.data import FeatureView, Objective, Progress, ReportData, progress
+from smoothsweep.orchestrator.result.defenses import DefenseFamily, DefenseGroup, defense_groups
+from smoothsweep.orchestrator.result.display import MANY, judges_shown, sheet_recipes
+from smoothsweep.orchestrator.result.leaks import advantage_panels
+from smoothsweep.orchestrator.result.membership import two_leaks
+from smoothsweep.orchestrator.result.summary import Summary
 
 OVERVIEW, OVERVIEW_PLOT = 860.0, 360.0
 """Width of an overview, and height of its plots: a README shows it as it is."""

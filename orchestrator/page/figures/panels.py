@@ -13,18 +13,17 @@ from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.orchestrator.page.drawing.canvas import limits
 from smoothsweep.orchestrator.page.drawing.colours import Colours
 from smoothsweep.orchestrator.page.figures.accuracy_leak import Curve, Ends, Panel, Point
-from smoothsweep.orchestrator.reading.defenses.families import (
+from smoothsweep.orchestrator.result.defenses import (
     DefenseFamily,
     DefenseGroup,
     accuracy_floor,
     best_point,
     family_index,
 )
-from smoothsweep.orchestrator.reading.findings.display import hover, is_crowded, judges_shown, shown_rows
-from smoothsweep.orchestrator.reading.findings.uncertainty import share
-from smoothsweep.orchestrator.reading.numbers.decision import decide
-from smoothsweep.orchestrator.reading.numbers.format import is_null, number
-from smoothsweep.orchestrator.reading.numbers.summary import Summary
+from smoothsweep.orchestrator.result.display import hover, is_crowded, judges_shown, shown_rows
+from smoothsweep.orchestrator.result.findings import share
+from smoothsweep.orchestrator.result.format import is_null, number
+from smoothsweep.orchestrator.result.summary import Summary, decide
 
 REACH = 0.2
 """Accuracy below the best that a panel shows; recipes that lost more sit at its left edge."""

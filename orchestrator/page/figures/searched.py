@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core.text import minus
 from smoothsweep.orchestrator.page.drawing.canvas import INK, PAPER, SOFT, Canvas, note, percent, words_for
-from smoothsweep.orchestrator.reading.findings.searches import aim_words, proposal_words, value_words
-from smoothsweep.orchestrator.reading.numbers.search_model import Objective, ProposalRow, SearchView
+from smoothsweep.orchestrator.result.data import Objective, ProposalRow, SearchView
+from smoothsweep.orchestrator.result.searches import aim_words, proposal_words, value_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,10 +15,10 @@ from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.orchestrator.page.drawing.canvas import INK, LINE, PAPER, SOFT, Canvas, note, percent, words_for
 from smoothsweep.orchestrator.page.drawing.colours import Colours
 from smoothsweep.orchestrator.page.figures.labels import LINE_HEIGHT, text_width
-from smoothsweep.orchestrator.reading.findings.display import LONG, shown_rows
-from smoothsweep.orchestrator.reading.leak.exposure import AMONG, Exposed, among_words, exposed, rate_words
-from smoothsweep.orchestrator.reading.numbers.format import count, number
-from smoothsweep.orchestrator.reading.numbers.summary import Summary
+from smoothsweep.orchestrator.result.display import LONG, shown_rows
+from smoothsweep.orchestrator.result.format import count, number
+from smoothsweep.orchestrator.result.leaks import AMONG, Exposed, among_words, exposed, rate_words
+from smoothsweep.orchestrator.result.summary import Summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,9 +10,9 @@ from smoothsweep.orchestrator.page.drawing.canvas import LINE, SOFT, Canvas, per
 from smoothsweep.orchestrator.page.drawing.colours import Colours
 from smoothsweep.orchestrator.page.figures.labels import Labels
 from smoothsweep.orchestrator.page.figures.naming import Named, write_names
-from smoothsweep.orchestrator.reading.leak.membership import TwoLeaks, title_of
-from smoothsweep.orchestrator.reading.numbers.format import is_null
-from smoothsweep.orchestrator.reading.numbers.summary import Summary
+from smoothsweep.orchestrator.result.format import is_null
+from smoothsweep.orchestrator.result.membership import TwoLeaks, title_of
+from smoothsweep.orchestrator.result.summary import Summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,8 +13,8 @@ from smoothsweep.orchestrator.reading.audit.members import AttackFound, AuditMem
 from smoothsweep.orchestrator.reading.audit.result import Audit, Reached, Trained
 from smoothsweep.orchestrator.reading.audit.sentences import audit_sentences, person_name
 from smoothsweep.orchestrator.reading.audit.shadows import ByShadows
-from smoothsweep.orchestrator.reading.numbers.estimates import Comparison
-from smoothsweep.orchestrator.reading.standing.judged import Standing
+from smoothsweep.orchestrator.result.estimates import Comparison
+from smoothsweep.orchestrator.result.standing import Standing
 
 JSON_VERSION = 1
 

@@ -19,9 +19,9 @@ from smoothsweep.core.membership.within import Attacked
 from smoothsweep.core.metrics.leak_comparisons import LEAKS_MORE, REDUCES
 from smoothsweep.orchestrator.planning.trial import Trial, inversion_stages
 from smoothsweep.orchestrator.reading.audit.shadows import SCORES, ByShadows, measured_in
-from smoothsweep.orchestrator.reading.leak.membership import LESS, MORE, UNCLEAR, two_leaks
-from smoothsweep.orchestrator.reading.numbers.model import ReportData
-from smoothsweep.orchestrator.reading.numbers.summary import Summary, recipe_label
+from smoothsweep.orchestrator.result.data import ReportData
+from smoothsweep.orchestrator.result.membership import LESS, MORE, UNCLEAR, two_leaks
+from smoothsweep.orchestrator.result.summary import Summary, recipe_label
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.imported import ImportedClassifier

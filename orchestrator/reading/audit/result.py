@@ -14,12 +14,11 @@ from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.orchestrator.reading.audit.members import AuditMembership
-from smoothsweep.orchestrator.reading.leak.exposure import Exposed, exposed
-from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison, compare
-from smoothsweep.orchestrator.reading.numbers.judges import Checks, labelled, untold
-from smoothsweep.orchestrator.reading.numbers.model import ReportData
-from smoothsweep.orchestrator.reading.numbers.summary import Summary
-from smoothsweep.orchestrator.reading.standing.judged import APART, FIRST, Standing, standings
+from smoothsweep.orchestrator.result.data import ReportData
+from smoothsweep.orchestrator.result.estimates import NOTHING, Checks, Comparison, compare, labelled, untold
+from smoothsweep.orchestrator.result.leaks import Exposed, exposed
+from smoothsweep.orchestrator.result.standing import APART, FIRST, Standing, standings
+from smoothsweep.orchestrator.result.summary import Summary
 
 HALF = 0.5
 """Fraction of a person's reconstructions that must be hits for the person to count as matched."""

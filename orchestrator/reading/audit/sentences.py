@@ -18,11 +18,11 @@ from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.reading.audit.members import LEAST_OTHERS, AuditMembership
 from smoothsweep.orchestrator.reading.audit.result import HALF, Audit, Person, Trained, second_lines
 from smoothsweep.orchestrator.reading.audit.shadows import ByShadows
-from smoothsweep.orchestrator.reading.leak.exposure import AMONG, among_words, rate_words
-from smoothsweep.orchestrator.reading.leak.membership import UNCLEAR, WORDS
-from smoothsweep.orchestrator.reading.numbers.format import count, duration, listing, named, number, start
-from smoothsweep.orchestrator.reading.numbers.wording import WORDING, reduction_words, settling
-from smoothsweep.orchestrator.reading.standing.judged import SEES, standing_lines
+from smoothsweep.orchestrator.result.display import WORDING, reduction_words, settling
+from smoothsweep.orchestrator.result.format import count, duration, listing, named, number, start
+from smoothsweep.orchestrator.result.leaks import AMONG, among_words, rate_words
+from smoothsweep.orchestrator.result.membership import UNCLEAR, WORDS
+from smoothsweep.orchestrator.result.standing import SEES, standing_lines
 
 PLACE = "smoothsweep.orchestrator.reading.audit"
 SECTIONS = ("answer", "beside", "membership", "trainings", "access", "people", "unknown")

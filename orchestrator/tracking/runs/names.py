@@ -14,9 +14,9 @@ from typing import Any
 from smoothsweep.core.checks import present
 from smoothsweep.core.judges.columns import BY_KEY, TIME_COLUMNS, TOY_COLUMNS
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.reading.axes import sweep_axes
-from smoothsweep.orchestrator.reading.numbers.format import ascii_text
-from smoothsweep.orchestrator.reading.numbers.summary import attack_label, recipe_label
+from smoothsweep.orchestrator.result.axes import sweep_axes
+from smoothsweep.orchestrator.result.format import ascii_text
+from smoothsweep.orchestrator.result.summary import attack_label, recipe_label
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.loaded import LoadedSweep
 from smoothsweep.sweeps.schema import InversionSweep

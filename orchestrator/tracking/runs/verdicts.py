@@ -15,13 +15,12 @@ from typing import Any
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
-from smoothsweep.orchestrator.reading.findings.display import cell_verdict
-from smoothsweep.orchestrator.reading.findings.display import leak_verdict as told_of
-from smoothsweep.orchestrator.reading.leak.hiding import HidingVerdicts
-from smoothsweep.orchestrator.reading.leak.looks import look_words
-from smoothsweep.orchestrator.reading.numbers.decision import decide
-from smoothsweep.orchestrator.reading.numbers.format import ascii_text, is_null
-from smoothsweep.orchestrator.reading.numbers.summary import Summary
+from smoothsweep.orchestrator.result.display import cell_verdict
+from smoothsweep.orchestrator.result.display import leak_verdict as told_of
+from smoothsweep.orchestrator.result.format import ascii_text, is_null
+from smoothsweep.orchestrator.result.leaks import HidingVerdicts
+from smoothsweep.orchestrator.result.more_seeds import look_words
+from smoothsweep.orchestrator.result.summary import Summary, decide
 from smoothsweep.orchestrator.tracking.runs.points import write
 from smoothsweep.orchestrator.tracking.runs.runs import VERDICT_DIGEST, VERDICT_NUMBERS, StoredRun
 

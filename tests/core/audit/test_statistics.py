@@ -8,7 +8,7 @@ import torch
 from smoothsweep.core.audit.statistics import Tally
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.accuracy import class_means
-from smoothsweep.orchestrator.reading.numbers.estimates import Sample, Settings, compare, estimate
+from smoothsweep.orchestrator.result.estimates import Sample, Settings, compare, estimate
 
 CLASSES, EACH = (0, 2, 3, 7), 4
 

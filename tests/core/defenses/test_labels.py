@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from smoothsweep.core.defenses.labels import PLAIN, recipe_words
 from smoothsweep.core.defenses.registry import DEFENSES
-from smoothsweep.orchestrator.reading.numbers.format import ascii_text
+from smoothsweep.orchestrator.result.format import ascii_text
 
 LABELS = [
     ({"kind": "mid", "beta": 0.003, "k": 64}, "MID beta 0.003, k 64"),

@@ -10,7 +10,7 @@ from smoothsweep.core.audit.portfolio import portfolio
 from smoothsweep.core.audit.references import audit_trainings
 from smoothsweep.orchestrator.commands.audit.rounds import FIRST, refinements
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.reading.axes import sweep_axes
+from smoothsweep.orchestrator.result.axes import sweep_axes
 from smoothsweep.sweeps.load import load_sweep
 from tests.foreign_classifier import SIDE
 from tests.orchestrator.commands.owned_model import REACH, RENDERED, sweep_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.result.summary import summarise
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from chromium import browsing, find_chromium
 
 from smoothsweep.orchestrator.page.audit import Portrait, audit_page
 from smoothsweep.orchestrator.reading.audit.result import AuditNotes, read_audit
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.result.summary import summarise
 from tests.orchestrator.reading.audit.test_result import data
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")

@@ -8,8 +8,8 @@ from chromium import browsing, find_chromium
 from made_searches import halving
 
 from smoothsweep.orchestrator.page.render import render
-from smoothsweep.orchestrator.reading.numbers.model import StageLink
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.result.data import StageLink
+from smoothsweep.orchestrator.result.summary import summarise
 
 pytestmark = pytest.mark.skipif(
     find_chromium() is None, reason="no Chromium on this machine: apt-get install chromium, or make browser"

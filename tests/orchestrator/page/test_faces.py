@@ -7,8 +7,8 @@ import pytest
 
 from smoothsweep.orchestrator.page.faces import extremes, faces
 from smoothsweep.orchestrator.page.render import render
-from smoothsweep.orchestrator.reading.numbers.model import ContactSheet, SheetRow, Tile
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.result.data import ContactSheet, SheetRow, Tile
+from smoothsweep.orchestrator.result.summary import summarise
 
 CLASSES = ("Ada", "Bo", "Cy")
 

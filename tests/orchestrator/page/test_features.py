@@ -8,8 +8,8 @@ from smoothsweep.orchestrator.page.drawing.colours import assign
 from smoothsweep.orchestrator.page.figures.features import KINDS
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures
 from smoothsweep.orchestrator.page.render import part
-from smoothsweep.orchestrator.reading.numbers.model import FeatureView
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.result.data import FeatureView
+from smoothsweep.orchestrator.result.summary import summarise
 
 LABELS = ("alpha\u00a0\u22120.2", "alpha\u00a00", "alpha\u00a00.1")
 

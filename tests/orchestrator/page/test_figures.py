@@ -16,8 +16,8 @@ from smoothsweep.orchestrator.page.figures.labels import Labels, text_width
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures
 from smoothsweep.orchestrator.page.figures.panels import Panels
 from smoothsweep.orchestrator.page.figures.strips import exposure, judges
-from smoothsweep.orchestrator.reading.defenses.families import defense_groups
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.result.defenses import defense_groups
+from smoothsweep.orchestrator.result.summary import summarise
 from tests.orchestrator.page.drawn_figures import SVG, drawn, titles
 
 

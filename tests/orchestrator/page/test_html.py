@@ -10,9 +10,9 @@ import pytest
 from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE
 from smoothsweep.orchestrator.page.render import render, resource
-from smoothsweep.orchestrator.reading.numbers.format import interval, number, points, signed, signed_interval
-from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData, StageLink
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.result.data import Axis, ReportData, StageLink
+from smoothsweep.orchestrator.result.format import interval, number, points, signed, signed_interval
+from smoothsweep.orchestrator.result.summary import summarise
 from tests.orchestrator.made_reports import make_frames
 
 VOID = frozenset({"br", "hr", "img", "link", "meta", "wbr"})

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from smoothsweep.orchestrator.page.figures import searched
-from smoothsweep.orchestrator.reading.findings.searches import coordinates_words
+from smoothsweep.orchestrator.result.searches import coordinates_words
 from tests.made_searches import OBJECTIVES, proposed, view
 
 LEAK = OBJECTIVES[1]

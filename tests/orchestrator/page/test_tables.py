@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from smoothsweep.orchestrator.page.tables import csv_table, escaped, latex_tables, markdown_table
-from smoothsweep.orchestrator.reading.leak.printed import Estimate, PrintedRow, PrintedTable
+from smoothsweep.orchestrator.result.printed import Estimate, PrintedRow, PrintedTable
 
 PLAIN = Estimate(value=0.25, low=0.2, high=0.3, seeds=3)
 CLEAR = Estimate(value=0.5, low=0.1, high=0.9, seeds=3, differs=True)

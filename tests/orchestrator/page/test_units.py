@@ -8,7 +8,7 @@ import pytest
 from smoothsweep.core.judges.columns import METRICS
 from smoothsweep.orchestrator.page.audit import audit_page
 from smoothsweep.orchestrator.page.render import render
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.result.summary import summarise
 from tests.orchestrator.reading.audit import test_result
 from tests.orchestrator.reading.test_fresh import audited
 from tests.orchestrator.reading.test_hiding import data as hiding_data

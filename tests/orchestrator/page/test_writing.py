@@ -10,7 +10,7 @@ from PIL import Image
 from smoothsweep.core import files
 from smoothsweep.orchestrator.page.render import render
 from smoothsweep.orchestrator.page.writing import write_report
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.result.summary import summarise
 
 FIGURES = {
     "accuracy-leak.svg",

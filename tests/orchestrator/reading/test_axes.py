@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.reading.axes import sweep_axes
-from smoothsweep.orchestrator.reading.numbers.summary import UNCHANGED, attack_label, recipe_label
+from smoothsweep.orchestrator.result.axes import sweep_axes
+from smoothsweep.orchestrator.result.summary import UNCHANGED, attack_label, recipe_label
 from smoothsweep.sweeps.load import load_sweep
 from tests.tiny import write_tiny
 

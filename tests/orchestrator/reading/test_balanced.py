@@ -9,8 +9,7 @@ from sklearn.metrics import balanced_accuracy_score
 from tiny import write_tiny
 
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.reading.derived import TARGET, mean_over_classes
-from smoothsweep.orchestrator.reading.results import trial_row
+from smoothsweep.orchestrator.result.rows import TARGET, mean_over_classes, trial_row
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.sweeps.load import load_sweep
 from tests import made_artifacts as made_up

@@ -4,11 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from smoothsweep.orchestrator.reading.numbers.cells import AttackedCells
-from smoothsweep.orchestrator.reading.numbers.decision import decide
-from smoothsweep.orchestrator.reading.numbers.estimates import Sample
-from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.result.cells import AttackedCells
+from smoothsweep.orchestrator.result.data import Axis, ReportData
+from smoothsweep.orchestrator.result.estimates import Sample
+from smoothsweep.orchestrator.result.summary import decide, summarise
 
 ACCESS = {
     "brep": "labels",

@@ -11,11 +11,10 @@ from smoothsweep.orchestrator.page.drawing.colours import assign
 from smoothsweep.orchestrator.page.figures.accuracy_leak import plot
 from smoothsweep.orchestrator.page.figures.panels import Panels
 from smoothsweep.orchestrator.page.render import render
-from smoothsweep.orchestrator.reading.findings.fresh import frontier_words
-from smoothsweep.orchestrator.reading.numbers.decision import decide
-from smoothsweep.orchestrator.reading.numbers.format import ascii_text
-from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.result.data import Axis, ReportData
+from smoothsweep.orchestrator.result.format import ascii_text
+from smoothsweep.orchestrator.result.more_seeds import frontier_words
+from smoothsweep.orchestrator.result.summary import decide, summarise
 
 CLASSES = [f"c{i}" for i in range(10)]
 

@@ -6,8 +6,8 @@ from compared_cells import audit, cells
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from smoothsweep.orchestrator.reading.findings.display import incomplete_sentences
-from smoothsweep.orchestrator.reading.numbers.cells import complete_cases
+from smoothsweep.orchestrator.result.cells import complete_cases
+from smoothsweep.orchestrator.result.display import incomplete_sentences
 
 RECIPES, ATTACKS, SEEDS = ("plain", "soft", "hard"), ("entropy", "logit", "averaged"), (41, 42, 43)
 EVERY = tuple(product(RECIPES, ATTACKS, SEEDS))

@@ -12,18 +12,18 @@ from smoothsweep.orchestrator.page.drawing.colours import assign
 from smoothsweep.orchestrator.page.figures.panels import Panels
 from smoothsweep.orchestrator.page.render import part, render
 from smoothsweep.orchestrator.page.writing import write_report
-from smoothsweep.orchestrator.reading.defenses.families import (
+from smoothsweep.orchestrator.result.data import Axis
+from smoothsweep.orchestrator.result.defenses import (
     accuracy_floor,
     best_point,
     defense_groups,
+    family_sentence,
+    training_costs,
     versus,
 )
-from smoothsweep.orchestrator.reading.defenses.order import our_order, paper_orders
-from smoothsweep.orchestrator.reading.defenses.readings import family_sentence, training_costs
-from smoothsweep.orchestrator.reading.numbers.decision import decide
-from smoothsweep.orchestrator.reading.numbers.format import ascii_text
-from smoothsweep.orchestrator.reading.numbers.model import Axis
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.result.format import ascii_text
+from smoothsweep.orchestrator.result.published import our_order, paper_orders
+from smoothsweep.orchestrator.result.summary import decide, summarise
 from tests.orchestrator import made_defenses
 
 MADE_UP = {defense["kind"] for defense, _ in made_defenses.DEFENSES}

@@ -8,7 +8,7 @@ from scipy import stats
 from smoothsweep.core.judges.columns import BY_KEY, metric_of
 from smoothsweep.core.metrics.comparisons import compare_recipes
 from smoothsweep.core.metrics.intervals import rate_interval
-from smoothsweep.orchestrator.reading.numbers.estimates import (
+from smoothsweep.orchestrator.result.estimates import (
     NOTHING,
     Sample,
     Settings,

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.comparisons import compare_recipes
-from smoothsweep.orchestrator.reading.numbers.estimates import compare
-from smoothsweep.orchestrator.reading.numbers.evidence import Cells
+from smoothsweep.orchestrator.result.estimates import compare
+from smoothsweep.orchestrator.result.evidence import Cells
 
 
 def both(mean):

@@ -7,12 +7,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from smoothsweep.orchestrator.reading.findings.findings import find
-from smoothsweep.orchestrator.reading.numbers.decision import decide
-from smoothsweep.orchestrator.reading.numbers.format import ascii_text
-from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
-from smoothsweep.orchestrator.reading.numbers.wording import reduction_words
+from smoothsweep.orchestrator.result.data import Axis, ReportData
+from smoothsweep.orchestrator.result.display import reduction_words
+from smoothsweep.orchestrator.result.findings import find
+from smoothsweep.orchestrator.result.format import ascii_text
+from smoothsweep.orchestrator.result.summary import decide, summarise
 from tests.orchestrator.made_reports import make_frames
 
 ALPHA = Axis(key="alpha")

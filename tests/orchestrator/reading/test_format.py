@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.text import MINUS, NBSP
-from smoothsweep.orchestrator.reading.numbers.format import (
+from smoothsweep.orchestrator.result.format import (
     ascii_text,
     difference,
     estimate,

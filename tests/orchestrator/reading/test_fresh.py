@@ -6,10 +6,10 @@ import pytest
 
 from smoothsweep.core.metrics.second_audit import reaudit, together
 from smoothsweep.orchestrator.page.render import part, render
-from smoothsweep.orchestrator.reading.findings.fresh import check_reaudit, fresh_words
-from smoothsweep.orchestrator.reading.numbers.format import ascii_text
-from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
-from smoothsweep.orchestrator.reading.numbers.summary import recipe_label, summarise
+from smoothsweep.orchestrator.result.data import Axis, ReportData
+from smoothsweep.orchestrator.result.format import ascii_text
+from smoothsweep.orchestrator.result.more_seeds import check_reaudit, fresh_words
+from smoothsweep.orchestrator.result.summary import recipe_label, summarise
 
 CLASSES = [f"c{i}" for i in range(20)]
 

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from smoothsweep.orchestrator.page.render import part
-from smoothsweep.orchestrator.reading.leak.hiding import hiding_sentences, hiding_verdicts, verdict_frame, verdict_text
-from smoothsweep.orchestrator.reading.numbers.format import ascii_text
-from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
-from smoothsweep.orchestrator.reading.numbers.wording import needed_words
+from smoothsweep.orchestrator.result.data import Axis, ReportData
+from smoothsweep.orchestrator.result.display import needed_words
+from smoothsweep.orchestrator.result.format import ascii_text
+from smoothsweep.orchestrator.result.leaks import hiding_sentences, hiding_verdicts, verdict_frame, verdict_text
+from smoothsweep.orchestrator.result.summary import summarise
 
 PUBLISHED = {"ppa": True, "ppa logit": False, "chance": True}
 RATES = {  # alpha -> attack -> leak

@@ -9,9 +9,8 @@ from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.core.metrics.intervals import rate_interval
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.reading.derived import image_counts
-from smoothsweep.orchestrator.reading.numbers.estimates import OWN, Settings, collect, estimate, images_column
-from smoothsweep.orchestrator.reading.results import trial_row
+from smoothsweep.orchestrator.result.estimates import OWN, Settings, collect, estimate, images_column
+from smoothsweep.orchestrator.result.rows import image_counts, trial_row
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.sweeps.load import load_sweep
 from tests.tiny import write_tiny

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from smoothsweep.orchestrator.reading.findings.integrity import integrity_lines, inverts_nothing, without_leak
+from smoothsweep.orchestrator.result.findings import integrity_lines, inverts_nothing, without_leak
 
 RATES = (
     "fgsm_untargeted_correct",

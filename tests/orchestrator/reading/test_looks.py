@@ -14,12 +14,12 @@ from smoothsweep.core.metrics.looks import Looks
 from smoothsweep.core.metrics.reduction import reductions
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.reading.axes import baseline_axes, sweep_axes
-from smoothsweep.orchestrator.reading.leak.hiding import HidingVerdicts
-from smoothsweep.orchestrator.reading.leak.looks import look_sentences, look_text
-from smoothsweep.orchestrator.reading.numbers.model import ReportData
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
-from smoothsweep.orchestrator.reading.results import results_table
+from smoothsweep.orchestrator.result.axes import baseline_axes, sweep_axes
+from smoothsweep.orchestrator.result.data import ReportData
+from smoothsweep.orchestrator.result.leaks import HidingVerdicts
+from smoothsweep.orchestrator.result.more_seeds import look_sentences, look_text
+from smoothsweep.orchestrator.result.rows import results_table
+from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.orchestrator.tracking.runs.verdicts import LOOK, verdicts_of
 

@@ -7,7 +7,7 @@ from smoothsweep.core.judges.base import Judge
 from smoothsweep.core.judges.columns import BY_KEY, METRICS
 from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.reading.results import missing_reasons
+from smoothsweep.orchestrator.result.rows import missing_reasons
 from smoothsweep.sweeps.load import load_sweep
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from smoothsweep.orchestrator.reading.numbers.model import (
+from smoothsweep.orchestrator.result.data import (
     Axis,
     ContactSheet,
     FeatureView,

@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE
 from smoothsweep.orchestrator.page.render import part, render
-from smoothsweep.orchestrator.reading.findings.display import text_table
-from smoothsweep.orchestrator.reading.findings.findings import find
-from smoothsweep.orchestrator.reading.findings.uncertainty import standing
-from smoothsweep.orchestrator.reading.numbers.format import ascii_text
-from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.result.data import Axis, ReportData
+from smoothsweep.orchestrator.result.display import text_table
+from smoothsweep.orchestrator.result.findings import find, standing
+from smoothsweep.orchestrator.result.format import ascii_text
+from smoothsweep.orchestrator.result.summary import summarise
 
 ALPHAS = (-0.2, -0.05, 0.0, 0.1)
 CLASSES = 16

@@ -3,10 +3,9 @@
 import pandas as pd
 import pytest
 
-from smoothsweep.orchestrator.reading.findings.findings import by_access
-from smoothsweep.orchestrator.reading.findings.integrity import control_line
-from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.result.data import Axis, ReportData
+from smoothsweep.orchestrator.result.findings import by_access, control_line
+from smoothsweep.orchestrator.result.summary import summarise
 
 LEAKS = {  # recipe -> attack -> leak
     0.0: {"ppa poincare": 0.6, "ppa cross_entropy": 0.7, "selection_only": 0.9, "random_latents": 0.05, "labels": 0.3},

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.orchestrator.page.render import render
-from smoothsweep.orchestrator.reading.numbers.model import Axis, PaperReference, ReportData
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
-from smoothsweep.orchestrator.reading.published import (
+from smoothsweep.orchestrator.result.data import Axis, PaperReference, ReportData
+from smoothsweep.orchestrator.result.published import (
     MARKS,
     Line,
     paper_comparison,
@@ -21,6 +20,7 @@ from smoothsweep.orchestrator.reading.published import (
     published_frame,
     share_words,
 )
+from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.sweeps.paper_numbers import matching
 from smoothsweep.sweeps.paper_settings import Standing, standing
 from smoothsweep.sweeps.schema import InversionSweep

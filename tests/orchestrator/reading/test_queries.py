@@ -6,9 +6,9 @@ import pytest
 
 from smoothsweep.orchestrator.page.drawing.colours import Colours
 from smoothsweep.orchestrator.page.figures.curves.queries import query_curves
-from smoothsweep.orchestrator.reading.leak.queries import by_access, query_frame
-from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.result.data import Axis, ReportData
+from smoothsweep.orchestrator.result.leaks import by_access, query_frame
+from smoothsweep.orchestrator.result.summary import summarise
 
 CLASSES = 10
 ATTACKS = {  # attack -> access, is a control, queries per class, queries of parts, hit rate

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.columns import BY_KEY, TIME_COLUMNS
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.reading.numbers.model import Axis
-from smoothsweep.orchestrator.reading.results import (
+from smoothsweep.orchestrator.result.data import Axis
+from smoothsweep.orchestrator.result.rows import (
     least_of_data,
     one_type_a_column,
     per_class_rows,

@@ -7,10 +7,10 @@ import pytest
 from made_searches import OBJECTIVES, halving, proposed, view
 
 from smoothsweep.orchestrator.page.render import part, render
-from smoothsweep.orchestrator.reading.findings.searches import agreement_words, marks, search_words
-from smoothsweep.orchestrator.reading.numbers.format import ascii_text
-from smoothsweep.orchestrator.reading.numbers.search_model import Objective, paired_with_full, progress
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.result.data import Objective, paired_with_full, progress
+from smoothsweep.orchestrator.result.format import ascii_text
+from smoothsweep.orchestrator.result.searches import agreement_words, marks, search_words
+from smoothsweep.orchestrator.result.summary import summarise
 
 
 def text(*parts):

@@ -7,8 +7,8 @@ from scipy import stats
 
 from smoothsweep.core.metrics.comparisons import compare_recipes
 from smoothsweep.core.metrics.intervals import rate_interval
-from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.result.data import Axis, ReportData
+from smoothsweep.orchestrator.result.summary import summarise
 
 ALPHA, LOSS = Axis(key="alpha"), Axis(key="loss", role="attack")
 

@@ -2,9 +2,9 @@
 
 import pandas as pd
 
-from smoothsweep.orchestrator.reading.findings.display import text_table
-from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.result.data import Axis, ReportData
+from smoothsweep.orchestrator.result.display import text_table
+from smoothsweep.orchestrator.result.summary import summarise
 
 
 def test_the_terminal_table_is_plain_and_aligned(make_data):

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
-from smoothsweep.orchestrator.reading.numbers.estimates import Sample
-from smoothsweep.orchestrator.reading.numbers.evidence import Cells
+from smoothsweep.orchestrator.result.estimates import Sample
+from smoothsweep.orchestrator.result.evidence import Cells
 
 UP, DOWN = ("embedder_acc1", "attack_acc1", "xi_train"), ("dist_face", "dist_eval", "fid")
 """Leak metrics of which more, and of which less, is a stronger attack."""

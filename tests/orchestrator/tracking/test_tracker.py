@@ -6,7 +6,7 @@ import pytest
 from mlflow_look import doubled, files, look, record, reported, text_of
 
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.reading.results import trial_row
+from smoothsweep.orchestrator.result.rows import trial_row
 from smoothsweep.orchestrator.tracking import Tracker
 from smoothsweep.orchestrator.tracking.runs.recipes import recipe_id
 from smoothsweep.sweeps.load import load_sweep

@@ -40,8 +40,8 @@ from smoothsweep.orchestrator.commands.reporting.sharing.export import (
     table_files,
 )
 from smoothsweep.orchestrator.commands.reporting.sweep_report import contact_sheets, write_gathered
-from smoothsweep.orchestrator.reading.numbers.model import ReportData
-from smoothsweep.orchestrator.reading.results import measured, with_recipes, write_rows
+from smoothsweep.orchestrator.result.data import ReportData
+from smoothsweep.orchestrator.result.rows import measured, with_recipes, write_rows
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.sweeps.loaded import LoadedSweep
 from smoothsweep.sweeps.mistakes import first_mistake

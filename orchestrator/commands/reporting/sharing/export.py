@@ -37,12 +37,12 @@ from smoothsweep.orchestrator.page.stored import class_names, reconstructed_labe
 from smoothsweep.orchestrator.page.tables import csv_table, latex_tables, markdown_table
 from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inversion_stages
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.reading.axes import by_attack
-from smoothsweep.orchestrator.reading.leak.printed import printed_tables
-from smoothsweep.orchestrator.reading.numbers.format import ascii_text
-from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
-from smoothsweep.orchestrator.reading.numbers.summary import Summary, summarise
-from smoothsweep.orchestrator.reading.results import results_table
+from smoothsweep.orchestrator.result.axes import by_attack
+from smoothsweep.orchestrator.result.data import Axis, ReportData
+from smoothsweep.orchestrator.result.format import ascii_text
+from smoothsweep.orchestrator.result.printed import printed_tables
+from smoothsweep.orchestrator.result.rows import results_table
+from smoothsweep.orchestrator.result.summary import Summary, summarise
 from smoothsweep.orchestrator.running.sweep_run import earlier_failures
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.opening import open_existing_store

@@ -9,7 +9,7 @@ from smoothsweep.core.text import minus
 from smoothsweep.orchestrator.page.drawing.canvas import INK, SOFT, Canvas, limits, plain, words_for
 from smoothsweep.orchestrator.page.drawing.colours import CATEGORIES
 from smoothsweep.orchestrator.page.figures.curves import lines
-from smoothsweep.orchestrator.reading.leak.advantage import AdvantagePanel
+from smoothsweep.orchestrator.result.leaks import AdvantagePanel
 
 WIDE, HIGH, ACROSS = 430.0, 300.0, 2
 

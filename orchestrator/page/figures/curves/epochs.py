@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from smoothsweep.orchestrator.page.drawing.canvas import INK, SOFT, Canvas, limits, percent
 from smoothsweep.orchestrator.page.drawing.colours import Colours
 from smoothsweep.orchestrator.page.figures.curves import lines as drawn
-from smoothsweep.orchestrator.reading.findings.searches import proposal_words
-from smoothsweep.orchestrator.reading.numbers.search_model import Progress, SearchView
+from smoothsweep.orchestrator.result.data import Progress, SearchView
+from smoothsweep.orchestrator.result.searches import proposal_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

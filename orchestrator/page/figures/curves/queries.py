@@ -11,8 +11,8 @@ from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.orchestrator.page.drawing.canvas import INK, SOFT, Canvas, limits, note, percent, plain, words_for
 from smoothsweep.orchestrator.page.drawing.colours import Colours
 from smoothsweep.orchestrator.page.figures.curves.lines import name_ends, panel
-from smoothsweep.orchestrator.reading.leak.queries import by_access
-from smoothsweep.orchestrator.reading.numbers.format import number
+from smoothsweep.orchestrator.result.format import number
+from smoothsweep.orchestrator.result.leaks import by_access
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

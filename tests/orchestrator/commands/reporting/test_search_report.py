@@ -9,9 +9,9 @@ from smoothsweep.orchestrator.commands.reporting.sweep_report import report_data
 from smoothsweep.orchestrator.page.render import render
 from smoothsweep.orchestrator.planning.proposals import Proposal, ProposalLog
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.reading.numbers.format import ascii_text
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
-from smoothsweep.orchestrator.reading.results import results_table
+from smoothsweep.orchestrator.result.format import ascii_text
+from smoothsweep.orchestrator.result.rows import results_table
+from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.load import load_sweep
 

@@ -9,8 +9,8 @@ from PIL import Image
 
 from smoothsweep.orchestrator.page.drawing.sheets import LEAK, data_uri, sheet_image
 from smoothsweep.orchestrator.page.render import part
-from smoothsweep.orchestrator.reading.numbers.model import ContactSheet, SheetRow, Tile
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.result.data import ContactSheet, SheetRow, Tile
+from smoothsweep.orchestrator.result.summary import summarise
 
 
 def decoded(uri):

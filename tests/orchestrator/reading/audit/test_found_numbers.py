@@ -6,8 +6,8 @@ import pytest
 
 from smoothsweep.core.metrics.comparisons import compare_recipes
 from smoothsweep.orchestrator.reading.audit.result import AuditNotes, read_audit
-from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData, StageLink
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.result.data import Axis, ReportData, StageLink
+from smoothsweep.orchestrator.result.summary import summarise
 
 NAMES, SEEDS, PEOPLE = ["Zoe", "Ann", "Bob", "Cy", "Di"], (2, 7, 5), (4, 0, 2, 3)
 """Five classes, of which the second has no reconstructions."""

@@ -14,7 +14,7 @@ from smoothsweep.orchestrator.reading.audit import members
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
 from smoothsweep.orchestrator.reading.audit.members import AttackFound, AuditMembership, Membership, read_membership
 from smoothsweep.orchestrator.reading.audit.sentences import audit_sentences, membership_lines
-from smoothsweep.orchestrator.reading.leak.membership import LESS, SCORES_ALONE, Leaks
+from smoothsweep.orchestrator.result.membership import LESS, SCORES_ALONE, Leaks
 from smoothsweep.sweeps.imported import ImportedClassifier
 from tests.orchestrator.reading.audit.test_result import audit  # noqa: F401 - a fixture
 

@@ -12,8 +12,8 @@ from smoothsweep.orchestrator.page.audit import audit_page, audit_pdf
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
 from smoothsweep.orchestrator.reading.audit.result import AuditNotes, read_audit
 from smoothsweep.orchestrator.reading.audit.sentences import audit_sentences
-from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData, StageLink
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.result.data import Axis, ReportData, StageLink
+from smoothsweep.orchestrator.result.summary import summarise
 
 MODEL, PLAIN, WEAK, STRONG = "imported model", "plain training", "smoothing -0.05", "smoothing -0.8"
 ATTACKS = ("ppa", "adapted")

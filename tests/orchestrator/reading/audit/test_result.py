@@ -12,8 +12,8 @@ from smoothsweep.orchestrator.page.audit import Portrait, audit_page, audit_pdf
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
 from smoothsweep.orchestrator.reading.audit.result import AuditNotes, read_audit
 from smoothsweep.orchestrator.reading.audit.sentences import advice, audit_sentences
-from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData, StageLink
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.result.data import Axis, ReportData, StageLink
+from smoothsweep.orchestrator.result.summary import summarise
 
 NAMES = ["Zoe <b>", "Ann", "Bob", "Cy"]
 ATTACKS = {  # attack -> access, control, hit rate of each person

@@ -9,8 +9,8 @@ from smoothsweep.orchestrator.page.audit import audit_page
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
 from smoothsweep.orchestrator.reading.audit.result import AuditNotes, read_audit, with_second
 from smoothsweep.orchestrator.reading.audit.sentences import audit_sentences
-from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.result.data import Axis, ReportData
+from smoothsweep.orchestrator.result.summary import summarise
 
 NAMES = ["Ann", "Bob", "Cy", "Di"]
 CHECKS = {"embedder_real_acc": 0.98, "verified_far1_real": 0.96, "embedder_reach": 0.9, "verified_far1_reach": 0.9}

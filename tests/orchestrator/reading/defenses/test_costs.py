@@ -5,9 +5,9 @@ import dataclasses
 import pandas as pd
 import pytest
 
-from smoothsweep.orchestrator.reading.defenses.costs import OTHERS, SHARED, Cost, costs
-from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData, StageLink
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.result.data import Axis, ReportData, StageLink
+from smoothsweep.orchestrator.result.defenses import OTHERS, SHARED, Cost, costs
+from smoothsweep.orchestrator.result.summary import summarise
 
 
 def link(stage, path, seconds, devices=1.0):

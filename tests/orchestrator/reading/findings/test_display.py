@@ -6,16 +6,16 @@ import pytest
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.core.metrics.needed import Needed
-from smoothsweep.orchestrator.reading.findings.display import (
+from smoothsweep.orchestrator.result.data import Axis, ReportData
+from smoothsweep.orchestrator.result.display import (
     MANY,
     difference_verdict,
     leak_verdict,
     shown_rows,
 )
-from smoothsweep.orchestrator.reading.numbers.estimates import Comparison
-from smoothsweep.orchestrator.reading.numbers.format import ascii_text
-from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.result.estimates import Comparison
+from smoothsweep.orchestrator.result.format import ascii_text
+from smoothsweep.orchestrator.result.summary import summarise
 
 
 def data(recipes, baseline="r00", metric="embedder_acc1", **more):

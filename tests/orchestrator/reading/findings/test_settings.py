@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 
 from smoothsweep.orchestrator.page.render import render
-from smoothsweep.orchestrator.reading.findings.display import SETTING_LEGEND, incomplete_lines, settings_text
-from smoothsweep.orchestrator.reading.findings.findings import find
-from smoothsweep.orchestrator.reading.leak.printed import printed_tables
-from smoothsweep.orchestrator.reading.numbers.format import ascii_text
-from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.result.data import Axis, ReportData
+from smoothsweep.orchestrator.result.display import SETTING_LEGEND, incomplete_lines, settings_text
+from smoothsweep.orchestrator.result.findings import find
+from smoothsweep.orchestrator.result.format import ascii_text
+from smoothsweep.orchestrator.result.printed import printed_tables
+from smoothsweep.orchestrator.result.summary import summarise
 
 CLASSES, SEEDS = [f"c{i}" for i in range(24)], (1, 2, 3, 4)
 SWAPPED = {(0.0, None): 0.7, (0.0, "B"): 0.7, (0.0, "C"): 0.2, (-0.8, "D"): 0.95}

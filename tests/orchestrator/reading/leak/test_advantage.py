@@ -7,11 +7,10 @@ import pandas as pd
 import pytest
 
 from smoothsweep.core.metrics.exposure import exposures
-from smoothsweep.orchestrator.reading.leak.advantage import advantage_panels
-from smoothsweep.orchestrator.reading.leak.exposure import exposed
-from smoothsweep.orchestrator.reading.numbers.estimates import Sample
-from smoothsweep.orchestrator.reading.numbers.model import Axis
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.result.data import Axis
+from smoothsweep.orchestrator.result.estimates import Sample
+from smoothsweep.orchestrator.result.leaks import advantage_panels, exposed
+from smoothsweep.orchestrator.result.summary import summarise
 
 
 @pytest.fixture(scope="module")

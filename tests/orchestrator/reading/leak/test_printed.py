@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 
 from smoothsweep.orchestrator.page.tables import latex_tables
-from smoothsweep.orchestrator.reading.leak.printed import (
+from smoothsweep.orchestrator.result.data import Axis, ReportData
+from smoothsweep.orchestrator.result.printed import (
     OWN_ATTACKS,
     printed_tables,
 )
-from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.result.summary import summarise
 
 CLASSES, SEEDS = [f"c{i}" for i in range(20)], (1, 2, 3)
 

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from smoothsweep.orchestrator.page.render import render
-from smoothsweep.orchestrator.reading.leak.membership import (
+from smoothsweep.orchestrator.result.data import Axis, ReportData
+from smoothsweep.orchestrator.result.membership import (
     LESS,
     MORE,
     SCORES_ALONE,
@@ -13,8 +14,7 @@ from smoothsweep.orchestrator.reading.leak.membership import (
     two_leaks,
     warnings_of,
 )
-from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.result.summary import summarise
 
 CLASSES, SEEDS = 24, 4
 TRUE = {  # alpha -> inversion, AUC by scores, AUC by labels

@@ -4,9 +4,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
-from smoothsweep.orchestrator.reading.standing.judged import FIRST, standing_lines, standings
+from smoothsweep.orchestrator.result.data import Axis, ReportData
+from smoothsweep.orchestrator.result.standing import FIRST, standing_lines, standings
+from smoothsweep.orchestrator.result.summary import summarise
 
 PEOPLE = 20
 CHECKS = {

@@ -2,9 +2,9 @@
 
 import pandas as pd
 
-from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
-from smoothsweep.orchestrator.reading.standing.judged import control_of, recipe_standings, standing_sentences
+from smoothsweep.orchestrator.result.data import Axis, ReportData
+from smoothsweep.orchestrator.result.standing import control_of, recipe_standings, standing_sentences
+from smoothsweep.orchestrator.result.summary import summarise
 
 LEAKS = {
     ("ppa", 0.0): (0.60, 0.30),

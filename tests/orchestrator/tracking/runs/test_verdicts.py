@@ -8,9 +8,9 @@ from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.core.metrics.reduction import Bounded
 from smoothsweep.orchestrator.commands.reporting.sweep_report import report_data
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.reading.leak.hiding import HidingVerdicts
-from smoothsweep.orchestrator.reading.numbers.summary import summarise
-from smoothsweep.orchestrator.reading.results import results_table
+from smoothsweep.orchestrator.result.leaks import HidingVerdicts
+from smoothsweep.orchestrator.result.rows import results_table
+from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.tracking import Verdicts, verdicts_of
 from smoothsweep.orchestrator.tracking.runs.verdicts import (
     HIDING,

@@ -9,9 +9,9 @@ from typing import Any
 from smoothsweep.core.defenses.labels import recipe_words
 from smoothsweep.core.text import minuses, printable
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.reading.numbers.format import defense_key
-from smoothsweep.orchestrator.reading.numbers.model import Axis
-from smoothsweep.orchestrator.reading.numbers.summary import attack_label, recipe_label
+from smoothsweep.orchestrator.result.data import Axis
+from smoothsweep.orchestrator.result.format import defense_key
+from smoothsweep.orchestrator.result.summary import attack_label, recipe_label
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.expand import axis_keys, axis_names, axis_value, settings_words

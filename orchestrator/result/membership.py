@@ -14,10 +14,10 @@ from smoothsweep.core.metrics.intervals import crossed_mean_interval
 from smoothsweep.core.metrics.leak_comparisons import LEAKS_MORE, REDUCES, LeakComparison, compare_leaks
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.text import NBSP
-from smoothsweep.orchestrator.reading.numbers.format import count, estimate, is_null, listing, named, number
-from smoothsweep.orchestrator.reading.numbers.model import ReportData
-from smoothsweep.orchestrator.reading.numbers.summary import Summary, recipe_label
-from smoothsweep.orchestrator.reading.numbers.wording import reduction_words
+from smoothsweep.orchestrator.result.data import ReportData
+from smoothsweep.orchestrator.result.display import reduction_words
+from smoothsweep.orchestrator.result.format import count, estimate, is_null, listing, named, number
+from smoothsweep.orchestrator.result.summary import Summary, recipe_label
 
 WITHIN = "membership_auc_within"
 LESS, SCORES_ALONE, MORE, UNCLEAR = "leaks less", "lowers scores alone", "leaks more", "inconclusive"

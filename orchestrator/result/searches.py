@@ -9,7 +9,14 @@ from smoothsweep.core.checks import present
 from smoothsweep.core.metrics.rank_agreement import RankAgreement, rank_agreement
 from smoothsweep.core.plugins import with_plugin_name
 from smoothsweep.core.text import NBSP, minus
-from smoothsweep.orchestrator.reading.numbers.format import (
+from smoothsweep.orchestrator.result.data import (
+    Objective,
+    Progress,
+    ProposalRow,
+    SearchView,
+    paired_with_full,
+)
+from smoothsweep.orchestrator.result.format import (
     ABSENT,
     count,
     duration,
@@ -18,14 +25,7 @@ from smoothsweep.orchestrator.reading.numbers.format import (
     number,
     significant,
 )
-from smoothsweep.orchestrator.reading.numbers.search_model import (
-    Objective,
-    Progress,
-    ProposalRow,
-    SearchView,
-    paired_with_full,
-)
-from smoothsweep.orchestrator.reading.numbers.summary import Summary
+from smoothsweep.orchestrator.result.summary import Summary
 from smoothsweep.sweeps.strategies import STRATEGIES
 
 

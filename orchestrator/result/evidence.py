@@ -14,10 +14,9 @@ from smoothsweep.core.metrics.comparisons import Pair, compare_recipes
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison, LeakComparisons, compare_leaks
 from smoothsweep.core.metrics.recommendation import Recommendation, recommend
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
-from smoothsweep.orchestrator.reading.numbers.cells import AttackedCells, Samples, shared_seeds
-from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison, compare, compared, only, stacked
-from smoothsweep.orchestrator.reading.numbers.format import is_null
-from smoothsweep.orchestrator.reading.numbers.looks import Stop, stops
+from smoothsweep.orchestrator.result.cells import AttackedCells, Samples, Stop, shared_seeds, stops
+from smoothsweep.orchestrator.result.estimates import NOTHING, Comparison, compare, compared, only, stacked
+from smoothsweep.orchestrator.result.format import is_null
 from smoothsweep.sweeps.limits import SeedLooks
 
 COLUMNS = {"_diff": "difference", "_diff_low": "low", "_diff_high": "high", "_diff_n": "n", "_verdict": "verdict"}

@@ -11,7 +11,7 @@ import pandas as pd
 
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.text import MINUS, NBSP, counted, minus
-from smoothsweep.orchestrator.reading.numbers.model import Axis
+from smoothsweep.orchestrator.result.data import Axis
 
 ABSENT = "\u2013"
 ROUGH = 0.02

@@ -13,9 +13,8 @@ from scipy import stats
 
 from smoothsweep.core.judges.columns import BY_KEY, CLOSED_SET, METRICS, REACH_IMAGES, metric_of
 from smoothsweep.core.metrics.metric import Metric
-from smoothsweep.orchestrator.reading.numbers.decision import decide
-from smoothsweep.orchestrator.reading.numbers.format import estimate, listing, named, number
-from smoothsweep.orchestrator.reading.numbers.summary import Summary
+from smoothsweep.orchestrator.result.format import estimate, listing, named, number
+from smoothsweep.orchestrator.result.summary import Summary, decide
 
 SHORT = 0.8
 """Fraction of the ceiling: a reach below it limits what an attack can show."""

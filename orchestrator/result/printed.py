@@ -1,7 +1,4 @@
-"""Tables for a paper: typed rows of means, intervals and n, with significant differences from the baseline marked.
-
-What writes them as LaTeX, Markdown or CSV stands in `page/tables`; all of them show these numbers.
-"""
+"""Tables for a paper: typed rows of means, intervals and n, with significant differences from the baseline marked."""
 
 from __future__ import annotations
 
@@ -13,8 +10,9 @@ from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE
 from smoothsweep.core.text import NBSP
-from smoothsweep.orchestrator.reading.findings.display import incomplete_lines, seeds, shown_metrics
-from smoothsweep.orchestrator.reading.numbers.format import (
+from smoothsweep.orchestrator.result.display import incomplete_lines, seeds, shown_metrics
+from smoothsweep.orchestrator.result.estimates import limited
+from smoothsweep.orchestrator.result.format import (
     ABSENT,
     count,
     interval,
@@ -23,8 +21,7 @@ from smoothsweep.orchestrator.reading.numbers.format import (
     signed,
     signed_interval,
 )
-from smoothsweep.orchestrator.reading.numbers.judges import limited
-from smoothsweep.orchestrator.reading.numbers.summary import Summary
+from smoothsweep.orchestrator.result.summary import Summary
 
 BY_RECIPE, BY_ATTACK = "recipes", "attacks"
 OWN_ATTACKS = "The numbers of another judge are under the attack that works best by that judge."

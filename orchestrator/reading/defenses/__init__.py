@@ -1,1 +1,0 @@
-"""Recipes grouped by defense."""

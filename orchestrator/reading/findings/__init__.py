@@ -1,1 +1,0 @@
-"""Findings of a sweep in sentences, and the recipes that a decision is about."""

@@ -1,1 +1,0 @@
-"""Interpretation of leaks: removed or hidden, the judge's errors, exposure, queries, membership."""

@@ -1,1 +1,0 @@
-"""Statistics: from trials to cells, intervals and verdicts."""

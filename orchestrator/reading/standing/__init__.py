@@ -1,1 +1,0 @@
-"""Leaks compared with chance, control, reach and ceiling, and by the attacker's access."""

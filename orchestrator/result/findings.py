@@ -1,0 +1,450 @@
+"""The findings of a sweep: the numbers for findings.txt and limits.txt, which hold the words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+
+import pandas as pd
+
+from smoothsweep.core.checks import present
+from smoothsweep.core.judges.columns import CLASS_METRICS, CLOSED_SET, metric_of
+from smoothsweep.core.metrics.leak_comparisons import HIDES, LEAKS_MORE, LeakComparison
+from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.metrics.recommendation import Optimism, selection_optimism
+from smoothsweep.core.metrics.verdicts import INCONCLUSIVE, LEAST_SEEDS
+from smoothsweep.core.prose import sections
+from smoothsweep.core.text import NBSP
+from smoothsweep.orchestrator.result.data import ReportData
+from smoothsweep.orchestrator.result.defenses import CHEAP
+from smoothsweep.orchestrator.result.display import (
+    INTEGRITY,
+    WORDING,
+    accuracy_gap,
+    accuracy_kept,
+    hits_in_words,
+    incomplete_lines,
+    margin_words,
+    reduction_words,
+    setting_answer,
+    settling,
+)
+from smoothsweep.orchestrator.result.estimates import untold
+from smoothsweep.orchestrator.result.evidence import Evidence
+from smoothsweep.orchestrator.result.format import count, listing, named, number, points, significant, start
+from smoothsweep.orchestrator.result.more_seeds import fresh_answer
+from smoothsweep.orchestrator.result.standing import by_access, standing_sentences
+from smoothsweep.orchestrator.result.summary import Decision, Summary, decide
+
+MASKED = 0.2  # fraction of images that attacks without cross entropy change and PGD does not: too large for chance
+ASKED = "what an attacker can make the targets answer"
+PUBLISHED = ("fgsm_untargeted_correct", "pgd_untargeted_correct", "bim_untargeted_correct")
+UNMASKING = ("margin_pgd_untargeted_correct", "auto_pgd_untargeted_correct")
+
+
+def inverts_nothing(data: ReportData) -> bool:
+    """Whether no trial of the sweep has an attack (attack: null)."""
+    return "attack" in data.results and len(data.results) > 0 and bool(data.results["attack"].isna().all())
+
+
+def first_measured(summary: Summary) -> Metric | None:
+    """The metric of the first screen: the leak that decides, else the first measured metric; None without any."""
+    if summary.primary is not None:
+        return summary.spec
+    known = (metric_of(key) for key in INTEGRITY if key in summary.measured)
+    return next((spec for spec in known if spec.better), None)
+
+
+def without_leak(data: ReportData, summary: Summary) -> str:
+    """The answer of a sweep without inversion, which measures only targets."""
+    done, spec = int((data.results["status"] == "done").sum()), first_measured(summary)
+    tells = spec is not None and spec.group == "membership"
+    what = "how well an attacker tells which images the targets were trained on" if tells else ASKED
+    first = f"This sweep inverts nothing: it measures {what}"
+    if spec is None:
+        return f"{first} ({done}{NBSP}of {count(len(data.results), 'trial')} done)."
+    values = summary.frame[spec.key].dropna()
+    low, high = (
+        f"{number(spec, values[row])} ({named(summary.frame.loc[row, 'recipe'])})"
+        for row in (values.idxmin(), values.idxmax())
+    )
+    same = f"is {number(spec, values.min())} under every recipe"
+    values_text = same if values.min() == values.max() else f"lies between {low} and {high}"
+    return f"{first}. {start(spec.label)} {values_text}{_beside_baseline(summary, spec)}."
+
+
+def _beside_baseline(summary: Summary, spec: Metric) -> str:
+    """A phrase such as `; inconclusive against alpha 0 (37.9 %)`; empty where nothing can be compared."""
+    frame = summary.frame
+    compared = frame.loc[frame[f"{spec.key}_verdict"].fillna("") != "", ["recipe", f"{spec.key}_verdict"]]
+    baselines = frame.loc[frame["is_baseline"], spec.key].dropna()
+    if compared.empty or len(baselines) != 1:
+        return ""
+    decided = compared[compared[f"{spec.key}_verdict"] != INCONCLUSIVE]
+    words = [f"{named(recipe)} is {verdict}" for recipe, verdict in decided.itertuples(index=False)]
+    baseline = f"{named(frame.loc[baselines.index[0], 'recipe'])} ({number(spec, baselines.iloc[0])})"
+    return f"; {listing(words)} than {baseline}" if words else f"; every recipe is inconclusive against {baseline}"
+
+
+def integrity_lines(data: ReportData, summary: Summary) -> tuple[str, ...]:
+    """Cautions about the numbers of a sweep, one sentence each."""
+    return (*_masked(summary), *_collapsed(data))
+
+
+def _masked(summary: Summary) -> tuple[str, ...]:
+    """A sentence on recipes that resist the paper's attacks by masked gradients; empty without any."""
+    if "zero_gradients" not in summary.measured:
+        return ()
+    recipes = []
+    for cell in summary.cells.values():
+        published, unmasking = (
+            pd.Series([cell[key] for key in keys], dtype=float).max() for keys in (PUBLISHED, UNMASKING)
+        )
+        if pd.notna(published) and pd.notna(unmasking) and unmasking - published >= MASKED:
+            leaks = number(metric_of(PUBLISHED[0]), published), number(metric_of(UNMASKING[0]), unmasking)
+            recipes.append(f"{named(cell['recipe'])} ({leaks[0]} against {leaks[1]})")
+    if not recipes:
+        return ()
+    return (
+        f"Masked gradients, no robustness: of correctly answered images, attacks by cross entropy change far fewer "
+        f"than attacks on the logits at {listing(recipes)}.",
+    )
+
+
+def _collapsed(data: ReportData) -> tuple[str, ...]:
+    """A sentence on collapsed trainings, in which the success of a backdoor is meaningless; empty without any."""
+    if "backdoor_collapsed" not in data.results:
+        return ()
+    measured = data.results["backdoor_collapsed"].dropna()
+    failed = int((measured > 0).sum())
+    if not failed:
+        return ()
+    return (
+        f"Of {count(len(measured), 'poisoned training')}, {failed}{NBSP}collapsed: the target gives nearly every clean "
+        "image one class. A backdoor's success there says nothing, and neither do means over such seeds.",
+    )
+
+
+def control_line(summary: Summary) -> tuple[str, ...]:
+    """One sentence on the largest leak that the judge finds in a control; empty without controls."""
+    metric = summary.primary
+    worst = summary.worst_of_control(metric) if metric else None
+    if worst is None:
+        return ()
+    attack, row = worst
+    return (
+        f"What the judge credits to a control is no leak: {attack} reaches {summary.value_text(row)} "
+        f"at {named(summary.frame.loc[row, 'recipe'])}.",
+    )
+
+
+NAMED = 3
+"""The most runners-up that a sentence names."""
+
+
+def gap_of(summary: Summary, row: int, reference: int) -> LeakComparison | None:
+    """Compare the recipes of two rows by the metric that decides; None where they were not compared."""
+    return summary.reduction(summary.deciding, *(summary.frame.loc[at, "recipe"] for at in (row, reference)))
+
+
+def gap_words(summary: Summary, gap: LeakComparison | None) -> str:
+    """A remark such as ` (reduction +10.2 points [+4, +17])`; empty without a comparison."""
+    return "" if gap is None else f" (reduction {reduction_words(summary.spec, gap)})"
+
+
+def p_words(p: float) -> str:
+    """A p-value as text, such as `p = 0.03`; never 0, which no finite sample can prove."""
+    return f"p{NBSP}<{NBSP}0.001" if p < 0.001 else f"p{NBSP}={NBSP}{p:.2g}"
+
+
+def uncertainty_words(summary: Summary, gap: LeakComparison | None) -> str:
+    """The end of a sentence on the uncertainty of a reduction."""
+    if gap is None:
+        return "the two have no seed in common, so their difference has no interval."
+    sample = sample_words(summary, gap.seeds)
+    if gap.seeds < LEAST_SEEDS:
+        return f"at {sample} this is inconclusive: another training run may turn the difference round."
+    if gap.low == gap.high == 0:
+        return f"at {sample} there is no difference between the two."
+    if gap.is_clear:
+        return f"at {sample} it {WORDING[gap.word].as_verb}{_counted(gap)}."
+    if gap.word == HIDES:
+        open_ = f"whether the strongest attack finds less is inconclusive{_counted(gap)}"
+        return f"at {sample} it {WORDING[HIDES].as_verb}; {open_}."
+    return f"at {sample} this is inconclusive{_counted(gap)}{': ' if settling(gap) else ''}{settling(gap)}."
+
+
+def sample_words(summary: Summary, seeds: int) -> str:
+    """The sample as text, such as `n = 2 seeds and 48 classes`."""
+    classes = summary.evidence.classes if summary.evidence is not None else None
+    return f"n = {count(seeds, 'seed')}" + (f" and {count(classes, 'class', 'classes')}" if classes else "")
+
+
+def _counted(gap: LeakComparison) -> str:
+    """A remark such as ` (p = 0.01, corrected for 6 comparisons)`."""
+    if gap.p is None:
+        return ""
+    corrected = f", corrected for {gap.comparisons:,} comparisons" if gap.comparisons > 1 else ""
+    return f" ({p_words(gap.p)}{corrected})"
+
+
+def standing(summary: Summary) -> tuple[str, ...]:
+    """Sentences on the probability that the choice is the best of all, and on recipes that may leak as little."""
+    evidence = summary.evidence
+    if evidence is None or evidence.recommendation.best is None or len(evidence.recommendation.allowed) < 2:
+        return ()
+    choice, shares = evidence.recommendation, evidence.recommendation.probability_best
+    many, best = len(choice.allowed), named(evidence.recommendation.best)
+    ruled_out = [recipe for recipe in choice.allowed if recipe not in (choice.best, *choice.runners_up)]
+    if shares is None:
+        return (f"With one seed per recipe, how probable it is that {best} is the best of {many} is not known.",)
+    capped = bool(choice.runners_up) and shares[present(choice.best, "best recipe")] >= summary.settings.level
+    bound = "at most " if capped else ""
+    sentence = (
+        f"The probability that {best} is the best of the {many} is {bound}{share(shares[present(choice.best, 'best')])}"
+    )
+    if not choice.runners_up:
+        every = "the other" if many == 2 else "each of the others"
+        return (f"{sentence}; it leaks less than {every}.",)
+    names = [f"{named(recipe)} ({share(shares[recipe])})" for recipe in choice.runners_up[:NAMED]]
+    rest = len(choice.runners_up) - NAMED
+    corrected = ", corrected for all pairs" if evidence.pairs > 1 else ""
+    if not ruled_out and rest > 0:
+        return (f"{sentence}; inconclusive against each of the others{corrected}. Next come {listing(names)}.",)
+    others = listing([*names, f"{count(rest, 'other')}"]) if rest > 0 else listing(names)
+    return (f"{sentence}; inconclusive against {others}{corrected}.",)
+
+
+def share(probability: float) -> str:
+    """A probability in whole per cents, never 0 or 100."""
+    if probability < 0.01:
+        return f"below 1{NBSP}%"
+    return f"above 99{NBSP}%" if probability > 0.99 else f"{100 * probability:.0f}{NBSP}%"
+
+
+def optimism(evidence: Evidence, resamples: int, seed: int) -> Optimism | None:
+    """The bias of the lowest leak, which is chosen among noisy ones; None with fewer than two recipes."""
+    allowed = evidence.recommendation.allowed
+    if len(allowed) < 2:
+        return None
+    chosen_among = {recipe: evidence.values[recipe] for recipe in allowed}
+    return selection_optimism(chosen_among, resamples=resamples, seed=seed)
+
+
+def flattery(summary: Summary) -> tuple[str, ...]:
+    """A caution that the lowest of several noisy leaks is biased, with the size of the bias."""
+    evidence, spec = summary.compared, summary.spec
+    bias = optimism(evidence, summary.settings.resamples, summary.settings.seed)
+    if bias is None or len(evidence.recommendation.allowed) < 3:
+        return ()
+    many = len(evidence.recommendation.allowed)
+    if math.isnan(bias.optimism):
+        return (f"The smallest of {many} noisy numbers tends to be too small; by how much is not known.",)
+    if bias.optimism < 0.0005 and spec.unit == "percent":
+        return (
+            f"The smallest of {many} noisy numbers tends to be too small; here they differ too much for that to "
+            "matter.",
+        )
+    size = points(spec, bias.optimism) if spec.unit == "percent" else significant(bias.optimism)
+    return (
+        f"The smallest of {many} noisy numbers tends to be too small, here by about {size}. Only fresh seeds "
+        "show what it really leaks.",
+    )
+
+
+ACCURACY = metric_of("test_acc")
+PLACE = "smoothsweep.orchestrator.result"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """The findings of a sweep, one sentence per entry.
+
+    Attributes:
+        answer: The recipe that leaks least, then the uncertainty of that choice.
+        more: Further findings.
+        cautions: Limits of the findings.
+        incomplete: Recipes that are not compared, and attacks that do not count, because trials are missing.
+    """
+
+    answer: tuple[str, ...]
+    more: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
+    incomplete: tuple[str, ...] = ()
+
+
+def find(data: ReportData, summary: Summary) -> Findings:
+    """The findings of a sweep."""
+    found = _find(data, summary)
+    lines = (*data.warnings, *incomplete_lines(summary))
+    return replace(found, incomplete=tuple(line for line in lines if line not in found.answer))
+
+
+def _find(data: ReportData, summary: Summary) -> Findings:
+    choice = decide(summary)
+    said = _said(data, summary, choice)
+    cautions = (*said["trials"], *integrity_lines(data, summary))
+    if summary.by_setting and summary.primary is not None:
+        return Findings(answer=setting_answer(summary), cautions=(*control_line(summary), *cautions))
+    if not choice.rows and inverts_nothing(data):
+        return Findings(answer=(without_leak(data, summary),), cautions=cautions)
+    if choice.best is None:
+        return Findings(answer=said["answer"], cautions=cautions if summary.primary else ())
+    again, levels = fresh_answer(data, summary), by_access(summary, choice.best)
+    limits = (*control_line(summary), *cautions, *(() if again else flattery(summary)), *said["cautions"])
+    more = (*levels, *standing_sentences(summary), *said["more"])
+    return Findings(answer=(*said["answer"], *again), more=more, cautions=limits)
+
+
+def _case(summary: Summary, choice: Decision) -> str:
+    """Which answer of findings.txt a sweep has."""
+    if not choice.rows:
+        return "untold" if summary.primary is None and untold(summary.checks) else "too early"
+    if choice.best is None:
+        return "too inaccurate"
+    if len(choice.rows) == 1:
+        return "one recipe"
+    if choice.seeds < LEAST_SEEDS:
+        return "one seed"
+    if choice.reference is None:
+        return "no baseline"
+    return "baseline best" if choice.best == choice.reference else "against"
+
+
+def _said(data: ReportData, summary: Summary, choice: Decision) -> dict[str, tuple[str, ...]]:
+    """The sections of findings.txt."""
+    frame, best, reference = summary.frame, choice.best, choice.reference
+    recipe = partial(_recipe, summary)
+    rows = [row for row in (best, reference) if row is not None]
+    others = [row for row in choice.rows.values() if row != reference]
+    chosen = best is not None
+    known = {
+        "case": _case(summary, choice),
+        "untold": untold(summary.checks),
+        "summary": summary,
+        "choice": choice,
+        "frame": frame,
+        "best": best,
+        "reference": reference,
+        "compared": chosen and reference not in (None, best),
+        "trials": count(len(data.results), "trial"),
+        "states": partial(_states, data),
+        "top": max(choice.rows.values(), key=lambda row: frame["test_acc"].fillna(-1)[row], default=None),
+        "nearest": min(others, key=summary.leak, default=None),
+        "ties": [recipe(choice.rows[tie]) for tie in choice.ties],
+        "hides": _hides(summary, choice),
+        "cheaper": _cheaper(summary, choice) if chosen else None,
+        "worst": _catalyst(summary, choice) if chosen else None,
+        "other": _disagreeing(summary, choice) if chosen else None,
+        "met": {recipe(row): str(frame.loc[row, "attack"]) for row in rows} if len(summary.attacks) > 1 else {},
+        "recipe": recipe,
+        "value_text": summary.value_text,
+        "leak": partial(_leak, summary),
+        "gap": lambda row: gap_of(summary, row, choice.baseline),
+        "price": lambda: _price(summary, choice.chosen, choice.baseline),
+        "accuracy": partial(number, ACCURACY),
+        "judged": _judge(summary) if summary.primary else "",
+        "of_attack": " under the strongest attack tried" if len(summary.attacks) > 1 else "",
+        "among": _among(summary),
+        "gap_words": partial(gap_words, summary),
+        "uncertainty_words": partial(uncertainty_words, summary),
+    }
+    return sections(PLACE, "findings.txt", WORDS | known)
+
+
+WORDS = {
+    one.__name__: one
+    for one in (
+        accuracy_gap,
+        accuracy_kept,
+        count,
+        inverts_nothing,
+        listing,
+        margin_words,
+        metric_of,
+        points,
+        standing,
+    )
+} | {"ACCURACY": ACCURACY, "CHEAP": CHEAP, "HIDES": HIDES, "WORDING": WORDING}
+
+
+def _recipe(summary: Summary, row: int) -> str:
+    return named(summary.frame.loc[row, "recipe"])
+
+
+def _judge(summary: Summary) -> str:
+    """A phrase that names the judge, such as `by the independent judge`."""
+    return f"by {'the ' if summary.primary in CLASS_METRICS else ''}{summary.spec.label}"
+
+
+def _leak(summary: Summary, row: int) -> str:
+    return f"{summary.value_text(row)}{hits_in_words(summary.spec, summary.people)}"
+
+
+def _among(summary: Summary) -> str:
+    if summary.min_test_acc is None:
+        return ""
+    return f"among the recipes with at least {number(ACCURACY, summary.min_test_acc)} test accuracy, "
+
+
+def _hides(summary: Summary, choice: Decision) -> bool:
+    """Whether the chosen recipe hides its leak from published attacks."""
+    gap = None if None in (choice.best, choice.reference) else gap_of(summary, choice.chosen, choice.baseline)
+    return gap is not None and gap.word == HIDES
+
+
+def _price(summary: Summary, best: int, reference: int) -> str:
+    """A phrase such as `, at a test accuracy of 86.2 % against 87.4 %`, which claims no equality."""
+    mine, theirs = (summary.frame.loc[row, "test_acc"] for row in (best, reference))
+    if pd.isna(mine) or pd.isna(theirs):
+        return "; what it costs in test accuracy was not measured"
+    return f", at a test accuracy of {number(ACCURACY, mine)} against {number(ACCURACY, theirs)}"
+
+
+def _cheaper(summary: Summary, choice: Decision) -> int | None:
+    """The row of the best recipe that costs little accuracy, where the chosen one costs much and no floor is set."""
+    accuracy, reference = summary.frame["test_acc"], choice.reference
+    if reference is None or summary.min_test_acc is not None or choice.seeds < LEAST_SEEDS:
+        return None
+    floor = accuracy[reference] - CHEAP
+    near = [row for row in choice.rows.values() if accuracy[row] >= floor]
+    best = min(near, key=summary.leak, default=reference)
+    return None if accuracy[choice.best] >= floor or best == reference else best
+
+
+def _catalyst(summary: Summary, choice: Decision) -> int | None:
+    """The row of the recipe that leaks most, where it leaks significantly more than the baseline."""
+    if choice.reference is None:
+        return None
+    worst = max(choice.rows.values(), key=summary.leak)
+    gap = gap_of(summary, worst, choice.reference)
+    return None if worst in (choice.best, choice.reference) or gap is None or gap.word != LEAKS_MORE else worst
+
+
+def _disagreeing(summary: Summary, choice: Decision) -> str | None:
+    """Another judge with a very different value or another verdict; None where judges agree."""
+    metric, frame, reference = summary.primary, summary.frame, choice.reference
+    other = next(
+        (key for key in CLOSED_SET if key != metric and key in summary.measured and summary.is_told(key)), None
+    )
+    if metric not in CLASS_METRICS or other is None or pd.isna(frame.loc[(best := choice.chosen), other]):
+        return None
+    names = [frame.loc[row, "recipe"] for row in (best, reference) if row is not None]
+    gaps = (summary.reduction(key, *names) for key in (other, metric)) if reference not in (None, best) else ()
+    verdicts = {None if gap is None else gap.word for gap in gaps} or {None}
+    agree = abs(frame.loc[best, other] - frame.loc[best, metric]) < 0.2 and len(verdicts) == 1
+    return None if agree else other
+
+
+def _states(data: ReportData, words: dict[str, str], *, fewest: int) -> list[str]:
+    """Phrases such as `3 failed`, for each state with at least `fewest` trials. words: state -> word."""
+    status = data.results["status"].value_counts()
+    return [f"{status.get(name, 0)}{NBSP}{word}" for name, word in words.items() if status.get(name, 0) >= fewest]
+
+
+def limits(data: ReportData, summary: Summary) -> tuple[str, ...]:
+    """Sentences on how all numbers of a page are computed, and on what they cannot show."""
+    seeds = count(data.results["seed"].nunique(), "seed")
+    known = {"data": data, "seeds": seeds, "tried": [attack for attack in summary.attacks if attack]}
+    return sections(PLACE, "limits.txt", WORDS | known)["limits"]

@@ -1,0 +1,466 @@
+"""Interpretation of leaks: reduced or hidden, exposure of people, queries, the attacker's advantage."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from smoothsweep.core.attacks.registry import PARTS
+from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
+from smoothsweep.core.checks import present
+from smoothsweep.core.judges.columns import metric_of
+from smoothsweep.core.metrics.exposure import TOP, exposures
+from smoothsweep.core.metrics.leak_comparisons import HIDES, LeakComparison
+from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.metrics.reduction import Bounded
+from smoothsweep.core.metrics.verdicts import INCONCLUSIVE, LEAST_SEEDS
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.result.data import Axis
+from smoothsweep.orchestrator.result.display import (
+    LEGEND,
+    WORDING,
+    needed_words,
+    reduction_cell,
+    reduction_words,
+    settling,
+    with_interval,
+)
+from smoothsweep.orchestrator.result.estimates import Seeds, rates
+from smoothsweep.orchestrator.result.findings import share as percentage
+from smoothsweep.orchestrator.result.format import (
+    aligned,
+    ascii_text,
+    axis_value,
+    estimate,
+    is_null,
+    listing,
+    named,
+    points,
+    signed,
+    signed_interval,
+    start,
+)
+from smoothsweep.orchestrator.result.summary import Summary
+from smoothsweep.orchestrator.stages.stage import with_ancestors
+from smoothsweep.orchestrator.store.common.base import Store
+
+
+@dataclass(frozen=True, kw_only=True)
+class HidingVerdicts:
+    """The verdicts of a sweep.
+
+    Attributes:
+        verdicts: Recipe -> its comparison with its baseline, in the order of the sweep.
+        baselines: Recipes that others are compared with.
+        attacks: The portfolio that the verdicts rest on.
+        published: Attacks of the portfolio that follow gradients as published.
+        left_out: Recipes that lack an attack or a seed.
+        reason: Why no verdict can say that a recipe hides its leak; None where one can.
+    """
+
+    verdicts: Mapping[str, LeakComparison] = field(default_factory=dict)
+    baselines: tuple[str, ...] = ()
+    attacks: tuple[str, ...] = ()
+    published: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    reason: str | None = None
+
+
+def hiding_verdicts(summary: Summary) -> HidingVerdicts:
+    """The verdicts of a sweep by the metric that decides."""
+    if summary.primary is None:
+        return HidingVerdicts(reason="no leak can be told" if summary.checks else "no leak was measured")
+    by_recipe = {recipe: summary.verdict(recipe) for recipe in summary.recipes}
+    verdicts = {recipe: verdict for recipe, verdict in by_recipe.items() if verdict is not None}
+    cases = summary.cases(summary.primary)
+    references = summary.references
+    return HidingVerdicts(
+        verdicts=verdicts,
+        baselines=tuple(dict.fromkeys(references[recipe] for recipe in verdicts)),
+        attacks=tuple(cases.attacks),
+        published=tuple(attack for attack in summary.published if attack in cases.attacks),
+        left_out=tuple(recipe for recipe in summary.recipes if recipe in cases.missing),
+        reason=_reason(summary, verdicts, cases.attacks),
+    )
+
+
+def _reason(summary: Summary, verdicts: Mapping[str, LeakComparison], met: tuple[str, ...]) -> str | None:
+    """Why no verdict can say that a recipe hides its leak; None where one can."""
+    published, attacks = summary.published, summary.attacks
+    if not summary.references:
+        return "no leak was measured of a baseline, or of any other recipe"
+    if not published or len(published) == len(attacks):
+        kind = "a published one that follows gradients" if published else "an adapted one or one without gradients"
+        return f"every attack of this sweep is {kind}: hiding shows where both kinds are tried"
+    if not verdicts:
+        return "too few recipes have results of all attacks under the same seeds"
+    if all(verdict.hidden is None for verdict in verdicts.values()):
+        both = 0 < len([attack for attack in published if attack in met]) < len(met)
+        kinds = "the attacks tried so far are not of both kinds, published and adapted"
+        return "the sweep has several baselines" if both else kinds
+    return None
+
+
+def hiding_sentences(summary: Summary, sweep_verdicts: HidingVerdicts) -> tuple[str, ...]:
+    """A sentence per recipe with a significant verdict, one on the inconclusive recipes, one on the evidence."""
+    clear = {recipe: verdict for recipe, verdict in sweep_verdicts.verdicts.items() if verdict.word != INCONCLUSIVE}
+    unclear = {recipe: verdict for recipe, verdict in sweep_verdicts.verdicts.items() if verdict.word == INCONCLUSIVE}
+    lines = [_sentence(summary, recipe, verdict) for recipe, verdict in clear.items()]
+    if unclear:
+        parts = [f"{named(recipe)} ({_inconclusive(summary, verdict)})" for recipe, verdict in unclear.items()]
+        lines.append(f"Inconclusive: {listing(parts)}.")
+    if sweep_verdicts.reason:
+        return (*lines, f"Whether a recipe hides its leak cannot be said: {sweep_verdicts.reason}.")
+    adapted = [attack for attack in sweep_verdicts.attacks if attack not in sweep_verdicts.published]
+    lines.append(
+        f"A reduction is an upper bound: a stronger attack than the {len(sweep_verdicts.attacks)} tried may lower it. "
+        f"Adapted attacks, or attacks without gradients, among them: {listing(map(named, adapted))}."
+    )
+    return tuple(lines)
+
+
+def _sentence(summary: Summary, recipe: str, verdict: LeakComparison) -> str:
+    spec, hidden = summary.spec, verdict.hidden
+    size = reduction_words(spec, verdict)
+    first = f"{named(recipe)} {WORDING[verdict.word].as_verb}"
+    if verdict.word == HIDES and hidden is not None:
+        return start(
+            f"{first}: they find {points(spec, hidden.claimed)} less than in the baseline, but the attack that works "
+            f"best against it ({verdict.attack}) does not (reduction {size}). "
+            f"Hidden: {bounded_cell(spec, hidden.part)}."
+        )
+    more = ""
+    if hidden is not None and hidden.is_clear:
+        more = f"; it also hides {bounded_cell(spec, hidden.part)} from the published attacks"
+    return start(f"{first}: {size} under the attack that works best against it ({verdict.attack}){more}.")
+
+
+def _inconclusive(summary: Summary, verdict: LeakComparison) -> str:
+    small = "it is too small to matter" if verdict.seeds >= LEAST_SEEDS and verdict.low is not None else ""
+    return "; ".join(part for part in (reduction_words(summary.spec, verdict), settling(verdict) or small) if part)
+
+
+def bounded_cell(spec: Metric, number: Bounded) -> str:
+    """A number with its interval in the unit of the leak, such as `+32.0 [+12, +44]`."""
+    return f"{signed(spec, number.value)} {signed_interval(spec, number.low, number.high)}".strip()
+
+
+def verdict_text(summary: Summary, sweep_verdicts: HidingVerdicts) -> str:
+    """The verdicts as a table for a terminal, a line per recipe under its strongest attack; else why there are none."""
+    if not sweep_verdicts.verdicts:
+        return f"no recipe is compared with a baseline: {ascii_text(sweep_verdicts.reason or 'too few numbers')}"
+    hides = sweep_verdicts.reason is None
+    head = [
+        "each recipe under its strongest attack",
+        metric_of("test_acc").label,
+        summary.spec.label,
+        "reduction",
+        *(["hidden"] if hides else []),
+        "strongest attack",
+        "verdict",
+        "n needed",
+    ]
+    rows = summary.rows(summary.deciding)
+    lines = [_line(summary, sweep_verdicts, recipe, row, hides=hides) for recipe, row in rows.items()]
+    words = {0, *range(len(head) - 3, len(head))}
+    table = aligned([[ascii_text(cell) for cell in row] for row in (head, *lines)], words)
+    unsaid = [f"hiding: not looked for, {ascii_text(sweep_verdicts.reason)}"] if sweep_verdicts.reason else []
+    return "\n".join([*table, LEGEND, *unsaid])
+
+
+def _line(summary: Summary, sweep_verdicts: HidingVerdicts, recipe: str, row: int, *, hides: bool) -> list[str]:
+    cells, verdict = summary.cells[row], sweep_verdicts.verdicts.get(recipe)
+    measured = [with_interval(spec, cells) for spec in (metric_of("test_acc"), summary.spec)]
+    size = "" if verdict is None else reduction_cell(summary.spec, verdict)
+    part = "" if verdict is None or verdict.hidden is None else bounded_cell(summary.spec, verdict.hidden.part)
+    word = verdict.word if verdict else "baseline" if recipe in sweep_verdicts.baselines else ""
+    needed = "" if verdict is None else needed_words(verdict)
+    return [recipe, *measured, size, *([part] if hides else []), cells["attack"], word, needed]
+
+
+def verdict_frame(summary: Summary, sweep_verdicts: HidingVerdicts) -> pd.DataFrame:
+    """One row per recipe, as `verdicts.parquet` holds it; fractions, positive leaks less. What would settle a recipe
+    are whole numbers, missing where nothing would. `removed`, `removed_low`,
+    `removed_high`, `strongest` and `strongest_baseline` are earlier names of other columns."""
+    rows = []
+    for recipe, verdict in sweep_verdicts.verdicts.items():
+        hidden, part = (
+            verdict.hidden,
+            verdict.hidden.part if verdict.hidden else Bounded(value=float("nan"), low=None, high=None),
+        )
+        rows.append(
+            {
+                "recipe": recipe,
+                "baseline": summary.references[recipe],
+                "verdict": verdict.word,
+                "reduction": verdict.reduction,
+                "reduction_low": verdict.low,
+                "reduction_high": verdict.high,
+                "p": verdict.p,
+                "comparisons": verdict.comparisons,
+                "attack": verdict.attack,
+                "attack_baseline": verdict.attack_reference,
+                "seeds": verdict.seeds,
+                "seeds_needed": verdict.needed and verdict.needed.seeds,
+                "classes_needed": verdict.needed and verdict.needed.classes,
+                "claimed": hidden.claimed if hidden else None,
+                "hidden": part.value,
+                "hidden_low": part.low,
+                "hidden_high": part.high,
+                "published": hidden.published if hidden else None,
+                "published_baseline": hidden.published_baseline if hidden else None,
+                "portfolio": list(sweep_verdicts.attacks),
+                "removed": verdict.reduction,
+                "removed_low": verdict.low,
+                "removed_high": verdict.high,
+                "strongest": verdict.attack,
+                "strongest_baseline": verdict.attack_reference,
+            }
+        )
+    frame = pd.DataFrame(rows)
+    return frame.astype({name: "Int64" for name in ("seeds_needed", "classes_needed") if name in frame})
+
+
+AMONG = {5: "five"}[TOP]
+"""`TOP` in a sentence."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exposed:
+    """One class.
+
+    Attributes:
+        share: Observed, the mean over the seeds.
+        rate: Shrunk towards the mean of all classes, with its interval.
+        among_top: The probability that it is one of the `TOP` most exposed.
+    """
+
+    key: Hashable
+    share: float
+    rate: float
+    low: float
+    high: float
+    among_top: float
+
+
+def exposed(summary: Summary, row: int, metric: str) -> tuple[Exposed, ...]:
+    """The classes of a row, the most probably exposed first; empty without hit rates by class."""
+    seeds = summary.samples[row].get(metric, {})
+    if not seeds or any(sample.by_class is None for sample in seeds.values()):
+        return ()
+    hits, by_class = rates(list(seeds.values()))
+    if not by_class:
+        return ()
+    keys = _classes(seeds)
+    images = [[1 if sample.counts is None else sample.counts.get(key, 1) for key in keys] for sample in seeds.values()]
+    exposure = exposures(hits, np.array(images), level=summary.settings.level)
+    columns = zip(keys, exposure.share, exposure.rate, exposure.low, exposure.high, exposure.among_top, strict=True)
+    people = [
+        Exposed(key=key, share=float(share), rate=float(rate), low=float(low), high=float(high), among_top=float(among))
+        for key, share, rate, low, high, among in columns
+    ]
+    return tuple(sorted(people, key=lambda person: (-round(person.among_top, 9), -round(person.rate, 9), person.key)))
+
+
+def rate_words(spec: Metric, person: Exposed) -> str:
+    """A person's rate as text, such as `74 % [52, 90]`."""
+    return estimate(spec, person.rate, person.low, person.high)
+
+
+def among_words(person: Exposed) -> str:
+    """The probability of being among the most exposed as text, such as `93 %`; never 0 or 100."""
+    return percentage(person.among_top)
+
+
+def _classes(seeds: Seeds) -> list[Hashable]:
+    """The classes that all seeds have, in the order of `rates`."""
+    first, *others = (present(sample.by_class, "by class").index for sample in seeds.values())
+    for other in others:
+        first = first.intersection(other)
+    return list(first)
+
+
+ASKS_NOTHING = "none"  # the access of an attack that sees no answer
+
+
+def asked_by_parts(trials: list[Trial], store: Store) -> dict[str, float]:
+    """Finished trial -> queries that the parts of its attack sent to its target, once for all classes."""
+    queries = {}
+    for trial in trials:
+        if not all(store.has(stage) for stage in trial.stages):
+            continue
+        parts = [s for s in with_ancestors(trial.stages) if s.name in PARTS and "target" in s.inputs and store.has(s)]
+        queries[trial.id] = sum(store.metrics(stage).get("queries") or 0.0 for stage in parts)
+    return queries
+
+
+def query_frame(summary: Summary, by_parts: Mapping[str, float]) -> pd.DataFrame:
+    """One row per recipe and attack, of each recipe in the order of its queries.
+
+    queries_class, queries_once: images shown while a class was attacked, and by parts for all classes; means over the
+    seeds. queries: both per class. leak, low, high: by the metric that decides, in its unit. reached: the strongest
+    leak among the recipe's attacks, controls left out, that ask at most so much; NaN for a control, and where the
+    queries are not known.
+    """
+    rows = [_row(summary, index, cell, by_parts) for index, cell in summary.cells.items()] if summary.primary else []
+    if not rows:
+        return pd.DataFrame()
+    frame = pd.DataFrame(rows)
+    order = {recipe: place for place, recipe in enumerate(summary.recipes)}
+    frame = frame.sort_values(
+        ["recipe", "queries"],
+        key=lambda column: column.map(order) if column.name == "recipe" else column,
+        kind="stable",
+    ).reset_index(drop=True)
+    return frame.assign(reached=_reached(frame, summary.spec.sign))
+
+
+def by_access(queries: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Access level -> the rows of what an attacker with it can run, `reached` by those alone; least access first.
+
+    Only levels that an attack of its own reaches: controls make none.
+    """
+    sign, levels = metric_of(queries["metric"].iloc[0]).sign, {}
+    for place, level in enumerate(ACCESS_LEVELS):
+        if ((queries["access"] == level) & ~queries["control"] & queries["leak"].notna()).any():
+            within = queries[queries["access"].isin(ACCESS_LEVELS[: place + 1])]
+            levels[level] = within.assign(reached=_reached(within, sign))
+    return levels
+
+
+def _reached(frame: pd.DataFrame, sign: int) -> pd.Series:
+    """The strongest leak among the recipe's attacks with at most as many queries; equal queries share one value."""
+    counted = frame["leak"].where(~frame["control"] & frame["queries"].notna())
+    strongest = (sign * counted).groupby(frame["recipe"]).cummax()
+    strongest = strongest.groupby([frame["recipe"], frame["queries"]]).transform("max")
+    return sign * strongest.where(counted.notna())
+
+
+def _row(summary: Summary, index: Any, cell: Mapping[str, Any], by_parts: Mapping[str, float]) -> dict[str, Any]:
+    """The queries and the leak of a cell; queries of parts are unknown per class where the classes are unknown."""
+    key, leak = summary.deciding, summary.estimate(index, summary.deciding)
+    queries = 0.0 if cell["access"] == ASKS_NOTHING else float("nan") if is_null(cell["queries"]) else cell["queries"]
+    once = float(np.mean([by_parts[trial] for trial in cell["trials"] if trial in by_parts] or [0.0]))
+    hits = [sample.by_class for sample in summary.samples[index][key].values()]
+    classes = len(hits[0]) if hits and hits[0] is not None else None
+    shared = 0.0 if once == 0 else once / classes if classes else float("nan")
+    return {
+        "recipe": cell["recipe"],
+        "attack": cell["attack"],
+        "access": cell["access"],
+        "control": bool(cell["control"]),
+        "n": int(cell["n"]),
+        "classes": classes,
+        "queries_class": queries,
+        "queries_once": once,
+        "queries": queries + shared,
+        "metric": key,
+        "leak": leak.mean,
+        "low": leak.low,
+        "high": leak.high,
+    }
+
+
+JUDGED = ("attack_acc1", "embedder_acc1", "xi_train", "dist_face", "dist_eval")
+"""Leaks whose change is shown, where they were measured."""
+ALPHA, SAMPLES = "alpha", "samples_per_class"
+LEAST = 3  # factors, or two sizes of a training set, that make a curve
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdvantagePoint:
+    """A point of the figure on the attacker's advantage.
+
+    Attributes:
+        x: A smoothing factor, or a number of images per class.
+        value, low, high: The attacker's relative gain over plain training, positive where more leaks; of a distance, by
+            how much it shrank. low and high are NaN without an interval, and hold the plain value fixed.
+    """
+
+    x: float
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdvantagePanel:
+    """Curves over one quantity.
+
+    Attributes:
+        title: The metric, or what the sweep varies beside.
+        curves: Name -> points by x.
+    """
+
+    title: str
+    x_label: str
+    curves: dict[str, tuple[AdvantagePoint, ...]]
+
+
+def advantage_panels(summary: Summary) -> list[AdvantagePanel]:
+    """Figure 2b where a sweep has several smoothing factors, 2a where it has several sizes of the training set.
+
+    Empty where the sweep varies no smoothing factor, or names no plain training to compare with.
+    """
+    axes = {axis.key: axis for axis in summary.axes}
+    judged = [key for key in JUDGED if key in summary.measured]
+    if ALPHA not in axes or not judged or not len(summary.frame) or f"{judged[0]}_diff" not in summary.frame:
+        return []
+    frame = summary.frame[~summary.frame["control"] & summary.frame[ALPHA].map(_is_number)]
+    other_axes = [axis for axis in summary.axes if axis.key not in (ALPHA, SAMPLES)]
+    panels: list[AdvantagePanel] = []
+    for title, rows in _groups(frame, other_axes):
+        if SAMPLES in axes:
+            panels += _by_samples(rows, judged, title)
+        elif rows[ALPHA].nunique() >= LEAST:
+            curves = {metric_of(key).label: _points(rows, key, ALPHA) for key in judged}
+            panels.append(AdvantagePanel(title=title, x_label="smoothing factor alpha", curves=_measured(curves)))
+    return [panel for panel in panels if panel.curves]
+
+
+def _by_samples(rows: pd.DataFrame, judged: Sequence[str], title: str) -> list[AdvantagePanel]:
+    """One panel per metric, one curve per smoothing factor but that of plain training."""
+    rows = rows[rows[SAMPLES].map(_is_number)]
+    if rows[SAMPLES].nunique() < LEAST - 1:
+        return []
+    panels = []
+    for key in judged:
+        curves = {f"alpha {alpha:g}": _points(same, key, SAMPLES) for alpha, same in rows.groupby(ALPHA) if alpha != 0}
+        name = " \u00b7 ".join(filter(None, (metric_of(key).label, title)))
+        panels.append(AdvantagePanel(title=name, x_label="training images per class", curves=_measured(curves)))
+    return panels
+
+
+def _groups(frame: pd.DataFrame, other_axes: Sequence[Axis]) -> list[tuple[str, pd.DataFrame]]:
+    """Group the rows that differ only in smoothing and samples, under a label of what they share."""
+    if not other_axes:
+        return [("", frame)]
+    groups = [rows for _, rows in frame.groupby([frame[axis.key].map(str) for axis in other_axes], sort=False)]
+    return [(", ".join(axis_value(axis, rows[axis.key].iloc[0]) for axis in other_axes), rows) for rows in groups]
+
+
+def _points(rows: pd.DataFrame, key: str, over: str) -> tuple[AdvantagePoint, ...]:
+    sign, points = metric_of(key).sign, []
+    for _, row in rows.sort_values(over).iterrows():
+        difference = 0.0 if row["is_baseline"] else row[f"{key}_diff"]
+        plain = row[key] - difference
+        if is_null(difference) or is_null(plain) or not plain:
+            continue
+        ends = [math.nan] * 2 if row["is_baseline"] else [row[f"{key}_diff_low"], row[f"{key}_diff_high"]]
+        value, low, high = (sign * float(value) / abs(plain) for value in (difference, *ends[::sign]))
+        points.append(AdvantagePoint(x=float(row[over]), value=value, low=low, high=high))
+    return tuple(points)
+
+
+def _measured(curves: dict[str, tuple[AdvantagePoint, ...]]) -> dict[str, tuple[AdvantagePoint, ...]]:
+    return {name: points for name, points in curves.items() if len(points) > 1}
+
+
+def _is_number(value: object) -> bool:
+    return not is_null(value) and isinstance(value, Real) and not isinstance(value, bool)
