@@ -29,8 +29,7 @@ from smoothsweep.core.attacks.optimisation.crops import Preprocess
 from smoothsweep.core.attacks.optimisation.objective import LatentObjective
 from smoothsweep.core.attacks.ppa.config import OptimiseConfig
 from smoothsweep.core.attacks.ppa.inversion import descend_batches, gradient_batch, loss_of
-from smoothsweep.core.attacks.shared.execution import Execution
-from smoothsweep.core.attacks.shared.frozen import frozen
+from smoothsweep.core.attacks.shared.execution import Execution, frozen
 from smoothsweep.core.devices import ExecutionConfig, Precision
 from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2

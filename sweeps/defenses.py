@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import PlainValidator, SerializeAsAny, Strict, field_validator, model_validator
 
-from smoothsweep.core.attacks.shared.access import Access
+from smoothsweep.core.attacks.shared.base import Access
 from smoothsweep.core.bounds import SINGLE, Fraction
 from smoothsweep.core.defenses.schedules import AlphaSchedule, schedule_parameters, usual_schedule, validate_schedule
 from smoothsweep.core.plugins import plugin_version, refuse_broken

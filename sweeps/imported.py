@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field, Strict, ValidationError, field_validator, model_validator
 
 from smoothsweep.core.attacks.registry import access_needed, needs_layers
-from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS, Access
+from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS, Access
 from smoothsweep.core.bounds import Count, Fraction
 from smoothsweep.core.cards.cards import read_card
 from smoothsweep.core.errors import InputError

@@ -10,8 +10,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from smoothsweep.core.attacks.shared.base import Attack
-from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
+from smoothsweep.core.attacks.shared.base import Attack, Reconstructions
 from smoothsweep.core.attacks.shared.view import View
 from smoothsweep.core.data.images import pack_images
 from smoothsweep.core.seeds import combined_seed, derive_seed

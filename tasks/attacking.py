@@ -9,8 +9,7 @@ from typing import Any, Literal, overload
 from torch import Tensor, nn
 
 from smoothsweep.core.attacks.kept_networks import WEIGHTS, load_network, network_names
-from smoothsweep.core.attacks.shared.access import Access
-from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
+from smoothsweep.core.attacks.shared.base import Access, AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution, PreparedTarget
 from smoothsweep.core.attacks.shared.view import GradientView, View, view_of
 from smoothsweep.core.defenses.base import Defense

@@ -9,7 +9,6 @@ from typing import Any
 from smoothsweep.core.attacks.gan.imported import NETWORKS, check_imported, check_imported_classes
 from smoothsweep.core.attacks.kept_networks import load_network, save_network
 from smoothsweep.core.attacks.registry import PARTS
-from smoothsweep.core.attacks.shared.attack_inputs import on_cpu
 from smoothsweep.core.attacks.shared.view import View
 from smoothsweep.tasks.attacking import OpenTarget, attack_inputs_of
 from smoothsweep.tasks.class_names import class_names_of
@@ -37,8 +36,8 @@ def make_part(config: Config, inputs: Inputs, out: Path, context: TaskContext) -
     part_inputs = attack_inputs_of(tuple(inputs), config, inputs, context.device)
     part_context = WorkFolder(context, view)
     made = kind.function()(config["settings"], part_inputs, view, part_context)
-    for name, tensor in on_cpu(made.tensors).items():
-        save_tensors(out / f"{name}.safetensors", {name: tensor})
+    for name, tensor in made.tensors.items():
+        save_tensors(out / f"{name}.safetensors", {name: tensor.detach().cpu().contiguous()})
     for name, network in made.networks.items():
         save_network(network, out, name)
     query_metric = {"queries": float(part_context.queries)} if "target" in inputs else {}

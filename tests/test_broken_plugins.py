@@ -46,7 +46,7 @@ from smoothsweep.core.bounds import Count
 from smoothsweep.core.priors.settings import PriorKind
 from smoothsweep.core.attacks.shared.base import Attack, Part
 from smoothsweep.core.judges.base import Judge
-from smoothsweep.core.attacks.shared.part_kind import PartKind
+from smoothsweep.core.attacks.shared.base import PartKind
 from smoothsweep.core.external.base import ForeignModel
 
 class Taken(Attack):

@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from smoothsweep.core.attacks.shared.base import Attack, Part
-from smoothsweep.core.attacks.shared.part_kind import PartKind
+from smoothsweep.core.attacks.shared.base import Attack, MadePart, Part, PartKind, Reconstructions
 from smoothsweep.core.cards.network_kind import NetworkKind
 
 
@@ -58,7 +57,6 @@ class Shades(Attack):
 
     def invert(self, view, inputs, target_class, *, seed):
         import torch
-        from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
 
         assert type(inputs.networks["own_shades"]["generator"]).__name__ == "ShadesNetwork"
         return Reconstructions(w=torch.linspace(0.5, 1.5, self.selected).reshape(-1, 1, 1))
@@ -82,7 +80,6 @@ class ShadesNetwork(nn.Module):
 
 
 def make(settings, inputs, view, part_context):
-    from smoothsweep.core.attacks.shared.attack_inputs import MadePart
 
     network = ShadesNetwork(ShadesConfig(resolution=inputs.public.shape[-1]))
     network.mean.data = inputs.public.float().mean(0) / 127.5 - 1

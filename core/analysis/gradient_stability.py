@@ -23,8 +23,7 @@ from smoothsweep.core.attacks.optimisation.objective import LatentObjective, Tar
 from smoothsweep.core.attacks.ppa.batching import batch_spans, group_views, row_scale
 from smoothsweep.core.attacks.ppa.config import Loss, OptimiseConfig
 from smoothsweep.core.attacks.ppa.neighbours import group_neighbours
-from smoothsweep.core.attacks.shared.execution import Execution
-from smoothsweep.core.attacks.shared.frozen import frozen
+from smoothsweep.core.attacks.shared.execution import Execution, frozen
 from smoothsweep.core.metrics.intervals import seed_mean_interval
 from smoothsweep.core.priors.base import Prior
 from smoothsweep.core.seeds import derive_seed

@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from smoothsweep.core.attacks.black_box.latent_settings import LatentSettings
-from smoothsweep.core.attacks.shared.access import Access
-from smoothsweep.core.attacks.shared.base import Attack
+from smoothsweep.core.attacks.shared.base import Access, Attack, AttackInputs, Reconstructions
 from smoothsweep.core.bounds import Layers, Positive
 from smoothsweep.core.checks import present
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
-    from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.attacks.shared.view import View
 
 
@@ -36,7 +33,6 @@ class RandomLatents(LatentSettings, Attack):
         """Latents that follow from the seed and the class alone; nothing has scored them."""
         import torch
 
-        from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
         from smoothsweep.core.seeds import derive_seed
 
         numpy_seed = derive_seed(seed, target_class, "random latents") % 2**32  # what its legacy stream takes

@@ -19,9 +19,7 @@ from smoothsweep.core.attacks.plg.attack import PLGMI
 from smoothsweep.core.attacks.ppa.attack import PlugAndPlay
 from smoothsweep.core.attacks.random_latents import RandomLatents
 from smoothsweep.core.attacks.selection_only import SelectionOnly
-from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS, Access
-from smoothsweep.core.attacks.shared.base import Attack
-from smoothsweep.core.attacks.shared.part_kind import PartKind
+from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS, Access, Attack, PartKind
 from smoothsweep.core.attacks.surrogate.attack import SurrogateLabels, SurrogateScores
 from smoothsweep.core.cards.network_kind import NetworkKind
 from smoothsweep.core.declared import build

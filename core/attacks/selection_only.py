@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from smoothsweep.core.attacks.ppa.pool_parts import FromPool
-from smoothsweep.core.attacks.shared.access import Access
+from smoothsweep.core.attacks.shared.base import Access, AttackInputs, Reconstructions
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
-    from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.attacks.shared.view import ScoreView
 
 
@@ -30,7 +28,6 @@ class SelectionOnly(FromPool):
         """The target is not asked anything beside the scores of the pool; nothing is drawn."""
         from smoothsweep.core.attacks.ppa.config import CandidateConfig
         from smoothsweep.core.attacks.ppa.pool import sample_candidates
-        from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
 
         w, index, confidence = sample_candidates(
             inputs.parts["candidates"]["confidences"],

@@ -12,10 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from smoothsweep.core.attacks.registry import make_attack, part_kind, part_title
-from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart
-from smoothsweep.core.attacks.shared.base import Attack, Part
+from smoothsweep.core.attacks.shared.base import Attack, AttackInputs, MadePart, Part, Reconstructions
 from smoothsweep.core.attacks.shared.execution import Execution
-from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
 from smoothsweep.core.audit.model import OpenModel
 from smoothsweep.core.audit.portfolio import Reach, portfolio
 from smoothsweep.core.checks import present
@@ -209,7 +207,7 @@ class Attacker:
 
 
 class InMemoryContext:
-    """A `core.attacks.shared.attack_inputs.PartContext` that saves no state: work in memory is never resumed."""
+    """A `core.attacks.shared.base.PartContext` that saves no state: work in memory is never resumed."""
 
     def __init__(self, on_progress: OnProgress) -> None:
         self._on_progress = on_progress

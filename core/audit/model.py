@@ -10,7 +10,7 @@ from typing import Any, cast, get_args
 import torch
 from torch import Tensor, nn
 
-from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS, Access
+from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS, Access
 from smoothsweep.core.attacks.shared.execution import Execution, PreparedTarget
 from smoothsweep.core.attacks.shared.view import View, view_of
 from smoothsweep.core.checks import require, require_choice, require_count

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smoothsweep.core.attacks.shared.access import Access
+from smoothsweep.core.attacks.shared.base import Access
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import Answers

@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from smoothsweep.core.attacks.shared.access import Access
+from smoothsweep.core.attacks.shared.base import Access, Attack
 from smoothsweep.core.metrics.metric import Metric
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.shared.base import Attack
     from smoothsweep.core.judges.measuring import JudgeInputs, Measurement
 
 STAGING = "smoothsweep weights stage"

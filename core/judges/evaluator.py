@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from smoothsweep.core.attacks.shared.base import Attack
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.base import RECONSTRUCTIONS, ClassifierJudge, Planned, StageBuilder, StageWork
 from smoothsweep.core.metrics.metric import AT_LEAST_0, BALANCED, Metric
-
-if TYPE_CHECKING:
-    from smoothsweep.core.attacks.shared.base import Attack
 
 REPORT_NULL = (
     "only protocol paper has it, of attacks whose official code reports it, and with several images of each class"

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from smoothsweep.core.attacks.shared.stated_work import StatedWork
+from smoothsweep.core.attacks.shared.base import StatedWork
 from smoothsweep.core.data.names import PUBLISHED_NAMES
 from smoothsweep.orchestrator.planning.history import History
 from smoothsweep.orchestrator.planning.plan import Plan

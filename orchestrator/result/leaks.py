@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from smoothsweep.core.attacks.registry import PARTS
-from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
+from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.core.checks import present
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.exposure import TOP, exposures

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
+from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.core.checks import present
 from smoothsweep.core.defenses.labels import RecipeWords, recipe_words
 from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS, METRICS, metric_of

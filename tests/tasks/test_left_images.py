@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from smoothsweep.core.attacks.registry import ATTACKS
-from smoothsweep.core.attacks.shared.base import Attack
-from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
+from smoothsweep.core.attacks.shared.base import Attack, Reconstructions
 from smoothsweep.core.attacks.shared.view import View
 from smoothsweep.core.audit.attacking import Attacker
 from smoothsweep.core.data.images import to_uint8

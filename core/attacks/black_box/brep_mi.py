@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from annotated_types import Ge, Gt, Lt
 
 from smoothsweep.core.attacks.black_box.latent_settings import GeneratorSettings, LatentSettings
-from smoothsweep.core.attacks.shared.access import Access
-from smoothsweep.core.attacks.shared.base import Aggregate, Attack, Part
+from smoothsweep.core.attacks.shared.base import Access, Aggregate, Attack, AttackInputs, Part, Reconstructions
 from smoothsweep.core.bounds import Count, Latents, Positive, Seed
 from smoothsweep.core.checks import present, require
 from smoothsweep.core.declared import check_fields
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 
     from smoothsweep.core.attacks.black_box.boundary_repulsion import Walks
     from smoothsweep.core.attacks.black_box.latent_images import LatentImages
-    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
-    from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.attacks.shared.view import LabelView
 
 ROBUST_VIEWS = 32
@@ -160,7 +157,6 @@ class BREPMI(GeneratorSettings, Attack):
 
         from smoothsweep.core.attacks.black_box.boundary_repulsion import walk
         from smoothsweep.core.attacks.black_box.latent_images import LatentImages, generator_of
-        from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
         from smoothsweep.core.seeds import generator
 
         decoder = generator_of(inputs, self.generator)

@@ -12,7 +12,7 @@ from torch import Tensor
 from smoothsweep.core.attacks.black_box.boundary_repulsion import LabelsOf
 from smoothsweep.core.attacks.black_box.latent_images import LatentImages, generator_of
 from smoothsweep.core.attacks.black_box.latent_settings import LatentSettings
-from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart, PartContext
+from smoothsweep.core.attacks.shared.base import AttackInputs, MadePart, PartContext
 from smoothsweep.core.attacks.shared.view import LabelView
 from smoothsweep.core.seeds import generator
 

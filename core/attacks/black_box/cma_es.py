@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from smoothsweep.core.attacks.black_box.cma_config import LEAST_DIRECTIONS, Evolution
 from smoothsweep.core.attacks.ppa.pool_parts import FromPool
-from smoothsweep.core.attacks.shared.access import Access
-from smoothsweep.core.attacks.shared.base import Aggregate
+from smoothsweep.core.attacks.shared.base import Access, Aggregate, AttackInputs, Reconstructions
 from smoothsweep.core.bounds import Latents
 from smoothsweep.core.checks import present, require
 from smoothsweep.core.errors import InputError
@@ -24,8 +23,6 @@ from smoothsweep.core.errors import InputError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
-    from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.attacks.shared.view import ScoreView
     from smoothsweep.core.cards.network_card import NetworkCard
 
@@ -86,7 +83,6 @@ class CMAES(Evolution, FromPool):
         from smoothsweep.core.attacks.black_box.principal_space import principal_space
         from smoothsweep.core.attacks.ppa.config import CandidateConfig
         from smoothsweep.core.attacks.ppa.pool import sample_candidates
-        from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
         from smoothsweep.core.priors.base import PriorNetwork
         from smoothsweep.core.seeds import derive_seed
 

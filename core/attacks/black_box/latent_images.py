@@ -7,9 +7,8 @@ from torch import Tensor
 
 from smoothsweep.core.attacks.black_box.latent_settings import LatentSettings
 from smoothsweep.core.attacks.optimisation.crops import Preprocess
-from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
-from smoothsweep.core.attacks.shared.execution import Execution
-from smoothsweep.core.attacks.shared.frozen import frozen
+from smoothsweep.core.attacks.shared.base import AttackInputs
+from smoothsweep.core.attacks.shared.execution import Execution, frozen
 from smoothsweep.core.checks import present
 from smoothsweep.core.priors.base import Prior
 

@@ -18,15 +18,12 @@ from math import isfinite, nan
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from smoothsweep.core.attacks.black_box.latent_settings import GeneratorSettings
-from smoothsweep.core.attacks.shared.access import Access
-from smoothsweep.core.attacks.shared.base import Aggregate, Attack, Part
+from smoothsweep.core.attacks.shared.base import Access, Aggregate, Attack, AttackInputs, Part, Reconstructions
 from smoothsweep.core.bounds import Beta, Count, Fraction, Latents, Positive
 from smoothsweep.core.checks import require
 
 if TYPE_CHECKING:
     from smoothsweep.core.attacks.black_box.rlb_search import SearchResult
-    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
-    from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.attacks.shared.view import ScoreView
 
 
@@ -145,7 +142,6 @@ class RLBMI(GeneratorSettings, Attack):
         from smoothsweep.core.attacks.black_box.rlb_learner import class_learner, paper_learner
         from smoothsweep.core.attacks.black_box.rlb_search import CAPACITY, Episodes, Search, SearchVariant
         from smoothsweep.core.attacks.black_box.soft_actor_critic import Replay
-        from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
 
         paper, device = inputs.protocol == "paper", view.execution.device
         decoder = generator_of(inputs, self.generator)

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from smoothsweep.core.attacks.distillation.config import DistilledBySGD
-from smoothsweep.core.attacks.shared.attack_inputs import PartContext
+from smoothsweep.core.attacks.shared.base import PartContext
 from smoothsweep.core.training.kept_state import KeptState
 
 Settings = TypeVar("Settings", bound=DistilledBySGD)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from annotated_types import Ge, Le
 
-from smoothsweep.core.attacks.shared.importable import Importable
+from smoothsweep.core.attacks.shared.base import Importable
 from smoothsweep.core.bounds import Beta, Channels, Count, Positive, Seed, Width
 from smoothsweep.core.checks import require
 from smoothsweep.core.declared import check_fields

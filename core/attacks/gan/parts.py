@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core.attacks.gan.config import GanTraining, PlainGanConfig
-from smoothsweep.core.attacks.shared.base import Part
+from smoothsweep.core.attacks.shared.base import AttackInputs, MadePart, Part, PartContext
 from smoothsweep.core.checks import present
 from smoothsweep.core.declared import build
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from smoothsweep.core.attacks.gan.losses import GanObjective
-    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart, PartContext
     from smoothsweep.core.attacks.shared.view import GradientView, View
 
 CHECKPOINTS = 20  # per training
@@ -103,7 +102,6 @@ def _trained(
 
     from smoothsweep.core.attacks.gan.draws import Draws
     from smoothsweep.core.attacks.gan.training import new_pair, train_pair
-    from smoothsweep.core.attacks.shared.attack_inputs import MadePart
     from smoothsweep.core.data.images import resize_uint8
 
     recipe = _recipe(settings)

@@ -7,11 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from smoothsweep.core.attacks.gan.imported import check_imported, check_imported_classes
-from smoothsweep.core.attacks.shared.access import Access
-from smoothsweep.core.attacks.shared.base import Aggregate, Attack
-
-if TYPE_CHECKING:
-    from smoothsweep.core.attacks.shared.importable import Importable
+from smoothsweep.core.attacks.shared.base import Access, Aggregate, Attack, Importable
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,15 +21,12 @@ from smoothsweep.core.attacks.ppa.config import (
     check_stages,
 )
 from smoothsweep.core.attacks.ppa.pool_parts import FromPool
-from smoothsweep.core.attacks.shared.access import Access
-from smoothsweep.core.attacks.shared.base import Aggregate
+from smoothsweep.core.attacks.shared.base import Access, Aggregate, AttackInputs, Reconstructions
 from smoothsweep.core.bounds import Beta, Count, Positive
 from smoothsweep.core.checks import present, require
 
 if TYPE_CHECKING:
     from smoothsweep.core.attacks.if_gmi.search import StagedSearch
-    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
-    from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.attacks.shared.view import GradientView
     from smoothsweep.core.cards.network_card import NetworkCard
     from smoothsweep.core.priors.stylegan2 import StyleGAN2
@@ -132,7 +129,6 @@ class IFGMI(SelectConfig, FromPool):
     def invert(self, view: GradientView, inputs: AttackInputs, target_class: int, *, seed: int) -> Reconstructions:
         """Every stage on one class; what the target grades best is left, as images."""
         from smoothsweep.core.attacks.ppa.pool import sample_candidates
-        from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
 
         w0, index, _ = sample_candidates(
             inputs.parts["candidates"]["confidences"],

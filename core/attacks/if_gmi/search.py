@@ -25,8 +25,7 @@ from smoothsweep.core.attacks.ppa.config import OptimiseConfig, SelectConfig
 from smoothsweep.core.attacks.ppa.inversion import descend_batches, gradient_batch
 from smoothsweep.core.attacks.ppa.pool import best_first
 from smoothsweep.core.attacks.ppa.selection import DECODE_ROWS, confidence_and_margin, graded_views
-from smoothsweep.core.attacks.shared.execution import Execution
-from smoothsweep.core.attacks.shared.frozen import frozen
+from smoothsweep.core.attacks.shared.execution import Execution, frozen
 from smoothsweep.core.checks import present
 from smoothsweep.core.data.images import centre_crop
 from smoothsweep.core.devices import DeviceBatch

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from smoothsweep.core.attacks.gan.config import SIDES, GanTraining
 from smoothsweep.core.attacks.gan.trained import TrainedGanAttack
+from smoothsweep.core.attacks.shared.base import AttackInputs
 from smoothsweep.core.bounds import Count, NotNegative, Positive
 from smoothsweep.core.checks import require
 
 if TYPE_CHECKING:
     from smoothsweep.core.attacks.lowres.search import IdentityLoss
-    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
     from smoothsweep.core.attacks.shared.view import GradientView
 
 

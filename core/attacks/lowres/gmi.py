@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING, ClassVar
 from smoothsweep.core.attacks.gan.config import GanTraining
 from smoothsweep.core.attacks.gan.parts import GENERAL, general_gan
 from smoothsweep.core.attacks.lowres.base import LowResolution
-from smoothsweep.core.attacks.shared.base import Part
+from smoothsweep.core.attacks.shared.base import AttackInputs, Part, Reconstructions
 from smoothsweep.core.bounds import Beta, Positive
 
 if TYPE_CHECKING:
     from smoothsweep.core.attacks.lowres.side_by_side import Search
     from smoothsweep.core.attacks.optimisation.descent import Descent
-    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
-    from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.attacks.shared.view import GradientView
 
 ROWS = 20  # of a pass with gradients; with more, a row costs no less (docs/benchmarks.md)

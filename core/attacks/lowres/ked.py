@@ -18,15 +18,13 @@ from annotated_types import Ge, Le
 from smoothsweep.core.attacks.gan.config import GanTraining
 from smoothsweep.core.attacks.gan.parts import SPECIFIC, specific_gan
 from smoothsweep.core.attacks.lowres.base import LowResolution
-from smoothsweep.core.attacks.shared.base import Part
+from smoothsweep.core.attacks.shared.base import AttackInputs, Part, Reconstructions
 from smoothsweep.core.bounds import Count
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from smoothsweep.core.attacks.lowres.search import Objective
-    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
-    from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.attacks.shared.view import GradientView
 
 

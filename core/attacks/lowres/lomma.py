@@ -16,14 +16,13 @@ from smoothsweep.core.attacks.lowres.base import LowResolution
 from smoothsweep.core.attacks.lowres.gmi import GMI
 from smoothsweep.core.attacks.lowres.ked import KED
 from smoothsweep.core.attacks.lowres.lomma_parts import FEATURES, STUDENTS, public_features, students
-from smoothsweep.core.attacks.shared.base import Part
+from smoothsweep.core.attacks.shared.base import AttackInputs, Part
 from smoothsweep.core.bounds import Count, NotNegative
 from smoothsweep.core.checks import require
 from smoothsweep.core.models.image_sizes import check_image_size
 
 if TYPE_CHECKING:
     from smoothsweep.core.attacks.lowres.search import IdentityLoss
-    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
     from smoothsweep.core.attacks.shared.view import GradientView
 
 Form = Literal["ours", "L_logit", "L_aug", "baseline"]

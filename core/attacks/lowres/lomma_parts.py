@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core.attacks.distillation.config import Distillation, StudentConfig
-from smoothsweep.core.attacks.shared.base import Part
+from smoothsweep.core.attacks.shared.base import AttackInputs, MadePart, Part, PartContext
 from smoothsweep.core.checks import present
 from smoothsweep.core.declared import build
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from smoothsweep.core.attacks.distillation.students import StudentState
-    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart, PartContext
     from smoothsweep.core.attacks.shared.view import GradientView, ScoreView
 
 STUDENTS, FEATURES = "students", "public_features"
@@ -40,7 +39,6 @@ def make_students(
 
     from smoothsweep.core.attacks.distillation.students import PublicBatches, distil
     from smoothsweep.core.attacks.distillation.training import distil_in_turn, last_loss
-    from smoothsweep.core.attacks.shared.attack_inputs import MadePart
     from smoothsweep.core.data.images import resize_uint8
 
     recipe = build(Distillation, settings, what="students", prefix="attack.students.")
@@ -95,7 +93,6 @@ def make_public_features(
     """mean, std [D] over at most 5,050 public images (std unbiased; the published code uses the mean alone)."""
     import torch
 
-    from smoothsweep.core.attacks.shared.attack_inputs import MadePart
     from smoothsweep.core.data.images import resize_uint8
     from smoothsweep.core.seeds import generator
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from smoothsweep.core.attacks.gan.losses import realness
 from smoothsweep.core.attacks.optimisation.descent import Descent, StepGradient, walk
-from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
+from smoothsweep.core.attacks.shared.base import Reconstructions
 from smoothsweep.core.attacks.shared.view import GradientView
 from smoothsweep.core.priors.base import Decoder
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from smoothsweep.core.attacks.optimisation.descent import Descent
-from smoothsweep.core.attacks.shared.together import descent_rows, is_default_execution, same_tensors, sample_positions
+from smoothsweep.core.attacks.shared.execution import descent_rows, is_default_execution, same_tensors, sample_positions
 from smoothsweep.core.attacks.shared.view import GradientView
 
 Search = Callable[[Sequence[int], int], Descent]

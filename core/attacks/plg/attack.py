@@ -16,14 +16,12 @@ from smoothsweep.core.attacks.gan.conditional_config import SIDES
 from smoothsweep.core.attacks.gan.trained import TrainedGanAttack
 from smoothsweep.core.attacks.plg.config import ConditionalTraining
 from smoothsweep.core.attacks.ppa.config import Loss
-from smoothsweep.core.attacks.shared.base import Part
+from smoothsweep.core.attacks.shared.base import AttackInputs, Part, Reconstructions
 from smoothsweep.core.bounds import Count, Latents, Positive
 from smoothsweep.core.checks import present, require
 from smoothsweep.core.errors import InputError
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
-    from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.attacks.shared.view import GradientView
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 from annotated_types import Ge, Le
 
 from smoothsweep.core.attacks.ppa.config import Loss
-from smoothsweep.core.attacks.shared.importable import Importable
+from smoothsweep.core.attacks.shared.base import Importable
 from smoothsweep.core.bounds import MOST, Beta, Channels, Count, NotNegative, Positive, Seed, Width
 from smoothsweep.core.declared import check_fields
 

@@ -11,14 +11,13 @@ from smoothsweep.core.attacks.gan.conditional_config import ConditionalConfig
 from smoothsweep.core.attacks.plg.config import ConditionalTraining
 from smoothsweep.core.attacks.plg.draws import Draws
 from smoothsweep.core.attacks.plg.training import ConditionalPair, new_state, train
-from smoothsweep.core.attacks.shared.attack_inputs import MadePart
+from smoothsweep.core.attacks.shared.base import AttackInputs, MadePart, PartContext
 from smoothsweep.core.attacks.shared.view import require_access
 from smoothsweep.core.checks import present
 from smoothsweep.core.data.images import resize_uint8
 from smoothsweep.core.errors import InputError
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, PartContext
     from smoothsweep.core.attacks.shared.view import GradientView
 
 CHECKPOINTS = 20  # per training

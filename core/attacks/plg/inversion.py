@@ -25,8 +25,8 @@ from smoothsweep.core.attacks.optimisation.objective import Target, target_logit
 from smoothsweep.core.attacks.plg.augment import Distortion, distort, draw_distortion
 from smoothsweep.core.attacks.plg.draws import JITTER
 from smoothsweep.core.attacks.ppa.pool import best_first
+from smoothsweep.core.attacks.shared.base import Reconstructions
 from smoothsweep.core.attacks.shared.execution import Synthesize
-from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
 from smoothsweep.core.attacks.shared.view import GradientView, ScoreView
 from smoothsweep.core.seeds import generator
 

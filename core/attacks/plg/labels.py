@@ -10,13 +10,12 @@ import torch
 from torch import Tensor
 
 from smoothsweep.core.attacks.optimisation.losses import Protocol
-from smoothsweep.core.attacks.shared.attack_inputs import MadePart
+from smoothsweep.core.attacks.shared.base import AttackInputs, MadePart, PartContext
 from smoothsweep.core.checks import present
 from smoothsweep.core.data.images import resize_uint8, to_unit
 from smoothsweep.core.errors import InputError
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, PartContext
     from smoothsweep.core.attacks.shared.view import ScoreView
 
 _ASKED_AT_ONCE = 512  # public images turned into floats together

@@ -22,9 +22,16 @@ from smoothsweep.core.attacks.ppa.config import (
 from smoothsweep.core.attacks.ppa.pool_parts import FEATURES, pool_and_candidates, pool_features
 from smoothsweep.core.attacks.ppa.stage_kinds import ROWS, STAGES, StageKind
 from smoothsweep.core.attacks.ppa.temperature import TEMPERATURE, temperature_part
-from smoothsweep.core.attacks.shared.access import Access
-from smoothsweep.core.attacks.shared.base import Aggregate, Attack, Part
-from smoothsweep.core.attacks.shared.stated_work import StatedRate, StatedWork
+from smoothsweep.core.attacks.shared.base import (
+    Access,
+    Aggregate,
+    Attack,
+    AttackInputs,
+    Part,
+    Reconstructions,
+    StatedRate,
+    StatedWork,
+)
 from smoothsweep.core.bounds import Count
 from smoothsweep.core.checks import present, require_choice
 from smoothsweep.core.errors import InputError
@@ -32,8 +39,6 @@ from smoothsweep.core.priors.kinds import PRIORS
 
 if TYPE_CHECKING:
     from smoothsweep.core.attacks.optimisation.feature_pull import FeaturePull
-    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
-    from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.attacks.shared.view import GradientView
 
 
@@ -237,7 +242,7 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
         """The classes side by side where that changes none of their numbers, else one after the other."""
         from smoothsweep.core.attacks.ppa.results import as_reconstructions
         from smoothsweep.core.attacks.ppa.side_by_side import Together, invert_together
-        from smoothsweep.core.attacks.shared.together import is_default_execution
+        from smoothsweep.core.attacks.shared.execution import is_default_execution
 
         together = len(classes) > 1 and self.side_by_side(view.execution.device.type) > 1
         if not together or not is_default_execution(view.execution) or "selection_target" in inputs.targets:

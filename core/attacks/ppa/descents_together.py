@@ -19,7 +19,7 @@ from smoothsweep.core.attacks.ppa.results import OptimiseResult, joined
 from smoothsweep.core.attacks.ppa.selection import crop_of
 from smoothsweep.core.attacks.ppa.shared_inputs import SharedInputs
 from smoothsweep.core.attacks.ppa.stage_kinds import ROWS
-from smoothsweep.core.attacks.shared.together import descent_rows, same_tensors, sample_positions
+from smoothsweep.core.attacks.shared.execution import descent_rows, same_tensors, sample_positions
 from smoothsweep.core.devices import DeviceBatch
 
 

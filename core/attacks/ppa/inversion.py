@@ -40,8 +40,7 @@ from smoothsweep.core.attacks.ppa.results import (
     reconstructed,
 )
 from smoothsweep.core.attacks.ppa.selection import crop_of, select
-from smoothsweep.core.attacks.shared.execution import Execution, as_execution
-from smoothsweep.core.attacks.shared.frozen import frozen
+from smoothsweep.core.attacks.shared.execution import Execution, as_execution, frozen
 from smoothsweep.core.devices import DeviceBatch, ExecutionConfig
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.base import Prior

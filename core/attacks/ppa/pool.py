@@ -11,8 +11,7 @@ from torch import Tensor
 from smoothsweep.core.attacks.optimisation.crops import Preprocess
 from smoothsweep.core.attacks.optimisation.objective import Target, target_logits
 from smoothsweep.core.attacks.ppa.config import CandidateConfig, PoolConfig
-from smoothsweep.core.attacks.shared.execution import Execution, as_execution
-from smoothsweep.core.attacks.shared.frozen import frozen
+from smoothsweep.core.attacks.shared.execution import Execution, as_execution, frozen
 from smoothsweep.core.attacks.shared.view import FORWARD_ROWS, ScoreView
 from smoothsweep.core.devices import DeviceBatch, ExecutionConfig
 from smoothsweep.core.errors import InputError

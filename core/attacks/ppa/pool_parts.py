@@ -8,11 +8,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core.attacks.ppa.config import Pool, PoolConfig
-from smoothsweep.core.attacks.shared.base import Attack, Part
+from smoothsweep.core.attacks.shared.base import Attack, AttackInputs, MadePart, Part, PartContext
 from smoothsweep.core.checks import present, require
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart, PartContext
     from smoothsweep.core.attacks.shared.view import GradientView, ScoreView, View
 
 FEATURES = "pool_features"
@@ -67,7 +66,6 @@ def pool_features() -> Part:
 def make_pool(settings: Mapping[str, Any], inputs: AttackInputs, view: View, part_context: PartContext) -> MadePart:
     """w [S, num_ws, w_dim], and images [S, 3, image_size, image_size] as a target will be shown them."""
     from smoothsweep.core.attacks.ppa.pool import decode_pool
-    from smoothsweep.core.attacks.shared.attack_inputs import MadePart
 
     w, images = decode_pool(
         present(inputs.prior, "prior"),
@@ -84,7 +82,6 @@ def make_candidates(
 ) -> MadePart:
     """confidences [S, C]: the target's softmax on every pool image, averaged over the image and its mirror."""
     from smoothsweep.core.attacks.ppa.pool import ask_pool
-    from smoothsweep.core.attacks.shared.attack_inputs import MadePart
 
     return MadePart(tensors={"confidences": ask_pool(view, inputs.parts["pool"]["images"])})
 
@@ -94,8 +91,6 @@ def make_pool_features(
 ) -> MadePart:
     """mean [D] over the pool's images: what the attacker has of the public images that the prior was trained on."""
     import torch
-
-    from smoothsweep.core.attacks.shared.attack_inputs import MadePart
 
     images = inputs.parts["pool"]["images"]
     with torch.no_grad(), view.execution.arithmetic():

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from smoothsweep.core.attacks.optimisation.descent import Descent
-from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
+from smoothsweep.core.attacks.shared.base import Reconstructions
 
 Starts = tuple[Tensor, Tensor, Tensor]
 """What stage 1 leaves: w0 [K, 1 or num_ws, w_dim], indices int64 [K] into the pool, confidences [K]."""

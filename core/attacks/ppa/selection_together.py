@@ -25,7 +25,7 @@ from smoothsweep.core.attacks.ppa.selection import (
     select_by_margin,
 )
 from smoothsweep.core.attacks.ppa.shared_inputs import SharedInputs
-from smoothsweep.core.attacks.shared.together import same_bits, sample_positions
+from smoothsweep.core.attacks.shared.execution import same_bits, sample_positions
 
 
 def select_together(

@@ -9,8 +9,7 @@ from typing import Any
 
 from smoothsweep.core.attacks.optimisation.losses import Protocol
 from smoothsweep.core.attacks.optimisation.objective import Transform
-from smoothsweep.core.attacks.shared.execution import Execution
-from smoothsweep.core.attacks.shared.frozen import frozen
+from smoothsweep.core.attacks.shared.execution import Execution, frozen
 from smoothsweep.core.attacks.shared.view import GradientView
 from smoothsweep.core.priors.base import Prior
 

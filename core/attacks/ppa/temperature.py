@@ -11,13 +11,12 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core.attacks.ppa.adaptive_config import TemperatureScaling
-from smoothsweep.core.attacks.shared.base import Part
+from smoothsweep.core.attacks.shared.base import AttackInputs, MadePart, Part, PartContext
 from smoothsweep.core.checks import require
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart, PartContext
     from smoothsweep.core.attacks.shared.view import GradientView
 
 TEMPERATURE = "temperature"
@@ -37,7 +36,6 @@ def make_temperature(
     import torch
 
     from smoothsweep.core.attacks.optimisation.objective import target_logits
-    from smoothsweep.core.attacks.shared.attack_inputs import MadePart
     from smoothsweep.core.attacks.shared.view import FORWARD_ROWS
 
     images, run = inputs.parts["pool"]["images"], view.execution

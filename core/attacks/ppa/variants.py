@@ -13,8 +13,7 @@ from smoothsweep.core.attacks.optimisation.objective import Target, Transform, t
 from smoothsweep.core.attacks.ppa.config import OptimiseConfig, SelectConfig
 from smoothsweep.core.attacks.ppa.pool import EXECUTION, best_first
 from smoothsweep.core.attacks.ppa.results import OptimiseResult, Selection
-from smoothsweep.core.attacks.shared.execution import Execution, as_execution
-from smoothsweep.core.attacks.shared.frozen import frozen
+from smoothsweep.core.attacks.shared.execution import Execution, as_execution, frozen
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.base import Prior

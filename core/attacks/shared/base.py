@@ -1,4 +1,4 @@
-"""What an attack is: its parameters, what it may see, what it needs beforehand, and how it inverts a class.
+"""What an attack is: its parameters, what it may see, what it needs beforehand, and how it inverts classes.
 
 An attack is a frozen dataclass of its parameters that overrides the methods it needs. Reading its fields loads no
 torch, so that planning stays light: methods that compute import what they need when they are called.
@@ -8,26 +8,180 @@ docs/new-attack.md shows how to add one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, get_args
 
 from annotated_types import Ge, Le
 
-from smoothsweep.core.attacks.shared.access import Access
-from smoothsweep.core.attacks.shared.part_kind import PartKind
-from smoothsweep.core.attacks.shared.stated_work import StatedWork
-from smoothsweep.core.bounds import Latents, Seed
-from smoothsweep.core.checks import require
+from smoothsweep.core.bounds import Count, FilePath, Latents, Seed
+from smoothsweep.core.cards.network_kind import NetworkKind
+from smoothsweep.core.checks import present, require
 from smoothsweep.core.declared import check_fields
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.named_code import load_named
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
-    from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
+    from torch import Tensor, nn
+
+    from smoothsweep.core.attacks.optimisation.losses import Protocol as AttackProtocol
+    from smoothsweep.core.attacks.shared.view import GradientView
     from smoothsweep.core.cards.network_card import NetworkCard
+    from smoothsweep.core.priors.base import Prior
+
+Access = Literal["none", "labels", "scores", "gradients"]
+ACCESS_LEVELS: tuple[Access, ...] = get_args(Access)
+"""Each level with all of those before it."""
 
 Aggregate = Literal["mean", "sum"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartKind:
+    """One kind of part.
+
+    Attributes:
+        version: Raised when the same settings would give other numbers.
+        make: "module:function" of (settings, inputs, view, part_context) -> MadePart.
+        access: What it sees of the target.
+        trains: Whether it trains a network, and so may take a training's share of a device.
+        told_protocol: Whether it depends on the protocol itself. Else `inputs.protocol` is None, and one artifact
+            serves both protocols.
+        distilled: Whether it learns answers of a target, and so has the target's classes without seeing the target.
+        layers: Whether it reads layers of the target below the last one.
+        networks: Kinds of the networks that it may leave, by their names on cards. One that decodes latents has
+            `resolution` and `synthesize`.
+        title: Its label for people, where that is not the name with spaces.
+    """
+
+    version: int
+    make: str
+    title: str = ""
+    access: Access = "none"
+    trains: bool = False
+    told_protocol: bool = True
+    distilled: bool = False
+    layers: bool = False
+    networks: Mapping[str, NetworkKind] = field(default_factory=dict)
+
+    @property
+    def labelled(self) -> bool:
+        """Whether it numbers the target's classes."""
+        return self.distilled or self.access != "none"
+
+    def function(self) -> Callable[..., Any]:
+        """The function that makes it."""
+        return load_named(self.make)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatedRate:
+    """How fast an attack runs by a published statement.
+
+    Attributes:
+        hours: Hours that one `device` took for `latents` candidates with a prior of `side` pixels.
+        source: Who says so, and where to read it.
+    """
+
+    device: str
+    hours: float
+    latents: int
+    side: int
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatedWork:
+    """What an attack computes for a class, in the unit of a stated rate.
+
+    Attributes:
+        rate: Rate of this kind of attack.
+        latents: Latents that it optimises per class, in `steps` steps.
+        crop: Pixels of the prior's pictures that it keeps, None for whole ones.
+    """
+
+    rate: StatedRate
+    latents: int
+    steps: int
+    crop: int | None
+
+    @property
+    def hours(self) -> float:
+        """Device-hours of one class."""
+        return self.rate.hours * self.latents / self.rate.latents
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reconstructions:
+    """The best k of one class, best first; all tensors on the CPU.
+
+    Attributes:
+        w: [k, 1 or num_ws, w_dim], latents of the attack's decoder; None where it searches in none and leaves images.
+        images: float16 [k, 3, R, R], unclipped, of the attack's crop, where the attack says that it leaves them, else
+            None: they are made of the latents.
+        scores: [k], the target's own, None where the attack asked for none.
+        rows: Name -> [k, ...], whatever belongs to each of them (where in the pool it started).
+        curves: Name -> [steps], means over the candidates.
+        facts: Name -> number, those that `Attack.facts` announces.
+    """
+
+    w: Tensor | None = None
+    images: Tensor | None = None
+    scores: Tensor | None = None
+    rows: Mapping[str, Tensor] = field(default_factory=dict)
+    curves: Mapping[str, Tensor] = field(default_factory=dict)
+    facts: Mapping[str, float] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """How many there are. Raises ValueError where there are neither latents nor images."""
+        return len(present(self.images, "images") if self.w is None else self.w)
+
+
+class PartContext(Protocol):
+    """Where a part that takes long keeps its state, so that the next attempt after a crash goes on from there."""
+
+    def last_state(self) -> dict[str, Any] | None:
+        """The state kept last, tensors and plain values on the CPU; None at the beginning."""
+
+    def keep_state(self, state: Mapping[str, Any]) -> None:
+        """Replace the kept state as a whole."""
+
+    def progress(self, fraction: float, text: str) -> None:
+        """How far it is, in [0, 1], and a few words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackInputs:
+    """What the attack's `needs` name; the rest is None. Networks are frozen and on the execution's device.
+
+    Attributes:
+        protocol: "paper" or "clean", None for a part that it does not reach.
+        public: uint8 [N, 3, S, S].
+        parts: Name -> its tensors, read when they are looked at.
+        networks: Name of a part -> its networks by name, of kinds of its own, read likewise.
+        discriminator: Gives the prior's own discriminator.
+        targets: Setting -> view of its target, for those of the attack's `other_targets` that are not the attacked one.
+    """
+
+    protocol: AttackProtocol | None
+    prior: Prior | None = None
+    public: Tensor | None = None
+    discriminator: Callable[[], nn.Module] | None = None
+    parts: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict)
+    networks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    targets: Mapping[str, GradientView] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MadePart:
+    """A part: its tensors and its networks by name, each kept in a file of its own, and numbers to record.
+
+    networks: of kinds in `core.attacks.kept_networks.PART_NETWORKS`.
+    """
+
+    tensors: Mapping[str, Tensor] = field(default_factory=dict)
+    networks: Mapping[str, nn.Module] = field(default_factory=dict)
+    facts: Mapping[str, float | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,14 +370,61 @@ class Attack:
         """Reconstruct one class. The numbers depend on the seed and the class: not on other classes, nor on the place.
 
         view: all that it gets of the target, of its own access level; inputs: what `needs` names, and the protocol.
+        An attack overrides this, or `invert_batch` alone where it has a way for several classes: one is a list of one.
         """
-        raise TypeError(f"{type(self).__name__} says nothing of how it inverts a class")
+        if type(self).invert_batch is Attack.invert_batch:
+            raise TypeError(f"{type(self).__name__} says nothing of how it inverts a class")
+        (reconstructions,) = self.invert_batch(view, inputs, [target_class], seed=seed)
+        return reconstructions
 
     def invert_batch(
         self, view: Any, inputs: AttackInputs, classes: Sequence[int], *, seed: int
     ) -> Sequence[Reconstructions]:
-        """Reconstruct a batch of classes, `class_batch` of them or what is left; each as `invert` leaves it.
+        """Reconstruct a list of classes: this is what a stage calls.
 
-        Or at most `side_by_side` classes that share nothing, each with the numbers that it has by itself.
+        Either `class_batch` of them or what is left of the sweep's list, which share numbers. Or at most `side_by_side`
+        classes that share nothing, each with the numbers that it has by itself.
         """
         return [self.invert(view, inputs, target_class, seed=seed) for target_class in classes]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shared:
+    """What every one of them has.
+
+    workers: 1, as older sweep files may say; a part of an attack is trained by one process.
+    """
+
+    workers: Count = 1
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What decides the training, but for `workers`, which stands beside it, and where another one lies."""
+        return {name: value for name, value in asdict(self).items() if name not in ("workers", "imported")}
+
+    def check_workers(self, key: str) -> None:
+        """Raise InputError for several workers."""
+        require(self.workers == 1, f"{key}.workers", "1, which trains the parts of an attack", self.workers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Importable(Shared):
+    """How a GAN is trained, unless it comes from elsewhere.
+
+    imported: the folder that `smoothsweep import gan` wrote; then nothing is trained, and no other key may stand
+    beside it.
+    """
+
+    imported: FilePath | None = None
+
+    def check_alone(self, usual: Importable) -> None:
+        """Raise InputError for a setting of a training beside a GAN that is not trained here. usual: the attack's."""
+        if self.imported is None:
+            return
+        given_settings = [
+            field.name
+            for field in fields(self)
+            if getattr(self, field.name) not in (field.default, getattr(usual, field.name))
+        ]
+        others = [name for name in given_settings if name != "imported"]
+        require(not others, "attack.gan", "no other key beside imported", ", ".join(others))

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
+from smoothsweep.core.attacks.optimisation.descent import Descent, StepGradient
 from smoothsweep.core.attacks.optimisation.objective import Target
 from smoothsweep.core.devices import DeviceBatch, ExecutionConfig, arithmetic, channels_last, suitable_rows
 from smoothsweep.core.priors.base import Decoder, PriorNetwork, spread_over_places
@@ -45,6 +46,15 @@ class PreparedTarget:
     def uncounted(self) -> AbstractContextManager[None]:
         """A context for passes whose answers an attack does not use: finding out how many rows to compute at once."""
         return not_counted_in(self._shown)
+
+
+@contextmanager
+def _uncounted(networks: Sequence[object]) -> Generator[None]:
+    with ExitStack() as counts:
+        for network in networks:
+            if isinstance(network, PreparedTarget):
+                counts.enter_context(network.uncounted())
+        yield
 
 
 class Execution:
@@ -110,10 +120,7 @@ class Execution:
         """
         key = (name, *map(id, networks), most)
         if key not in self._batches:
-            with ExitStack() as counts:
-                for network in networks:
-                    if isinstance(network, PreparedTarget):
-                        counts.enter_context(network.uncounted())
+            with _uncounted(networks):
                 rows = self.config.rows_per_batch or suitable_rows(probe, self.device, most=most)
             self._batches[key] = DeviceBatch(rows, what=name)
         return self._batches[key]
@@ -129,11 +136,12 @@ class Execution:
         return self._batches[key]
 
     def check_once(self, what: tuple[object, ...], networks: tuple[object, ...], compare: Callable[[], bool]) -> bool:
-        """What `compare` finds of these prepared networks; it is asked once for each `what`."""
+        """What `compare` finds of these prepared networks; it is asked once for each `what`, and counts no query."""
         key = (*what, *map(id, networks))
         if key not in self._found:
             self._sources.extend(networks)
-            self._found[key] = compare()
+            with _uncounted(networks):
+                self._found[key] = compare()
         return self._found[key]
 
     @property
@@ -249,3 +257,106 @@ def fold_batchnorm(network: nn.Module) -> nn.Module:
 
 def _times_called(traced: fx.GraphModule, name: str) -> int:
     return sum(node.op == "call_module" and node.target == name for node in traced.graph.nodes)
+
+
+@contextmanager
+def frozen(*models: object) -> Generator[None]:
+    """Every nn.Module among `models` is in eval mode, its parameters without gradients; restored afterwards.
+
+    Other callables (a plain function as target) are left alone.
+    """
+    modules = [module for model in models if isinstance(model, nn.Module) for module in model.modules()]
+    parameters = [p for model in models if isinstance(model, nn.Module) for p in model.parameters()]
+    modes = [module.training for module in modules]
+    wanted = [parameter.requires_grad for parameter in parameters]
+    try:
+        for module in modules:
+            module.training = False
+        for parameter in parameters:
+            parameter.requires_grad_(False)
+        yield
+    finally:
+        for module, mode in zip(modules, modes, strict=True):
+            module.training = mode
+        for parameter, flag in zip(parameters, wanted, strict=True):
+            parameter.requires_grad_(flag)
+
+
+Search = Callable[[Sequence[int], int], Descent]
+"""(classes, steps) -> the descent of their rows, one class after the other."""
+
+_TRIED = 2  # steps: the second one has the optimiser's memory of the first
+
+
+def descend_classes(
+    search: Search,
+    classes: Sequence[int],
+    *,
+    rows: int,
+    steps: int,
+    run: Execution,
+    networks: tuple[object, ...],
+    what: tuple[object, ...] = (),
+) -> list[Descent]:
+    """The descent of each class, of `rows` rows each: all in one where that changes no bit of any, else in turn.
+
+    A pass costs a row the less, the more rows it has, up to some twenty or thirty (docs/benchmarks.md), and the rows of
+    a search share nothing. Whether kernels give a row the same bits in a larger pass depends on the machine: so the
+    first, the middle and the last class are tried alone first, once for each number of classes, and not counted among
+    the target's queries.
+
+    networks: the prepared ones that the search goes through; what: all else that its passes depend on.
+    """
+
+    def agree() -> bool:
+        tried = min(_TRIED, steps)
+        whole = search(classes, tried)
+        return all(
+            same_tensors(search([classes[number]], tried), descent_rows(whole, _rows_of_class(number, rows)))
+            for number in sample_positions(len(classes))
+        )
+
+    together = len(classes) > 1 and is_default_execution(run)
+    if together and run.check_once(("descents", len(classes), rows, *what), networks, agree):
+        whole = search(classes, steps)
+        return [descent_rows(whole, _rows_of_class(number, rows)) for number in range(len(classes))]
+    return [search([target_class], steps) for target_class in classes]
+
+
+def _rows_of_class(number: int, rows: int) -> slice:
+    return slice(number * rows, (number + 1) * rows)
+
+
+def is_default_execution(run: Execution) -> bool:
+    """Whether the user left the execution at its defaults, so that the batching is ours to choose."""
+    config = run.config
+    return config.precision == "fp32" and not config.compile and config.rows_per_batch is None
+
+
+def sample_positions(classes: int) -> list[int]:
+    """Indices of the first, the middle and the last class: kernels may treat the ends of a pass differently."""
+    return sorted({0, classes // 2, classes - 1})
+
+
+def same_bits(first: Tensor, other: Tensor) -> bool:
+    """Whether two tensors are equal bit by bit, NaN included."""
+    if first.shape != other.shape or first.dtype != other.dtype:
+        return False
+    return torch.equal(*(tensor.contiguous().reshape(-1).view(torch.uint8) for tensor in (first, other)))
+
+
+def same_tensors(first: Descent | StepGradient, other: Descent | StepGradient) -> bool:
+    """Whether all tensors of both are equal bit by bit."""
+    return all(same_bits(part, getattr(other, name)) for name, part in vars(first).items())
+
+
+def descent_rows(descent: Descent, rows: slice) -> Descent:
+    """The descent of these rows alone."""
+    return Descent(
+        w=descent.w[rows],
+        last_evaluated=descent.last_evaluated[rows],
+        loss=descent.loss[:, rows],
+        image_cosine=descent.image_cosine[:, rows],
+        latent_cosine=descent.latent_cosine[:, rows],
+        frozen=descent.frozen[rows],
+    )

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from smoothsweep.core.attacks.ppa.config import CandidateConfig, Loss, OptimiseConfig, Pool, SelectConfig
-from smoothsweep.core.attacks.shared.access import Access
-from smoothsweep.core.attacks.shared.base import Aggregate, Attack, Part
+from smoothsweep.core.attacks.shared.base import Access, Aggregate, Attack, AttackInputs, Part, Reconstructions
 from smoothsweep.core.attacks.surrogate.config import SurrogateTraining
 from smoothsweep.core.attacks.surrogate.parts import ANSWERS, PICTURES, SURROGATES, check_budget, surrogate_parts
 from smoothsweep.core.bounds import Count, Latents
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from smoothsweep.core.attacks.ppa.config import PPAConfig
-    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
-    from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.attacks.shared.view import LabelView
 
 
@@ -129,7 +126,6 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
         """Plug & Play on the surrogates, then the target's choice."""
         from smoothsweep.core.attacks.ppa.inversion import Stages, invert_class
         from smoothsweep.core.attacks.ppa.selection import select_by_margin
-        from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
 
         networks, answered = inputs.networks[SURROGATES], inputs.parts[ANSWERS[self.learns]]
         names = [f"surrogate{number}" for number in range(len(self.surrogates.architectures))]

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
 from smoothsweep.core.attacks.ppa.config import Pool, PoolConfig
-from smoothsweep.core.attacks.shared.base import Part
+from smoothsweep.core.attacks.shared.base import AttackInputs, MadePart, Part, PartContext
 from smoothsweep.core.attacks.surrogate.config import SurrogateTraining
 from smoothsweep.core.checks import present, require
 from smoothsweep.core.declared import build
@@ -19,7 +19,6 @@ from smoothsweep.core.declared import build
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart, PartContext
     from smoothsweep.core.attacks.shared.view import LabelView, ScoreView, View
     from smoothsweep.core.attacks.surrogate.training import SurrogateState
 
@@ -50,7 +49,6 @@ def make_pictures(settings: Mapping[str, Any], inputs: AttackInputs, view: View,
     import torch
 
     from smoothsweep.core.attacks.ppa.pool import preprocess_of
-    from smoothsweep.core.attacks.shared.attack_inputs import MadePart
     from smoothsweep.core.data.images import to_uint8
 
     config, run = PoolConfig(**settings, image_size=view.image_size), view.execution
@@ -85,7 +83,6 @@ def make_answered_scores(
 def _answered(inputs: AttackInputs, view: LabelView, ask: Any) -> MadePart:
     import torch
 
-    from smoothsweep.core.attacks.shared.attack_inputs import MadePart
     from smoothsweep.core.errors import InputError
 
     pictures = inputs.parts[PICTURES]["images"]
@@ -112,7 +109,6 @@ def make_surrogates(
     import torch.nn.functional as F
 
     from smoothsweep.core.attacks.distillation.training import distil_in_turn, last_loss
-    from smoothsweep.core.attacks.shared.attack_inputs import MadePart
     from smoothsweep.core.attacks.surrogate.training import SurrogateData, answer_weights, teach
 
     recipe = build(

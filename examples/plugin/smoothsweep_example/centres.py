@@ -7,14 +7,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from smoothsweep.core.attacks.ppa.pool_parts import FromPool
-from smoothsweep.core.attacks.shared.access import Access
-from smoothsweep.core.attacks.shared.base import Part
-from smoothsweep.core.attacks.shared.part_kind import PartKind
+from smoothsweep.core.attacks.shared.base import (
+    Access,
+    AttackInputs,
+    MadePart,
+    Part,
+    PartContext,
+    PartKind,
+    Reconstructions,
+)
 from smoothsweep.core.bounds import Fraction, Positive
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart, PartContext
-    from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.attacks.shared.view import ScoreView, View
 
 CENTRES = "own_centres"
@@ -58,7 +62,6 @@ class Centres(FromPool):
 
     def invert(self, view: ScoreView, inputs: AttackInputs, target_class: int, *, seed: int) -> Reconstructions:
         """Nothing is asked beside the scores of the pool, and nothing is drawn."""
-        from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
 
         confidence = inputs.parts["candidates"]["confidences"][:, target_class]
         scores, best = confidence.topk(self.selected)
@@ -68,7 +71,6 @@ class Centres(FromPool):
 
 def make_centres(settings: Mapping[str, Any], inputs: AttackInputs, view: View, part_context: PartContext) -> MadePart:
     """w [C, num_ws, w_dim]: of every class the mean of the pool's latents, weighted by the target's confidence."""
-    from smoothsweep.core.attacks.shared.attack_inputs import MadePart
 
     weights = inputs.parts["candidates"]["confidences"].pow(settings["power"])
     w = inputs.parts["pool"]["w"]

@@ -9,8 +9,7 @@ from math import ceil
 from typing import Any
 
 from smoothsweep.core.attacks.registry import make_attack
-from smoothsweep.core.attacks.shared.access import Access
-from smoothsweep.core.attacks.shared.base import Attack, Part
+from smoothsweep.core.attacks.shared.base import Access, Attack, Part
 from smoothsweep.core.audit.portfolio import portfolio
 from smoothsweep.core.data.sources import TEST, TRAIN, Counted
 from smoothsweep.core.durations import duration

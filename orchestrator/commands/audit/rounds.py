@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from smoothsweep.core.attacks.registry import ATTACKS, make_attack
-from smoothsweep.core.attacks.shared.access import Access
+from smoothsweep.core.attacks.shared.base import Access
 from smoothsweep.core.audit.imported_prior import imported_prior
 from smoothsweep.core.audit.portfolio import MOST_SEEDS, Reach, portfolio
 from smoothsweep.core.audit.references import AuditTraining

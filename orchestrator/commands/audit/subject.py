@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from smoothsweep.core.attacks.shared.access import Access
+from smoothsweep.core.attacks.shared.base import Access
 from smoothsweep.core.audit.imported_prior import imported_prior
 from smoothsweep.core.audit.portfolio import MOST_SEEDS
 from smoothsweep.core.audit.references import EPOCHS, AuditTraining, audit_trainings

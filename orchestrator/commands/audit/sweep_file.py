@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from smoothsweep.core.attacks.registry import attack_class, make_attack
-from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS, Access
+from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS, Access
 from smoothsweep.core.audit.portfolio import (
     CHEAPEST,
     EVALUATOR_TRAINING,

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
+from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.core.audit.membership import attack_table
 from smoothsweep.core.judges.table import stage_of
 from smoothsweep.core.membership.measuring import BY_LABELS, WITHOUT, membership_only

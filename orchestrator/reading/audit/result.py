@@ -9,7 +9,7 @@ from typing import Literal, cast
 import pandas as pd
 
 from smoothsweep.core.attacks.registry import PARTS
-from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
+from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.core.metrics.metric import Metric

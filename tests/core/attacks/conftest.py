@@ -3,7 +3,7 @@
 import pytest
 
 from smoothsweep.core.attacks.registry import PARTS, make_attack
-from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
+from smoothsweep.core.attacks.shared.base import AttackInputs
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.priors.eigenfaces import fit_eigenfaces
 from smoothsweep.core.priors.kinds import make_settings

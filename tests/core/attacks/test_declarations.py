@@ -9,7 +9,7 @@ import pytest
 
 import smoothsweep.core.attacks
 from smoothsweep.core.attacks.registry import ATTACKS, PARTS, make_attack
-from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
+from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.core.errors import InputError
 from tests.core.attacks.examples import example, needed
 

@@ -5,7 +5,7 @@ import torch
 
 from smoothsweep.core.attacks.ppa.pool_parts import make_candidates
 from smoothsweep.core.attacks.registry import ATTACKS, make_attack
-from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
+from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.core.data.images import to_unit
 from smoothsweep.core.errors import InputError
 from tests.attack_examples import EXAMPLES, PEOPLE, POOL

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
+from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.core.audit.model import Model
 from smoothsweep.core.defenses.registry import make_defense
 from smoothsweep.core.errors import InputError

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 
-from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
+from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import KINDS, as_source, kind_of, needs_consent
 from smoothsweep.core.isolation.sandbox import can_isolate

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from smoothsweep.core.attacks.registry import ATTACKS
-from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
+from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.core.audit.portfolio import portfolio
 from smoothsweep.core.audit.references import audit_trainings
 from smoothsweep.orchestrator.commands.audit.rounds import FIRST, refinements

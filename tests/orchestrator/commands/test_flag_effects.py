@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from smoothsweep.core.attacks.registry import ATTACKS
-from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
+from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.core.audit.portfolio import spread_classes
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit import auditing, pages, work

@@ -5,7 +5,7 @@ import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
+from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.orchestrator.result.estimates import Sample
 from smoothsweep.orchestrator.result.evidence import Cells
 

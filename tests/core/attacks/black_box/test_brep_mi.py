@@ -10,7 +10,7 @@ from smoothsweep.core.attacks.black_box.boundary_repulsion import walk
 from smoothsweep.core.attacks.black_box.brep_mi import BREPMI
 from smoothsweep.core.attacks.black_box.brep_starts import make_starts
 from smoothsweep.core.attacks.registry import make_attack
-from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
+from smoothsweep.core.attacks.shared.base import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.devices import ExecutionConfig

@@ -9,7 +9,7 @@ from smoothsweep.core.attacks.black_box.brep_starts import make_starts
 from smoothsweep.core.attacks.gan.config import GanTraining, PlainGanConfig
 from smoothsweep.core.attacks.gan.networks import PlainGenerator
 from smoothsweep.core.attacks.registry import make_attack
-from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
+from smoothsweep.core.attacks.shared.base import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.devices import ExecutionConfig

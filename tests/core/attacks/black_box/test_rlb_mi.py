@@ -16,7 +16,7 @@ from smoothsweep.core.attacks.black_box.rlb_search import (
 )
 from smoothsweep.core.attacks.black_box.soft_actor_critic import Replay
 from smoothsweep.core.attacks.registry import make_attack
-from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
+from smoothsweep.core.attacks.shared.base import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.devices import ExecutionConfig

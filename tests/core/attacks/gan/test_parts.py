@@ -6,7 +6,7 @@ import torch
 from smoothsweep.core.attacks.distillation.config import Distillation
 from smoothsweep.core.attacks.gan.config import GanTraining
 from smoothsweep.core.attacks.registry import PARTS
-from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
+from smoothsweep.core.attacks.shared.base import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.devices import ExecutionConfig

@@ -9,7 +9,7 @@ from smoothsweep.core.attacks.lowres.identity import Augmented, feature_pull
 from smoothsweep.core.attacks.lowres.lomma import LommaGMI
 from smoothsweep.core.attacks.lowres.lomma_parts import make_students, moments
 from smoothsweep.core.attacks.lowres.search import Objective, distribution, momentum, sampled
-from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
+from smoothsweep.core.attacks.shared.base import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.data.images import truncated_bytes

@@ -12,9 +12,8 @@ from smoothsweep.core.attacks.gan.parts import GENERAL
 from smoothsweep.core.attacks.lowres.gmi import GMI
 from smoothsweep.core.attacks.lowres.lomma import LommaGMI
 from smoothsweep.core.attacks.lowres.lomma_parts import FEATURES, STUDENTS
-from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
-from smoothsweep.core.attacks.shared.execution import Execution, PreparedTarget
-from smoothsweep.core.attacks.shared.together import same_bits
+from smoothsweep.core.attacks.shared.base import AttackInputs
+from smoothsweep.core.attacks.shared.execution import Execution, PreparedTarget, same_bits
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.models.classifiers import build_classifier

@@ -11,7 +11,7 @@ from smoothsweep.core.attacks.plg import inversion
 from smoothsweep.core.attacks.plg.augment import distort
 from smoothsweep.core.attacks.plg.inversion import Search, draw_views, search, starts
 from smoothsweep.core.attacks.registry import make_attack
-from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
+from smoothsweep.core.attacks.shared.base import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.data.images import ENLARGING

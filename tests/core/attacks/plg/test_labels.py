@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from smoothsweep.core.attacks.plg.labels import ask, make_labels, top_n
-from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
+from smoothsweep.core.attacks.shared.base import AttackInputs
 from smoothsweep.core.data.celeba64 import central_face
 from smoothsweep.core.data.images import to_unit
 from smoothsweep.core.data.listing import fit_square

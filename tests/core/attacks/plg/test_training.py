@@ -11,7 +11,7 @@ from smoothsweep.core.attacks.plg.config import ConditionalTraining
 from smoothsweep.core.attacks.plg.draws import Draws, Fakes, Reals, dequantised
 from smoothsweep.core.attacks.plg.gan_part import make_gan
 from smoothsweep.core.attacks.plg.training import critic_hinge, generator_hinge, new_state, target_images, train
-from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
+from smoothsweep.core.attacks.shared.base import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.devices import ExecutionConfig

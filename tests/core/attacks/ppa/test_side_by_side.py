@@ -10,9 +10,8 @@ from smoothsweep.core.attacks.ppa.adaptive_config import Averaging, Restarts, Te
 from smoothsweep.core.attacks.ppa.attack import Optimise, PlugAndPlay, Select
 from smoothsweep.core.attacks.ppa.config import Pool
 from smoothsweep.core.attacks.ppa.temperature import TEMPERATURE
-from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
-from smoothsweep.core.attacks.shared.execution import Execution, PreparedTarget
-from smoothsweep.core.attacks.shared.together import same_bits
+from smoothsweep.core.attacks.shared.base import AttackInputs
+from smoothsweep.core.attacks.shared.execution import Execution, PreparedTarget, same_bits
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.models.classifiers import build_classifier

@@ -6,7 +6,7 @@ import torch
 from smoothsweep.core.attacks.ppa.config import OptimiseConfig, SelectConfig
 from smoothsweep.core.attacks.ppa.variants import select_by_confidence
 from smoothsweep.core.attacks.registry import make_attack
-from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
+from smoothsweep.core.attacks.shared.base import AttackInputs
 from smoothsweep.core.errors import InputError
 from tests.attack_examples import EXAMPLES
 from tests.core.attacks.looking import Counted, look, recognised

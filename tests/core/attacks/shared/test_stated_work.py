@@ -3,7 +3,7 @@
 import pytest
 
 from smoothsweep.core.attacks.registry import ATTACKS, make_attack
-from smoothsweep.core.attacks.shared.stated_work import StatedRate, StatedWork
+from smoothsweep.core.attacks.shared.base import StatedRate, StatedWork
 
 RATE = StatedRate(device="B200", hours=6.0, latents=300, side=512, source="a page")
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from smoothsweep.core.attacks.shared.together import (
+from smoothsweep.core.attacks.shared.execution import (
     same_bits,
 )
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from smoothsweep.core.attacks.registry import make_attack
-from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
+from smoothsweep.core.attacks.shared.base import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.attacks.surrogate.config import SurrogateTraining
