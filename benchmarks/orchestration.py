@@ -87,9 +87,9 @@ def _empty_classes(root: Path) -> dict[str, float]:
     from benchmarks.sleeping import Sleep
     from smoothsweep.orchestrator.cluster.connection import connect, disconnect
     from smoothsweep.orchestrator.scheduling.scheduler import StageScheduler
-    from smoothsweep.orchestrator.store.local import LocalStore
+    from smoothsweep.orchestrator.store.base import Store
 
-    facts, store = connect(None, None), LocalStore(root=root)
+    facts, store = connect(None, None), Store(root=root)
     resources = {"classes_per_task": 1, "cpus_per_task": 1, "gpus_per_training": 1, "gpus_per_task": 1}
     scheduler = StageScheduler.remote(store, resources, facts.cpus, facts.gpus)
     ray.get(scheduler.ensure.remote(Sleep(config={"classes": 10, "seconds": 0})))  # workers start
@@ -116,11 +116,11 @@ def _two_attack_tasks(root: Path) -> dict[str, float]:
     from smoothsweep.orchestrator.planning.trials import trials_of
     from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
     from smoothsweep.orchestrator.scheduling.worker import execute_shard_remotely
-    from smoothsweep.orchestrator.store.local import LocalStore
+    from smoothsweep.orchestrator.store.base import Store
     from smoothsweep.sweeps.load import load_sweep
 
     trial = trials_of(load_sweep(QUICKSTART, ["recipe.epochs=1", "judges={}"]))[0]
-    stages, store = inversion_stages(trial.settings, trial.seed), LocalStore(root=root)
+    stages, store = inversion_stages(trial.settings, trial.seed), Store(root=root)
     for source in stages.attack.inputs.values():
         execute_with_inputs(store, source)
     facts = connect(None, None)

@@ -7,14 +7,14 @@ import pyarrow.parquet as pq
 
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 
 Rates = Callable[[Trial], Sequence[float]]
 SECONDS = {"target": 10.0, "attack": 30.0}
 """What such stages took; every other stage took a second."""
 
 
-def finish(store: LocalStore, trials: Sequence[Trial], rates: Rates) -> None:
+def finish(store: Store, trials: Sequence[Trial], rates: Rates) -> None:
     """Commit every stage of the trials. rates: by trial, one fraction per class."""
     judged = ((stage, trial) for trial in trials for stage in trial.stages if stage.name.startswith("judge_"))
     of_judge = {stage.fingerprint: trial for stage, trial in judged}

@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 
 EPOCHS, CLASSES, SIDE, SHOWN = 48, 48, 64, 4
 

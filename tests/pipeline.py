@@ -14,7 +14,7 @@ from torch import Tensor
 from smoothsweep.orchestrator.planning.trial import InversionStages, inversion_stages
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.loaded import check
 

@@ -4,7 +4,7 @@ from smoothsweep.orchestrator.commands.run import names_of
 from smoothsweep.orchestrator.planning.trial_notes import write_trial_notes
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.stages.stage import with_ancestors
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
 from tests.tiny import write_tiny
 
@@ -15,7 +15,7 @@ def recorded(folder, *, root=None, without=(), code="1a2b3c", **changes):
     """The trials of a tiny sweep, and their store. without: kinds of stages that have not finished."""
     folder.mkdir(exist_ok=True)
     loaded = load_sweep(write_tiny(folder, **changes))
-    store, trials = LocalStore(root=root or folder / "store"), trials_of(loaded)
+    store, trials = Store(root=root or folder / "store"), trials_of(loaded)
     store.open_for_writing()
     for stage in with_ancestors([stage for trial in trials for stage in trial.stages]):
         if stage.name in without or store.has(stage):

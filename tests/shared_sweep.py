@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.stages.stage import with_ancestors
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
 from tests.tiny import write_tiny
 
@@ -46,7 +46,7 @@ def made_shared(folder: Path, **changes) -> Shared:
     data = {"kind": "synthetic", "identities": PEOPLE, "train_per_class": 4, "test_per_class": 4, "size": 32}
     judges = {"embedder": {"name": "synthetic"}}
     sweep = write_tiny(folder, **{"grid": grid, "seeds": SEEDS, "judges": judges, "data": data, **changes})
-    store, trials = LocalStore(root=folder / "store"), trials_of(load_sweep(sweep))
+    store, trials = Store(root=folder / "store"), trials_of(load_sweep(sweep))
     store.open_for_writing()
     rates = {trial.id: _rates(trial) for trial in trials}
     accuracy = {trial.id: round(0.95 - abs(trial.cell.axes["alpha"]) / 10 + trial.seed / 1000, 6) for trial in trials}

@@ -12,7 +12,7 @@ from tiny import write_tiny
 
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.stages.stage import with_ancestors
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
 
 ALPHAS = [-0.2, 0.0, 0.1]
@@ -55,7 +55,7 @@ def made_sweep(folder: Path, **changes) -> tuple[Path, Path]:
     settings = {"grid": {"recipe.defense.alpha": ALPHAS}, "seeds": [1, 2], "baseline": {}, **changes}
     settings.setdefault("data", {"kind": "synthetic", "identities": PEOPLE, "train_per_class": 4, "size": 32})
     sweep = write_tiny(folder, **settings)
-    store = LocalStore(root=folder / "store")
+    store = Store(root=folder / "store")
     for stage in with_ancestors([stage for trial in trials_of(load_sweep(sweep)) for stage in trial.stages]):
         if stage.name in FILES:
             draft = store.draft(stage)

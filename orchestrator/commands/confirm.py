@@ -12,7 +12,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.text import counted
 from smoothsweep.orchestrator.commands.reporting.plan_text import expectation
 from smoothsweep.orchestrator.planning.plan import Plan, plan_summary
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 
 ASK_ABOVE_HOURS = 24.0
 ASK_ABOVE_DOLLARS = 100.0

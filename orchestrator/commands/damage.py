@@ -7,8 +7,7 @@ from typing import TypeVar
 
 from smoothsweep.core.errors import ArtifactDamaged, InputError
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.common.artifacts import report_damage
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store, report_damage
 
 Result = TypeVar("Result")
 

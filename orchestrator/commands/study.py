@@ -47,7 +47,7 @@ from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inve
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.result.axes import by_attack, sweep_axes
 from smoothsweep.orchestrator.result.format import aligned, ascii_text, listing
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.base import Model, Several
 from smoothsweep.sweeps.data import SyntheticData

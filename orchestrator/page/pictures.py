@@ -24,7 +24,7 @@ from smoothsweep.orchestrator.page.stored import (
 from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inversion_stages
 from smoothsweep.orchestrator.result.data import ContactSheet, SheetRow, Tile
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.schema import ToySweep
 
 CLASSES_SHOWN = 6

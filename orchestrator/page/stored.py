@@ -10,7 +10,7 @@ from safetensors import safe_open
 
 from smoothsweep.orchestrator.planning.trial import InversionStages
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 
 
 def class_names(store: Store, stages: InversionStages) -> list[str]:

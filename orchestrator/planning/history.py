@@ -8,8 +8,8 @@ from typing import Any
 
 from smoothsweep.core.attacks.registry import PARTS
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json
-from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.orchestrator.store.common.sealing import Damage
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.manifests import Damage
 
 COST_DRIVERS = (
     "architecture",

@@ -14,7 +14,7 @@ from smoothsweep.orchestrator.planning.reference import borrowed, borrowed_forec
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.fingerprints import lacks_files
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, with_ancestors
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.loaded import Sweep
 from smoothsweep.tasks.stage_names import stage_title
 

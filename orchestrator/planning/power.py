@@ -30,8 +30,8 @@ from smoothsweep.core.metrics.verdicts import LEAST_POOLED, LEAST_SEEDS
 from smoothsweep.core.readers.tables import read_rows
 from smoothsweep.orchestrator.planning.plan import Plan
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json
-from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.orchestrator.store.common.sealing import Damage
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.manifests import Damage
 from smoothsweep.sweeps.data import LabelledData
 from smoothsweep.sweeps.expand import OF_THE_ATTACKER, Cell, expand
 from smoothsweep.sweeps.imported import ImportedClassifier

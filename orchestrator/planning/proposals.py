@@ -21,7 +21,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.plugins import plugin_version
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.stage import canonical_json
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.notes import read_lines, read_note, write_lines
 from smoothsweep.sweeps.expand import OF_THE_ATTACKER, Cell, CellMaker, expand, values_text
 from smoothsweep.sweeps.loaded import LoadedSweep

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.tasks.class_names import NAMES_FILE
 from smoothsweep.tasks.classes import CLASSES_FOLDER, classes_of_stage, classes_without_file
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from smoothsweep.core.durations import duration
 from smoothsweep.core.text import counted
 from smoothsweep.core.writers import machine_id
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.notes import read_note
 
 STATE_FILE = "state.json"

@@ -15,7 +15,7 @@ from smoothsweep.orchestrator.stages.graph import attack_stage, reconstruction_s
 from smoothsweep.orchestrator.stages.images import data_stage
 from smoothsweep.orchestrator.stages.judges import judge_stages, reconstruction_sizes, wants_decoded
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.expand import Cell, settings_words
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.loaded import Sweep, as_inversion

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from smoothsweep.orchestrator.planning.proposals import ProposalLog, listed_trials
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.expand import expand
 from smoothsweep.sweeps.loaded import LoadedSweep
 

@@ -13,7 +13,7 @@ from smoothsweep.orchestrator.result.data import Axis
 from smoothsweep.orchestrator.result.format import defense_key
 from smoothsweep.orchestrator.result.summary import attack_label, recipe_label
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.expand import axis_keys, axis_names, axis_value, settings_words
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion

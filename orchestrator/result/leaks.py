@@ -48,7 +48,7 @@ from smoothsweep.orchestrator.result.format import (
 )
 from smoothsweep.orchestrator.result.summary import Summary
 from smoothsweep.orchestrator.stages.stage import with_ancestors
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 
 
 @dataclass(frozen=True, kw_only=True)

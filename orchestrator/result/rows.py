@@ -35,7 +35,7 @@ from smoothsweep.orchestrator.result.format import is_null
 from smoothsweep.orchestrator.result.summary import recipe_label
 from smoothsweep.orchestrator.stages.judge_availability import unavailable_reasons
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.loaded import as_inversion
 from smoothsweep.sweeps.schema import InversionSweep, ToySweep

@@ -11,7 +11,7 @@ from smoothsweep.orchestrator.cluster.interrupts import ClusterLost
 from smoothsweep.orchestrator.cluster.lifeline import Lifeline, lifeline_of_this_driver
 from smoothsweep.orchestrator.planning.capacity import refuse_unfit
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.schema import Resources
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.text import note
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.code_version import code_version
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.tracking import (
     Closing,
     Tracker,

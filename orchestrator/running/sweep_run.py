@@ -25,7 +25,7 @@ from smoothsweep.orchestrator.running.progress import Display
 from smoothsweep.orchestrator.running.recorder import Recorder
 from smoothsweep.orchestrator.search.budget import Meter
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.tasks.registry import TASKS
 from smoothsweep.tasks.stage_names import stage_title
 

@@ -19,9 +19,8 @@ from smoothsweep.core.writers import release_folder
 from smoothsweep.orchestrator.scheduling.finite import LIKELY, refuse_not_finite
 from smoothsweep.orchestrator.stages.code_version import code_version
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.common.artifacts import report_damage
-from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.orchestrator.store.common.sealing import RESULT
+from smoothsweep.orchestrator.store.base import Store, report_damage
+from smoothsweep.orchestrator.store.manifests import RESULT
 from smoothsweep.tasks.classes import class_name
 from smoothsweep.tasks.context import TaskContext
 

@@ -9,7 +9,7 @@ from smoothsweep.core.checks import present
 from smoothsweep.core.durations import duration
 from smoothsweep.orchestrator.planning.history import History, read_history
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 
 FLOOR_S = 30 * 60.0
 TIMES = 20  # what such a stage has taken: machines differ by less

@@ -28,7 +28,7 @@ from smoothsweep.orchestrator.scheduling.limits import BEGIN_S, Limits
 from smoothsweep.orchestrator.scheduling.tasks_in_flight import Process, Running, TasksInFlight
 from smoothsweep.orchestrator.scheduling.worker import execute_remotely, execute_shard_remotely, is_group
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.tasks.classes import CLASSES_FOLDER, batches, classes_without_file, groups
 from smoothsweep.tasks.context import MachineLeaving
 

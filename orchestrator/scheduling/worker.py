@@ -12,7 +12,7 @@ from smoothsweep.orchestrator.scheduling.draining import leaving_check
 from smoothsweep.orchestrator.scheduling.execute import execute, execute_shard
 from smoothsweep.orchestrator.scheduling.tasks_in_flight import StartReporter
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.tasks.context import MachineLeaving, ask_machine_leaving
 
 WORKER_RETRIES = 3  # for killed workers and lost nodes; an exception of the task itself is not retried

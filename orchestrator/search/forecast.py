@@ -15,7 +15,7 @@ from smoothsweep.orchestrator.search.budget import hours_left, spent
 from smoothsweep.orchestrator.search.record import read_end
 from smoothsweep.orchestrator.search.shared.setup import Setup
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.loaded import LoadedSweep
 from smoothsweep.sweeps.space import Values
 

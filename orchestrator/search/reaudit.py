@@ -14,7 +14,7 @@ from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.search.shared.outcomes import metrics_of, worst_mean
 from smoothsweep.orchestrator.search.shared.ranking import crowding
 from smoothsweep.orchestrator.stages.stage import canonical_json
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.loaded import LoadedSweep
 
 

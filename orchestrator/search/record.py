@@ -16,7 +16,7 @@ from smoothsweep.orchestrator.search.agenda import search_aims
 from smoothsweep.orchestrator.search.budget import spent
 from smoothsweep.orchestrator.search.shared.outcomes import OPEN, Aims, Outcome, read_outcome
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.notes import read_note
 from smoothsweep.sweeps.expand import axis_keys, axis_names
 from smoothsweep.sweeps.loaded import LoadedSweep

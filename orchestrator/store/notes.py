@@ -14,9 +14,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from smoothsweep.orchestrator.store.common.artifacts import aside_name, report_damage
-from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.orchestrator.store.common.sealing import SEAL
+from smoothsweep.orchestrator.store.base import Store, aside_name, report_damage
+from smoothsweep.orchestrator.store.manifests import SEAL
 
 Note = TypeVar("Note", bound=BaseModel)
 

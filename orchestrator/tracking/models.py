@@ -14,7 +14,7 @@ from typing import Any
 from smoothsweep.core.files import write_file
 from smoothsweep.core.judges.columns import METRICS
 from smoothsweep.core.tree import TREE
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.tracking.runs.points import already_gone
 from smoothsweep.orchestrator.tracking.runs.recipes import RecipeMeans
 from smoothsweep.orchestrator.tracking.runs.verdicts import Verdicts

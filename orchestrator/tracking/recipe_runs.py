@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.tracking.generations import bring_back
 from smoothsweep.orchestrator.tracking.runs.points import digest_of, write
 from smoothsweep.orchestrator.tracking.runs.recipes import RecipeMeans, phase_of, recipe_id, recipe_means

@@ -13,7 +13,7 @@ from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.text import note
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.result.rows import trial_row
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.tracking.generations import bring_back, retire
 from smoothsweep.orchestrator.tracking.landing import MODEL_TRAINING, route
 from smoothsweep.orchestrator.tracking.models import candidates, register

@@ -10,7 +10,7 @@ from typing import Any
 from smoothsweep.core.files import write_file
 from smoothsweep.orchestrator.page.pictures import contact_sheet_png
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 
 TABLES = json.dumps([{"path": "result.json", "type": "table"}])  # what MLflow's pages show as a table
 

@@ -120,8 +120,8 @@ EXCEPTIONS = {
     ("orchestrator/commands/batch/node.py", "open"): "what Ray says while it starts, in a folder of this job alone",
     ("orchestrator/commands/health/storage/commands.py", "copytree"): "a new store under a name that is no store's yet",
     ("orchestrator/cluster/tokens.py", "open"): "a secret, which is its owner's alone from the first byte",
-    ("orchestrator/store/common/machine.py", "open"): "a lock, without content",
-    ("orchestrator/store/remote/objects.py", "open"): "a download into the temporary name that its callers give",
+    ("orchestrator/store/verified.py", "open"): "a lock, without content",
+    ("orchestrator/store/objects.py", "open"): "a download into the temporary name that its callers give",
     ("orchestrator/tracking/models.py", "open"): "another process's output, in a folder of this run alone",
 }
 WRITERS = {

@@ -3,6 +3,7 @@
 import fcntl
 import multiprocessing
 import os
+import pathlib
 import shutil
 import subprocess
 import sys
@@ -99,28 +100,29 @@ def test_a_folder_at_work_is_touched_and_locked_until_it_is_renamed(tmp_path, mo
 IN_A_CONTAINER = """
 import sys, time
 from pathlib import Path
-from smoothsweep.orchestrator.store.common.drafts import new_draft
-print(new_draft(Path(sys.argv[1])).name, flush=True)
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.store.base import Store
+print(Store(root=Path(sys.argv[1])).draft(Stage(name="toy", config={})), flush=True)
 sys.stdin.read()
 """
 
 
 def test_a_container_of_our_host_name_keeps_its_live_draft(tmp_path):
     """A process namespace of its own, as a container has: its process 1 is not ours."""
-    from smoothsweep.orchestrator.store.common.drafts import sweep_away_drafts
+    from smoothsweep.orchestrator.store.base import Store
 
     command = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", IN_A_CONTAINER]
     if shutil.which("unshare") is None or subprocess.run([*command[:4], "true"], capture_output=True).returncode:
         pytest.skip("no process namespaces here")
-    final = tmp_path / "toy" / ("a" * 64)
-    with subprocess.Popen([*command, str(final)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as there:
-        draft = final.parent / there.stdout.readline().strip()
-        assert sweep_away_drafts(tmp_path) == 0 and draft.is_dir()
+    store = Store(root=tmp_path)
+    with subprocess.Popen([*command, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as there:
+        draft = pathlib.Path(there.stdout.readline().strip())
+        assert store.sweep_away_drafts() == 0 and draft.is_dir()
         os.utime(draft, (LONG_AGO, LONG_AGO))
-        assert sweep_away_drafts(tmp_path) == 0 and draft.is_dir(), "its lock reaches us"
+        assert store.sweep_away_drafts() == 0 and draft.is_dir(), "its lock reaches us"
         there.stdin.close()
     os.utime(draft, (LONG_AGO, LONG_AGO))
-    assert sweep_away_drafts(tmp_path) == 1 and not draft.exists(), "of a node that is lost, once its lease is over"
+    assert store.sweep_away_drafts() == 1 and not draft.exists(), "of a node that is lost, once its lease is over"
 
 
 def test_half_written_files_of_lost_machines_go_after_a_day(tmp_path):

@@ -17,7 +17,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.text import MAX_LINE
 from smoothsweep.orchestrator.planning.plan import make_plan, refuse_impossible
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.yaml_reader import read_yaml
 
@@ -32,7 +32,7 @@ QUICK = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCh
 def one_line_or_trials(path, overrides=()):
     """What any sweep file may come to: trials that could start, or InputError with one line."""
     try:
-        store = LocalStore(root=path.parent / "store")
+        store = Store(root=path.parent / "store")
         trials = trials_of(load_sweep(path, list(overrides)))
         refuse_impossible(make_plan(trials[:3], store))
     except InputError as error:

@@ -25,8 +25,7 @@ from smoothsweep.orchestrator.search.budget import Meter
 from smoothsweep.orchestrator.search.forecast import forecast_of
 from smoothsweep.orchestrator.search.reaudit import frontier_recipes
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, with_ancestors
-from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.loaded import LoadedSweep, check
 from smoothsweep.sweeps.recipes import check_search
 from smoothsweep.sweeps.schema import InversionSweep
@@ -39,13 +38,13 @@ STAGES = (Stage(name="target", config={"workers": 1}), Stage(name="attack", conf
 @patch("smoothsweep.core.files._flush", lambda path: None)  # small files, which need not outlive a power failure
 def far_ends(raw: dict[str, Any], folder: Path) -> dict[str, Any] | str:
     """Everything that a sweep does, as values that can be compared; the refusal in one line where it is refused."""
-    store = LocalStore(root=folder / "store")
+    store = Store(root=folder / "store")
     try:
         loaded = LoadedSweep(sweep=check(raw, "sweep"), raw=raw, intro="", source="sweep")
         sweep, opened = loaded.sweep, 0
         if getattr(sweep, "search", None):
             loaded.recipes = check_search(loaded)
-            opened = _opened_at_once(loaded, LocalStore(root=folder / "first"))
+            opened = _opened_at_once(loaded, Store(root=folder / "first"))
             work_off(loaded, store)
         if sweep.looks is not None:
             looked.work_off(loaded, store)
@@ -55,7 +54,7 @@ def far_ends(raw: dict[str, Any], folder: Path) -> dict[str, Any] | str:
             ProposalLog(loaded, store).write_reaudit(frontier_recipes(loaded, trials_of(loaded, store), store))
         trials = trials_of(loaded, store)
         found = {"folder": store.sweep_folder(sweep.name).name, "trials": [_trial(trial) for trial in trials]}
-        forecast = forecast_of(ProposalLog(loaded, LocalStore(root=folder / "empty")))
+        forecast = forecast_of(ProposalLog(loaded, Store(root=folder / "empty")))
         found["plan"] = plan_summary(make_plan(trials, store, forecast), store)
         found["opened"] = opened
         found["ray"] = _asked_of_ray(sweep, store)

@@ -15,7 +15,7 @@ from smoothsweep.orchestrator.commands.confirm import Confirmation, confirm
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.stages.code_version import code_version
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
 
 
@@ -147,7 +147,7 @@ class Terminal(io.StringIO):
 def dear(tmp_path, monkeypatch):
     """A sweep of two trials and a store which knows that training one target takes 30 hours; the rest is unknown."""
     monkeypatch.setattr("smoothsweep.orchestrator.commands.run.begin_run", lambda **_: pytest.fail("started"))
-    sweep, store = write_tiny(tmp_path), LocalStore(root=tmp_path / "store")
+    sweep, store = write_tiny(tmp_path), Store(root=tmp_path / "store")
     target = trials_of(load_sweep(sweep))[0].stages[1]
     inputs = {name: {"stage": source.name, "fingerprint": source.fingerprint} for name, source in target.inputs.items()}
     manifest = {**target.identity(), "inputs": inputs, "metrics": {}, "seconds": 108_000.0}
@@ -202,7 +202,7 @@ def test_dollars_have_a_threshold_of_their_own(dear):
 
 
 def test_what_another_machine_would_take_asks_above_the_threshold_alone(tmp_path, capsys):
-    fresh = write_tiny(tmp_path), LocalStore(root=tmp_path / "none")
+    fresh = write_tiny(tmp_path), Store(root=tmp_path / "none")
     asked(fresh)
     assert "expected device time: about " in capsys.readouterr().err
     with pytest.raises(InputError, match=r"about .* device-hours, by another machine's rates, exceed --confirm"):
@@ -216,7 +216,7 @@ def unknown(tmp_path, monkeypatch):
     """A sweep of a defense that neither the store nor the rates of another machine know, and its store."""
     monkeypatch.setattr("smoothsweep.orchestrator.commands.run.begin_run", lambda **_: pytest.fail("started"))
     grid = {"recipe.defense": [{"kind": "focal", "gamma": 2.0}, {"kind": "at_at"}]}
-    return write_tiny(tmp_path, grid=grid, baseline={}), LocalStore(root=tmp_path / "none")
+    return write_tiny(tmp_path, grid=grid, baseline={}), Store(root=tmp_path / "none")
 
 
 @pytest.mark.parametrize(("answer", "begins"), [("y\n", True), ("n\n", False), ("", False)])

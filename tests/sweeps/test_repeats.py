@@ -12,7 +12,7 @@ from smoothsweep.core.bounds import LARGEST
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.result.rows import recipe_fields, trial_row
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.base import MAX_TRIALS, Model
 from smoothsweep.sweeps.expand import COLUMNS, axis_names, expand
 from smoothsweep.sweeps.load import load_sweep
@@ -144,7 +144,7 @@ def mistakes(model, given):
 
 def test_no_axis_takes_the_place_of_another_column(tmp_path):
     trial = trials_of(load_sweep(write(tmp_path)))[0]
-    row = set(trial_row(trial, LocalStore(root=tmp_path / "store"))) - set(trial.cell.axes)
+    row = set(trial_row(trial, Store(root=tmp_path / "store"))) - set(trial.cell.axes)
     assert row | set(recipe_fields(trial)) <= COLUMNS
     assert axis_names(["attack.seed", "recipe.precision", "prior", "attack.steps"]) == {
         "attack.seed": "attack_seed",

@@ -19,7 +19,7 @@ from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion, check
 from smoothsweep.tasks.parts_of_images import PART
 from smoothsweep.tasks.settings import recipe_from

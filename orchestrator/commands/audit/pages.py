@@ -26,7 +26,7 @@ from smoothsweep.orchestrator.result.data import ReportData
 from smoothsweep.orchestrator.result.leaks import asked_by_parts
 from smoothsweep.orchestrator.result.rows import results_table
 from smoothsweep.orchestrator.result.summary import Summary, recipe_label, summarise
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.imported import ImportedClassifier, TargetCard
 from smoothsweep.sweeps.load import load_sweep

@@ -29,7 +29,7 @@ from smoothsweep.orchestrator.planning.capacity import refuse_unfit
 from smoothsweep.orchestrator.planning.plan import Plan, history_of, make_plan, refuse_impossible
 from smoothsweep.orchestrator.planning.proposals import ProposalLog
 from smoothsweep.orchestrator.search.forecast import forecast_of
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.schema import Resources

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from smoothsweep.orchestrator.stages.stage import canonical_json
-from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.orchestrator.store.common.sealing import RESULT, Damage
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.manifests import RESULT, Damage
 from smoothsweep.tasks.registry import TASKS
 from smoothsweep.tasks.stage_names import stage_label
 

@@ -19,11 +19,10 @@ from smoothsweep.orchestrator.commands.records.trials import Provenance, Provena
 from smoothsweep.orchestrator.commands.reporting.sharing.provenance import SUFFIX, read_provenance
 from smoothsweep.orchestrator.page.origin import read_origin
 from smoothsweep.orchestrator.planning.trial_notes import read_trial_notes
-from smoothsweep.orchestrator.store.common.artifacts import MANIFEST
-from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.orchestrator.store.common.sealing import FINGERPRINT, KIND
-from smoothsweep.orchestrator.store.common.verifying import checksum
+from smoothsweep.orchestrator.store.base import MANIFEST, Store
+from smoothsweep.orchestrator.store.manifests import FINGERPRINT, KIND
 from smoothsweep.orchestrator.store.opening import open_existing_store
+from smoothsweep.orchestrator.store.verified import checksum
 from smoothsweep.tasks.registry import TASKS
 
 _DIGITS = 6

@@ -17,7 +17,7 @@ from smoothsweep.orchestrator.result.cells import complete_cases
 from smoothsweep.orchestrator.result.data import Axis
 from smoothsweep.orchestrator.result.display import incomplete_sentences
 from smoothsweep.orchestrator.result.summary import attack_label, recipe_label
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.schema import InversionSweep
 from smoothsweep.tasks.stage_names import stage_title
 

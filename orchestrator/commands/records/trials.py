@@ -11,8 +11,8 @@ from smoothsweep.core.files import NotPlainError, plain_content
 from smoothsweep.core.spelling import suggestion
 from smoothsweep.core.text import MINUS, NBSP, counted, quoted, shortened
 from smoothsweep.orchestrator.planning.trial_notes import DOT, TRIALS_FILE, TrialNote, read_trial_notes
-from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.orchestrator.store.common.sealing import Damage, read_manifest
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.manifests import Damage, read_manifest
 from smoothsweep.tasks.stage_names import stage_label
 
 _DEEPEST = 100  # stages behind one another: the longest chain of a sweep has about ten

@@ -18,7 +18,7 @@ from smoothsweep.orchestrator.result.data import (
     same_recipe,
 )
 from smoothsweep.orchestrator.result.format import count, duration, is_null, listing
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.expand import axis_names
 from smoothsweep.sweeps.loaded import LoadedSweep
 

@@ -54,7 +54,7 @@ from smoothsweep.orchestrator.result.rows import (
 from smoothsweep.orchestrator.result.summary import Summary, recipe_label, summarise
 from smoothsweep.orchestrator.search.budget import spent
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.tracking.runs.verdicts import Verdicts, verdicts_of
 from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion
 from smoothsweep.sweeps.paper_settings import standing

@@ -23,7 +23,7 @@ from smoothsweep.orchestrator.result.data import ReportData
 from smoothsweep.orchestrator.result.membership import LESS, MORE, UNCLEAR, two_leaks
 from smoothsweep.orchestrator.result.summary import Summary, recipe_label
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.loaded import as_inversion
 

@@ -16,7 +16,7 @@ from smoothsweep.core.membership.within import WithinPersons, measure_within_per
 from smoothsweep.core.readers.tables import read_rows
 from smoothsweep.orchestrator.planning.trial import Trial, inversion_stages
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.loaded import as_inversion
 

@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import Any
 
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.search import Constraint, Direction
 
 OPEN, DONE, FAILED = "open", "done", "failed"

@@ -7,7 +7,7 @@ from typing import Any
 
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 
 DIGEST = 32  # hex digits of the stage's fingerprint; MLflow takes at most 36 characters
 

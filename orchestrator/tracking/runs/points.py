@@ -12,7 +12,7 @@ from smoothsweep.core.judges.table import stage_that_draws
 from smoothsweep.core.readers.tables import read_rows
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.tracking.runs.names import metrics_of
 
 NO_CURVE = ("epoch", "seconds")  # every other column of a history is one, a defense's own facts included

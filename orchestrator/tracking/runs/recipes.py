@@ -14,7 +14,7 @@ from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.result.estimates import Settings, collect, estimate
 from smoothsweep.orchestrator.result.rows import least_of_data, per_class_rows, trial_row
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.tracking.runs.names import metrics_of, recipe_params, run_words
 from smoothsweep.orchestrator.tracking.runs.points import finished_at, work_ms
 from smoothsweep.sweeps.loaded import LoadedSweep

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.uris import ambiguity, shown_uri, without_secrets
-from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.orchestrator.store.common.machine import cache_folder, locked
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.verified import cache_folder, locked
 from smoothsweep.orchestrator.tracking.server.databases import ask_server, ask_sqlite, sqlite_path
 from smoothsweep.orchestrator.tracking.server.deadline import run_within
 

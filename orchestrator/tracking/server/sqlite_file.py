@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from smoothsweep.core.files import move, write_file
-from smoothsweep.orchestrator.store.common.artifacts import aside_name, report_damage
+from smoothsweep.orchestrator.store.base import aside_name, report_damage
 from smoothsweep.orchestrator.tracking.server.databases import PATIENCE_S
 from smoothsweep.orchestrator.tracking.server.scratch import scratch
 

@@ -16,7 +16,7 @@ from smoothsweep.core.audit.portfolio import spread_classes
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit import auditing, pages, work
 from smoothsweep.orchestrator.commands.audit.forecast import Cost
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.load import load_sweep
 from tests.foreign_classifier import PEOPLE, SIDE
@@ -183,7 +183,7 @@ def alphabetical(folder):
 
 
 def test_the_report_goes_where_it_is_told(tmp_path, capsys):
-    sweep, store = write_tiny(tmp_path), LocalStore(root=tmp_path / "store")
+    sweep, store = write_tiny(tmp_path), Store(root=tmp_path / "store")
     store.open_for_writing()
     command = ["report", str(sweep), "--store", str(store.root)]
     assert main([*command, "--out", str(tmp_path / "there"), "--set", "name=renamed"]) == 0, capsys.readouterr().err

@@ -7,7 +7,7 @@ from study_answers import ALPHAS, PEOPLE, REAL_RED, made_sweep, red_of
 
 from smoothsweep.orchestrator.page.pictures import comparison_sheet
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
 
 
@@ -15,7 +15,7 @@ from smoothsweep.sweeps.load import load_sweep
 def made(tmp_path_factory):
     """The trials of three recipes under one seed, and a store whose pictures say by their colours what they are."""
     sweep, store = made_sweep(tmp_path_factory.mktemp("sheets"), seeds=[1])
-    return trials_of(load_sweep(Path(sweep))), LocalStore(root=store)
+    return trials_of(load_sweep(Path(sweep))), Store(root=store)
 
 
 def colour(tile):

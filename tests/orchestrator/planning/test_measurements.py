@@ -9,7 +9,7 @@ from benchmarks.sleeping import Sleep
 from smoothsweep.orchestrator.planning.history import READ_AT_MOST, read_history
 from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
 from tests.orchestrator.planning.measured_stages import everything_of, pretend
 
@@ -33,7 +33,7 @@ def forecast_of(store, sweep, change, name):
 )
 def test_what_a_stage_reads_counts_for_its_cost(name, alike, other, tmp_path):
     changes = {"classes": [0, 1, 2, 3], "grid": {}, "baseline": {}}
-    sweep, store = write_tiny(tmp_path, **changes), LocalStore(root=tmp_path / "store")
+    sweep, store = write_tiny(tmp_path, **changes), Store(root=tmp_path / "store")
     for stage in everything_of(trials_of(load_sweep(sweep))):
         pretend(store, stage, 7.0)
     assert forecast_of(store, sweep, alike, name) == (7.0, 7.0, 7.0)
@@ -42,7 +42,7 @@ def test_what_a_stage_reads_counts_for_its_cost(name, alike, other, tmp_path):
 
 def test_measurements_outlive_their_inputs(tmp_path):
     """Inputs of finished stages may be deleted; what reading them cost is still known."""
-    store = LocalStore(root=tmp_path / "store")
+    store = Store(root=tmp_path / "store")
     trials = trials_of(load_sweep(write_tiny(tmp_path)))
     pretend(store, trials[0].stages[2], 9.0)
     row = plan_summary(make_plan(trials, store), store)["by_stage"]["attack"]
@@ -50,7 +50,7 @@ def test_measurements_outlive_their_inputs(tmp_path):
 
 
 def test_damaged_and_unfinished_manifests_are_measurements_less(tmp_path):
-    store = LocalStore(root=tmp_path / "store")
+    store = Store(root=tmp_path / "store")
     stages = [Sleep(config={"classes": n, "seconds": 0}) for n in range(4)]
     for stage, seconds in zip(stages, (1.0, 3.0, 5.0, 7.0), strict=True):
         pretend(store, stage, seconds)
@@ -62,7 +62,7 @@ def test_damaged_and_unfinished_manifests_are_measurements_less(tmp_path):
 def test_only_the_newest_measurements_are_read(tmp_path):
     import os
 
-    store = LocalStore(root=tmp_path / "store")
+    store = Store(root=tmp_path / "store")
     for n in range(READ_AT_MOST + 3):
         stage = Sleep(config={"classes": n})
         pretend(store, stage, n)

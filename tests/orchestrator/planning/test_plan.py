@@ -13,15 +13,15 @@ from smoothsweep.orchestrator.planning.history import History, read_history
 from smoothsweep.orchestrator.planning.plan import devices_held, make_plan, plan_summary
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
 from tests.orchestrator.planning.measured_stages import everything_of, pretend
 
 
 def test_what_is_shared_is_counted_once(tmp_path):
     trials = trials_of(load_sweep(write_tiny(tmp_path), ["seeds=[1, 2]"]))
-    plan = make_plan(trials, LocalStore(root=tmp_path / "store"))
-    summary = plan_summary(plan, LocalStore(root=tmp_path / "store"))
+    plan = make_plan(trials, Store(root=tmp_path / "store"))
+    summary = plan_summary(plan, Store(root=tmp_path / "store"))
     totals = {name: row["total"] for name, row in summary["by_stage"].items()}
     assert totals == {
         "data": 1,
@@ -41,7 +41,7 @@ def test_what_is_shared_is_counted_once(tmp_path):
 
 
 def test_costs_come_from_stages_of_the_same_size_and_unknown_stays_unknown(tmp_path):
-    store = LocalStore(root=tmp_path / "store")
+    store = Store(root=tmp_path / "store")
     trials = trials_of(load_sweep(write_tiny(tmp_path)))
     targets = [s for s in with_ancestors([x for t in trials for x in t.stages]) if s.name == "target"]
     mine = [s for s in targets if s.config["architecture"] == "resnet_small"]
@@ -56,7 +56,7 @@ def test_costs_come_from_stages_of_the_same_size_and_unknown_stays_unknown(tmp_p
 
 
 def test_inputs_of_finished_stages_are_not_asked_for(tmp_path):
-    store = LocalStore(root=tmp_path / "store")
+    store = Store(root=tmp_path / "store")
     trials = trials_of(load_sweep(write_tiny(tmp_path)))
     for stage in trials[0].stages:
         pretend(store, stage, 1.0)
@@ -89,7 +89,7 @@ def test_a_crop_larger_than_the_priors_images_is_refused_before_anything_starts(
 @pytest.fixture
 def measured(tmp_path):
     """A store in which every stage of the first trial took an hour, and a plan of two trials more."""
-    store = LocalStore(root=tmp_path / "store")
+    store = Store(root=tmp_path / "store")
     trials = trials_of(load_sweep(write_tiny(tmp_path), ["seeds=[1, 2]"]))
     for stage in everything_of(trials[:1]):
         pretend(store, stage, 3600.0)
@@ -134,7 +134,7 @@ def test_every_cost_of_a_plan_has_its_price(measured):
 
 
 def test_what_is_gone_and_not_needed_is_told_so_that_the_head_adds_up(tmp_path):
-    store = LocalStore(root=tmp_path / "store")
+    store = Store(root=tmp_path / "store")
     trials = trials_of(load_sweep(write_tiny(tmp_path)))[:1]
     for stage in everything_of(trials):
         pretend(store, stage, 1.0)
@@ -149,7 +149,7 @@ def test_what_is_gone_and_not_needed_is_told_so_that_the_head_adds_up(tmp_path):
 
 def test_what_is_damaged_is_to_be_made_again(tmp_path):
     """It is listed among the finished, which looks at no content."""
-    store = LocalStore(root=tmp_path / "store")
+    store = Store(root=tmp_path / "store")
     trials = trials_of(load_sweep(write_tiny(tmp_path)))[:1]
     for stage in everything_of(trials):
         pretend(store, stage, 1.0)
@@ -163,7 +163,7 @@ def test_what_is_damaged_is_to_be_made_again(tmp_path):
 
 
 def test_a_finished_sweep_costs_nothing_more(tmp_path):
-    store = LocalStore(root=tmp_path / "store")
+    store = Store(root=tmp_path / "store")
     trials = trials_of(load_sweep(write_tiny(tmp_path)))
     for stage in everything_of(trials):
         pretend(store, stage, 1.0)
@@ -173,7 +173,7 @@ def test_a_finished_sweep_costs_nothing_more(tmp_path):
 
 
 def test_tasks_that_share_a_gpu_hold_a_part_of_it_and_every_training_worker_a_whole_one(tmp_path):
-    store = LocalStore(root=tmp_path / "store")
+    store = Store(root=tmp_path / "store")
     shares = ["resources.gpus_per_task=0.25", "resources.gpus_per_training=2"]
     trials = trials_of(load_sweep(write_tiny(tmp_path), shares))
     for stage in everything_of(trials[:1]):

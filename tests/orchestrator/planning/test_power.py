@@ -11,7 +11,7 @@ from smoothsweep.core.metrics.components import QUICKSTART, Components
 from smoothsweep.core.metrics.power import Design, planned
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
 from tests.judged_trials import finish
 
@@ -64,7 +64,7 @@ def test_what_a_difference_needs_is_answered(tmp_path, capsys):
 
 
 def test_the_history_of_the_store_takes_the_place_of_the_defaults(tmp_path, capsys):
-    store, generator = LocalStore(root=tmp_path / "store"), np.random.default_rng(0)
+    store, generator = Store(root=tmp_path / "store"), np.random.default_rng(0)
     trials = trials_of(load_sweep(sweep(tmp_path)), store)
     finish(store, trials, lambda trial: generator.integers(0, 3, 24) / 2)
     text = plan(tmp_path, capsys)

@@ -8,7 +8,7 @@ from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.metrics.components import components_of
 from smoothsweep.orchestrator.planning.power import block, measured
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
 from tests.judged_trials import finish
 
@@ -26,7 +26,7 @@ def planned(tmp_path, **changes):
 
 @pytest.fixture
 def store(tmp_path):
-    return LocalStore(root=tmp_path / "store")
+    return Store(root=tmp_path / "store")
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_too_few_trials_say_nothing(tmp_path, store, cells):
     """Two recipes under three seeds leave two degrees of freedom."""
     finish(store, [t for t in planned(tmp_path) if t.cell.values["recipe.defense.alpha"] != -0.5], of(cells))
     assert measured(store, LEAK, None) is None
-    assert measured(LocalStore(root=tmp_path / "none"), LEAK, None) is None
+    assert measured(Store(root=tmp_path / "none"), LEAK, None) is None
 
 
 def test_trials_on_the_same_people_come_first_and_others_are_not_mixed_in(tmp_path, store, cells):

@@ -16,7 +16,7 @@ from smoothsweep.orchestrator.planning.reference import (
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.search.forecast import forecast_of
 from smoothsweep.orchestrator.stages.stage import with_ancestors
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep, shipped_sweeps
 
 SMALL = ("quickstart", "attacks_small", "audit_small", "defenses_small", "robustness_small", "backdoors_small", "toy")
@@ -84,7 +84,7 @@ def test_the_time_grows_as_the_work_does(change, kind, times, tmp_path):
 def test_what_nobody_has_measured_stays_unknown(change, kind, tmp_path):
     loaded = load_sweep(write_tiny(tmp_path, grid={}, baseline={}), [change])
     assert reference_s(stages_of(loaded)[kind]) is None
-    store = LocalStore(root=tmp_path / "store")
+    store = Store(root=tmp_path / "store")
     summary = plan_summary(make_plan(trials_of(loaded), store), store)
     assert summary["about"] is None and summary["by_stage"][kind]["about"] is None
     assert summary["by_stage"]["data"]["about"]["hours"] > 0
@@ -97,7 +97,7 @@ def test_where_the_rates_tell_a_part_the_plan_tells_that_part_and_how_many_stage
         tmp_path, grid={"recipe.defense": defenses}, baseline={}, seeds=[1], judges={"embedder": {"name": "synthetic"}}
     )
     loaded = load_sweep(path)
-    store = LocalStore(root=tmp_path / "store")
+    store = Store(root=tmp_path / "store")
     plan = make_plan(trials_of(loaded), store)
     known = [reference_s(stage) for stage in plan.stages if reference_s(stage) is not None]
     unknown = len(plan.stages) - len(known)
@@ -114,7 +114,7 @@ def test_where_the_rates_tell_a_part_the_plan_tells_that_part_and_how_many_stage
 
 
 def test_a_search_that_has_not_begun_is_told_by_the_rates_and_never_above_its_budget(tmp_path):
-    store, sweep = LocalStore(root=tmp_path / "store"), shipped_sweeps()["search_schedules"]
+    store, sweep = Store(root=tmp_path / "store"), shipped_sweeps()["search_schedules"]
     told = {}
     for hours in (2.0, 0.25):
         loaded = load_sweep(sweep, [f"budget.device_hours={hours}", "reaudit=null"])

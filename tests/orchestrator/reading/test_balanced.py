@@ -10,7 +10,7 @@ from tiny import write_tiny
 
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.result.rows import TARGET, mean_over_classes, trial_row
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
 from tests import made_artifacts as made_up
 
@@ -47,7 +47,7 @@ def test_it_is_the_mean_recall_of_the_library(tmp_path_factory, counts):
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_the_row_of_a_trial_has_it_where_artifacts_do(tmp_path, by_class, monkeypatch, kept):
-    store, trials = LocalStore(root=tmp_path / "store"), trials_of(load_sweep(write_tiny(tmp_path)))
+    store, trials = Store(root=tmp_path / "store"), trials_of(load_sweep(write_tiny(tmp_path)))
     monkeypatch.setitem(
         made_up.FILES, "target", lambda folder, stage, metrics: kept and by_class([1.0, 0.5, 0.0, 0.5], folder)
     )

@@ -11,7 +11,7 @@ from smoothsweep.core.metrics.intervals import rate_interval
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.result.estimates import OWN, Settings, collect, estimate, images_column
 from smoothsweep.orchestrator.result.rows import image_counts, trial_row
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
 from tests.tiny import write_tiny
 
@@ -51,7 +51,7 @@ def test_a_judge_counts_the_rows_that_its_rates_are_of(name):
 def finished(folder, answers=None):
     """A trial with a target of 40 training images and a judge that left these rows."""
     (trial,) = trials_of(load_sweep(write_tiny(folder, grid={}, baseline={}, judges={"robustness": {}})))
-    store = LocalStore(root=folder / "store")
+    store = Store(root=folder / "store")
     store.open_for_writing()
     target = next(stage for stage in trial.stages if stage.name == "target")
     for stage in (target.inputs["data"], *trial.stages):
@@ -82,7 +82,7 @@ def test_a_surrogate_is_asked_about_the_attacked_classes_alone(tmp_path, classes
         tmp_path, grid={}, baseline={}, classes=classes, judges={"knowledge": dict(JUDGES["knowledge"].example)}
     )
     (trial,) = trials_of(load_sweep(path))
-    store = LocalStore(root=tmp_path / "store")
+    store = Store(root=tmp_path / "store")
     store.open_for_writing()
     judge = next(stage for stage in trial.stages if stage.name == "knowledge")
     for stage in (judge.inputs["data"], judge):

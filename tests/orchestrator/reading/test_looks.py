@@ -20,7 +20,7 @@ from smoothsweep.orchestrator.result.leaks import HidingVerdicts
 from smoothsweep.orchestrator.result.more_seeds import look_sentences, look_text
 from smoothsweep.orchestrator.result.rows import results_table
 from smoothsweep.orchestrator.result.summary import summarise
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.tracking.runs.verdicts import LOOK, verdicts_of
 
 LABELS = {alpha: f"smoothing{NBSP}{str(alpha).replace('-', chr(0x2212))}" for alpha in CHANGES if alpha}
@@ -44,7 +44,7 @@ def summary_of(loaded, store, trials):
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory):
     folder = tmp_path_factory.mktemp("looked")
-    loaded, store = load(folder), LocalStore(root=folder / "store")
+    loaded, store = load(folder), Store(root=folder / "store")
     work_off(loaded, store)
     return loaded, store, summary_of(loaded, store, trials_of(loaded, store))
 
@@ -122,7 +122,7 @@ def test_terminal_page_and_runs_say_at_which_look(swept):
 
 
 def test_an_unfinished_first_look_says_who_is_missing(tmp_path):
-    loaded, store = load(tmp_path), LocalStore(root=tmp_path / "store")
+    loaded, store = load(tmp_path), Store(root=tmp_path / "store")
     trials = trials_of(loaded, store)
     for trial in trials:
         if (trial.cell.values[ALPHA], trial.seed) != (0.1, 42):

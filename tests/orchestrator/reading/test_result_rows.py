@@ -23,7 +23,7 @@ from smoothsweep.orchestrator.result.rows import (
     write_rows,
 )
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
 from tests.tiny import tiny_sweep, write_tiny
 
@@ -219,7 +219,7 @@ def test_the_rows_of_any_sweep_can_be_written_and_read(tmp_path_factory, grid, s
         trials = trials_of(load_sweep(path))
     except InputError:
         return  # a grid of which two cells are the same, say
-    table = results_table(trials, LocalStore(root=folder / "store"), {trials[0].id: "it failed"})
+    table = results_table(trials, Store(root=folder / "store"), {trials[0].id: "it failed"})
     write_rows(table, folder / "results.parquet")
     read = pd.read_parquet(folder / "results.parquet")
     assert list(read["seed"]) == [trial.seed for trial in trials] and list(read.columns) == list(table.columns)

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.sleeping import Sleep
 from smoothsweep.orchestrator.scheduling.limits import FLOOR_S, TIMES, UNKNOWN_S, Limits
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.common.sealing import sealed
+from smoothsweep.orchestrator.store.manifests import sealed
 from smoothsweep.orchestrator.store.opening import open_store
 
 TARGET = Stage(name="target", config={"architecture": "resnet_small", "epochs": 3, "workers": 1})

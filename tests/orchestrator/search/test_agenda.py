@@ -10,7 +10,7 @@ from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.search.agenda import Agenda
 from smoothsweep.orchestrator.search.record import read_search, write_end
 from smoothsweep.orchestrator.search.shared.setup import Wait
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 
 OPTUNA = {"strategy": "optuna", "recipes": 6, "in_flight": 3}  # four to start with, two that the model chooses
 RANDOM = {"strategy": "random", "recipes": 14}
@@ -30,7 +30,7 @@ def undisturbed(tmp_path_factory):
     found = {}
     for search in (OPTUNA, RANDOM, HALVING, NOISE_AWARE):
         folder = tmp_path_factory.mktemp(search["strategy"])
-        loaded, store = load(folder, search), LocalStore(root=folder / "store")
+        loaded, store = load(folder, search), Store(root=folder / "store")
         work_off(loaded, store)
         found[search["strategy"]] = proposed(loaded, store)
     return found
@@ -39,7 +39,7 @@ def undisturbed(tmp_path_factory):
 @pytest.mark.parametrize("search", [OPTUNA, RANDOM, HALVING, NOISE_AWARE], ids=lambda search: search["strategy"])
 @pytest.mark.parametrize("shuffle", [1, 2])
 def test_the_order_in_which_trials_end_changes_no_proposal(tmp_path, undisturbed, search, shuffle):
-    loaded, store = load(tmp_path, search), LocalStore(root=tmp_path / "store")
+    loaded, store = load(tmp_path, search), Store(root=tmp_path / "store")
     agenda, ended = work_off(loaded, store, shuffle=shuffle)
     assert proposed(loaded, store) == undisturbed[search["strategy"]]
     assert agenda.ended_by == "recipes" and len({trial.id for trial in ended}) == len(ended)
@@ -48,7 +48,7 @@ def test_the_order_in_which_trials_end_changes_no_proposal(tmp_path, undisturbed
 @pytest.mark.parametrize("search", [OPTUNA, HALVING, NOISE_AWARE], ids=lambda search: search["strategy"])
 @pytest.mark.parametrize("killed_after", [[1], [7, 5], [4, 4, 4]])
 def test_a_killed_search_goes_on_as_if_nothing_had_happened(tmp_path, undisturbed, search, killed_after):
-    loaded, store = load(tmp_path, search), LocalStore(root=tmp_path / "store")
+    loaded, store = load(tmp_path, search), Store(root=tmp_path / "store")
     done = []
     for shuffle, count in enumerate(killed_after):
         done += work_off(loaded, store, shuffle=shuffle, stop_after=count)[1]
@@ -58,7 +58,7 @@ def test_a_killed_search_goes_on_as_if_nothing_had_happened(tmp_path, undisturbe
 
 
 def test_proposals_use_outcomes_up_to_the_lag_and_no_more(tmp_path):
-    loaded, store = load(tmp_path, OPTUNA), LocalStore(root=tmp_path / "store")
+    loaded, store = load(tmp_path, OPTUNA), Store(root=tmp_path / "store")
     agenda = Agenda(ProposalLog(loaded, store))
     agenda.begin()
     opened = [agenda.next() for _ in range(6)]  # three recipes under two seeds
@@ -74,7 +74,7 @@ def test_proposals_use_outcomes_up_to_the_lag_and_no_more(tmp_path):
 
 
 def test_a_search_learns(tmp_path, undisturbed):
-    loaded, store = load(tmp_path, {**OPTUNA, "recipes": 14}), LocalStore(root=tmp_path / "store")
+    loaded, store = load(tmp_path, {**OPTUNA, "recipes": 14}), Store(root=tmp_path / "store")
     work_off(loaded, store)
     assert proposed(loaded, store)[:6] == undisturbed["optuna"]  # more recipes go on from fewer
     ramps = [values[KIND] == "ramp" for _, values, _, _ in proposed(loaded, store)]
@@ -82,7 +82,7 @@ def test_a_search_learns(tmp_path, undisturbed):
 
 
 def test_a_grid_tries_every_recipe_once(tmp_path):
-    loaded, store = load(tmp_path, SMALL_GRID), LocalStore(root=tmp_path / "store")
+    loaded, store = load(tmp_path, SMALL_GRID), Store(root=tmp_path / "store")
     agenda, _ = work_off(loaded, store)
     recipes = [values for _, values, _, _ in proposed(loaded, store)]
     assert agenda.ended_by == "exhausted"
@@ -93,14 +93,14 @@ def test_a_grid_tries_every_recipe_once(tmp_path):
 @pytest.mark.parametrize("strategy", ["random", "optuna", "noise_aware"])
 def test_a_small_space_ends_when_it_is_exhausted(tmp_path, strategy):
     loaded = load(tmp_path, {**SMALL_GRID, "strategy": strategy, "recipes": 50})
-    agenda, ended = work_off(loaded, LocalStore(root=tmp_path / "store"))
+    agenda, ended = work_off(loaded, Store(root=tmp_path / "store"))
     assert agenda.ended_by == "exhausted" and sum(proposal.of is None for proposal in agenda.proposals) == 3
     assert len({trial.id for trial in ended}) == len(ended)
     assert 3 <= len(ended) <= 6 if strategy == "noise_aware" else len(ended) == 6  # three recipes under two seeds
 
 
 def test_the_baseline_comes_first_and_is_one_of_the_recipes(tmp_path):
-    loaded, store = load(tmp_path, RANDOM, baseline={ALPHA: 0.0}), LocalStore(root=tmp_path / "store")
+    loaded, store = load(tmp_path, RANDOM, baseline={ALPHA: 0.0}), Store(root=tmp_path / "store")
     work_off(loaded, store)
     trials = trials_of(loaded, store)
     assert proposed(loaded, store)[0] == (0, {ALPHA: 0.0}, None, "baseline") and len(proposed(loaded, store)) == 14
@@ -109,7 +109,7 @@ def test_the_baseline_comes_first_and_is_one_of_the_recipes(tmp_path):
 
 
 def test_failed_recipes_are_told_as_failed_and_the_search_goes_on(tmp_path):
-    loaded, store = load(tmp_path, OPTUNA), LocalStore(root=tmp_path / "store")
+    loaded, store = load(tmp_path, OPTUNA), Store(root=tmp_path / "store")
     agenda, _ = work_off(loaded, store, fails=lambda trial: trial.cell.values[KIND] == "ramp" and trial.seed == 2)
     failed = {p.number for p in agenda.proposals if p.values[KIND] == "ramp"}
     assert failed and {n for n, outcome in agenda.outcomes.items() if outcome.status == "failed"} == failed
@@ -117,7 +117,7 @@ def test_failed_recipes_are_told_as_failed_and_the_search_goes_on(tmp_path):
 
 
 def test_another_search_under_the_same_name_starts_anew_and_keeps_the_old_proposals(tmp_path):
-    store = LocalStore(root=tmp_path / "store")
+    store = Store(root=tmp_path / "store")
     work_off(load(tmp_path, RANDOM), store)
     changed = load(tmp_path, {**RANDOM, "space": {**SPACE, ALPHA: {"low": -1.0, "high": 0.3, "step": 0.05}}})
     assert trials_of(changed, store) == []
@@ -131,7 +131,7 @@ def test_another_search_under_the_same_name_starts_anew_and_keeps_the_old_propos
 
 
 def test_a_closed_search_ends_what_is_open_and_proposes_nothing_more(tmp_path):
-    loaded, store = load(tmp_path, RANDOM), LocalStore(root=tmp_path / "store")
+    loaded, store = load(tmp_path, RANDOM), Store(root=tmp_path / "store")
     agenda = Agenda(ProposalLog(loaded, store))
     agenda.begin()
     begun = [agenda.next()]
@@ -147,7 +147,7 @@ def test_a_closed_search_ends_what_is_open_and_proposes_nothing_more(tmp_path):
 def test_the_record_tells_what_is_known(tmp_path):
     constraints = {"test_acc": {"at_least": 0.9}}
     loaded = load(tmp_path, {**HALVING, "constraints": constraints}, budget={"device_hours": 2.0})
-    store = LocalStore(root=tmp_path / "store")
+    store = Store(root=tmp_path / "store")
     agenda, _ = work_off(loaded, store)
     write_end(ProposalLog(loaded, store), agenda.ended_by)
     record = read_search(loaded, store)

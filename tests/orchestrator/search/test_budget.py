@@ -17,8 +17,7 @@ from smoothsweep.orchestrator.search.forecast import forecast_of, refuse_small_b
 from smoothsweep.orchestrator.search.reaudit import frontier_recipes
 from smoothsweep.orchestrator.search.record import read_reaudit_record
 from smoothsweep.orchestrator.stages.stage import with_ancestors
-from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.limits import Budget
 
 RANDOM = {"strategy": "random", "recipes": 6}
@@ -32,7 +31,7 @@ def snapshot(running=(), ended=()):
 
 
 def test_device_time_of_what_runs_and_what_has_ended_counts(tmp_path):
-    meter = Meter(LocalStore(root=tmp_path), "s", Budget(device_hours=0.1))
+    meter = Meter(Store(root=tmp_path), "s", Budget(device_hours=0.1))
     meter.update(snapshot(running=[("target", 100.0)]))
     meter.update(snapshot(running=[("target", 150.0), ("attack", 20.0)]))
     assert meter.device_s == 170.0 and meter.exceeded() is None
@@ -41,16 +40,16 @@ def test_device_time_of_what_runs_and_what_has_ended_counts(tmp_path):
 
 
 def test_a_share_of_the_budget_can_be_reserved(tmp_path):
-    meter = Meter(LocalStore(root=tmp_path), "s", Budget(device_hours=0.1))
+    meter = Meter(Store(root=tmp_path), "s", Budget(device_hours=0.1))
     meter.update(snapshot(ended=[("target", 280.0)]))
     assert meter.exceeded(0.2) is None
     meter.update(snapshot(ended=[("target", 10.0)]))
     assert meter.exceeded(0.2) == "0.0806 of 0.1 device-hours" and meter.exceeded() is None
-    assert Meter(LocalStore(root=tmp_path), "other", None).exceeded(0.9) is None
+    assert Meter(Store(root=tmp_path), "other", None).exceeded(0.9) is None
 
 
 def test_a_killed_run_loses_nothing_that_was_noted(tmp_path):
-    store = LocalStore(root=tmp_path)
+    store = Store(root=tmp_path)
     first = Meter(store, "s", None)
     first.update(snapshot(running=[("target", 30.0)], ended=[("data", 5.0)]))
     first.save()
@@ -75,7 +74,7 @@ def often(monkeypatch):
 @pytest.mark.parametrize("drivers", [2, 3])
 def test_what_all_drivers_of_a_sweep_spend_at_the_same_time_counts(tmp_path, often, drivers):
     """Two drivers once used 6,000 s, noted 3,000 and neither stopped at 3,600."""
-    store, share = LocalStore(root=tmp_path), 3000.0
+    store, share = Store(root=tmp_path), 3000.0
     meters = [Meter(store, "s", Budget(device_hours=1.0)) for _ in range(drivers)]
     stopped = []
     for done in range(0, int(share) + 1, 100):
@@ -97,7 +96,7 @@ def test_what_all_drivers_of_a_sweep_spend_at_the_same_time_counts(tmp_path, oft
     [([(0, 10), (20, 5)], 15), ([(0, 10), (5, 10)], 15), ([(0, 100), (10, 5), (50, 100)], 150), ([(3, 4), (3, 4)], 4)],
 )
 def test_minutes_of_drivers_at_the_same_time_count_once(tmp_path, runs, expected):
-    store = LocalStore(root=tmp_path)
+    store = Store(root=tmp_path)
     for number, (began, seconds) in enumerate(runs):
         store.write_note("s", f"spent/{number}.jsonl", b'{"wall_seconds": %d, "began": %d}\n' % (seconds, began))
     by_seconds = sum(any(began <= at < began + long for began, long in runs) for at in range(200))
@@ -115,7 +114,7 @@ def measured(store: Store, trials, seconds: float) -> None:
 
 
 def test_a_budget_smaller_than_one_trial_is_refused_where_its_cost_is_known(tmp_path):
-    store, loaded = LocalStore(root=tmp_path / "store"), load(tmp_path, RANDOM, budget={"device_hours": 0.001})
+    store, loaded = Store(root=tmp_path / "store"), load(tmp_path, RANDOM, budget={"device_hours": 0.001})
     first = Agenda(ProposalLog(loaded, store)).preview()
     refuse_small_budget(loaded, make_plan(first, store), store)  # nothing was ever measured here
     other = load(tmp_path / "other", RANDOM, name="other", seeds=[9])
@@ -127,7 +126,7 @@ def test_a_budget_smaller_than_one_trial_is_refused_where_its_cost_is_known(tmp_
 
 
 def test_the_plan_of_a_search_says_what_may_come(tmp_path):
-    store, loaded = LocalStore(root=tmp_path / "store"), load(tmp_path, RANDOM, budget={"device_hours": 1.0})
+    store, loaded = Store(root=tmp_path / "store"), load(tmp_path, RANDOM, budget={"device_hours": 1.0})
     work_off(loaded, store, stop_after=3)
     summary = summary_of(loaded, store)
     more = summary["search"]["at_most_more_recipes"]
@@ -145,7 +144,7 @@ def summary_of(loaded, store):
 
 
 def test_the_plan_counts_the_re_audit_until_its_recipes_are_known(tmp_path):
-    store, loaded = LocalStore(root=tmp_path / "store"), load(tmp_path, RANDOM, reaudit={"seeds": [9], "recipes": 2})
+    store, loaded = Store(root=tmp_path / "store"), load(tmp_path, RANDOM, reaudit={"seeds": [9], "recipes": 2})
     measured(store, Agenda(ProposalLog(loaded, store)).preview(), 60.0)
     both = summary_of(loaded, store)
     assert "at most 2 recipes audited again: " in plan_text(both)
@@ -159,7 +158,7 @@ def test_the_plan_counts_the_re_audit_until_its_recipes_are_known(tmp_path):
 
 
 def test_the_frontier_is_audited_again_under_fresh_seeds(tmp_path):
-    store = LocalStore(root=tmp_path / "store")
+    store = Store(root=tmp_path / "store")
     loaded = load(
         tmp_path,
         {**RANDOM, "recipes": 12, "constraints": {"test_acc": {"at_least": 0.85}}},
@@ -184,7 +183,7 @@ def test_the_frontier_is_audited_again_under_fresh_seeds(tmp_path):
 
 
 def test_a_grid_is_audited_again_by_its_own_recipes(tmp_path):
-    store = LocalStore(root=tmp_path / "store")
+    store = Store(root=tmp_path / "store")
     grid = {ALPHA: [-0.3, -0.1, 0.0], "attack.loss": ["poincare", "cross_entropy"]}
     loaded = load(tmp_path, {}, grid=grid, search=None, reaudit={"seeds": [7], "recipes": 2})
     for trial in trials_of(loaded, store):

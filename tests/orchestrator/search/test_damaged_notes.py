@@ -9,9 +9,9 @@ from smoothsweep.orchestrator.planning.proposals import PROPOSALS, REAUDIT, Prop
 from smoothsweep.orchestrator.planning.state import STATE_FILE, SweepState, read_failures, read_state, write_state
 from smoothsweep.orchestrator.search import record
 from smoothsweep.orchestrator.search.budget import Meter, spent
-from smoothsweep.orchestrator.store.common import artifacts
-from smoothsweep.orchestrator.store.common.version import VERSION_FILE
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store import base
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.manifests import VERSION_FILE
 from smoothsweep.orchestrator.store.opening import open_store
 
 RANDOM = {"strategy": "random", "recipes": 5}
@@ -22,7 +22,7 @@ SPENT, COPY = "spent/0123456789ab.jsonl", "spent/0123456789ab.copy.jsonl"
 def search(tmp_path_factory):
     """A search that is through, and every note that a sweep leaves."""
     folder = tmp_path_factory.mktemp("made")
-    store = LocalStore(root=folder / "store")
+    store = Store(root=folder / "store")
     store.open_for_writing()
     loaded = load(folder, RANDOM, reaudit={"seeds": [7, 8], "recipes": 2})
     work_off(loaded, store)
@@ -65,7 +65,7 @@ SEALED = (SPENT, PROPOSALS)  # of the others a flipped bit may leave another not
 )
 def test_a_damaged_note_is_set_aside_with_one_line(search, note, how, monkeypatch, capsys):
     loaded, store = search
-    monkeypatch.setattr(artifacts, "_told", set())
+    monkeypatch.setattr(base, "_told", set())
     path = store.sweep_folder("made") / note
     before, whole = path.read_bytes(), read(loaded, store)
     try:
@@ -99,8 +99,8 @@ def test_what_was_spent_is_forgotten_only_with_both_notes(search, capsys):
 @pytest.mark.parametrize("filled", [True, False])
 def test_a_damaged_version_note_is_written_anew(tmp_path, how, filled, monkeypatch, capsys):
     stage = Sleep(config={"classes": 1})
-    monkeypatch.setattr(artifacts, "_told", set())
-    store = LocalStore(root=tmp_path)
+    monkeypatch.setattr(base, "_told", set())
+    store = Store(root=tmp_path)
     store.open_for_writing()
     if filled:
         store.commit(stage, store.draft(stage), {"metrics": {}})

@@ -12,7 +12,7 @@ from smoothsweep.orchestrator.planning.proposals import ProposalLog
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.search.forecast import forecast_of
 from smoothsweep.orchestrator.search.record import write_end
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 
 
 def by_hand(looks, recipes=tuple(CHANGES)):
@@ -44,7 +44,7 @@ def seeds_of(trials):
 
 
 def test_only_what_is_undecided_gets_more_seeds_and_the_baseline_beside_it(tmp_path):
-    loaded, store = load(tmp_path), LocalStore(root=tmp_path / "store")
+    loaded, store = load(tmp_path), Store(root=tmp_path / "store")
     agenda, ended = work_off(loaded, store)
     expected = by_hand((2, 3, 5))
     assert len(set(expected.values())) == 3, expected  # of every kind
@@ -54,10 +54,10 @@ def test_only_what_is_undecided_gets_more_seeds_and_the_baseline_beside_it(tmp_p
 
 @pytest.mark.parametrize("killed_after", [[19, 3]])
 def test_a_killed_sweep_goes_on_as_if_nothing_had_happened(tmp_path, killed_after):
-    whole = LocalStore(root=tmp_path / "whole")
+    whole = Store(root=tmp_path / "whole")
     loaded = load(tmp_path)
     work_off(loaded, whole)
-    store, done = LocalStore(root=tmp_path / "store"), []
+    store, done = Store(root=tmp_path / "store"), []
     for shuffle, many in enumerate(killed_after):
         done += work_off(loaded, store, shuffle=shuffle, stop_after=many)[1]
     done += work_off(loaded, store, shuffle=9)[1]
@@ -66,14 +66,14 @@ def test_a_killed_sweep_goes_on_as_if_nothing_had_happened(tmp_path, killed_afte
 
 
 def test_a_recipe_whose_training_failed_gets_no_more_seeds_and_stops_nobody(tmp_path):
-    loaded, store = load(tmp_path), LocalStore(root=tmp_path / "store")
+    loaded, store = load(tmp_path), Store(root=tmp_path / "store")
     _, ended = work_off(loaded, store, fails=lambda trial: trial.cell.values[ALPHA] == 0.1 and trial.seed == 42)
     found = seeds_of(ended)
     assert found[0.1] == 2 and found[-0.3] == by_hand((2, 3, 5))[-0.3]
 
 
 def test_without_a_baseline_nothing_is_decided_and_nothing_added(tmp_path):
-    loaded, store = load(tmp_path), LocalStore(root=tmp_path / "store")
+    loaded, store = load(tmp_path), Store(root=tmp_path / "store")
     _, ended = work_off(loaded, store, fails=lambda trial: trial.cell.values[ALPHA] == 0.0)
     assert set(seeds_of(ended).values()) == {2}
 
@@ -85,7 +85,7 @@ def planned(loaded, store):
 
 
 def test_the_plan_says_the_least_and_the_most(tmp_path):
-    loaded, store = load(tmp_path), LocalStore(root=tmp_path / "store")
+    loaded, store = load(tmp_path), Store(root=tmp_path / "store")
     before, said = planned(loaded, store)
     assert before["trials"] == 5 * 2 * 2 and before["looks"]["at_most_more_trials"] == 5 * 2 * 3
     assert before["looks"]["seeds"] == [3, 5] and "up to 3 and 5 seeds: at most 30 more trials" in said
@@ -107,5 +107,5 @@ def test_the_plan_says_the_least_and_the_most(tmp_path):
 )
 def test_a_baseline_that_is_not_one_recipe_beside_others_is_refused(tmp_path, changes, said):
     with pytest.raises(InputError, match="expected a baseline that is one recipe, and another beside it") as refusal:
-        planned(load(tmp_path, **changes), LocalStore(root=tmp_path / "store"))
+        planned(load(tmp_path, **changes), Store(root=tmp_path / "store"))
     assert said in str(refusal.value)

@@ -8,7 +8,7 @@ from made import ALPHA, KIND, START
 from tiny import write_tiny
 
 from smoothsweep.orchestrator.search.record import read_search
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
 
 SEARCH = {
@@ -37,7 +37,7 @@ def stopped(smoothsweep, tmp_path):
         reaudit={"seeds": [9], "recipes": 1},
         budget={"device_hours": 0.5 / 3600},
     )
-    store = LocalStore(root=tmp_path / "store")
+    store = Store(root=tmp_path / "store")
     run = smoothsweep("run", path, "--store", store.root)
     assert run.returncode == 0, run.stderr  # the budget is one of the ends of a search
     assert "device-hours are spent" in run.stderr and "Traceback" not in run.stderr

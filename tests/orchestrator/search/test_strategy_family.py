@@ -5,7 +5,7 @@ from made import SPACE, load, work_off
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.proposals import ProposalLog
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.strategies import STRATEGIES
 
 OWN = {key for kind in STRATEGIES.values() for key in kind.own}
@@ -30,7 +30,7 @@ def asked(name, **changes):
 
 def made(folder, name, **changes):
     loaded = load(folder, asked(name, **changes), seeds=[1, 2], baseline=BASELINE)
-    return loaded, LocalStore(root=folder / "store")
+    return loaded, Store(root=folder / "store")
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

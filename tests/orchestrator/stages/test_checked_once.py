@@ -6,7 +6,7 @@ from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
 
 GRID = {"recipe.defense.alpha": [0.0, -0.2], "recipe.lr": [0.001, 0.002]}
@@ -15,7 +15,7 @@ GRID = {"recipe.defense.alpha": [0.0, -0.2], "recipe.lr": [0.001, 0.002]}
 def test_every_fingerprint_is_the_one_of_a_trial_made_alone(tmp_path):
     """All trials planned together, in whatever order; and each made anew, with nothing remembered of another."""
     trials = trials_of(load_sweep(write_tiny(tmp_path, grid=GRID, baseline={}, seeds=[1, 2, 3])))
-    make_plan(trials, LocalStore(root=tmp_path / "store"))
+    make_plan(trials, Store(root=tmp_path / "store"))
     for trial in trials:
         alone = Trial(cell=trial.cell, seed=trial.seed)
         assert [(s.name, s.fingerprint) for s in alone.stages] == [(s.name, s.fingerprint) for s in trial.stages]

@@ -16,24 +16,23 @@ from smoothsweep.orchestrator.commands.health.examining import examine_store
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.scheduling.execute import execute, execute_with_inputs
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.common import artifacts, sealing, verifying
-from smoothsweep.orchestrator.store.common.artifacts import read_artifact
-from smoothsweep.orchestrator.store.common.machine import CACHE_VARIABLE
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store import base, manifests, verified
+from smoothsweep.orchestrator.store.base import Store, read_artifact
 from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.orchestrator.store.verified import CACHE_VARIABLE
 
 
 @pytest.fixture(autouse=True)
 def own_cache(monkeypatch, tmp_path):
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.setattr(artifacts, "_told", set())
+    monkeypatch.setattr(base, "_told", set())
     forget_all(monkeypatch)
 
 
 def forget_all(monkeypatch):
     """As another process of this machine, which has seen nothing yet."""
-    monkeypatch.setattr(verifying, "_right", {})
-    monkeypatch.setattr(artifacts, "_whole", {})
+    monkeypatch.setattr(verified, "_right", {})
+    monkeypatch.setattr(base, "_whole", {})
 
 
 SOURCE = Stage(
@@ -54,7 +53,7 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def store(made, tmp_path):
-    return LocalStore(root=shutil.copytree(made.root, tmp_path / "store"))
+    return Store(root=shutil.copytree(made.root, tmp_path / "store"))
 
 
 def lines(capsys):
@@ -106,7 +105,7 @@ def json_or_none(path):
 def store_content(store):
     try:
         return read_artifact(store.place(SOURCE))
-    except sealing.Damage:
+    except manifests.Damage:
         return "damaged"
 
 
@@ -115,7 +114,7 @@ def test_a_manifest_edited_by_hand_is_noticed(store, resealed, capsys):
     path = store.place(SOURCE) / "manifest.json"
     manifest = json.loads(path.read_text())
     manifest["metrics"]["num_public"] = 99
-    path.write_text(json.dumps(sealing.sealed(manifest) if resealed else manifest))
+    path.write_text(json.dumps(manifests.sealed(manifest) if resealed else manifest))
     told = examine_store(store).damaged
     if resealed:  # it looks whole, but what was made from it remembers another
         assert store.has(SOURCE) and len(told) == 1
@@ -129,10 +128,10 @@ def test_a_manifest_edited_by_hand_is_noticed(store, resealed, capsys):
 def test_names_that_lead_out_of_their_folder_are_refused(store, name):
     path = store.place(SOURCE) / "manifest.json"
     manifest = json.loads(path.read_text())
-    path.write_text(json.dumps(sealing.sealed({**manifest, "files": {**manifest["files"], name: "0" * 64}})))
+    path.write_text(json.dumps(manifests.sealed({**manifest, "files": {**manifest["files"], name: "0" * 64}})))
     assert not store.has(SOURCE)
     for source in ({"stage": name, "fingerprint": "0" * 64}, {"stage": "data", "fingerprint": name}, name, None):
-        path.write_text(json.dumps(sealing.sealed({**manifest, "inputs": {"data": source}})))
+        path.write_text(json.dumps(manifests.sealed({**manifest, "inputs": {"data": source}})))
         assert not store.has(SOURCE)
 
 
@@ -181,7 +180,7 @@ def test_what_pages_read_is_verified_before_a_run_and_when_it_is_read(store, cap
 
 
 def test_another_making_of_the_same_has_the_same_result(made, tmp_path):
-    again = LocalStore(root=tmp_path / "again")
+    again = Store(root=tmp_path / "again")
     execute_with_inputs(again, READER)
     for stage in (SOURCE, READER):
         one, other = made.manifest(stage), again.manifest(stage)

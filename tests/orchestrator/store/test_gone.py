@@ -13,7 +13,7 @@ from tiny import write_tiny
 
 from benchmarks.sleeping import Sleep
 from smoothsweep.core.errors import StoreGone
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 
 STAGE = Sleep(config={"classes": 1})
 
@@ -54,7 +54,7 @@ WRITES = {
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("happens", [moved, deleted, unmounted, another_in_its_place])
 def test_a_write_into_a_store_that_has_gone_is_refused(happens, write, tmp_path):
-    store = LocalStore(root=tmp_path / "store")
+    store = Store(root=tmp_path / "store")
     store.open_for_writing()
     store.check_there()
     worker = pickle.loads(pickle.dumps(store))  # as it travels
@@ -68,8 +68,8 @@ def test_a_write_into_a_store_that_has_gone_is_refused(happens, write, tmp_path)
 
 
 def test_a_store_that_was_not_opened_for_writing_is_no_concern(tmp_path):
-    LocalStore(root=tmp_path / "store").check_there()
-    assert LocalStore(root=tmp_path / "store").draft(STAGE).is_dir()
+    Store(root=tmp_path / "store").check_there()
+    assert Store(root=tmp_path / "store").draft(STAGE).is_dir()
 
 
 @pytest.mark.slow

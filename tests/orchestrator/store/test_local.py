@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import replacing
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json
-from smoothsweep.orchestrator.store.common.sealing import Damage
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.manifests import Damage
 from smoothsweep.orchestrator.store.opening import open_store
 
 
@@ -28,7 +28,7 @@ def fill(store, a_stage, content=b"numbers"):
 
 
 def test_a_stage_exists_once_its_manifest_does(tmp_path):
-    store, a = LocalStore(root=tmp_path), stage(classes=1)
+    store, a = Store(root=tmp_path), stage(classes=1)
     assert not store.has(a)
     draft = store.draft(a)
     (draft / "rows.bin").write_bytes(b"half")
@@ -40,7 +40,7 @@ def test_a_stage_exists_once_its_manifest_does(tmp_path):
 
 
 def test_the_first_writer_wins_and_nothing_is_left_over(tmp_path):
-    store, a = LocalStore(root=tmp_path), stage(classes=1)
+    store, a = Store(root=tmp_path), stage(classes=1)
     fill(store, a, b"first")
     fill(store, a, b"second")
     assert (store.path(a) / "rows.bin").read_bytes() == b"first"
@@ -48,13 +48,13 @@ def test_the_first_writer_wins_and_nothing_is_left_over(tmp_path):
 
 
 def _die_while_writing(root):
-    store = LocalStore(root=root)
+    store = Store(root=root)
     (store.draft(stage(classes=1)) / "rows.bin").write_bytes(b"half")
     os._exit(9)
 
 
 def test_drafts_of_dead_writers_are_swept_away_and_those_of_living_ones_kept(tmp_path):
-    store = LocalStore(root=tmp_path)
+    store = Store(root=tmp_path)
     mine = store.draft(stage(classes=2))
     dead = multiprocessing.get_context("spawn").Process(target=_die_while_writing, args=(tmp_path,))
     dead.start()
@@ -67,7 +67,7 @@ def test_drafts_of_dead_writers_are_swept_away_and_those_of_living_ones_kept(tmp
 
 def test_what_a_finished_stage_kept_for_another_attempt_is_swept_away_and_what_others_keep_stays(tmp_path):
     """A worker killed between sealing its artifact and clearing up left its work folder for good: a drill found it."""
-    store, done, begun = LocalStore(root=tmp_path), stage(classes=1), stage(classes=2)
+    store, done, begun = Store(root=tmp_path), stage(classes=1), stage(classes=2)
     fill(store, done)
     for one in (done, begun):
         with store.working(one) as work:
@@ -97,7 +97,7 @@ def test_half_written_files_of_dead_writers_are_swept_away_and_those_of_others_k
     dead.join()
     assert dead.exitcode == 9 and len(list(tmp_path.rglob(".spent.jsonl.*"))) == len(FOLDERS)
     with replacing(tmp_path / "sweeps" / "tiny" / "state.json") as mine:
-        assert LocalStore(root=tmp_path).sweep_away_drafts() == len(FOLDERS)
+        assert Store(root=tmp_path).sweep_away_drafts() == len(FOLDERS)
         assert mine.exists() and elsewhere.exists()
     assert not list(tmp_path.rglob(".spent.jsonl.*"))
 
@@ -106,7 +106,7 @@ def test_an_unwritable_store_is_one_line(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("not a directory")
     with pytest.raises(InputError, match="expected a folder that can be written"):
-        LocalStore(root=blocked / "store").open_for_writing()
+        Store(root=blocked / "store").open_for_writing()
     with pytest.raises(InputError, match="expected a directory on a file system"):
         open_store("gs://bucket/x")
 
@@ -153,7 +153,7 @@ def test_a_store_of_a_newer_format_is_one_line_and_nothing_is_written(tmp_path):
 
 
 def test_the_newest_manifests_are_those_that_can_be_read(tmp_path):
-    store, whole, torn = LocalStore(root=tmp_path), stage(classes=1), stage(classes=2)
+    store, whole, torn = Store(root=tmp_path), stage(classes=1), stage(classes=2)
     for one in (whole, torn):
         fill(store, one)
     path = store.manifest_file("toy", torn.fingerprint)
@@ -164,7 +164,7 @@ def test_the_newest_manifests_are_those_that_can_be_read(tmp_path):
 
 
 def test_notes_marks_and_finished_stages_of_a_local_store(tmp_path):
-    store, a, b = LocalStore(root=tmp_path), stage(classes=1), stage(classes=2)
+    store, a, b = Store(root=tmp_path), stage(classes=1), stage(classes=2)
     assert store.finished("toy") == set() and store.newest_manifests("toy", 5) == []
     fill(store, a)
     (tmp_path / "toy" / b.fingerprint).mkdir()

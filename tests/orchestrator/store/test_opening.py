@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.opening import MARKS, open_store
 from smoothsweep.tasks.registry import TASKS
 
@@ -15,7 +15,7 @@ def test_a_path_and_a_file_url_are_one_local_store(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     for location in (str(tmp_path / "s"), f"file://{tmp_path / 's'}", "s", "./inner/../s", "~/s"):
         store = open_store(location)
-        assert isinstance(store, LocalStore) and store.root == Path(tmp_path / "s").resolve()
+        assert isinstance(store, Store) and store.root == Path(tmp_path / "s").resolve()
     assert not (tmp_path / "s").exists()  # looking leaves nothing
 
 
@@ -35,7 +35,7 @@ def test_an_empty_folder_may_become_a_store(held, tmp_path):
 
 def test_a_store_of_today_and_one_from_before_the_version_file_go_on(tmp_path):
     (tmp_path / "today").mkdir()
-    LocalStore(root=tmp_path / "today").open_for_writing()
+    Store(root=tmp_path / "today").open_for_writing()
     assert [path.name for path in (tmp_path / "today").iterdir()] == ["store.json"] and "store.json" in MARKS
     for name in ("sweeps", "target", "loot", "damaged", "mlflow.db"):
         assert name in MARKS or name in TASKS

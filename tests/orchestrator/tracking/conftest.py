@@ -8,7 +8,7 @@ from tiny import write_tiny
 import smoothsweep.orchestrator.tracking.trials as trial_files
 from smoothsweep.orchestrator.page.pictures import contact_sheet_png
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.tracking.server import connection, databases
 from smoothsweep.orchestrator.tracking.server.connection import local_uri
 from smoothsweep.sweeps.load import load_sweep
@@ -32,7 +32,7 @@ def real_sheets(small, monkeypatch):
 
 @pytest.fixture
 def store(tmp_path, empty_database):
-    found = LocalStore(root=tmp_path / "store")
+    found = Store(root=tmp_path / "store")
     found.root.mkdir()
     shutil.copy(empty_database, found.root / "mlflow.db")
     return found

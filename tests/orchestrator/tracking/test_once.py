@@ -7,8 +7,8 @@ import pytest
 from mlflow import MlflowClient
 from mlflow_look import doubled, look, record
 
-from smoothsweep.orchestrator.store.common.sealing import sealed
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.manifests import sealed
 from smoothsweep.orchestrator.tracking import Tracker
 from smoothsweep.orchestrator.tracking.tracker import Closing
 
@@ -34,7 +34,7 @@ def test_what_was_measured_again_before_its_run_was_whole_is_there_once(load, st
     for run in [*kinds["trial"], *kinds["recipe"]]:  # as a driver leaves them that is killed between two calls
         MlflowClient(uri).update_run(run.info.run_id, status="RUNNING")
     _again(store, trials, later_s=60.0, value=value)
-    again = LocalStore(root=store.root)
+    again = Store(root=store.root)
     record(loaded, again, trials)
     client, kinds = look(uri)
     assert not doubled(client, [run for runs in kinds.values() for run in runs])
@@ -86,7 +86,7 @@ def test_no_metric_that_mlflow_holds_decides_anything(load, store, uri, finished
     database.close()
     for run in [*look(uri)[1]["trial"], *look(uri)[1]["recipe"]]:  # as a driver leaves them that is killed
         MlflowClient(uri).update_run(run.info.run_id, status="RUNNING")
-    record(loaded, LocalStore(root=store.root), trials)
+    record(loaded, Store(root=store.root), trials)
     _, kinds = look(uri)
     assert {run.info.run_id for runs in kinds.values() for run in runs} == before
     assert {run.info.status for runs in kinds.values() for run in runs} == {"FINISHED"}

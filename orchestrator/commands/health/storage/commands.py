@@ -15,10 +15,8 @@ from smoothsweep.core.text import printable
 from smoothsweep.orchestrator.commands.health.examining import examine_store
 from smoothsweep.orchestrator.commands.health.storage.usage import Key, Usage, leftovers, needs, size_of, usage_of
 from smoothsweep.orchestrator.planning.state import read_state
-from smoothsweep.orchestrator.store.common.artifacts import DAMAGED, MANIFEST
-from smoothsweep.orchestrator.store.linked import LINKS_FILE, links_of, other_store, write_links
-from smoothsweep.orchestrator.store.local import LocalStore
-from smoothsweep.orchestrator.store.opening import open_existing_store
+from smoothsweep.orchestrator.store.base import DAMAGED, MANIFEST, Store
+from smoothsweep.orchestrator.store.opening import LINKS_FILE, links_of, open_existing_store, other_store, write_links
 from smoothsweep.tasks.stage_names import stage_title
 
 DONE, FAILED = 0, 1
@@ -95,7 +93,7 @@ def verify(location: str) -> int:
     """Read every artifact of the store, and of those that it reads through. 1 where something is damaged."""
     store = _local(location)
     code = DONE
-    for member in (LocalStore(root=store.root), *(other_store(other, store) for other in links_of(store))):
+    for member in (Store(root=store.root), *(other_store(other, store) for other in links_of(store))):
         examined = examine_store(member)
         for line in (*examined.damaged, *examined.unread):
             screen.out(printable(f"{member.location}: {line}"))
@@ -120,7 +118,7 @@ def export_sweep(location: str, name: str, out: Path) -> int:
         raise InputError(f"{out}: expected a new folder, got one that is there already")
     draft = out.with_name(f".{out.name}.export")
     shutil.rmtree(draft, ignore_errors=True)
-    target = LocalStore(root=draft.absolute())
+    target = Store(root=draft.absolute())
     target.open_for_writing()
     copied = 0
     for kind, fingerprint in sorted(keys):
@@ -147,7 +145,7 @@ def change_links(location: str, other: str, *, add: bool) -> int:
         other_store(other, store)
         if root in known:
             raise InputError(f"{root}: expected a store that is not linked yet, got one that is")
-        if links_of(LocalStore(root=Path(root))):
+        if links_of(Store(root=Path(root))):
             raise InputError(f"{root}: expected a store that reads through no other, got {LINKS_FILE} in it")
         store.open_for_writing()
         write_links(store, [*known, root])
@@ -170,16 +168,16 @@ def in_words(size: int) -> str:
     raise AssertionError("the last unit has no end")
 
 
-def _local(location: str) -> LocalStore:
+def _local(location: str) -> Store:
     """A store in a folder, without those that it reads through. InputError for a bucket, and where there is none."""
     _refuse_bucket(location)
-    return LocalStore(root=open_existing_store(location).root)
+    return Store(root=open_existing_store(location).root)
 
 
-def _plain(location: str) -> LocalStore:
+def _plain(location: str) -> Store:
     """A store in a folder whether it is there or not: what it is linked to need not be there."""
     _refuse_bucket(location)
-    return LocalStore(root=Path(location.removeprefix("file://")).expanduser().resolve())
+    return Store(root=Path(location.removeprefix("file://")).expanduser().resolve())
 
 
 def _refuse_bucket(location: str) -> None:

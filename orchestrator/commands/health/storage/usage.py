@@ -11,10 +11,8 @@ from pathlib import Path
 
 from smoothsweep.core.files import NotPlainError
 from smoothsweep.orchestrator.planning.trial_notes import read_trial_notes
-from smoothsweep.orchestrator.store.common.artifacts import DAMAGED, MANIFEST
-from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.orchestrator.store.common.sealing import FINGERPRINT, KIND, Damage
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import DAMAGED, MANIFEST, Store
+from smoothsweep.orchestrator.store.manifests import FINGERPRINT, KIND, Damage
 
 WORK = ".work"
 Key = tuple[str, str]  # kind, fingerprint
@@ -29,7 +27,7 @@ class Usage:
         sweeps: Name -> artifacts that its trials need, inputs included; None where its notes do not tell.
     """
 
-    store: LocalStore
+    store: Store
     sizes: dict[Key, int]
     sweeps: dict[str, frozenset[Key] | None]
 
@@ -56,13 +54,13 @@ class Usage:
         return sorted((self.sweeps[name] or frozenset()) - others)
 
 
-def usage_of(store: LocalStore) -> Usage:
+def usage_of(store: Store) -> Usage:
     """Look through a store: its artifacts, and what its sweeps' notes name."""
     sizes = {(entry.parent.name, entry.name): size_of(entry) for entry in _artifacts(store)}
     return Usage(store=store, sizes=sizes, sweeps={name: needs(store, name) for name in store.sweeps()})
 
 
-def leftovers(store: LocalStore) -> list[Path]:
+def leftovers(store: Store) -> list[Path]:
     """Folders of unfinished work and of damaged artifacts, sorted."""
     kinds = [entry for entry in _folders(store.root) if KIND.fullmatch(entry.name)]
     work = [entry for kind in kinds for entry in _folders(kind) if entry.name.endswith(WORK)]
@@ -81,7 +79,7 @@ def size_of(folder: Path) -> int:
     return total
 
 
-def _artifacts(store: LocalStore) -> Iterator[Path]:
+def _artifacts(store: Store) -> Iterator[Path]:
     for kind in _folders(store.root):
         if KIND.fullmatch(kind.name) and kind.name not in ("sweeps", DAMAGED):
             yield from (

@@ -44,7 +44,7 @@ from smoothsweep.orchestrator.result.printed import printed_tables
 from smoothsweep.orchestrator.result.rows import results_table
 from smoothsweep.orchestrator.result.summary import Summary, summarise
 from smoothsweep.orchestrator.running.sweep_run import earlier_failures
-from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.opening import open_existing_store
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.load import load_sweep

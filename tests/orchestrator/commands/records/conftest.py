@@ -7,7 +7,7 @@ from mlflow_look import record
 from tiny import write_tiny
 
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
 from tests import made_artifacts as made_up
 
@@ -19,7 +19,7 @@ def swept(tmp_path_factory, empty_database):
     with pytest.MonkeyPatch.context() as small:
         for name, value in {"EPOCHS": 5, "CLASSES": 4, "SIDE": 16}.items():
             small.setattr(made_up, name, value)
-        store = LocalStore(root=folder / "store")
+        store = Store(root=folder / "store")
         store.root.mkdir()
         shutil.copy(empty_database, store.root / "mlflow.db")
         loaded = load_sweep(write_tiny(folder, seeds=[1, 2]))

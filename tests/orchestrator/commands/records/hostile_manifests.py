@@ -4,7 +4,7 @@ import json
 import math
 import os
 
-from smoothsweep.orchestrator.store.common.sealing import sealed
+from smoothsweep.orchestrator.store.manifests import sealed
 
 
 def nested(depth):

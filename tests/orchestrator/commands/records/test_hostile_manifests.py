@@ -14,9 +14,9 @@ from smoothsweep.orchestrator.page.drawing.canvas import Canvas
 from smoothsweep.orchestrator.planning.trial_notes import write_trial_notes
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.stages.stage import with_ancestors
-from smoothsweep.orchestrator.store.common import artifacts
-from smoothsweep.orchestrator.store.common.sealing import Damage, read_manifest
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store import base
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.manifests import Damage, read_manifest
 from smoothsweep.sweeps.load import load_sweep
 from tests import made_artifacts as made_up
 from tests.orchestrator.commands.records.hostile_manifests import CORPUS, KEYS, OFTEN, whole
@@ -32,7 +32,7 @@ def made(tmp_path_factory):
         for name, value in {"EPOCHS": 3, "CLASSES": 2, "SIDE": 8}.items():
             patch.setattr(made_up, name, value)
         loaded = load_sweep(write_tiny(folder, seeds=[1]))
-        store, trials = LocalStore(root=folder / "store"), trials_of(loaded)
+        store, trials = Store(root=folder / "store"), trials_of(loaded)
         store.open_for_writing()
         made_up.write_artifacts(trials, store)
         write_trial_notes(store, loaded.sweep.name, trials)
@@ -82,8 +82,8 @@ def test_every_command_that_reads_ends_with_words_of_ours(harm, made, tmp_path, 
     CORPUS[harm](root / kind / stage.fingerprint / "manifest.json")
     monkeypatch.setattr(Canvas.png, "__defaults__", (16,))  # everything is drawn, on fewer dots
     for command in commands(folder, trials):
-        monkeypatch.setattr(artifacts, "_told", set())
-        monkeypatch.setattr(artifacts, "_whole", {})
+        monkeypatch.setattr(base, "_told", set())
+        monkeypatch.setattr(base, "_whole", {})
         with in_time():
             code = main([*command, "--store", str(root)])
         said = capsys.readouterr()

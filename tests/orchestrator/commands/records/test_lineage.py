@@ -11,7 +11,7 @@ from PIL.PngImagePlugin import PngInfo
 
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.stages.stage import with_ancestors
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 from tests.recorded import recorded
 
 
@@ -56,7 +56,7 @@ def test_a_number_leads_to_the_stages_it_stands_on_and_no_others(made, capsys):
 
 def test_a_file_leads_to_its_artifact_and_one_that_was_changed_is_told(made, tmp_path, capsys):
     trials, store = made
-    other = LocalStore(root=shutil.copytree(store.root, tmp_path / "store"))
+    other = Store(root=shutil.copytree(store.root, tmp_path / "store"))
     file = other.place(stage_of(trials[0], "target")) / "what.txt"
     assert lineage(other, file) == 0
     assert capsys.readouterr().out.startswith(f"what.txt of {stage_of(trials[0], 'target').label}")
@@ -71,7 +71,7 @@ def test_a_file_leads_to_its_artifact_and_one_that_was_changed_is_told(made, tmp
 @pytest.mark.parametrize("harm", ["gone", "damaged"])
 def test_a_manifest_that_is_gone_or_damaged_is_told_and_the_rest_stays(made, tmp_path, capsys, harm):
     trials, store = made
-    other = LocalStore(root=shutil.copytree(store.root, tmp_path / "store"))
+    other = Store(root=shutil.copytree(store.root, tmp_path / "store"))
     manifest = other.place(stage_of(trials[0], "target")) / "manifest.json"
     manifest.write_text(manifest.read_text().replace("1a2b3c", "4d5e6f")) if harm == "damaged" else manifest.unlink()
     assert lineage(other, trials[0].id) == 1

@@ -9,7 +9,7 @@ from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.records.status import status_summary
 from smoothsweep.orchestrator.planning.stage_progress import read_stage_progress
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.tasks.classes import class_name
 from smoothsweep.tasks.context import TaskContext
@@ -26,7 +26,7 @@ def named_target(folder, stage, metrics):
 def begun(tmp_path, monkeypatch):
     """A sweep of two recipes: of the first all is done but the attack and what follows, of the second not even the
     training. Returns store, trials, the attack of one and the training of the other."""
-    store, loaded = LocalStore(root=tmp_path / "store"), load_sweep(write_tiny(tmp_path))
+    store, loaded = Store(root=tmp_path / "store"), load_sweep(write_tiny(tmp_path))
     trials = trials_of(loaded)
     monkeypatch.setitem(made_up.FILES, "target", named_target)
     made_up.write_artifacts(trials, store)
@@ -64,7 +64,7 @@ def test_epochs_and_classes_are_told_of_what_nobody_runs_any_more(begun, tmp_pat
 def test_recipes_that_lack_an_attack_are_named_with_what_they_lack(tmp_path, capsys):
     """Of four recipes and two losses, the second recipe lacks one loss under one of two seeds."""
     path = write_tiny(tmp_path, seeds=[1, 2], grid=GRID)
-    store, trials = LocalStore(root=tmp_path / "store"), trials_of(load_sweep(path))
+    store, trials = Store(root=tmp_path / "store"), trials_of(load_sweep(path))
     made_up.write_artifacts(trials, store)
     lacking = next(
         t

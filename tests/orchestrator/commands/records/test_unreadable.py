@@ -12,8 +12,8 @@ import pytest
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.store import local
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store import base
+from smoothsweep.orchestrator.store.base import Store
 from tests.recorded import recorded
 
 
@@ -37,7 +37,7 @@ def test_doctor_names_what_the_disk_does_not_give_and_goes_on(where, made, capsy
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         return digest(file, kind)
 
-    read = local.read_artifact
+    read = base.read_artifact
 
     def failing_manifest(folder, **how):
         if where == "a manifest" and folder == bad:
@@ -45,7 +45,7 @@ def test_doctor_names_what_the_disk_does_not_give_and_goes_on(where, made, capsy
         return read(folder, **how)
 
     monkeypatch.setattr(hashlib, "file_digest", failing)
-    monkeypatch.setattr(local, "read_artifact", failing_manifest)
+    monkeypatch.setattr(base, "read_artifact", failing_manifest)
     assert main(["doctor", "--store", str(store.root)]) == 1
     said = capsys.readouterr().out
     name = "what.txt" if where == "a file" else "manifest.json"
@@ -59,7 +59,7 @@ def test_doctor_reads_a_store_that_it_may_not_write(made, capsys, monkeypatch):
     def refused(self):
         raise InputError("--store: expected a folder that can be written, got: Permission denied")
 
-    monkeypatch.setattr(LocalStore, "prove_writable", refused)
+    monkeypatch.setattr(Store, "prove_writable", refused)
     assert main(["doctor", "--store", str(store.root)]) == 0
     said = capsys.readouterr().out
     assert f"note  store {store.root} cannot be written: --store: expected a folder that can be" in said

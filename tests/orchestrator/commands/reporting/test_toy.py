@@ -10,7 +10,7 @@ from safetensors.numpy import save_file
 
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
 
 STEPS = {0.0: 763, 0.05: 3113, -0.05: 53}
@@ -20,7 +20,7 @@ CENTRES = np.array([[6.0, -4.0], [-6.0, -4.0], [0.0, 7.0]])
 @pytest.fixture
 def made(repository, tmp_path):
     """The shipped sweep and a store with straight paths, of which the last left all bounds."""
-    sweep, store = repository / "sweeps" / "toy.yaml", LocalStore(root=tmp_path / "store")
+    sweep, store = repository / "sweeps" / "toy.yaml", Store(root=tmp_path / "store")
     store.open_for_writing()
     labels = np.repeat([0, 1, 2], 30)
     points = CENTRES[labels] + np.random.default_rng(1).normal(0, 1, (90, 2))

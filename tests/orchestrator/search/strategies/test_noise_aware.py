@@ -19,7 +19,7 @@ from smoothsweep.orchestrator.search.shared.places import place
 from smoothsweep.orchestrator.search.shared.setup import Setup, Wait, strategy
 from smoothsweep.orchestrator.search.strategies.noise.tried import tried_recipes
 from smoothsweep.orchestrator.search.strategies.noise_aware import expected_worth
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.search import Constraint
 from smoothsweep.sweeps.space import Dimension, make_space
 
@@ -30,7 +30,7 @@ LEVELS = tuple(round(0.05 * index, 2) for index in range(21))
 @pytest.fixture(scope="module")
 def searched(tmp_path_factory):
     folder = tmp_path_factory.mktemp("noise_aware")
-    loaded, store = load(folder, SEARCH, baseline={ALPHA: 0.0}), LocalStore(root=folder / "store")
+    loaded, store = load(folder, SEARCH, baseline={ALPHA: 0.0}), Store(root=folder / "store")
     agenda, ended = work_off(loaded, store)
     return loaded, store, agenda, ended
 
@@ -57,7 +57,7 @@ def test_each_trial_is_there_once_and_recipes_of_some_seeds_are_not_compared(sea
 
 
 def test_failed_recipes_get_no_more_seeds(tmp_path):
-    loaded, store = load(tmp_path, SEARCH), LocalStore(root=tmp_path / "store")
+    loaded, store = load(tmp_path, SEARCH), Store(root=tmp_path / "store")
     agenda, _ = work_off(loaded, store, fails=lambda trial: trial.cell.values[KIND] == "ramp")
     failed = {one.number for one in agenda.proposals if one.values[KIND] == "ramp"}
     assert failed and not failed & {one.of for one in agenda.proposals}

@@ -12,7 +12,7 @@ from mlflow.tracking._tracking_service.utils import _artifact_repos_cache
 from mlflow_look import files, look
 
 from smoothsweep.orchestrator.running.recorder import Patience, Recorder, open_recorder
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.tracking import Tracker, error_line, local_uri
 from tests.dear import first_of
 from tests.orchestrator.tracking.server.services import refused
@@ -80,7 +80,7 @@ def test_artifacts_follow_a_store_that_was_moved_or_copied(moving, load, store, 
     loaded = load(seeds=[1])
     first, second = finished(loaded)
     record(loaded, store, [first])
-    there = LocalStore(root=tmp_path / "else where" / "100% mine")
+    there = Store(root=tmp_path / "else where" / "100% mine")
     there.root.parent.mkdir()
     moving(store.root, there.root)
     _artifact_repos_cache.clear()  # of another process, so to speak

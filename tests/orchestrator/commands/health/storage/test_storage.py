@@ -12,7 +12,7 @@ from smoothsweep.orchestrator.commands.health.storage.usage import usage_of
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.planning.trial_notes import write_trial_notes
 from smoothsweep.orchestrator.stages.stage import with_ancestors
-from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
 from tests.recorded import recorded
 
@@ -29,7 +29,7 @@ def two(made, tmp_path):
     root = tmp_path / "store"
     shutil.copytree(store.root, root)
     shutil.rmtree(root / "sweeps", ignore_errors=True)
-    copy = LocalStore(root=root)
+    copy = Store(root=root)
     write_trial_notes(copy, "one", trials[:1])
     write_trial_notes(copy, "other", trials[1:])
     return trials, copy
@@ -110,7 +110,7 @@ def test_gc_refuses_while_a_run_is_at_work(two, capsys, monkeypatch):
 def test_an_export_is_a_store_that_needs_nothing_more(two, capsys, tmp_path):
     trials, store = two
     assert asked(store, "export", "one", str(tmp_path / "copy")) == 0
-    copy = LocalStore(root=tmp_path / "copy")
+    copy = Store(root=tmp_path / "copy")
     assert names(copy) == keys(trials[:1])
     assert not make_plan(trials[:1], copy).missing and copy.sweeps() == ["one"]
     assert not list(tmp_path.glob(".*"))
@@ -118,11 +118,11 @@ def test_an_export_is_a_store_that_needs_nothing_more(two, capsys, tmp_path):
 
 def test_an_export_holds_what_lies_in_a_linked_store_with_all_that_it_was_made_of(two, tmp_path):
     trials, store = two
-    own = LocalStore(root=tmp_path / "own")
+    own = Store(root=tmp_path / "own")
     assert main(["store", "link", str(store.root), "--store", str(own.root)]) == 0
     write_trial_notes(own, "mine", trials[:1])
     assert asked(own, "export", "mine", str(tmp_path / "copy")) == 0
-    assert names(LocalStore(root=tmp_path / "copy")) == keys(trials[:1]) and not names(own)
+    assert names(Store(root=tmp_path / "copy")) == keys(trials[:1]) and not names(own)
 
 
 @pytest.mark.parametrize("name", ["nowhere", "on"])
@@ -153,7 +153,7 @@ def test_verify_reads_everything(two, capsys):
 
 def test_link_and_unlink(two, capsys, tmp_path):
     trials, store = two
-    own = LocalStore(root=tmp_path / "own")
+    own = Store(root=tmp_path / "own")
     assert main(["store", "link", str(store.root), "--store", str(own.root)]) == 0
     assert not make_plan(trials, open_store(str(own.root))).missing
     assert main(["store", "ls", "--store", str(own.root)]) == 0

@@ -22,13 +22,24 @@ from pyarrow.fs import AwsStandardS3RetryStrategy, FileInfo, FileSelector, FileT
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.uris import shown_uri, without_secrets
-from smoothsweep.orchestrator.store.common.sealing import is_inner_path
+from smoothsweep.orchestrator.store.manifests import is_inner_path
 
 SCHEME = "s3://"
 ATTEMPTS, PROBE_ATTEMPTS = 5, 2  # of one request: work is patient, the first question of a command is not
 CONNECT_S, REQUEST_S = 5.0, 60.0
 CHUNK = 8 * 2**20  # bytes
 AT_ONCE = 16  # requests on their way together
+MEANINGS = {
+    "NO_SUCH_BUCKET": "expected a bucket, got none of that name",
+    "ACCESS_DENIED": "expected permission to list, read and write (are the credentials set?), got a refusal",
+    "INVALID_ACCESS_KEY_ID": "expected valid credentials, got others",
+    "INVALID_CLIENT_TOKEN_ID": "expected valid credentials, got others",
+    "SIGNATURE_DOES_NOT_MATCH": "expected valid credentials, got others",
+    "NETWORK_CONNECTION": "expected an answer from {endpoint}, got none",
+}
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 class ObjectStoreError(OSError):
@@ -40,17 +51,12 @@ class Listed:
     """One object of a listing.
 
     Attributes:
-        key: Below the prefix asked for; size in bytes.
+        key: Below the prefix asked for.
         changed: Nanoseconds since 1970.
     """
 
     key: str
-    size: int
     changed: int
-
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,25 +64,44 @@ class Objects:
     """The objects below `url` (s3://bucket or s3://bucket/prefix); keys are relative to it."""
 
     url: str
+    attempts: int = ATTEMPTS
+
+    @property
+    def filesystem(self) -> S3FileSystem:
+        return _filesystem(endpoint(), self.attempts)
+
+    def place(self, key: str) -> str:
+        """bucket/prefix/key, as pyarrow names it."""
+        return f"{self.url.removeprefix(SCHEME)}/{key}"
+
+    def prove_readable(self) -> None:
+        """Raise ObjectStoreError unless bucket, permissions, credentials and endpoint are right."""
+        with suppress(FileNotFoundError), self._one_line_errors(""):  # no such prefix yet; no bucket is another error
+            self.filesystem.get_file_info(FileSelector(self.place("sweeps")))
 
     def read(self, key: str) -> bytes:
         """Raises FileNotFoundError if there is no such object."""
-        with self._one_line_errors(key), _filesystem().open_input_stream(self.place(key)) as stream:
+        with self._one_line_errors(key), self.filesystem.open_input_stream(self.place(key)) as stream:
             return stream.read()
 
+    def read_if_any(self, key: str) -> bytes | None:
+        with suppress(FileNotFoundError):
+            return self.read(key)
+        return None
+
     def write(self, key: str, content: bytes) -> None:
-        with self._one_line_errors(key), _filesystem().open_output_stream(self.place(key)) as stream:
+        with self._one_line_errors(key), self.filesystem.open_output_stream(self.place(key)) as stream:
             stream.write(content)
 
     def upload(self, key: str, path: Path) -> None:
         """Copy a local file, as it is when it is opened. A file that cannot be read to its end leaves no object."""
         with path.open("rb") as file, self._one_line_errors(key):
             try:
-                with _filesystem().open_output_stream(self.place(key)) as stream:
+                with self.filesystem.open_output_stream(self.place(key)) as stream:
                     while chunk := file.read(CHUNK):
                         stream.write(chunk)
             except BaseException:
-                self.delete([key])  # closing the stream may have completed what had been written until then
+                self.delete(key)  # closing the stream may have completed what had been written until then
                 raise
 
     def download(self, key: str, path: Path) -> str:
@@ -84,7 +109,7 @@ class Objects:
         digest = hashlib.sha256()
         with (
             self._one_line_errors(key),
-            _filesystem().open_input_stream(self.place(key)) as stream,
+            self.filesystem.open_input_stream(self.place(key)) as stream,
             path.open("wb") as file,
         ):
             while chunk := stream.read(CHUNK):
@@ -97,12 +122,11 @@ class Objects:
 
         Raises InputError for a key that would lead out of a folder.
         """
-        base = self.place(prefix).rstrip("/")
+        base = self.place(prefix)
         with self._one_line_errors(prefix):
-            selector = FileSelector(base, recursive=True, allow_not_found=True)
-            infos: list[FileInfo] = _filesystem().get_file_info(selector)
+            infos = self.filesystem.get_file_info(FileSelector(base, recursive=True, allow_not_found=True))
         objects = [
-            Listed(key=info.path[len(base) + 1 :], size=info.size, changed=info.mtime_ns or 0)
+            Listed(key=info.path[len(base) + 1 :], changed=info.mtime_ns or 0)
             for info in infos
             if info.type == FileType.File
         ]
@@ -111,59 +135,27 @@ class Objects:
                 raise InputError(f"{self.url}/{prefix}: expected objects of plain names, got {item.key[:80]!r}")
         return objects
 
-    def info(self, key: str) -> Listed | None:
-        """The object's size and time of change, None if there is none."""
+    def changed(self, key: str) -> int | None:
+        """When the object changed last, in nanoseconds since 1970; None if there is none."""
         with self._one_line_errors(key):
-            info: FileInfo = _filesystem().get_file_info(self.place(key))
-        return Listed(key=key, size=info.size, changed=info.mtime_ns or 0) if info.type == FileType.File else None
+            info: FileInfo = self.filesystem.get_file_info(self.place(key))
+        return info.mtime_ns or 0 if info.type == FileType.File else None
 
-    def delete(self, keys: Iterable[str]) -> None:
-        """Delete objects; those that are not there are no error."""
-        for key in keys:
-            with self._one_line_errors(key):
-                try:
-                    _filesystem().delete_file(self.place(key))
-                except FileNotFoundError:
-                    continue
+    def delete(self, key: str) -> None:
+        """Delete an object; one that is not there is no error."""
+        with suppress(FileNotFoundError), self._one_line_errors(key):
+            self.filesystem.delete_file(self.place(key))
 
     def delete_below(self, prefix: str) -> None:
         with self._one_line_errors(prefix):
-            _filesystem().delete_dir_contents(self.place(prefix), missing_dir_ok=True)
+            self.filesystem.delete_dir_contents(self.place(prefix), missing_dir_ok=True)
 
     def move_below(self, prefix: str, to: str) -> None:
         """Give every object below `prefix/` the same name below `to/`: copied in the service, then deleted."""
         for listed in self.listed(prefix):
             with self._one_line_errors(f"{prefix}/{listed.key}"):
-                _filesystem().copy_file(self.place(f"{prefix}/{listed.key}"), self.place(f"{to}/{listed.key}"))
+                self.filesystem.copy_file(self.place(f"{prefix}/{listed.key}"), self.place(f"{to}/{listed.key}"))
         self.delete_below(prefix)
-
-    def place(self, key: str) -> str:
-        """bucket/prefix/key, as pyarrow names it."""
-        return f"{self.url.removeprefix(SCHEME)}/{key}" if key else self.url.removeprefix(SCHEME)
-
-    def prove(self) -> None:
-        """Write and delete a small object, or raise ObjectStoreError, without patience."""
-        filesystem = make_filesystem(PROBE_ATTEMPTS)
-        with self._one_line_errors(""):
-            probe = self.place(f".probe.{os.urandom(4).hex()}")
-            with filesystem.open_output_stream(probe) as stream:
-                stream.write(b"x")
-            filesystem.delete_file(probe)
-
-    def prove_readable(self, key: str) -> bytes | None:
-        """The object's content, or None if there is none. Raises ObjectStoreError without patience.
-
-        Lists as well, so that bucket, permissions, credentials and endpoint are known to be right.
-        """
-        filesystem = make_filesystem(PROBE_ATTEMPTS)
-        with self._one_line_errors(""):
-            with suppress(FileNotFoundError):  # no such prefix yet; that there is no bucket is another error
-                filesystem.get_file_info(FileSelector(self.place("sweeps")))
-            try:
-                with filesystem.open_input_stream(self.place(key)) as stream:
-                    return stream.read()
-            except FileNotFoundError:
-                return None
 
     @contextmanager
     def _one_line_errors(self, key: str) -> Generator[None]:
@@ -177,7 +169,7 @@ class Objects:
         except OSError as error:
             if error.errno is not None:  # of a local file
                 raise
-            raise ObjectStoreError(f"{self.url}{'/' if key else ''}{key}: {explained(str(error))}") from None
+            raise ObjectStoreError(f"{self.url}: {_explained(str(error))}") from None
 
 
 def all_at_once(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
@@ -189,42 +181,27 @@ def all_at_once(function: Callable[[Item], Result], items: Iterable[Item]) -> li
         return list(pool.map(function, items))
 
 
-def explained(message: str) -> str:
-    """What an AWS error means to the person in front of it, with the service's own words."""
-    text = " ".join(re.sub(r"\(Request ID:[^)]*\)", "", without_secrets(message, endpoint() or "")).split())
-    for code, meaning in {
-        "NO_SUCH_BUCKET": "expected a bucket, got none of that name",
-        "ACCESS_DENIED": "expected permission to list, read and write (are the credentials set?), got a refusal",
-        "INVALID_ACCESS_KEY_ID": "expected valid credentials, got others",
-        "INVALID_CLIENT_TOKEN_ID": "expected valid credentials, got others",
-        "SIGNATURE_DOES_NOT_MATCH": "expected valid credentials, got others",
-        "NETWORK_CONNECTION": f"expected an answer from {shown_uri(endpoint() or 'Amazon S3')}, got none",
-    }.items():
-        if code in text:
-            return f"{meaning} ({text[:200]})"
-    return text[:300]
-
-
 def endpoint() -> str | None:
     """The service's address where it is not Amazon's."""
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or None
 
 
-def make_filesystem(attempts: int | None = None) -> S3FileSystem:
-    return S3FileSystem(
-        endpoint_override=endpoint(),
-        connect_timeout=CONNECT_S,
-        request_timeout=REQUEST_S,
-        retry_strategy=AwsStandardS3RetryStrategy(max_attempts=attempts or ATTEMPTS),
-        allow_delayed_open=True,  # a small object is one request
-    )
-
-
-def _filesystem() -> S3FileSystem:
-    return _filesystem_at(endpoint())
+def _explained(message: str) -> str:
+    """What an AWS error means to the person in front of it, with the service's own words."""
+    text = " ".join(re.sub(r"\(Request ID:[^)]*\)", "", without_secrets(message, endpoint() or "")).split())
+    for code, meaning in MEANINGS.items():
+        if code in text:
+            return f"{meaning.format(endpoint=shown_uri(endpoint() or 'Amazon S3'))} ({text[:200]})"
+    return text[:300]
 
 
 @lru_cache(maxsize=4)
-def _filesystem_at(endpoint: str | None) -> S3FileSystem:
-    """One per process and endpoint: it holds connections."""
-    return make_filesystem()
+def _filesystem(endpoint: str | None, attempts: int) -> S3FileSystem:
+    """One per process, endpoint and patience: it holds connections."""
+    return S3FileSystem(
+        endpoint_override=endpoint,
+        connect_timeout=CONNECT_S,
+        request_timeout=REQUEST_S,
+        retry_strategy=AwsStandardS3RetryStrategy(max_attempts=attempts),
+        allow_delayed_open=True,  # a small object is one request
+    )

@@ -4,27 +4,31 @@
     <cache>/verified/<digest of host and store>/store                    the store's folder
 
 The notes lie outside of the store: what changes an artifact does not change them. Who made an artifact notes it too.
+Here is also what this machine keeps for itself: the folder for caches, and locks between its processes.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import shutil
 import socket
 import stat
+import tempfile
 from collections.abc import Generator, Iterable, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from smoothsweep.core.files import write_file
-from smoothsweep.orchestrator.store.common.machine import cache_folder, locked
-from smoothsweep.orchestrator.store.common.sealing import Damage
+from smoothsweep.orchestrator.store.manifests import Damage
+
+CACHE_VARIABLE = "SMOOTHSWEEP_CACHE"
+STORE_NOTE = "store"
 
 Signature = tuple[int, int, int, int]  # of a file: size, times of change of content and of inode, inode
-
-STORE_NOTE = "store"
 
 _right: dict[Path, dict[str, tuple[Signature, str]]] = {}  # folder -> name -> as it was when it had this checksum
 
@@ -47,8 +51,11 @@ def verify(folder: Path, files: Mapping[str, str]) -> None:
     """Raise Damage, naming the file, unless each of these files (name -> SHA-256) is in the folder and right."""
     if not _unknown(folder, files):
         return
-    with _one_at_a_time(folder):
-        _recall(folder)
+    note = _note(folder)
+    with locked(note.parent, hashlib.sha256(note.name.encode()).hexdigest()[:2]):  # the first worker reads for all
+        with suppress(OSError, ValueError, TypeError, AttributeError):  # a note that is damaged tells nothing
+            for name, (signature, known) in json.loads(note.read_text()).items():
+                _right.setdefault(folder, {}).setdefault(name, (tuple(signature), known))
         unknown = _unknown(folder, files)
         for name, expected in unknown.items():
             before = _signature(folder, name)
@@ -57,15 +64,6 @@ def verify(folder: Path, files: Mapping[str, str]) -> None:
             _right.setdefault(folder, {})[name] = (before, expected)
         if unknown:
             _remember(folder)
-
-
-def is_damaged(folder: Path, name: str, expected: str) -> bool:
-    """Whether this file is missing or not what it was."""
-    try:
-        verify(folder, {name: expected})
-    except Damage:
-        return True
-    return False
 
 
 def note_as_right(folder: Path, files: Mapping[str, str]) -> None:
@@ -98,48 +96,64 @@ def _signature(folder: Path, name: str) -> Signature:
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
-@contextmanager
-def _one_at_a_time(folder: Path) -> Generator[None]:
-    """Workers of one machine that need the same artifact at once: the first reads it, the others its note."""
-    note = _note(folder)
-    with ExitStack() as stack:
-        with suppress(OSError):  # a cache that cannot be written: each reads for itself
-            stack.enter_context(locked(note.parent, hashlib.sha256(note.name.encode()).hexdigest()[:2]))
-        yield
-
-
-def _recall(folder: Path) -> None:
-    """Take over what other processes of this machine found right. A note that is damaged tells nothing."""
-    with suppress(OSError, ValueError, TypeError, AttributeError):
-        for name, (signature, known) in json.loads(_note(folder).read_text()).items():
-            _right.setdefault(folder, {}).setdefault(name, (tuple(signature), known))
-
-
 def _remember(folder: Path) -> None:
     """Leave what this process knows of the artifact to the others. A courtesy: without it they read it themselves."""
     note = _note(folder)
     with suppress(OSError):
         if not (note.parent / STORE_NOTE).exists():
-            _sweep_away_notes(note.parent.parent)
-            write_file(note.parent / STORE_NOTE, str(_store_of(folder)), parents=True, flush=False)
+            for known in note.parent.parent.glob(f"*/{STORE_NOTE}"):
+                if not Path(known.read_text()).exists():
+                    shutil.rmtree(known.parent, ignore_errors=True)
+            write_file(note.parent / STORE_NOTE, str(folder.parent.parent), parents=True, flush=False)
         write_file(note, json.dumps(_right.get(folder, {})), flush=False)
 
 
-def _sweep_away_notes(notes: Path) -> None:
-    """Remove those of stores that are gone."""
-    for store in notes.glob(f"*/{STORE_NOTE}"):
-        if not Path(store.read_text()).exists():
-            shutil.rmtree(store.parent, ignore_errors=True)
-
-
 def _note(folder: Path) -> Path:
-    return _notes_of(_store_of(folder)) / f"{folder.parent.name}.{folder.name}"
+    digest = hashlib.sha256(f"{socket.gethostname()} {folder.parent.parent}".encode()).hexdigest()[:16]
+    return cache_folder() / "verified" / digest / f"{folder.parent.name}.{folder.name}"
 
 
-def _store_of(folder: Path) -> Path:
-    return folder.parent.parent
+def cache_folder() -> Path:
+    """SMOOTHSWEEP_CACHE, else XDG_CACHE_HOME/smoothsweep, else ~/.cache/smoothsweep.
+
+    Where neither variable is set and the home cannot be written, or there is none: a folder of this user for
+    temporary files.
+    """
+    if named := os.environ.get(CACHE_VARIABLE):
+        return Path(named).expanduser().resolve()
+    try:
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").resolve() / "smoothsweep"
+    except RuntimeError:  # no home at all
+        return _temporary()
+    nearest = next(path for path in (folder, *folder.parents) if path.exists())
+    return folder if nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK) else _temporary()
 
 
-def _notes_of(store: Path) -> Path:
-    digest = hashlib.sha256(f"{socket.gethostname()} {store}".encode()).hexdigest()[:16]
-    return cache_folder() / "verified" / digest
+@contextmanager
+def locked(root: Path, name: str) -> Generator[None]:
+    """One process of this machine at a time; a killed holder lets go. A root that cannot be written is no obstacle."""
+    try:
+        file = _opened(root, name)
+    except OSError:
+        file = _opened(_temporary(), name)
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _opened(root: Path, name: str) -> IO[str]:
+    folder = root / ".locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    return (folder / name).open("w")
+
+
+def _temporary() -> Path:
+    """A folder among the temporary files that no other user may read or prepare."""
+    folder = Path(tempfile.gettempdir()) / f"smoothsweep-{os.getuid()}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        status = os.lstat(folder)
+    except OSError:  # something else of that name
+        return Path(tempfile.mkdtemp(prefix="smoothsweep-"))
+    private = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
+    return folder if private else Path(tempfile.mkdtemp(prefix="smoothsweep-"))

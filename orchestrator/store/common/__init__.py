@@ -1,1 +1,0 @@
-"""What every store shares: artifacts, their seals, drafts."""

@@ -1,0 +1,183 @@
+"""Manifests: sealed when they are written, checked whenever they are read. And the file that states a store's format.
+
+A seal is a digest over all that the manifest says. `result` is one over what the stage made alone (its identity, its
+numbers, the checksums of its files), without times and machine: stages that read the artifact note it, so that numbers
+which do not belong together are told apart even where a manifest was sealed again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
+
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.judges.columns import BY_KEY
+from smoothsweep.core.text import printable
+from smoothsweep.orchestrator.stages.stage import Stage
+
+RESULT, SEAL = "result", "seal"
+TIMED_FILES = ("history.parquet",)  # hold seconds: another making of the same artifact has another
+FINGERPRINT = re.compile(r"[0-9a-f]{64}")
+KIND = re.compile(r"[a-z][a-z0-9_]{0,63}")
+VERSION_FILE = "store.json"
+VERSION = 2
+_DEEPEST = 40  # levels of a manifest: those of a configuration are fewer than ten
+_LATEST = 253_402_300_799.0  # the last second of the year 9999, in seconds since 1970
+
+
+class Damage(Exception):
+    """What is wrong with something in the store, in a few words."""
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether this is the name of one file in a folder: no way out of it, nothing hidden, nothing unprintable."""
+    return is_inner_path(name) and not name.startswith(".") and "/" not in name
+
+
+def is_inner_path(path: str) -> bool:
+    """Whether this is a relative path to a place below; hidden names may be on it, as Ray Train's own are."""
+    return all(
+        0 < len(name.encode(errors="replace")) <= 255
+        and name.isprintable()
+        and "\\" not in name
+        and name not in (".", "..")
+        for name in path.split("/")
+    )
+
+
+def _plain(name: str) -> str:
+    if not is_plain_name(name):
+        raise ValueError
+    return name
+
+
+def _with_metrics(metrics: dict[str, Any]) -> dict[str, Any]:
+    if wrong := [key for key, value in metrics.items() if value is not None and not _can_be_metric(key, value)]:
+        raise ValueError(wrong[0])
+    return metrics
+
+
+def _can_be_metric(key: str, value: Any) -> bool:
+    """Whether tables hold such a number: a share is 0 to 1, a known metric is finite, an integer has 64 bits."""
+    if type(value) not in (int, float) or (type(value) is int and not -(2**63) <= value < 2**63):
+        return False
+    if key not in BY_KEY:
+        return True
+    least, most = (0.0, 1.0) if BY_KEY[key].unit == "percent" else (-1e300, 1e300)
+    return least <= value <= most  # no NaN is
+
+
+Name = Annotated[str, AfterValidator(_plain)]
+Digest = Annotated[str, Field(pattern=f"^{FINGERPRINT.pattern}$")]
+Time = Annotated[float, Field(ge=0.0, le=_LATEST, allow_inf_nan=False)]
+
+
+class _Input(BaseModel, strict=True):
+    stage: Annotated[str, Field(pattern=f"^{KIND.pattern}$")]
+    fingerprint: Digest
+
+
+class _Shape(BaseModel, strict=True):
+    """What is computed with is of a size that it can be computed with; every name that becomes part of a path stays
+    below its folder, no matter who wrote the manifest."""
+
+    stage: str
+    metrics: Annotated[dict[str, Any], AfterValidator(_with_metrics)]
+    files: dict[Name, Digest]
+    config: dict[str, Any]
+    inputs: dict[str, _Input]
+    seconds: Time
+    finished_at: Time
+    code_version: str
+    sizes: dict[str, Annotated[int, Field(ge=0, lt=2**63)]] = {}
+    device: str | None = None
+    host: str | None = None
+    libraries: dict[str, Any] | None = None
+    fingerprint: str = ""
+    attempt: Name = "a"
+
+
+def complete(stage: Stage, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """The manifest with what every reader relies on; what the maker says of it stands."""
+    inputs = {role: {"stage": source.name, "fingerprint": source.fingerprint} for role, source in stage.inputs.items()}
+    unsaid = {"config": dict(stage.config), "inputs": inputs, "seconds": 0.0, "finished_at": 0.0, "code_version": ""}
+    return {**unsaid, **manifest, "stage": stage.name, "fingerprint": stage.fingerprint}
+
+
+def sealed(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """The manifest with its result and its seal."""
+    plain = json.loads(json.dumps(manifest))  # as it will be read: keys are text, tuples are lists
+    plain = {key: value for key, value in plain.items() if key not in (RESULT, SEAL)}
+    plain[RESULT] = _digest(_made(plain))
+    return {**plain, SEAL: _digest(plain)}
+
+
+def read_manifest(content: bytes, kind: str, fingerprint: str) -> dict[str, Any]:
+    """A manifest of this stage from its file.
+
+    Raises Damage if it is no manifest, has no seal, was changed after it was sealed, belongs elsewhere, or holds what
+    none does: a name that leads out of its folder, an impossible number.
+    """
+    try:
+        manifest = json.loads(content)
+        if not isinstance(manifest, dict) or not isinstance(manifest.get("files"), dict) or not _is_shallow(manifest):
+            raise ValueError
+    except (ValueError, RecursionError):
+        raise Damage("its manifest is unreadable") from None
+    if SEAL not in manifest:
+        raise Damage("its manifest has no seal")
+    rest = {key: value for key, value in manifest.items() if key != SEAL}
+    if manifest[SEAL] != _digest(rest) or manifest.get(RESULT) != _digest(_made(manifest)):
+        raise Damage("its manifest was changed after it was written")
+    try:
+        _Shape.model_validate(manifest)
+    except ValidationError as error:
+        place = ", ".join(printable(str(part)[:60]) for part in error.errors()[0]["loc"][:2])
+        raise Damage(f"its manifest has no proper {place}") from None
+    if (manifest["stage"], manifest.get("fingerprint", fingerprint)) != (kind, fingerprint):
+        raise Damage("its manifest belongs to another stage")
+    return manifest
+
+
+def _is_shallow(value: Any, left: int = _DEEPEST) -> bool:
+    """Whether those who walk through it later can."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return not inner or (left > 0 and all(_is_shallow(part, left - 1) for part in inner))
+
+
+def _made(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What the stage made, and of what: the same whenever and wherever it is made again."""
+    files = {name: checksum for name, checksum in manifest["files"].items() if name not in TIMED_FILES}
+    kept = {key: manifest.get(key) for key in ("stage", "version", "config", "fingerprint", "metrics")}
+    return {**kept, "files": files}
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def version_note() -> bytes:
+    """The content of a new version file."""
+    return json.dumps({"format": VERSION}).encode()
+
+
+def stated_version(content: bytes | None, where: str) -> int | None:
+    """The format that a version file states, None where there is no such file or it states none.
+
+    Raises InputError, before anything of the store at `where` is touched, for a format newer than ours.
+    """
+    try:
+        got = json.loads(content or b"")["format"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    if type(got) is int and got > VERSION:
+        raise InputError(
+            f"--store {where}: expected a store of format {VERSION} or older in {VERSION_FILE}, got {got}; "
+            "a newer smoothsweep reads newer formats"
+        )
+    return got if type(got) is int and got >= 1 else None
