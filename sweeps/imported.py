@@ -14,7 +14,7 @@ from pydantic import Field, Strict, ValidationError, field_validator, model_vali
 from smoothsweep.core.attacks.registry import access_needed, needs_layers
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS, Access
 from smoothsweep.core.bounds import Count, Fraction
-from smoothsweep.core.cards.cards import read_card
+from smoothsweep.core.cards import read_card
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import Answers
 from smoothsweep.core.external.kinds import KINDS, ForeignKind, agreed_to, is_external, needs_consent

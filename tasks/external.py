@@ -12,8 +12,7 @@ from smoothsweep.core.external.kinds import KINDS, agreed_to, is_external, needs
 from smoothsweep.core.external.model import ExternalModel
 from smoothsweep.core.files import write_pieces
 from smoothsweep.core.models.classifiers import Classifier
-from smoothsweep.core.readers.archives import MOST_BYTES
-from smoothsweep.core.readers.files import pieces_of
+from smoothsweep.core.readers.files import MOST_BYTES, pieces_of
 from smoothsweep.tasks.context import Config
 from smoothsweep.tasks.files import load_tensors, save_tensors
 from smoothsweep.tasks.training import load_classifier, normalisation_from

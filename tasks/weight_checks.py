@@ -51,7 +51,7 @@ def few_strangers_error(count: int, minimum: int) -> InputError:
 
 
 def _check_safetensors(path: Path) -> None:
-    from smoothsweep.core.readers.safetensors_file import UnreadableTensors, read_header
+    from smoothsweep.core.readers.tensors import UnreadableTensors, read_header
 
     try:
         names = read_header(path)

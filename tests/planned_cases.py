@@ -10,7 +10,7 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from smoothsweep.core.attacks.kept_networks import save_network
-from smoothsweep.core.cards.network_card import NetworkCard
+from smoothsweep.core.cards import NetworkCard
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.models.embedders import own_weights
 from smoothsweep.core.priors.registry import save_discriminator, save_prior

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from smoothsweep.core.attacks.shared.base import Attack, MadePart, Part, PartKind, Reconstructions
-from smoothsweep.core.cards.network_kind import NetworkKind
+from smoothsweep.core.cards import NetworkKind
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,9 +9,7 @@ from typing import Any
 from torch import nn
 
 from smoothsweep.core.attacks.registry import PARTS
-from smoothsweep.core.cards.network_card import NetworkCard, read_network_card
-from smoothsweep.core.cards.network_kind import NetworkKind
-from smoothsweep.core.cards.network_weights import read_weights, write_weights
+from smoothsweep.core.cards import NetworkCard, NetworkKind, read_network_card, read_weights, write_weights
 from smoothsweep.core.files import write_file
 
 CARD, WEIGHTS = ".network.json", ".network.safetensors"

@@ -21,7 +21,7 @@ from smoothsweep.core.attacks.random_latents import RandomLatents
 from smoothsweep.core.attacks.selection_only import SelectionOnly
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS, Access, Attack, PartKind
 from smoothsweep.core.attacks.surrogate.attack import SurrogateLabels, SurrogateScores
-from smoothsweep.core.cards.network_kind import NetworkKind
+from smoothsweep.core.cards import NetworkKind
 from smoothsweep.core.declared import build
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.plugins import refuse_broken, with_plugins

@@ -15,7 +15,7 @@ from typing import Any
 
 from smoothsweep.core.data.decoding import read_picture
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.readers.parquet import Columns, UnreadableTable, column_leaf, column_values, read_columns
+from smoothsweep.core.readers.tables import Columns, UnreadableTable, column_leaf, column_values, read_columns
 
 
 def tree_files(root: Path) -> Iterator[Path]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smoothsweep.core.cards.cards import read_card
+from smoothsweep.core.cards import read_card
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.asking import MOST_BYTES, KeptAnswers, bearer, check_plain, posted
 from smoothsweep.core.external.base import Budget, ForeignModel, option

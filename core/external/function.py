@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smoothsweep.core.cards.cards import read_card
+from smoothsweep.core.cards import read_card
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import ForeignModel
 from smoothsweep.core.text import first_sentence

@@ -23,8 +23,7 @@ from smoothsweep.core.files import write_file
 from smoothsweep.core.isolation.sandbox import can_isolate
 from smoothsweep.core.models.recipe import Architecture
 from smoothsweep.core.plugins import with_plugins
-from smoothsweep.core.readers.archives import MOST_BYTES, names_of
-from smoothsweep.core.readers.files import pieces_of
+from smoothsweep.core.readers.files import MOST_BYTES, names_of, pieces_of
 from smoothsweep.core.uris import shown_uri
 
 

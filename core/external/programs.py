@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import ForeignModel
-from smoothsweep.core.readers.archives import MOST_BYTES
-from smoothsweep.core.readers.files import open_regular, too_large, why_unread
+from smoothsweep.core.readers.files import MOST_BYTES, open_regular, too_large, why_unread
 
 if TYPE_CHECKING:
     import torch

@@ -150,7 +150,7 @@ def read_recogniser(path: Path) -> Recogniser:
     import torch
 
     from smoothsweep.core.models.embedder_kinds import FACES
-    from smoothsweep.core.readers.safetensors_file import UnreadableTensors, read_safetensors
+    from smoothsweep.core.readers.tensors import UnreadableTensors, read_safetensors
 
     try:
         tensors = read_safetensors(path, most_bytes=MOST_BYTES)

@@ -16,7 +16,7 @@ from smoothsweep.core.models.weight_files import (
     verify_weight_file,
     weight_folders,
 )
-from smoothsweep.core.readers.safetensors_file import UnreadableTensors, read_safetensors
+from smoothsweep.core.readers.tensors import UnreadableTensors, read_safetensors
 
 
 def load_embedder(name: str, weights: Path | None = None) -> nn.Module:

@@ -23,13 +23,14 @@ from smoothsweep.core.models.weight_files import (
     wrong_content,
 )
 from smoothsweep.core.readers.files import MIB
-from smoothsweep.core.readers.pickled import StoredTensor, read_isolated, why_not_weights
-from smoothsweep.core.readers.safetensors_file import (
-    FiledTensor,
+from smoothsweep.core.readers.tensors import (
+    StoredTensor,
     UnreadableTensors,
     check_bytes,
     is_safetensors,
     read_header,
+    read_isolated,
+    why_not_weights,
 )
 from smoothsweep.core.text import quoted
 
@@ -40,7 +41,7 @@ _WRAPPER = re.compile(r"^(?:(?:module|_module|model|_orig_mod)\.)+")
 _OLD_DENSE_LAYER = re.compile(r"(denselayer\d+\.(?:norm|relu|conv))\.([12]\.)")
 _NUMBERS = (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int64)
 NO_KEYS: Mapping[str, str] = MappingProxyType({})
-_CHECKPOINT = "smoothsweep.core.readers.pickled:open_checkpoint"
+_CHECKPOINT = "smoothsweep.core.readers.tensors:open_checkpoint"
 MOST_STATE = 8192 * MIB
 """Bytes of the weights of one network; the largest that is known here has 5 GB."""
 
@@ -48,7 +49,6 @@ SMALL_STATE = 1024 * MIB
 """Bytes of the weights of a face embedder or of a GAN of low resolution."""
 
 _SPARE = 64 * MIB
-_STORED = StoredTensor | FiledTensor
 
 
 def read_pretrained_state(architecture: str, weights_url: str | None) -> dict[str, Tensor]:
@@ -76,7 +76,7 @@ def read_tensor_file(path: Path, where: str, *, published: bool = False) -> Any:
     or the tensors of a safetensors file by name.
 
     published: its content was compared with the published one; any other file of torch's is read in the isolated
-    process (`core.readers.pickled`). Raises InputError, one line beginning with `where`: no such file, none that torch
+    process (`core.readers.tensors`). Raises InputError, one line beginning with `where`: no such file, none that torch
     or safetensors wrote, cut short, or holding anything but tensors, numbers, text and containers of them.
     """
     if not path.is_file():
@@ -107,9 +107,9 @@ def plain_tensors(state: Any, where: str, *, most_bytes: int = MOST_STATE) -> di
     """
     check_tensors(state, where)
     check_bytes(
-        {key: value for key, value in state.items() if isinstance(value, _STORED)}, where, most_bytes=most_bytes
+        {key: value for key, value in state.items() if isinstance(value, StoredTensor)}, where, most_bytes=most_bytes
     )
-    return {key: value.tensor() if isinstance(value, _STORED) else value.detach() for key, value in state.items()}
+    return {key: value.fetch() if isinstance(value, StoredTensor) else value.detach() for key, value in state.items()}
 
 
 def most_of(network: nn.Module) -> int:
@@ -126,9 +126,9 @@ def check_tensors(state: Any, where: str, keys: Mapping[str, str] = NO_KEYS) -> 
     if not isinstance(state, Mapping) or not state:
         raise InputError(f"{where}: expected a dictionary of tensors, got {type(state).__name__}")
     for key, value in state.items():
-        if not isinstance(key, str) or not isinstance(value, Tensor | _STORED):
+        if not isinstance(key, str) or not isinstance(value, Tensor | StoredTensor):
             raise InputError(f"{where}: {quoted(keys.get(key, key))}: expected a tensor, got {type(value).__name__}")
-        dense = isinstance(value, _STORED) or (value.layout == torch.strided and value.device.type == "cpu")
+        dense = isinstance(value, StoredTensor) or (value.layout == torch.strided and value.device.type == "cpu")
         if not dense or value.dtype not in _NUMBERS:
             got = f"{value.dtype}" if dense else f"{value.dtype}, {value.layout}, {value.device}"
             raise InputError(f"{where}: {keys.get(key, key)}: expected a dense tensor of real numbers, got {got}")

@@ -10,15 +10,14 @@ from torch import Tensor
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.pretrained import old_spelling, strip_wrappers
-from smoothsweep.core.readers.pickled import AS_PROGRAM, StoredTensor
-from smoothsweep.core.readers.safetensors_file import FiledTensor
+from smoothsweep.core.readers.tensors import AS_PROGRAM, StoredTensor
 from smoothsweep.core.text import quoted
 
 WRAPPINGS = ("model_state_dict", "state_dict", "model", "net", "network", "weights")
 """Keys under which training scripts keep the state dictionary, in the order in which one of several is taken."""
 
 _COUNTERS = ("total_ops", "total_params")  # that profilers leave in every layer
-_TENSORS = (Tensor, StoredTensor, FiledTensor)
+_TENSORS = (Tensor, StoredTensor)
 _DEEPEST = 3  # dictionaries within one another
 
 

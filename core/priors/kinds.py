@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from smoothsweep.core.cards.network_card import NetworkCard, read_network_card
+from smoothsweep.core.cards import NetworkCard, read_network_card
 from smoothsweep.core.checks import present
 from smoothsweep.core.declared import build
 from smoothsweep.core.errors import InputError

@@ -1,6 +1,6 @@
 """An official StyleGAN2 pickle as our networks, and what is kept of the import.
 
-The pickle is read in the isolated process (`core.readers.pickled`), where only the names of `_NAMES` mean anything; the
+The pickle is read in the isolated process (`core.readers.tensors`), where only the names of `_NAMES` mean anything; the
 source text that it holds is never run. Source of the layout, names and defaults: `NVlabs/stylegan2-ada-pytorch`,
 torch_utils/persistence.py, training/training_loop.py, training/networks.py and legacy.py. No NVIDIA source text or
 weight is part of this project: the user brings the file.
@@ -23,8 +23,7 @@ import torch
 from numpy._core import multiarray
 from torch import Tensor, nn
 
-from smoothsweep.core.cards.cards import read_card
-from smoothsweep.core.cards.network_weights import filled
+from smoothsweep.core.cards import filled, read_card
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import making_folder, write_file
 from smoothsweep.core.isolation.worker import Loaded
@@ -32,7 +31,7 @@ from smoothsweep.core.models.weight_files import file_sha256, wrong_content
 from smoothsweep.core.priors.registry import load_discriminator, load_prior, save_discriminator, save_prior
 from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import MAPPING_LEARNING_RATE, StyleGAN2, StyleGAN2Discriminator
-from smoothsweep.core.readers.pickled import handed_back, read_isolated
+from smoothsweep.core.readers.tensors import handed_back, read_isolated, refused
 from smoothsweep.core.text import shortened
 
 MANIFEST = "import.json"
@@ -169,10 +168,10 @@ def open_pickle(program: BinaryIO, settings: dict[str, Any], device: torch.devic
     try:
         return handed_back(_read(program))
     except InputError as error:
-        return Loaded(answer=lambda index: index, facts={"refused": f": {error}"})
+        return refused(f": {error}")
     except Exception as error:  # whatever a pickle from elsewhere raises
         got = " ".join(str(error).split())[:300] or type(error).__name__
-        return Loaded(answer=lambda index: index, facts={"refused": f": expected a StyleGAN2-ADA pickle, got: {got}"})
+        return refused(f": expected a StyleGAN2-ADA pickle, got: {got}")
 
 
 def _read(program: BinaryIO) -> dict[str, Any]:

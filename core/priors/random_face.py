@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
@@ -18,8 +20,7 @@ from xml.etree import ElementTree
 import numpy as np
 import torch
 
-from smoothsweep.core.cards.cards import read_card
-from smoothsweep.core.cards.network_weights import read_weights
+from smoothsweep.core.cards import read_card, read_weights
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import making_folder, write_file
 from smoothsweep.core.models.weight_files import find_file, weight_folders
@@ -27,8 +28,7 @@ from smoothsweep.core.priors.kinds import network_card
 from smoothsweep.core.priors.mobilestylegan import MobileStyleGAN
 from smoothsweep.core.priors.registry import load_prior, save_prior
 from smoothsweep.core.priors.settings import RANDOM_FACE_LICENCE, MobileStyleGANConfig, RandomFace
-from smoothsweep.core.readers.archives import read_members
-from smoothsweep.core.readers.files import read_whole
+from smoothsweep.core.readers.files import open_regular, read_whole, why_unread
 
 VERSION = "2021.7.21.1"
 WHEEL = f"random_face-{VERSION}-py3-none-any.whl"
@@ -113,9 +113,14 @@ def _in_folder(place: Path) -> dict[str, bytes]:
 
 
 def _in_wheel(place: Path) -> dict[str, bytes]:
-    sizes = {f"{PACKAGE}/{DATA}/{name}": file.size for name, file in FILES.items()}
-    contents = read_members(place, sizes, f"the wheel of random-face {VERSION}")
-    return {name.rpartition("/")[2]: content for name, content in contents.items()}
+    try:
+        with open_regular(place) as file, zipfile.ZipFile(file) as wheel:
+            members = {name: f"{PACKAGE}/{DATA}/{name}" for name in FILES}
+            return {name: wheel.open(member).read(FILES[name].size + 1) for name, member in members.items()}
+    except (OSError, LookupError, zipfile.BadZipFile, zlib.error, RuntimeError, EOFError) as error:
+        raise InputError(
+            f"{place}: expected the wheel of random-face {VERSION}, got: {why_unread(error)}; {HOW}"
+        ) from None
 
 
 def import_package(place: Path) -> MobileStyleGAN:

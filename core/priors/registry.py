@@ -9,10 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import torch
-
-from smoothsweep.core.cards.network_card import NetworkCard
-from smoothsweep.core.cards.network_weights import read_weights, write_weights
+from smoothsweep.core.cards import NetworkCard, read_weights, write_weights
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
@@ -35,7 +32,7 @@ def load_prior(directory: Path) -> PriorNetwork:
 
 def save_discriminator(discriminator: StyleGAN2Discriminator, directory: Path) -> None:
     """Write discriminator.safetensors beside the StyleGAN2 of the same configuration that `directory` holds."""
-    write_weights(discriminator, directory / DISCRIMINATOR, torch.float32)
+    write_weights(discriminator, directory / DISCRIMINATOR)
 
 
 def load_discriminator(directory: Path) -> StyleGAN2Discriminator:
@@ -61,7 +58,7 @@ def card_of(prior: Prior) -> NetworkCard:
     return NetworkCard(kind=kinds[place], config=prior.config)
 
 
-def write_prior(prior: Prior, *, weights: Path, description: Path, dtype: torch.dtype = torch.float32) -> None:
+def write_prior(prior: Prior, *, weights: Path, description: Path, dtype: str = "float32") -> None:
     """As `save_prior`, under any two names. dtype: of the stored weights, float32 or float16."""
     card = card_of(prior)
     if not isinstance(prior, PriorNetwork) or card.kind not in NETWORKS:

@@ -14,8 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from annotated_types import Ge, Le
 
 from smoothsweep.core.bounds import Count, FilePath, Seed
-from smoothsweep.core.cards.network_card import NetworkCard
-from smoothsweep.core.cards.network_kind import NetworkKind
+from smoothsweep.core.cards import NetworkCard, NetworkKind
 from smoothsweep.core.checks import require_count, require_number
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.named_code import load_named

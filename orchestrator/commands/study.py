@@ -28,7 +28,7 @@ from scipy import stats
 
 from smoothsweep.core import screen
 from smoothsweep.core.bounds import LARGEST, Fraction, Seed
-from smoothsweep.core.cards.cards import read_card
+from smoothsweep.core.cards import read_card
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from smoothsweep.core.attacks.shared.base import Attack
-from smoothsweep.core.cards.network_card import NetworkCard
+from smoothsweep.core.cards import NetworkCard
 from smoothsweep.core.checks import present
 from smoothsweep.core.data.names import PUBLISHED_NAMES
 from smoothsweep.core.errors import InputError

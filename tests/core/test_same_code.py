@@ -129,7 +129,7 @@ def copied(repository, tmp_path_factory):
     [
         ("core/spelling.py", "smoothsweep.core.spelling", "refused"),  # the module itself
         ("core/uris.py", "smoothsweep.core.spelling", "imported False"),  # loaded long ago: what runs is what was meant
-        ("core/cards/cards.py", "smoothsweep.core.cards.network_card", "refused"),  # one that the module imports
+        ("core/cards.py", "smoothsweep.core.priors.settings", "refused"),  # one that the module imports
         ("core/brand_new.py", "smoothsweep.core.brand_new", "refused"),  # there was none when the run began
     ],
 )

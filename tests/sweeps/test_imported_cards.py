@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 from tiny import write_tiny
 
-from smoothsweep.core.cards.cards import MOST_BYTES, read_card
+from smoothsweep.core.cards import MOST_BYTES, read_card
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.normalisation import Normalisation
 from smoothsweep.core.priors.kinds import read_prior_card

@@ -102,7 +102,7 @@ def export(average: dict[str, Tensor], out: Path) -> None:
     generator.load_state_dict(finished_state(generator, SEED))
     stem = out / NAME
     weights, description = stem.with_suffix(".safetensors"), stem.with_suffix(".json")
-    write_prior(generator, weights=weights, description=description, dtype=torch.float16)
+    write_prior(generator, weights=weights, description=description, dtype="float16")
     with replacing(stem.with_suffix(".png")) as temporary:
         sample_sheet(generator).save(temporary, format="PNG")
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from smoothsweep.core.attacks.shared.view import ScoreView
-    from smoothsweep.core.cards.network_card import NetworkCard
+    from smoothsweep.core.cards import NetworkCard
 
 
 @dataclass(frozen=True, kw_only=True)

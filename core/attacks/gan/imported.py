@@ -6,7 +6,7 @@ from pathlib import Path
 
 from smoothsweep.core.attacks.gan.conditional_config import ConditionalConfig
 from smoothsweep.core.attacks.gan.config import PlainGanConfig
-from smoothsweep.core.cards.network_card import NetworkCard, read_network_card
+from smoothsweep.core.cards import NetworkCard, read_network_card
 from smoothsweep.core.checks import require, require_choice
 
 CARD = ".network.json"  # as `core.attacks.kept_networks` leaves them

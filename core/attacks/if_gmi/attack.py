@@ -28,7 +28,7 @@ from smoothsweep.core.checks import present, require
 if TYPE_CHECKING:
     from smoothsweep.core.attacks.if_gmi.search import StagedSearch
     from smoothsweep.core.attacks.shared.view import GradientView
-    from smoothsweep.core.cards.network_card import NetworkCard
+    from smoothsweep.core.cards import NetworkCard
     from smoothsweep.core.priors.stylegan2 import StyleGAN2
 
 RADII = (1000.0, 2000.0, 3000.0, 4000.0, 5000.0, 6000.0, 8000.0, 8000.0)

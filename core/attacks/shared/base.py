@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, g
 from annotated_types import Ge, Le
 
 from smoothsweep.core.bounds import Count, FilePath, Latents, Seed
-from smoothsweep.core.cards.network_kind import NetworkKind
+from smoothsweep.core.cards import NetworkKind
 from smoothsweep.core.checks import present, require
 from smoothsweep.core.declared import check_fields
 from smoothsweep.core.errors import InputError
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from smoothsweep.core.attacks.optimisation.losses import Protocol as AttackProtocol
     from smoothsweep.core.attacks.shared.view import GradientView
-    from smoothsweep.core.cards.network_card import NetworkCard
+    from smoothsweep.core.cards import NetworkCard
     from smoothsweep.core.priors.base import Prior
 
 Access = Literal["none", "labels", "scores", "gradients"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from smoothsweep.core.bounds import Count, Seed
-from smoothsweep.core.cards.network_card import NetworkCard
+from smoothsweep.core.cards import NetworkCard
 from smoothsweep.core.checks import require_count
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.settings import PriorKind, PriorNetworkKind, PriorSettings

@@ -22,8 +22,8 @@ from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_pieces
 from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS, metric_of
-from smoothsweep.core.readers.archives import Members, members_of
-from smoothsweep.core.readers.parquet import UnreadableTable, read_columns
+from smoothsweep.core.readers.files import Members, members_of
+from smoothsweep.core.readers.tables import UnreadableTable, read_columns
 from smoothsweep.core.text import printable, quoted
 from smoothsweep.orchestrator.commands.damage import read_with_repair
 from smoothsweep.orchestrator.commands.reporting.comparison import (

@@ -11,7 +11,7 @@ import torch
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external import kinds
 from smoothsweep.core.external.kinds import KINDS, agree_to, agreed_to, kind_of_file, needs_consent
-from smoothsweep.core.readers.archives import MOST_BYTES
+from smoothsweep.core.readers.files import MOST_BYTES
 from smoothsweep.tasks.external import copy_external
 from tests.made_programs import Shades, torchscript
 

@@ -69,7 +69,7 @@ def test_the_slope_of_the_mapping_is_what_its_latents_show(prior):
 
 def test_half_precision_on_disk_becomes_single_precision(prior, tmp_path):
     files = {"weights": tmp_path / "a.safetensors", "description": tmp_path / "a.json"}
-    registry.write_prior(prior, **files, dtype=torch.float16)
+    registry.write_prior(prior, **files, dtype="float16")
     assert {value.dtype for value in load_file(files["weights"]).values()} == {torch.float16}
     loaded = registry.read_prior(**files)
     assert {value.dtype for value in loaded.state_dict().values()} == {torch.float32}

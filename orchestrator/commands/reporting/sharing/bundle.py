@@ -19,8 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import making_folder, replacing, write_file, write_pieces
-from smoothsweep.core.readers.archives import MOST_MEMBERS, Members, members_of
-from smoothsweep.core.readers.files import read_text, why_unread
+from smoothsweep.core.readers.files import MOST_MEMBERS, Members, members_of, read_text, why_unread
 from smoothsweep.core.text import quoted
 from smoothsweep.orchestrator.commands import run
 from smoothsweep.orchestrator.commands.damage import read_with_repair

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from smoothsweep.core.attacks.registry import make_attack
-from smoothsweep.core.cards.network_card import NetworkCard
+from smoothsweep.core.cards import NetworkCard
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.base import PriorNetwork
 from smoothsweep.core.priors.registry import card_of

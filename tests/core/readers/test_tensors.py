@@ -1,9 +1,11 @@
-"""Files of torch.save, read in the isolated process: the same tensors, else one line, and never their code."""
+"""Files of tensors: of torch.save in the isolated process, or safetensors: the same tensors, or one line; no code."""
 
 import argparse
 import collections
 import datetime
+import hashlib
 import io
+import json
 import os
 import pickle
 import struct
@@ -16,10 +18,14 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from safetensors.torch import save_file
+from torchvision.models import resnet18
 
+from smoothsweep.core.cards import read_weights, write_weights
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.official_targets import import_target
 from smoothsweep.core.models.pretrained import plain_tensors, read_tensor_file
-from smoothsweep.core.readers.pickled import StoredTensor
+from smoothsweep.core.readers.tensors import StoredTensor
 
 pytestmark = pytest.mark.usefixtures("quick_programs")
 
@@ -72,7 +78,7 @@ def refused(read):
 
 def same(ours, theirs):
     if isinstance(theirs, torch.Tensor):
-        got = ours.tensor()
+        got = ours.fetch()
         return (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape) and torch.equal(got, theirs.detach())
     if isinstance(theirs, dict):
         return list(ours) == list(theirs) and all(same(ours[key], value) for key, value in theirs.items())
@@ -94,22 +100,24 @@ contents = st.dictionaries(st.text(max_size=4) | st.integers(0, 99), plain | ten
 
 
 @settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
-@given(contents, st.booleans())
-def test_what_torch_writes_is_what_comes_back(read, content, zipped):
-    assert same(read(saved(content, zipped)), content)
+@given(contents, st.booleans(), st.integers(2, 5))
+def test_what_torch_writes_is_what_comes_back(read, content, zipped, protocol):
+    assert same(read(saved(content, zipped, pickle_protocol=protocol)), content)
 
 
+@pytest.mark.parametrize("protocol", [2, 4])
 @pytest.mark.parametrize("zipped", [ZIPPED, LEGACY])
-def test_every_type_of_number_and_every_view_comes_back(read, zipped):
+def test_every_type_of_number_and_every_view_comes_back(read, zipped, protocol):
     content = {"tied": torch.zeros(1).expand(50, 2)}
     for name in DTYPES:
         base = torch.arange(24).to(getattr(torch, name))
         content[name] = {"a": base.clone()[3:9].reshape(2, 3), "b": base[5:], "c": base.reshape(4, 6).T, "d": base[:0]}
-    assert same(read(saved(content, zipped)), content)
+    assert same(read(saved(content, zipped, pickle_protocol=protocol)), content)
 
 
+@pytest.mark.parametrize("protocol", [2, 4])
 @pytest.mark.parametrize("zipped", [ZIPPED, LEGACY])
-def test_a_trainers_file_with_its_plain_values(read, zipped):
+def test_a_trainers_file_with_its_plain_values(read, zipped, protocol):
     network = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 3))
     network[1].weight = network[0].weight
     optimizer = torch.optim.Adam(network.parameters())
@@ -123,7 +131,7 @@ def test_a_trainers_file_with_its_plain_values(read, zipped):
         "counts": collections.Counter("aab"),
     }
     content = {"state_dict": network.state_dict(), "optimizer": optimizer.state_dict(), **beside, "epoch": 3}
-    found = read(saved(content, zipped))
+    found = read(saved(content, zipped, pickle_protocol=protocol))
     assert same(found["state_dict"], network.state_dict()) and found["epoch"] == 3
     assert beside.keys() <= found.keys()
 
@@ -153,22 +161,20 @@ def test_an_own_class_of_network_is_told_how_to_go_on(refused):
     assert "datetime.date" in refused(saved({"state_dict": {}, "when": datetime.date(2020, 1, 1)}))
 
 
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 @pytest.mark.parametrize("zipped", [ZIPPED, LEGACY])
-@pytest.mark.parametrize(
-    "wrap", [lambda h: h, lambda h: {"state_dict": {}, "x": h}, lambda h: [h], lambda h: {"a": {"b": h}}]
-)
-def test_hostile_pickles_are_refused_and_not_run(refused, tmp_path, wrap, zipped):
+@pytest.mark.parametrize("wrap", [lambda h: h, lambda h: {"state_dict": {}, "x": [{"b": h}]}])
+def test_hostile_pickles_are_refused_and_not_run(refused, tmp_path, wrap, zipped, protocol):
     witness = tmp_path / "witness"
     calls = ((os.system, f"touch {witness}"), (eval, f"open({str(witness)!r}, 'w')"), (os.mkdir, str(witness)))
     for call, argument in calls:
-        said = refused(saved(wrap(Hostile(call, argument)), zipped))
+        said = refused(saved(wrap(Hostile(call, argument)), zipped, pickle_protocol=protocol))
         assert f"{call.__name__})" in said and not witness.exists()
 
 
 @pytest.mark.parametrize("protocol", range(6))
 def test_plain_pickles_are_refused_and_not_run(refused, tmp_path, protocol):
     refused(pickle.dumps(Hostile(os.mkdir, str(tmp_path / "witness")), protocol=protocol))
-    refused(saved({"a": torch.ones(1)}, pickle_protocol=4))
     assert not (tmp_path / "witness").exists()
 
 
@@ -220,7 +226,7 @@ def test_changed_files_are_read_or_refused_in_one_line(read, zipped, where, remo
         found = read(content[:start] + inserted + content[start + removed :])
         for value in found.values() if isinstance(found, dict) else ():
             if isinstance(value, StoredTensor):
-                value.tensor()
+                value.fetch()
     except InputError as error:
         assert "\n" not in str(error)
 
@@ -229,4 +235,94 @@ def test_the_process_ends_with_the_last_tensor(read):
     found = read(FILES[1])
     stored = found["a"]
     del found
-    assert torch.equal(stored.tensor(), torch.arange(30.0))
+    assert torch.equal(stored.fetch(), torch.arange(30.0))
+
+
+@pytest.fixture(scope="module")
+def state():
+    torch.manual_seed(5)
+    return {f"model.{key}": value.contiguous() for key, value in resnet18(num_classes=7).state_dict().items()}
+
+
+def both(state, folder):
+    """The same weights in both formats; of neither does the suffix say which it is."""
+    folder.mkdir(exist_ok=True)
+    save_file(state, folder / "a.ckpt")
+    torch.save(state, folder / "b.ckpt")
+    return folder / "a.ckpt", folder / "b.ckpt"
+
+
+def brought(path, **changes):
+    options = {"architecture": "resnet18", "num_classes": 7, "transform_input": None, "protocol": "paper"}
+    return import_target(path, **{**options, **changes})
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64])
+def test_both_formats_give_the_same_network(state, tmp_path, dtype):
+    cast = {key: value.to(dtype) if value.is_floating_point() else value for key, value in state.items()}
+    (model, facts), (other, same) = (brought(path) for path in both(cast, tmp_path))
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, other.state_dict()[name]), name
+    images = torch.rand(3, 3, 64, 64)
+    assert torch.equal(model(images), other(images)) and model(images).std() > 0
+    assert (facts.wrapping, facts.prefix, facts.tensors) == (same.wrapping, same.prefix, same.tensors)
+    assert facts.sha256 == hashlib.sha256((tmp_path / "a.ckpt").read_bytes()).hexdigest() != same.sha256
+
+
+@pytest.mark.parametrize("changes", [{"num_classes": 6}, {"architecture": "resnet34"}, {"architecture": "vgg16_bn"}])
+def test_what_does_not_fit_is_refused_in_one_line(state, tmp_path, changes):
+    for path in both(state, tmp_path):
+        with pytest.raises(InputError, match=str(path)) as raised:
+            brought(path, **changes)
+        assert "\n" not in str(raised.value)
+
+
+def written(path, header, data=b""):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+    return path
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"{",
+        b'{"a": 1}',
+        {"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}},
+        {"a": {"dtype": "F32", "shape": [2], "data_offsets": [4, 12]}},
+        {"a": {"dtype": "F32", "shape": [2**62, 4], "data_offsets": [0, 8]}},
+        {"a": {"dtype": "F99", "shape": [2], "data_offsets": [0, 8]}},
+    ],
+)
+def test_a_damaged_file_is_one_line(tmp_path, header):
+    with pytest.raises(InputError) as raised:
+        read_tensor_file(written(tmp_path / "x.safetensors", header, bytes(8)), "checkpoint")
+    assert "no readable weight file" in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_a_type_that_is_no_real_number_is_named(state, tmp_path):
+    whole = {"model.fc.weight": torch.ones(7, 512, dtype=torch.int8)}
+    save_file(state | whole, tmp_path / "x.safetensors")
+    with pytest.raises(InputError, match=r"fc.weight: .*got torch.int8"):
+        brought(tmp_path / "x.safetensors")
+
+
+def test_a_header_of_many_mebibytes_is_not_read(tmp_path):
+    header = b"{" + b" " * (17 * 2**20) + b"}"
+    with pytest.raises(InputError, match=r"expected a header of at most 16 MiB, got 17.0 MiB"):
+        read_tensor_file(written(tmp_path / "x.safetensors", header), "checkpoint")
+
+
+def test_half_precision_weights_of_ours_still_fit_and_others_are_named(tmp_path):
+    torch.manual_seed(0)
+    linear = torch.nn.Linear(3, 2)
+
+    def make(config):
+        return torch.nn.Linear(3, 2)
+
+    write_weights(linear, tmp_path / "w.safetensors", "float16")
+    again = read_weights(make, None, tmp_path / "w.safetensors")
+    assert torch.equal(again.weight, linear.weight.half().float())
+    save_file({name: value.double() for name, value in linear.state_dict().items()}, tmp_path / "d.safetensors")
+    with pytest.raises(InputError, match=r"expected float32 or float16, got torch\.float64"):
+        read_weights(make, None, tmp_path / "d.safetensors")

@@ -1,1 +1,0 @@
-"""Cards: a file beside weights that says what they are."""
