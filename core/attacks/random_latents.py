@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from smoothsweep.core.attacks.black_box.latent_settings import LatentSettings
+from smoothsweep.core.attacks.latent_images import LatentSettings
 from smoothsweep.core.attacks.shared.base import Access, Attack, AttackInputs, Reconstructions
 from smoothsweep.core.bounds import Layers, Positive
 from smoothsweep.core.checks import present
@@ -25,9 +25,6 @@ class RandomLatents(LatentSettings, Attack):
 
     truncation_psi: Positive = 0.5
     truncation_cutoff: Layers | None = 8
-
-    def __post_init__(self) -> None:
-        Attack.__post_init__(self)
 
     def invert(self, view: View, inputs: AttackInputs, target_class: int, *, seed: int) -> Reconstructions:
         """Latents that follow from the seed and the class alone; nothing has scored them."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from smoothsweep.core.attacks.black_box.brep_mi import BREPMI
-from smoothsweep.core.attacks.black_box.cma_es import CMAES
-from smoothsweep.core.attacks.black_box.rlb_mi import RLBMI
+from smoothsweep.core.attacks.brep_mi import BREPMI
+from smoothsweep.core.attacks.cma_es import CMAES
 from smoothsweep.core.attacks.distillation.config import StudentConfig
 from smoothsweep.core.attacks.gan.conditional_config import ConditionalConfig
 from smoothsweep.core.attacks.gan.config import PlainGanConfig
@@ -18,6 +17,7 @@ from smoothsweep.core.attacks.lowres.lomma import LommaGMI, LommaKED
 from smoothsweep.core.attacks.plg.attack import PLGMI
 from smoothsweep.core.attacks.ppa.attack import PlugAndPlay
 from smoothsweep.core.attacks.random_latents import RandomLatents
+from smoothsweep.core.attacks.rlb_mi import RLBMI
 from smoothsweep.core.attacks.selection_only import SelectionOnly
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS, Access, Attack, PartKind
 from smoothsweep.core.attacks.surrogate.attack import SurrogateLabels, SurrogateScores
@@ -101,7 +101,7 @@ _OWN_PARTS: dict[str, PartKind] = {
     ),
     "starts": PartKind(
         version=1,
-        make="smoothsweep.core.attacks.black_box.brep_starts:make_starts",
+        make="smoothsweep.core.attacks.brep_mi:make_starts",
         access="labels",
         title="starting points",
     ),

@@ -173,14 +173,13 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
         one that the surrogates recognise better. Pictures are sent, so they are clipped."""
         import torch
 
-        from smoothsweep.core.attacks.black_box.latent_images import LatentImages
-        from smoothsweep.core.attacks.black_box.latent_settings import LatentSettings
+        from smoothsweep.core.attacks.latent_images import LatentImages
         from smoothsweep.core.attacks.optimisation.crops import DRAW_CROPS, apply_crops
         from smoothsweep.core.attacks.ppa.pool import best_first
         from smoothsweep.core.seeds import generator
 
-        side, settings = view.image_size, LatentSettings(image_crop=self.pool.crop)
-        pictures = LatentImages(present(inputs.prior, "prior"), settings, view.execution, image_size=side).of(w)
+        side = view.image_size
+        pictures = LatentImages(present(inputs.prior, "prior"), view, image_crop=self.pool.crop).of(w)
         total = torch.zeros(len(w), 2, dtype=torch.float64)
         for number in range(self.views):
             source = generator(seed, target_class, "answer", number)
@@ -236,7 +235,7 @@ class SurrogateScores(SurrogateAttack):
     def _answers(self, view: Any, images: Tensor, target_class: int) -> Tensor:
         import torch
 
-        from smoothsweep.core.attacks.black_box.rlb_search import log_margin
+        from smoothsweep.core.attacks.rlb_search import log_margin
 
         scores = view.scores(images)
         return torch.stack([log_margin(scores, target_class).double(), scores[:, target_class].double()], 1)

@@ -2,7 +2,7 @@
 
 import torch
 
-from smoothsweep.core.attacks.black_box.principal_space import principal_space
+from smoothsweep.core.attacks.cma_es import principal_space
 from smoothsweep.core.attacks.ppa.adaptive_config import Restarts
 from smoothsweep.core.attacks.ppa.restarts import around
 from smoothsweep.core.priors.base import nearest_latents

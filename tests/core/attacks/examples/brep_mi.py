@@ -40,9 +40,7 @@ EDGES = {
 """Field -> what its type has and it does not take, up to the bound; what it takes, down to it."""
 
 STREAMS = {
-    "black_box/brep_starts.py": ["starts"],
-    "black_box/brep_mi.py": ["walk", "nowhere"],
-    "black_box/brep_robust.py": ["robust"],
+    "brep_mi.py": ["walk", "nowhere", "robust", "starts"],
 }
 
 KEPT = {"selected": 1, "starts": {"batch": 16, "max_batches": 2}, "probes": 8, "patience": 3, "max_passes": 3}

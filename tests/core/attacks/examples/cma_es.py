@@ -29,7 +29,7 @@ EDGES = {
 }
 """Field -> what its type has and it does not take, up to the bound; what it takes, down to it."""
 
-STREAMS = {"black_box/cma_es.py": ["cma"]}
+STREAMS = {"cma_es.py": ["cma"]}
 
 KEPT = {"pool": KEPT_POOL, "components": 4, "population": 4, "max_queries": 12, "selected": 1}
 

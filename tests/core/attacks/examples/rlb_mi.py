@@ -49,7 +49,7 @@ EDGES = {
 }
 """Field -> what its type has and it does not take, up to the bound; what it takes, down to it."""
 
-STREAMS = {"black_box/rlb_learner.py": ["critic", "critic"]}
+STREAMS = {"rlb_search.py": ["critic", "critic"]}
 
 KEPT = {"agent": "textbook", "episodes": 6, "minibatch": 4, "hidden": 8, "at_once": 2, "selected": 2}
 

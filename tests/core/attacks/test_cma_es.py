@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from smoothsweep.core.attacks.black_box.cma_search import evolve
-from smoothsweep.core.attacks.black_box.principal_space import principal_space
+from smoothsweep.core.attacks.cma_es import evolve, principal_space
 from smoothsweep.core.errors import InputError
 
 SETTINGS = {"dimensions": 6, "population": 10, "sigma": 0.5, "generations": 30, "numpy_seed": 3}

@@ -1,1 +1,0 @@
-"""Attacks that see a target's scores or labels alone."""

@@ -1,0 +1,397 @@
+"""BREP-MI: its walk and its starts against values of the official code (tests/golden/black_box.npz), closed
+forms of the walk, its ends, and what a class without a result leaves; and both black boxes in a generator of their own.
+
+What differs from the official code on purpose, in queries alone: it asks for a score after each accepted pass and twice
+before a walk, for its log. A walk here asks for none, so that it lives with labels.
+"""
+
+import math
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from smoothsweep.core.attacks.brep_mi import BREPMI, Walks, first_latents, make_starts, on_sphere, walk
+from smoothsweep.core.attacks.gan.config import GanTraining, PlainGanConfig
+from smoothsweep.core.attacks.gan.networks import PlainGenerator
+from smoothsweep.core.attacks.registry import make_attack
+from smoothsweep.core.attacks.shared.base import AttackInputs
+from smoothsweep.core.attacks.shared.execution import Execution
+from smoothsweep.core.attacks.shared.view import view_of
+from smoothsweep.core.data.images import truncated_bytes
+from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.classifiers import build_classifier
+from smoothsweep.core.priors.base import Prior, sample_latents
+from smoothsweep.core.seeds import generator
+
+GOLDEN = np.load(Path(__file__).parents[2] / "golden" / "black_box.npz")
+SIZE, CLASSES = 8, 3
+
+
+def golden(name):
+    return torch.from_numpy(np.asarray(GOLDEN[name]))
+
+
+def settings(**changes):
+    usual = {"probes": 32, "inside": 0.75, "radius": 2.0, "expansion": 1.3, "clamp": 1.5}
+    ends = {"patience": 5, "max_passes": 50, "repulsion_only": True}
+    return SimpleNamespace(**{**usual, **ends, **changes})
+
+
+def of_run(run, **changes):
+    """The settings of a golden walk."""
+    own = {"radius": 2.0, "patience": 3} if run == "brep_rules" else {"radius": 0.4, "patience": 6}
+    return settings(**{**own, "max_passes": 1000, "repulsion_only": run != "brep_allpoints", **changes})
+
+
+def watched(walks, draw):
+    """Every pass of the walks, to their end."""
+    passes = []
+    while len(rows := walks.going()):
+        passes.append(walks.advance(rows, torch.stack([draw(row) for row in rows.tolist()])))
+    return passes
+
+
+class Labels:
+    """The stand-in generator and target; counts what it was shown."""
+
+    def __init__(self):
+        self.shown = 0
+
+    def __call__(self, z):
+        self.shown += len(z)
+        blocks = torch.sigmoid(z @ golden("brep_si_G_A") + golden("si_G_b"))
+        return (torch.tanh((blocks - 0.5) @ golden("si_T0_A")) @ golden("si_T0_B")).argmax(1)
+
+
+def scripted(run):
+    """The labels of the golden passes, whatever is shown."""
+    script = []
+    for decisions, accepted in zip(golden(f"{run}_decisions"), golden(f"{run}_accepted"), strict=True):
+        script += [decisions == 1, torch.tensor([bool(accepted)])]
+    label, rest = int(GOLDEN[f"{run}_label"]), iter(script)
+    return lambda z: torch.where(next(rest), label, label + 1)
+
+
+def listed(draws):
+    rest = iter(draws)
+    return lambda _: next(rest)
+
+
+def test_points_on_the_sphere_match():
+    center, normals = golden("brep_sphere_center"), golden("brep_sphere_normals")
+    points, directions = on_sphere(center[None], normals[None], torch.tensor([2.6], dtype=torch.float64))
+    torch.testing.assert_close(points[0], golden("brep_sphere_points"), atol=1e-6, rtol=0)
+    torch.testing.assert_close(directions[0], golden("brep_sphere_directions"), atol=1e-6, rtol=0)
+
+
+RUNS = ["brep_run0", "brep_run1", "brep_run2", "brep_allpoints", "brep_rules"]
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_a_walk_matches(run):
+    """Pass by pass. `rules`: scripted labels, 28 and 29 inside among them; a rejected pass keeps its growth."""
+    rules, label = run == "brep_rules", int(GOLDEN[f"{run}_label"])
+    labels_of = scripted(run) if rules else Labels()
+    walks = Walks(labels_of, golden(f"{run}_start")[None], torch.tensor([label]), of_run(run))
+    passes = watched(walks, listed(golden(f"{run}_normals")))
+    assert len(passes) == len(GOLDEN[f"{run}_normals"]) == int(walks.passes)
+    for name, field in (("decisions", "decisions"), ("expanded", "grown"), ("accepted", "accepted")):
+        found = torch.stack([getattr(one, field)[0] for one in passes])
+        assert torch.equal(found.long(), golden(f"{run}_{name}").long()), name
+    for name, field in (
+        ("radius_after", "radii_after"),
+        ("step", "steps"),
+        ("direction", "directions"),
+        ("candidate", "candidates"),
+    ):
+        found = torch.stack([getattr(one, field)[0] for one in passes])
+        torch.testing.assert_close(found, golden(f"{run}_{name}"), atol=1e-5, rtol=0, msg=name)
+    accepted, verdicts = golden(f"{run}_accepted").bool(), golden(f"{run}_evaluator_correct")
+    assert int(GOLDEN[f"{run}_target_queries"]) == 33 * len(passes) + int(accepted.sum())
+    assert torch.equal(verdicts >= 0, accepted)  # the official evaluator looks at accepted points alone
+    if not rules:
+        assert labels_of.shown == 33 * len(passes)
+        candidates = torch.stack([one.candidates[0] for one in passes])
+        assert torch.equal(evaluated(candidates)[accepted] == label, verdicts[accepted] == 1)
+
+    iterations, radius, success, returned = GOLDEN[f"{run}_final_iter_radius_success_returned"]
+    assert int(walks.iterations) == iterations
+    assert walks.radii.item() == pytest.approx(radius, abs=1e-5)
+    torch.testing.assert_close(walks.z[0], golden(f"{run}_final_z"), atol=1e-5, rtol=0)
+    growths = (golden(f"{run}_accepted").bool() & golden(f"{run}_expanded")).nonzero()[:, 0].tolist()
+    assert len(walks.growths[0]) == len(growths)
+    if growths:
+        torch.testing.assert_close(walks.growths[0][-1], golden(f"{run}_candidate")[growths[-1]], atol=1e-5, rtol=0)
+    verdict = bool(growths) and int(GOLDEN[f"{run}_evaluator_correct"][growths[-1]]) == 1
+    assert verdict == bool(success) == bool(returned)  # the official success is the verdict on that very point
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_the_counters_of_a_walk_match(run):
+    """Before and after every pass, by stopping a walk there."""
+    start, label = golden(f"{run}_start")[None], torch.tensor([int(GOLDEN[f"{run}_label"])])
+    for passes in range(1, len(GOLDEN[f"{run}_normals"]) + 1):
+        short = of_run(run, max_passes=passes)
+        walks = walk(scripted(run), start, label, short, listed(golden(f"{run}_normals")))
+        assert int(walks.grown_at) == GOLDEN[f"{run}_last_after"][passes - 1]
+        if passes < len(GOLDEN[f"{run}_normals"]):
+            assert int(walks.iterations) == GOLDEN[f"{run}_iter_before"][passes]
+            assert int(walks.grown_at) == GOLDEN[f"{run}_last_before"][passes]
+            assert walks.radii.item() == pytest.approx(GOLDEN[f"{run}_radius_before"][passes], abs=1e-5)
+            assert walks.capped.item()
+
+
+def searched(kind, labels_of):
+    draws = golden(f"brep_{kind}_draws")
+    if draws.ndim == 2:
+        draws = draws[None]
+    return first_latents(
+        labels_of,
+        lambda batch: draws[batch],
+        num_classes=10,
+        per_label=1,
+        size=8,
+        clamp=1.5,
+        max_batches=len(draws),
+    )
+
+
+def in_order(found):
+    """Labels in the order in which they were first found, and their latents."""
+    hit = (found.order[:, 0] >= 0).nonzero()[:, 0]
+    hit = hit[found.order[hit, 0].argsort()]
+    return hit, found.z[hit, 0]
+
+
+@pytest.mark.parametrize("kind", ["init_untargeted", "init_targeted"])
+def test_the_first_latents_match(kind):
+    """The official searches end at five labels, and at labels 2 to 5; this one looks for all, in the same order."""
+    labels_of = Labels()
+    hit, z = in_order(searched(kind, labels_of))
+    if kind == "init_targeted":
+        wanted = (hit >= 2) & (hit <= 5)
+        hit, z = hit[wanted], z[wanted]
+    labels = golden(f"brep_{kind}_labels")
+    assert torch.equal(hit[: len(labels)], labels)
+    assert torch.equal(z[: len(labels)], golden(f"brep_{kind}_points"))
+    assert labels_of.shown == int(GOLDEN[f"brep_{kind}_queries"])
+
+
+def evaluated(z):
+    """The stand-in evaluator's label: of the image as the official code brings it to 112 pixels."""
+    blocks = torch.sigmoid(z @ golden("brep_si_G_A") + golden("si_G_b")).view(-1, 3, 8, 8)
+    images = truncated_bytes(F.interpolate(blocks, 64) * 2 - 1, 112)
+    means = F.avg_pool2d((images + 1) / 2, 14).flatten(1)
+    return ((means - 0.5) @ golden("si_E_A") @ golden("si_E_B")).argmax(1)
+
+
+def test_a_whole_attack_matches():
+    """Accuracy, too: the evaluator's verdict on the image at each walk's last growth."""
+    labels_of = Labels()
+    hit, z = in_order(searched("full_init", labels_of))
+    labels, draws, passes = golden("brep_full_labels"), iter(golden("brep_full_sphere_draws")), []
+    assert torch.equal(hit[:3], labels)
+    assert labels_of.shown == 16 * int(GOLDEN["brep_full_init_batches"])
+    hits = 0
+    for label, start in zip(labels.tolist(), z[:3], strict=True):
+        walks = Walks(labels_of, start[None], torch.tensor([label]), of_run("brep_full", patience=4))
+        passes += watched(walks, lambda _: next(draws))
+        hits += bool(walks.growths[0]) and evaluated(walks.growths[0][-1][None]).item() == label
+    assert next(draws, None) is None
+    assert hits / 3 == pytest.approx(float(GOLDEN["brep_full_accuracy"]))
+    accepted = sum(int(one.accepted) for one in passes)
+    assert int(GOLDEN["brep_full_queries"]) == labels_of.shown + 2 * 3 + accepted
+
+
+class Blocks:
+    """A prior whose latents are the first numbers of an image."""
+
+    z_dim = w_dim = SIZE
+    num_ws, resolution = 1, 4
+
+    def sample_z(self, n, seed):
+        return sample_latents(n, SIZE, seed)
+
+    def map(self, z, *, psi=1.0, cutoff=None):
+        return psi * z.float()[:, None]
+
+    def synthesize(self, w):
+        return torch.nn.functional.pad(w[:, 0] / 4, (0, 48 - SIZE)).view(-1, 3, 4, 4)
+
+
+class Halves(torch.nn.Module):
+    """Class 0 where the first latent number is below 0, else 1; class 2 never."""
+
+    def forward(self, images):
+        first = images[:, 0, 0, 0]
+        return torch.stack([-first, first, torch.full_like(first, -9.0)], 1)
+
+
+def look(target=None):
+    execution = Execution(ExecutionConfig(), "cpu")
+    return view_of(target or Halves(), "labels", num_classes=CLASSES, image_size=4, execution=execution)
+
+
+def given_for(attack, protocol="clean", target=None):
+    empty = SimpleNamespace(progress=lambda fraction, text: None)
+    inputs = AttackInputs(protocol=protocol, prior=Blocks())
+    made = make_starts(attack.parts[0].settings, inputs, look(target), empty)
+    return AttackInputs(protocol=protocol, prior=Blocks(), parts={"starts": made.tensors}), made.facts
+
+
+def walked(labels_of, **changes):
+    source = generator(1)
+    draw = partial(torch.randn, 32, SIZE, generator=source)
+    return walk(labels_of, torch.zeros(1, SIZE), torch.ones(1).long(), settings(**changes), lambda slot: draw())
+
+
+def test_the_expected_direction_points_along_the_normal_of_a_half_space():
+    """From a point at the boundary: the mean of the probes outside, the repulsion, is the normal alone."""
+    starts = torch.zeros(400, SIZE)
+    starts[:, 0] = 0.05
+    walks = Walks(lambda z: (z[:, 0] > 0).long(), starts, torch.ones(400).long(), settings())
+    normals = torch.stack([torch.randn(32, SIZE, generator=generator(3, slot)) for slot in range(len(starts))])
+    directions = walks.advance(walks.going(), normals).directions
+    mean = directions.mean(0)
+    assert mean[0] > 0.1 and mean[1:].abs().max() < 0.1 * mean[0]
+    assert (directions.norm(dim=1) <= 1).all()
+
+
+def test_a_step_that_is_always_rejected_ends_at_the_cap():
+    """The probes are inside, every step leaves the class: the sphere grows in each pass, nothing is accepted."""
+    walks = walked(lambda z: torch.ones(len(z)).long() if len(z) > 1 else torch.zeros(1).long())
+    assert walks.capped.tolist() == [True] and walks.passes.tolist() == [50]
+    assert walks.iterations.tolist() == [0] and not walks.z.any() and walks.growths == [[]]
+    assert walks.radii.item() == pytest.approx(2.0 * 1.3**50)
+
+
+def test_a_class_that_fills_all_of_the_space_ends_at_the_cap():
+    walks = walked(lambda z: torch.ones(len(z)).long(), max_passes=7)
+    assert walks.passes.tolist() == [7] and len(walks.growths[0]) == 7
+    walks = walked(lambda z: torch.ones(len(z)).long(), max_passes=5000)
+    assert walks.passes.tolist() == [51] and walks.capped.all()  # 2 x 1.3^51: no radius overflows
+    assert walks.z.isfinite().all() and 1e6 < walks.radii.item() < 1.3e6
+
+
+@pytest.mark.parametrize("protocol", ["clean", "paper"])
+def test_a_class_that_is_never_hit_says_so_and_costs_no_query(protocol):
+    attack = make_attack("brep_mi", selected=2, starts={"batch": 8, "max_batches": 3}, max_passes=5)
+    inputs, facts = given_for(attack, protocol)
+    assert facts == {"batches": 3.0, "labels_never_hit": 1.0}
+    view = look()
+    found = attack.invert(view, inputs, 2, seed=1)
+    assert view.queries == 0 and found.w.shape == (2, 1, SIZE) and found.scores is None
+    assert found.facts["never_hit"] == 1 and found.rows["radius"].isnan().all()
+    assert all(math.isnan(found.facts[name]) for name in ("start_batch", "passes", "expansions", "radius"))
+    assert set(found.facts) == set(BREPMI.facts)
+    hit = attack.invert(view, inputs, 1, seed=1)
+    assert hit.facts["never_hit"] == 0 and hit.facts["start_batch"] == 1 and hit.facts["passes"] > 0
+
+
+class Thin(torch.nn.Module):
+    """Class 1 is a shell too thin for any sphere around it."""
+
+    def forward(self, images):
+        first = 4 * images[:, 0, 0, 0]
+        inside = (first > 0) & (first < 0.5)
+        return torch.stack([~inside, inside, torch.zeros_like(inside)], 1).float()
+
+
+def test_a_sphere_that_never_grew_is_a_failure_under_paper_and_its_end_under_clean():
+    attack = make_attack("brep_mi", starts={"batch": 64}, max_passes=6)
+    ends = {}
+    for protocol in ("paper", "clean"):
+        inputs, _ = given_for(attack, protocol, Thin())
+        found = attack.invert(look(Thin()), inputs, 1, seed=1)
+        assert found.facts["never_expanded"] == 1 and found.facts["never_hit"] == 0
+        ends[protocol] = Thin()(Blocks().synthesize(found.w)).argmax(1).item(), found.w
+    end = make_attack("brep_mi", starts={"batch": 64}, max_passes=6, result="end")
+    inputs, _ = given_for(end, "paper", Thin())
+    assert torch.equal(end.invert(look(Thin()), inputs, 1, seed=1).w, ends["clean"][1])
+    assert ends["clean"][0] == 1 and not torch.equal(ends["paper"][1], ends["clean"][1])
+
+
+def test_the_robust_point_is_one_of_the_walk_and_is_asked_for_in_labels():
+    settings = {"starts": {"batch": 16}, "max_passes": 12, "radius": 0.3}
+    found, queries = {}, {}
+    for result in ("last_expansion", "end", "robust"):
+        views = {"robust_views": 5} if result == "robust" else {}
+        attack = make_attack("brep_mi", **settings, result=result, **views)
+        inputs, _ = given_for(attack)
+        view = look()
+        found[result] = attack.invert(view, inputs, 1, seed=4)
+        queries[result] = view.queries
+    passes, grown = (int(found["end"].facts[name]) for name in ("passes", "expansions"))
+    assert grown > 0 and queries["end"] == queries["last_expansion"] == 33 * passes
+    assert queries["robust"] == 33 * passes + 5 * (grown + 1)
+    assert (Halves()(Blocks().synthesize(found["robust"].w)).argmax(1) == 1).all()
+
+
+SMALL = {
+    "rlb_mi": {"episodes": 20, "minibatch": 12, "hidden": 8, "selected": 2},
+    "brep_mi": {"selected": 2, "starts": {"batch": 16, "max_batches": 2}, "probes": 8, "patience": 3, "max_passes": 5},
+}
+GAN = {"width": 2, "z_dim": 12, "epochs": 3}
+
+
+@pytest.fixture(scope="module")
+def decoder():
+    torch.manual_seed(0)
+    return PlainGenerator(PlainGanConfig(resolution=32, z_dim=12, width=2)).eval().requires_grad_(False)
+
+
+def test_the_generator_is_a_prior_whose_w_is_z(decoder):
+    assert isinstance(decoder, Prior)
+    z = torch.from_numpy(decoder.sample_z(3, 5))
+    w = decoder.map(z)
+    assert (decoder.z_dim, decoder.w_dim, decoder.num_ws) == (12, 12, 1) and w.shape == (3, 1, 12)
+    assert torch.equal(w[:, 0], z.float()) and torch.equal(decoder.map(z, psi=0.5), 0.5 * w)
+    assert torch.equal(decoder.map(z, psi=0.5, cutoff=0), w)
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_the_part_decodes_as_the_same_network_as_a_prior_does(kind, decoder):
+    target = build_classifier("resnet_small", 3, protocol="clean", seed=1).eval().requires_grad_(False)
+    found = []
+    for own in ({}, {"generator": "general_gan", "gan": GAN}):
+        attack = make_attack(kind, **SMALL[kind], **own)
+        view = view_of(
+            target, attack.access, num_classes=3, image_size=32, execution=Execution(ExecutionConfig(), "cpu")
+        )
+        networks = {"general_gan": {"generator": decoder}} if own else {}
+        inputs = AttackInputs(protocol="paper", prior=None if own else decoder, networks=networks)
+        parts = {}
+        if attack.parts and attack.parts[-1].name == "starts":
+            quiet = SimpleNamespace(progress=lambda fraction, text: None)
+            parts = {"starts": make_starts(attack.parts[-1].settings, inputs, view, quiet).tensors}
+        inputs = AttackInputs(protocol="paper", prior=inputs.prior, networks=networks, parts=parts)
+        found.append(attack.invert(view, inputs, 1, seed=7))
+    assert torch.equal(found[0].w, found[1].w) and found[1].w.shape == (2, 1, 12)
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_what_cannot_be_is_one_line(kind):
+    wide = GanTraining(width=8)
+    with pytest.raises(InputError, match=r"^attack\.gan: expected no value with generator prior"):
+        make_attack(kind, gan=wide)
+    with pytest.raises(InputError, match=r"^attack\.generator: expected one of prior, general_gan, got 'gan'"):
+        make_attack(kind, generator="gan")
+    own = make_attack(kind, generator="general_gan")
+    own.check(image_size=64, prior_kind=None, has_public=True)
+    with pytest.raises(InputError, match=r"^recipe\.image_size: expected 32 or 64 pixels with generator general_gan"):
+        own.check(image_size=224, prior_kind=None, has_public=True)
+    with pytest.raises(InputError, match="public: expected the images that this attack learns from, got none"):
+        own.check(image_size=64, prior_kind=None, has_public=False)
+    with pytest.raises(InputError, match=r"^public: expected at least attack\.gan\.batch_size \(64\) images, got 63"):
+        own.check_public(63)
+    usual = make_attack(kind)
+    usual.check(image_size=224, prior_kind="shipped", has_public=False)
+    usual.check_public(1)
+    with pytest.raises(InputError, match=r"^prior: expected what this attack decodes its latents with, got none"):
+        usual.check(image_size=64, prior_kind=None, has_public=True)
