@@ -35,7 +35,7 @@ from smoothsweep.orchestrator.commands.records.arguments import add_record_comma
 from smoothsweep.orchestrator.commands.reporting.sharing.arguments import add_sharing_commands, add_study_commands
 
 if TYPE_CHECKING:
-    from smoothsweep.orchestrator.commands.confirm import Confirmation
+    from smoothsweep.orchestrator.commands.plan import Confirmation
 
 STORE_HELP = "the artifact store, a folder or s3://bucket/prefix (default: ./store)"
 PRICE_HELP = "price of a device-hour, e.g. 4.1: shows what is to be spent"
@@ -260,7 +260,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _confirmation(options: argparse.Namespace) -> Confirmation:
-    from smoothsweep.orchestrator.commands.confirm import ASK_ABOVE_DOLLARS, ASK_ABOVE_HOURS, Confirmation, amount
+    from smoothsweep.orchestrator.commands.plan import ASK_ABOVE_DOLLARS, ASK_ABOVE_HOURS, Confirmation, amount
 
     hours, dollars = options.confirm_above, options.confirm_above_dollars
     if dollars is not None and options.price is None:

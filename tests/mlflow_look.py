@@ -5,7 +5,7 @@ from pathlib import Path
 from mlflow import MlflowClient
 from mlflow.entities import ViewType
 
-from smoothsweep.orchestrator.commands.reporting.sweep_report import gather_report, verdicts_for_mlflow
+from smoothsweep.orchestrator.commands.reporting.report import gather_report, verdicts_for_mlflow
 from smoothsweep.orchestrator.result.leaks import hiding_verdicts
 from smoothsweep.orchestrator.result.rows import results_table
 from smoothsweep.orchestrator.running.recorder import open_recorder

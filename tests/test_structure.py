@@ -49,7 +49,7 @@ ONLY_IN = {
         (
             "core/external/",
             "core/models/weight_files.py",
-            "orchestrator/tracking/server/moving.py",
+            "orchestrator/tracking/server.py",
         ),
     ),
 }
@@ -60,7 +60,7 @@ MACHINE = {"cpu_count", "process_cpu_count", "sched_getaffinity", "virtual_memor
 """What the machine has is not what a process may use: `core.allotted` knows affinity and cgroups. The walls of the
 isolated process list what it may read."""
 
-PRINTING = {"core/screen.py", "orchestrator/tracking/server/exporting.py"}
+PRINTING = {"core/screen.py", "orchestrator/tracking/exporting.py"}
 
 
 @cache

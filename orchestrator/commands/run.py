@@ -11,8 +11,8 @@ from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.same_code import code_digest
 from smoothsweep.core.uris import shown_uri
-from smoothsweep.orchestrator.commands.confirm import Confirmation, confirm
 from smoothsweep.orchestrator.commands.damage import quarantine_damaged, read_with_repair
+from smoothsweep.orchestrator.commands.plan import Confirmation, confirm
 from smoothsweep.orchestrator.planning.plan import Plan, make_plan, refuse_impossible
 from smoothsweep.orchestrator.planning.proposals import ProposalLog
 from smoothsweep.orchestrator.planning.trial import Trial
@@ -175,7 +175,7 @@ def _report(
     if isinstance(loaded.sweep, ToySweep):
         from smoothsweep.orchestrator.commands.reporting.toy_report import write_toy_report as write
     else:
-        from smoothsweep.orchestrator.commands.reporting.sweep_report import write_sweep_report as write
+        from smoothsweep.orchestrator.commands.reporting.report import write_sweep_report as write
     text, files, verdicts = write(loaded, trials, store, failures, out)
     if tells:
         screen.out_text(text)

@@ -35,14 +35,14 @@ from smoothsweep.core.files import write_file
 from smoothsweep.core.metrics.agreement import fleiss_kappa
 from smoothsweep.core.metrics.intervals import independent_rate_interval, rate_interval
 from smoothsweep.core.text import shortened
-from smoothsweep.orchestrator.page.render import fill, policy, resource
-from smoothsweep.orchestrator.page.stored import (
+from smoothsweep.orchestrator.page.pictures import (
     class_names,
     reconstructed_labels,
     reconstruction,
     training_image,
     training_labels,
 )
+from smoothsweep.orchestrator.page.render import fill, policy, resource
 from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inversion_stages
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.result.axes import by_attack, sweep_axes

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 from functools import lru_cache
 from hashlib import sha256
+from html.parser import HTMLParser
 from importlib.resources import files
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.columns import metric_of
-from smoothsweep.core.text import NBSP, escape_controls
+from smoothsweep.core.readers.files import MIB, open_regular
+from smoothsweep.core.text import NBSP, escape_controls, shortened
 from smoothsweep.orchestrator.page import content
 from smoothsweep.orchestrator.page.drawing.canvas import Canvas
 from smoothsweep.orchestrator.page.drawing.sheets import tile_uri
-from smoothsweep.orchestrator.page.origin import origin
 from smoothsweep.orchestrator.result import format as shown
 from smoothsweep.orchestrator.result.data import ReportData
 from smoothsweep.orchestrator.result.display import (
@@ -32,6 +37,66 @@ from smoothsweep.orchestrator.result.display import (
 from smoothsweep.orchestrator.result.standing import HEAD
 from smoothsweep.orchestrator.result.summary import Summary, summarise
 from smoothsweep.tasks.stage_names import stage_title
+
+NAME = "smoothsweep"
+MOST_BYTES = MIB  # of a page: its head; 16 bytes a trial
+_TRIAL = re.compile(r"[0-9a-f]{12}")
+
+
+class Origin(BaseModel):
+    """What a page says that it shows.
+
+    Attributes:
+        sweep: The sweep's name.
+        store: The place of its artifacts.
+        trials: Ids of its trials.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    sweep: Annotated[str, Field(max_length=200)]
+    store: Annotated[str, Field(max_length=4000)]
+    trials: Annotated[list[Annotated[str, Field(pattern=r"^[0-9a-f]{12}$")]], Field(min_length=1)]
+
+
+def origin(data: ReportData) -> str:
+    """The line for the page of this sweep; empty where its trials have no ids."""
+    trials = [trial for trial in data.every_trial["trial"].astype(str) if _TRIAL.fullmatch(trial)]
+    if not trials:
+        return ""
+    source = Origin(sweep=data.title, store=data.facts.get("Store", ""), trials=list(dict.fromkeys(trials)))
+    return json.dumps(source.model_dump(), separators=(",", ":"))
+
+
+def read_origin(path: Path) -> Origin:
+    """What the page says, of which nothing is known to be true. Reads the head of the file alone.
+
+    Raises InputError for a page that says nothing of the kind.
+    """
+    with open_regular(path) as file:
+        head = file.read(MOST_BYTES).decode("utf-8", "replace")
+    line = _Head()
+    line.feed(head)
+    try:
+        return Origin.model_validate_json(line.content or "")
+    except ValidationError:
+        expected = "expected a page of `smoothsweep report` that names its trials"
+        got = "another, or one of an earlier version: smoothsweep report writes it anew"
+        raise InputError(f"{shortened(str(path))}: {expected}, got {got}") from None
+
+
+class _Head(HTMLParser):
+    """Finds the first `<meta name="smoothsweep">`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.content: str | None = None
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        attributes = dict(attrs)
+        if tag == "meta" and attributes.get("name") == NAME and self.content is None:
+            self.content = attributes.get("content")
+
 
 FILTERS = (
     "number",

@@ -7,10 +7,9 @@ MLflow drops. Only this folder imports mlflow.
 """
 
 from smoothsweep.orchestrator.tracking.landing import SweepPages, list_sweep_pages
-from smoothsweep.orchestrator.tracking.runs.verdicts import Verdicts, verdicts_of
-from smoothsweep.orchestrator.tracking.server.connection import error_line, local_uri, refusals, tracking_errors
-from smoothsweep.orchestrator.tracking.server.moving import follow
+from smoothsweep.orchestrator.tracking.server import error_line, follow, local_uri, refusals, tracking_errors
 from smoothsweep.orchestrator.tracking.tracker import Closing, Tracker
+from smoothsweep.orchestrator.tracking.verdicts import Verdicts, verdicts_of
 
 __all__ = [
     "Closing",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from smoothsweep.orchestrator.tracking.runs.runs import KIND
-from smoothsweep.orchestrator.tracking.runs.verdicts import ORDER
-from smoothsweep.orchestrator.tracking.server.connection import connect
+from smoothsweep.orchestrator.tracking.runs import KIND
+from smoothsweep.orchestrator.tracking.server import connect
+from smoothsweep.orchestrator.tracking.verdicts import ORDER
 
 MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}  # the pages open on runs and their comparison
 AT_MOST = 20  # experiments that are looked into

@@ -15,10 +15,10 @@ from smoothsweep.core.files import write_file
 from smoothsweep.core.judges.columns import METRICS
 from smoothsweep.core.tree import TREE
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.orchestrator.tracking.runs.points import already_gone
-from smoothsweep.orchestrator.tracking.runs.recipes import RecipeMeans
-from smoothsweep.orchestrator.tracking.runs.verdicts import Verdicts
-from smoothsweep.orchestrator.tracking.server.scratch import scratch
+from smoothsweep.orchestrator.tracking.recipes import RecipeMeans
+from smoothsweep.orchestrator.tracking.runs import already_gone
+from smoothsweep.orchestrator.tracking.server import scratch
+from smoothsweep.orchestrator.tracking.verdicts import Verdicts
 
 AT_MOST = 5  # models per sweep under `frontier`
 EXPORT_S = 900  # for all of them
@@ -143,7 +143,7 @@ def _exported(
         outs.append(folder / f"model-{number}")
         specs.append({"artifact": str(store.path(stage)), "config": dict(stage.config), "out": str(outs[-1])})
     write_file(folder / "specs.json", json.dumps(specs), flush=False)
-    command = [sys.executable, "-m", "smoothsweep.orchestrator.tracking.server.exporting", str(folder / "specs.json")]
+    command = [sys.executable, "-m", "smoothsweep.orchestrator.tracking.exporting", str(folder / "specs.json")]
     log, late = folder / "exported.jsonl", time.monotonic() + EXPORT_S
     # Its stdin stays open as long as we live: without us it ends.
     with (

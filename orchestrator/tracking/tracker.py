@@ -14,29 +14,40 @@ from smoothsweep.core.text import note
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.result.rows import trial_row
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.orchestrator.tracking.generations import bring_back, retire
+from smoothsweep.orchestrator.tracking import server
 from smoothsweep.orchestrator.tracking.landing import MODEL_TRAINING, route
 from smoothsweep.orchestrator.tracking.models import candidates, register
-from smoothsweep.orchestrator.tracking.origins.datasets import dataset_inputs
-from smoothsweep.orchestrator.tracking.origins.provenance import provenance_tags, write_provenance
-from smoothsweep.orchestrator.tracking.recipe_runs import NOTE, RecipeRuns
-from smoothsweep.orchestrator.tracking.runs.names import run_name, trial_params
-from smoothsweep.orchestrator.tracking.runs.points import (
+from smoothsweep.orchestrator.tracking.origins import dataset_inputs, provenance_tags, write_provenance
+from smoothsweep.orchestrator.tracking.recipes import (
+    NOTE,
+    RecipeMeans,
+    RecipeRuns,
+    phase_of,
+    recipe_id,
+    trial_status,
+    trial_tags,
+    write_trial_files,
+)
+from smoothsweep.orchestrator.tracking.runs import (
+    PHASE,
+    POINTS,
+    PROPOSAL,
+    Runs,
     already_gone,
+    bring_back,
     digest_of,
     finished_at,
+    proposal_tags,
+    retire,
+    run_name,
+    strategy_tags,
+    trial_params,
     trial_points,
     work_ms,
     write,
 )
-from smoothsweep.orchestrator.tracking.runs.recipes import RecipeMeans, phase_of, recipe_id
-from smoothsweep.orchestrator.tracking.runs.runs import POINTS, Runs
-from smoothsweep.orchestrator.tracking.runs.searching import PHASE, PROPOSAL, proposal_tags, strategy_tags
-from smoothsweep.orchestrator.tracking.runs.verdicts import ORDER, PLACES, RunVerdict, Verdicts, write_verdict
-from smoothsweep.orchestrator.tracking.server import connection
-from smoothsweep.orchestrator.tracking.server.moving import artifact_folder, follow
-from smoothsweep.orchestrator.tracking.server.scratch import scratch, sweep_away_scratch
-from smoothsweep.orchestrator.tracking.trials import trial_status, trial_tags, write_trial_files
+from smoothsweep.orchestrator.tracking.server import artifact_folder, follow, scratch, sweep_away_scratch
+from smoothsweep.orchestrator.tracking.verdicts import ORDER, PLACES, RunVerdict, Verdicts, write_verdict
 from smoothsweep.sweeps.loaded import LoadedSweep
 
 PRIMARY_METRIC = "mlflow.experiment.primaryMetric"
@@ -70,7 +81,7 @@ class Tracker:
     def __init__(self, uri: str, *, store: Store, experiment: str, loaded: LoadedSweep | None = None) -> None:
         self.store, self.uri, self.experiment = store, uri, experiment
         self._loaded = loaded
-        self._client = connection.connect(uri, ours=uri == connection.local_uri(store))
+        self._client = server.connect(uri, ours=uri == server.local_uri(store))
         self._remarks = follow(uri, store.root)
         self._experiment_id = self._open_experiment()
         self._runs = Runs(self._client, self._experiment_id)
@@ -84,7 +95,7 @@ class Tracker:
 
     def answers(self) -> bool:
         """Whether the tracking store can be reached now."""
-        return connection.answers(self.uri, self._client)
+        return server.answers(self.uri, self._client)
 
     def refresh(self) -> None:
         """Read anew what the server has: after a request that failed, which may have arrived all the same."""
@@ -115,7 +126,7 @@ class Tracker:
         row = trial_row(trial, self.store, failure)
         try:
             self._write_trial(trial, row, parent)
-        except connection.tracking_errors() as error:
+        except server.tracking_errors() as error:
             if run is None or "Changing param values is not allowed" not in str(error):
                 raise
             self._runs.drop("trial", trial.id)  # half-written by a version that called things otherwise

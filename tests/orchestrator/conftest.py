@@ -16,7 +16,7 @@ from smoothsweep.orchestrator.result.data import (
     ReportData,
     StageLink,
 )
-from smoothsweep.orchestrator.tracking.server.connection import connect
+from smoothsweep.orchestrator.tracking.server import connect
 from smoothsweep.sweeps.paper_settings import Standing
 from tests.commands import Commands, commands
 from tests.orchestrator.made_defenses import DEFENSES, as_text, defense_frames

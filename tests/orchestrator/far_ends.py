@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.cluster import connection as cluster
-from smoothsweep.orchestrator.commands.reporting.sweep_report import _paper
+from smoothsweep.orchestrator.commands.reporting.report import _paper
 from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
 from smoothsweep.orchestrator.planning.proposals import ProposalLog
 from smoothsweep.orchestrator.planning.trial import Trial

@@ -7,7 +7,7 @@ from io import StringIO
 import pandas as pd
 import pytest
 
-from smoothsweep.orchestrator.commands.reporting.sweep_report import verdicts_for_mlflow
+from smoothsweep.orchestrator.commands.reporting.report import verdicts_for_mlflow
 from smoothsweep.orchestrator.page.render import part, render
 from smoothsweep.orchestrator.page.tables import csv_table, markdown_table
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json

@@ -11,7 +11,7 @@ from tiny import write_tiny
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.confirm import Confirmation, confirm
+from smoothsweep.orchestrator.commands.plan import Confirmation, confirm
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.stages.code_version import code_version

@@ -24,7 +24,7 @@ from smoothsweep.orchestrator.result.format import ascii_text
 from smoothsweep.orchestrator.result.leaks import hiding_verdicts, verdict_frame, verdict_text
 from smoothsweep.orchestrator.result.printed import printed_tables
 from smoothsweep.orchestrator.result.summary import summarise
-from smoothsweep.orchestrator.tracking.runs.verdicts import HIDING, ORDER, VERDICT, verdicts_of
+from smoothsweep.orchestrator.tracking.verdicts import HIDING, ORDER, VERDICT, verdicts_of
 
 PLAIN, MODEL = "plain", "mine"
 RATES = {  # recipe -> leak under the published attack, under another of them, and under the adapted one

@@ -13,9 +13,9 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import KINDS, is_external
 from smoothsweep.core.files import write_file
 from smoothsweep.orchestrator.commands.audit.judges import FACE
-from smoothsweep.orchestrator.commands.reporting.sweep_report import report_data
+from smoothsweep.orchestrator.commands.reporting.report import report_data
 from smoothsweep.orchestrator.page.audit import EXPOSED, Portrait, audit_page, audit_pdf
-from smoothsweep.orchestrator.page.stored import class_names, reconstruction, training_image, training_labels
+from smoothsweep.orchestrator.page.pictures import class_names, reconstruction, training_image, training_labels
 from smoothsweep.orchestrator.planning.trial import Trial, inversion_stages
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json

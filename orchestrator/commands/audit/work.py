@@ -40,7 +40,7 @@ from smoothsweep.orchestrator.commands.audit.sweep_file import (
     as_file,
     verified,
 )
-from smoothsweep.orchestrator.commands.confirm import Confirmation
+from smoothsweep.orchestrator.commands.plan import Confirmation
 from smoothsweep.orchestrator.commands.run import run_and_report
 from smoothsweep.orchestrator.reading.audit.result import RunNotes
 from smoothsweep.orchestrator.store.opening import open_store

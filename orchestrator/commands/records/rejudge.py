@@ -9,7 +9,7 @@ from pathlib import Path
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.text import quoted, shortened
-from smoothsweep.orchestrator.commands.confirm import Confirmation
+from smoothsweep.orchestrator.commands.plan import Confirmation
 from smoothsweep.orchestrator.commands.run import run_and_report
 from smoothsweep.orchestrator.planning.plan import Plan
 from smoothsweep.orchestrator.stages.stage import with_ancestors

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from smoothsweep.orchestrator.page.faces import extremes, faces
+from smoothsweep.orchestrator.page.content import extremes, faces
 from smoothsweep.orchestrator.page.render import render
 from smoothsweep.orchestrator.result.data import ContactSheet, SheetRow, Tile
 from smoothsweep.orchestrator.result.summary import summarise

@@ -8,7 +8,7 @@ import pytest
 from tiny import write_tiny
 
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.reporting.plan_text import expectation, plan_text
+from smoothsweep.orchestrator.commands.plan import expectation, plan_text
 from smoothsweep.orchestrator.planning.history import History, read_history
 from smoothsweep.orchestrator.planning.plan import devices_held, make_plan, plan_summary
 from smoothsweep.orchestrator.planning.trials import trials_of

@@ -21,7 +21,7 @@ from smoothsweep.orchestrator.result.more_seeds import look_sentences, look_text
 from smoothsweep.orchestrator.result.rows import results_table
 from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.orchestrator.tracking.runs.verdicts import LOOK, verdicts_of
+from smoothsweep.orchestrator.tracking.verdicts import LOOK, verdicts_of
 
 LABELS = {alpha: f"smoothing{NBSP}{str(alpha).replace('-', chr(0x2212))}" for alpha in CHANGES if alpha}
 LABELS |= {0.0: "plain training"}

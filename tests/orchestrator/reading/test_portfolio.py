@@ -4,7 +4,8 @@ import pandas as pd
 import pytest
 
 from smoothsweep.orchestrator.result.data import Axis, ReportData
-from smoothsweep.orchestrator.result.findings import by_access, control_line
+from smoothsweep.orchestrator.result.findings import control_line
+from smoothsweep.orchestrator.result.leaks import by_access
 from smoothsweep.orchestrator.result.summary import summarise
 
 LEAKS = {  # recipe -> attack -> leak

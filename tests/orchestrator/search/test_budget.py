@@ -6,7 +6,7 @@ import pytest
 from made import ALPHA, finish, load, work_off
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.commands.reporting.plan_text import plan_text
+from smoothsweep.orchestrator.commands.plan import plan_text
 from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
 from smoothsweep.orchestrator.planning.proposals import ProposalLog, recipe_of
 from smoothsweep.orchestrator.planning.trials import trials_of

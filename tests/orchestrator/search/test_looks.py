@@ -6,7 +6,7 @@ from looked import ALPHA, CHANGES, LOSSES, leak, load, work_off
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.looks import Looks
 from smoothsweep.core.metrics.reduction import reductions
-from smoothsweep.orchestrator.commands.reporting.plan_text import plan_text
+from smoothsweep.orchestrator.commands.plan import plan_text
 from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
 from smoothsweep.orchestrator.planning.proposals import ProposalLog
 from smoothsweep.orchestrator.planning.trials import trials_of

@@ -5,12 +5,12 @@ import shutil
 import pytest
 from tiny import write_tiny
 
-import smoothsweep.orchestrator.tracking.trials as trial_files
+import smoothsweep.orchestrator.tracking.recipes as trial_files
 from smoothsweep.orchestrator.page.pictures import contact_sheet_png
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.orchestrator.tracking.server import connection, databases
-from smoothsweep.orchestrator.tracking.server.connection import local_uri
+from smoothsweep.orchestrator.tracking import server
+from smoothsweep.orchestrator.tracking.server import local_uri
 from smoothsweep.sweeps.load import load_sweep
 from tests import made_artifacts as made_up
 from tests.made_artifacts import write_artifacts
@@ -63,5 +63,5 @@ def finished(store):
 
 @pytest.fixture
 def hasty(monkeypatch):
-    monkeypatch.setattr(connection, "PROBE_S", 0.75)  # twice that is more than the patience with a lock
-    monkeypatch.setattr(databases, "PATIENCE_S", 1.0)
+    monkeypatch.setattr(server, "PROBE_S", 0.75)  # twice that is more than the patience with a lock
+    monkeypatch.setattr(server, "PATIENCE_S", 1.0)

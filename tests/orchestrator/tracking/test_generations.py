@@ -7,7 +7,7 @@ from mlflow import MlflowClient
 
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.running.recorder import open_recorder
-from smoothsweep.orchestrator.tracking.runs.recipes import recipe_id
+from smoothsweep.orchestrator.tracking.recipes import recipe_id
 from smoothsweep.tasks.registry import TASKS
 from tests.dear import first_of
 

@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 
 from smoothsweep.orchestrator.running.recorder import open_recorder
 from smoothsweep.orchestrator.tracking import models
-from smoothsweep.orchestrator.tracking.server.exporting import export
+from smoothsweep.orchestrator.tracking.exporting import export
 from smoothsweep.tasks.training import Training, load_classifier, new_classifier
 
 # MLflow's own, about its type hints, and torch's, when it maps a file of tensors.

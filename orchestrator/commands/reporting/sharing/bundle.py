@@ -24,6 +24,7 @@ from smoothsweep.core.text import quoted
 from smoothsweep.orchestrator.commands import run
 from smoothsweep.orchestrator.commands.damage import read_with_repair
 from smoothsweep.orchestrator.commands.reporting.comparison import COMPARISON, ROWS_BY_CLASS, comparison_of
+from smoothsweep.orchestrator.commands.reporting.report import contact_sheets, write_gathered
 from smoothsweep.orchestrator.commands.reporting.sharing.export import (
     TABLES,
     SweepContents,
@@ -38,7 +39,6 @@ from smoothsweep.orchestrator.commands.reporting.sharing.export import (
     sweep_to_share,
     table_files,
 )
-from smoothsweep.orchestrator.commands.reporting.sweep_report import contact_sheets, write_gathered
 from smoothsweep.orchestrator.result.data import ReportData
 from smoothsweep.orchestrator.result.rows import measured, with_recipes, write_rows
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors

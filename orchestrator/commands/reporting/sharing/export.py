@@ -26,14 +26,18 @@ from smoothsweep.core.files import making_folder, move, temporary_name, write_fi
 from smoothsweep.core.readers.files import pieces_of, read_whole
 from smoothsweep.core.text import quoted, typable
 from smoothsweep.orchestrator.commands.damage import read_with_repair
-from smoothsweep.orchestrator.commands.reporting.facts import prior_licences
+from smoothsweep.orchestrator.commands.reporting.report import contact_sheets, gather_report, prior_licences
 from smoothsweep.orchestrator.commands.reporting.sharing.provenance import KEY
-from smoothsweep.orchestrator.commands.reporting.sweep_report import contact_sheets, gather_report
 from smoothsweep.orchestrator.page.drawing.colours import assign
 from smoothsweep.orchestrator.page.drawing.sheets import png, sheet_image
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures
-from smoothsweep.orchestrator.page.pictures import is_recognised, judge_name
-from smoothsweep.orchestrator.page.stored import class_names, reconstructed_labels, reconstruction
+from smoothsweep.orchestrator.page.pictures import (
+    class_names,
+    is_recognised,
+    judge_name,
+    reconstructed_labels,
+    reconstruction,
+)
 from smoothsweep.orchestrator.page.tables import csv_table, latex_tables, markdown_table
 from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inversion_stages
 from smoothsweep.orchestrator.planning.trials import trials_of

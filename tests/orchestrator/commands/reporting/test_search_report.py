@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from smoothsweep.orchestrator.commands.reporting import sweep_report as reporting
-from smoothsweep.orchestrator.commands.reporting.sweep_report import report_data
+from smoothsweep.orchestrator.commands.reporting import report as reporting
+from smoothsweep.orchestrator.commands.reporting.report import report_data
 from smoothsweep.orchestrator.page.render import render
 from smoothsweep.orchestrator.planning.proposals import Proposal, ProposalLog
 from smoothsweep.orchestrator.planning.trials import trials_of

@@ -6,21 +6,14 @@ from mlflow_look import doubled, look, record
 from smoothsweep.core.metrics.hiding import HiddenLeak
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.core.metrics.reduction import Bounded
-from smoothsweep.orchestrator.commands.reporting.sweep_report import report_data
+from smoothsweep.orchestrator.commands.reporting.report import report_data
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.result.leaks import HidingVerdicts
 from smoothsweep.orchestrator.result.rows import results_table
 from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.tracking import Verdicts, verdicts_of
-from smoothsweep.orchestrator.tracking.runs.verdicts import (
-    HIDING,
-    NUMBERS,
-    ORDER,
-    STRONGEST,
-    VERDICT,
-    VERDICT_DIGEST,
-    RunVerdict,
-)
+from smoothsweep.orchestrator.tracking.runs import VERDICT_DIGEST
+from smoothsweep.orchestrator.tracking.verdicts import HIDING, NUMBERS, ORDER, STRONGEST, VERDICT, RunVerdict
 
 RECIPE = "smoothing −0.2"
 

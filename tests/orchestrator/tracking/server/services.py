@@ -10,7 +10,7 @@ import time
 import pytest
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.tracking.server.connection import connect
+from smoothsweep.orchestrator.tracking.server import connect
 
 PASSWORD = "Qz7%40x%3Ay%2Fz"  # Qz7@x:y/z
 PIECES = re.compile("Qz7|x:y|x%3Ay")

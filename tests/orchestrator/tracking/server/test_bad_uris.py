@@ -65,9 +65,9 @@ def test_an_empty_uri_is_not_taken_for_none(load, store):
 def test_ctrl_c_ends_the_wait_for_a_silent_database():
     code = (
         "import sys\nfrom smoothsweep.orchestrator.cluster import interrupts\n"
-        "from smoothsweep.orchestrator.tracking.server import connection\nconnection.PROBE_S = 600\n"
+        "from smoothsweep.orchestrator.tracking import server\nserver.PROBE_S = 600\n"
         "interrupts.listen()\nprint('asking', flush=True)\n"
-        "try:\n    connection.connect(sys.argv[1])\nexcept KeyboardInterrupt:\n    sys.exit(130)\n"
+        "try:\n    server.connect(sys.argv[1])\nexcept KeyboardInterrupt:\n    sys.exit(130)\n"
     )
     connections = threading.Semaphore(0)
 

@@ -12,7 +12,7 @@ import pytest
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.uris import shown_uri
-from smoothsweep.orchestrator.tracking.server.connection import connect
+from smoothsweep.orchestrator.tracking.server import connect
 
 
 @contextmanager
@@ -83,7 +83,7 @@ def free_port():
 
 def test_two_drivers_that_begin_at_once_find_one_database(tmp_path):
     """MLflow makes its tables without a lock; whoever comes second waits."""
-    code = "import sys; from smoothsweep.orchestrator.tracking.server.connection import connect; connect(sys.argv[1])"
+    code = "import sys; from smoothsweep.orchestrator.tracking.server import connect; connect(sys.argv[1])"
     begun = [
         subprocess.Popen([sys.executable, "-c", code, f"sqlite:///{tmp_path}/mlflow.db"], stderr=subprocess.PIPE)
         for _ in range(2)

@@ -21,8 +21,7 @@ from smoothsweep.orchestrator.result.format import ascii_text, is_null
 from smoothsweep.orchestrator.result.leaks import HidingVerdicts
 from smoothsweep.orchestrator.result.more_seeds import look_words
 from smoothsweep.orchestrator.result.summary import Summary, decide
-from smoothsweep.orchestrator.tracking.runs.points import write
-from smoothsweep.orchestrator.tracking.runs.runs import VERDICT_DIGEST, VERDICT_NUMBERS, StoredRun
+from smoothsweep.orchestrator.tracking.runs import VERDICT_DIGEST, VERDICT_NUMBERS, StoredRun, write
 
 VERDICT = "smoothsweep.verdict"  # of the recipe, whatever the run's attack: a word of `wording.WORDING`, or baseline
 HIDING = "smoothsweep.hiding"  # the same word under the tag's earlier name; of the sweep, every recipe's

@@ -1,6 +1,6 @@
 """Trained targets as MLflow models. Run as a program of its own, so that the driver never loads torch.
 
-    python -m orchestrator.tracking.server.exporting SPECS.json
+    python -m orchestrator.tracking.exporting SPECS.json
 
 SPECS.json is a list of {"artifact": folder of a `target` stage, "config": its configuration, "out": folder to make};
 one line of JSON per model goes to stdout: {"out", "seconds", "bytes", "error"}. It ends when its stdin is closed.

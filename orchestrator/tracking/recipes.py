@@ -1,0 +1,248 @@
+"""What the runs of trials and recipes hold: files, tags, and means over seeds."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from smoothsweep.core.files import write_file
+from smoothsweep.core.judges.columns import BY_KEY
+from smoothsweep.orchestrator.page.pictures import contact_sheet_png
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.result.estimates import Settings, collect, estimate
+from smoothsweep.orchestrator.result.rows import least_of_data, per_class_rows, trial_row
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.tracking.runs import (
+    CONTENT,
+    POINTS,
+    Runs,
+    StoredRun,
+    bring_back,
+    digest_of,
+    finished_at,
+    metrics_of,
+    recipe_params,
+    run_words,
+    work_ms,
+    write,
+)
+from smoothsweep.sweeps.loaded import LoadedSweep
+
+TABLES = json.dumps([{"path": "result.json", "type": "table"}])  # what MLflow's pages show as a table
+
+
+def trial_tags(trial: Trial, row: dict[str, Any], store: Store) -> dict[str, str]:
+    """What runs are filtered by, beside their kind: phase, the code that made the numbers, why some are missing."""
+    codes = dict.fromkeys(store.manifest(stage)["code_version"] for stage in trial.stages if store.has(stage))
+    tags = {
+        "smoothsweep.phase": trial.phase,
+        "smoothsweep.reasons": row["reasons"],
+        "smoothsweep.code": ", ".join(codes),
+        "mlflow.loggedArtifacts": TABLES,
+    }
+    if row["failure"]:
+        tags["smoothsweep.failure"] = row["failure"]
+    return tags
+
+
+def trial_status(row: dict[str, Any]) -> str:
+    """The trial's status as MLflow calls it. A trial that was stopped on purpose is open, not failed."""
+    if row["status"] == "done":
+        return "FINISHED"
+    return "KILLED" if (row["failure"] or "stopped").startswith("stopped") else "FAILED"
+
+
+def write_trial_files(trial: Trial, row: dict[str, Any], store: Store, folder: Path) -> None:
+    """result.json (MLflow's table format), manifests.json, the rows by class, contact_sheet.png."""
+    write_file(folder / "result.json", table_json(list(row), [list(row.values())]), flush=False)
+    done = [stage for stage in trial.stages if store.has(stage)]
+    manifests = {stage.name: store.manifest(stage) for stage in done}
+    write_file(folder / "manifests.json", json.dumps(manifests, indent=1), flush=False)
+    for stage in done:
+        rows = store.file(stage, "per_class.parquet")
+        if rows is not None:
+            write_file(folder / f"{stage.name}_per_class.parquet", rows.read_bytes(), flush=False)
+    sheet = contact_sheet_png(trial, store)
+    if sheet is not None:
+        write_file(folder / "contact_sheet.png", sheet, flush=False)
+
+
+def table_json(columns: list[str], rows: list[list[Any]]) -> str:
+    """A table as MLflow's pages read it; what is not finite is null."""
+    return json.dumps({"columns": columns, "data": [[_plain(value) for value in row] for row in rows]})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+SETTINGS = Settings()
+MEANS = (
+    "Means over the seeds {seeds}. `_low` and `_high`: 95 % intervals, of rates Wilson's over seeds and, where "
+    "hit rates by class are known, over classes, else Student's t over seeds."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeMeans:
+    """What a recipe's run holds.
+
+    Attributes:
+        metrics: Name -> mean, with name_low and name_high where one direction is better, and n_seeds.
+        content: Fingerprint of the trials the means are over.
+        at: When the last of them finished, in milliseconds.
+        worked: How long the trials' stages took, one after the other, in milliseconds.
+        rows: The trials' rows in the order of their seeds.
+        trial: The first of them.
+        target: Fingerprint of what was trained, whatever the seed: cells that differ in the attack alone share it.
+    """
+
+    label: str
+    target: str
+    trial: Trial
+    params: dict[str, str]
+    metrics: dict[str, float]
+    seeds: tuple[int, ...]
+    content: str
+    at: int
+    worked: int
+    rows: list[dict[str, Any]]
+
+    @property
+    def points(self) -> list[Any]:
+        """The means as MLflow's metrics; their step is the number of seeds."""
+        from mlflow.entities import Metric
+
+        return [Metric(name, value, self.at, len(self.seeds)) for name, value in self.metrics.items()]
+
+    @property
+    def note(self) -> str:
+        return MEANS.format(seeds=", ".join(map(str, self.seeds)))
+
+
+def recipe_id(trial: Trial) -> str:
+    """Fingerprint of the recipe, attack and judges included, whatever the seed: the trial's own under seed 0."""
+    without_seed = Trial(cell=trial.cell, seed=0).id
+    return without_seed if phase_of(trial) == "sweep" else f"{without_seed}-{phase_of(trial)}"
+
+
+def phase_of(trial: Trial) -> str:
+    """sweep, or what else of a search the trial belongs to: proxy (a cheap rung), reaudit (fresh seeds)."""
+    return trial.phase
+
+
+def target_of(trial: Trial) -> str:
+    """Fingerprint of what is trained, whatever the seed: trials that differ in the attack alone share it."""
+    stages = Trial(cell=trial.cell, seed=0).stages
+    return next((stage.fingerprint for stage in stages if stage.name in ("target", "imported")), stages[0].fingerprint)
+
+
+def recipe_content(trials: Iterable[Trial]) -> str:
+    """Fingerprint of a set of trials."""
+    return sha256(" ".join(sorted(trial.id for trial in trials)).encode()).hexdigest()[:12]
+
+
+def recipe_means(trials: Sequence[Trial], store: Store, loaded: LoadedSweep | None = None) -> RecipeMeans:
+    """The means of one recipe over its finished trials, at least one of them. loaded: the sweep, for their words."""
+    trials = sorted(trials, key=lambda trial: trial.seed)
+    rows = [trial_row(trial, store) for trial in trials]
+    samples = collect(pd.DataFrame(rows), per_class_rows(trials, store), least_of_data(trials, store, "num_test"))
+    measured = [metrics_of(row) for row in rows]
+    metrics: dict[str, float] = {}
+    for name in dict.fromkeys(name for row in measured for name in row):
+        values = [row[name] for row in measured if name in row]
+        metrics[name] = math.fsum(values) / len(values)
+        if name in BY_KEY and BY_KEY[name].better:
+            known = estimate(BY_KEY[name], samples[name], SETTINGS)
+            ends = {f"{name}_low": known.low, f"{name}_high": known.high}
+            metrics.update({key: end for key, end in ends.items() if math.isfinite(end)})
+    metrics["n_seeds"] = float(len(trials))
+    return RecipeMeans(
+        label=run_words(trials[0], loaded),
+        target=target_of(trials[0]),
+        trial=trials[0],
+        params=recipe_params(trials[0], rows[0]),
+        metrics=metrics,
+        seeds=tuple(trial.seed for trial in trials),
+        content=recipe_content(trials),
+        at=max(finished_at(trial, store) for trial in trials),
+        worked=sum(work_ms(trial, store) for trial in trials),
+        rows=rows,
+    )
+
+
+NOTE = "mlflow.note.content"  # what MLflow's pages show as the description, in Markdown
+TABLE_OF_SEEDS = '[{"path": "seeds.json", "type": "table"}]'
+
+
+class RecipeRuns:
+    """Writes the means of recipes into their runs.
+
+    Args:
+        client: MLflow's.
+        runs: What is known of the experiment's runs; kept up to date.
+        store: The trials' results.
+        loaded: The sweep, for its words; None for trials alone.
+    """
+
+    def __init__(self, client: Any, runs: Runs, *, store: Store, loaded: LoadedSweep | None) -> None:
+        self._client, self._runs, self._store, self._loaded = client, runs, store, loaded
+
+    def record_all(self, trials: Iterable[Trial], parent: str, progress: Callable[[], None]) -> list[RecipeMeans]:
+        """The means of every recipe over its finished trials, all of them written. progress: called after each."""
+        groups: dict[str, list[Trial]] = {}
+        for trial in trials:
+            if phase_of(trial) != "proxy":
+                groups.setdefault(recipe_id(trial), []).append(trial)
+        means = []
+        for members in groups.values():
+            means.append(self.record(list({t.seed: t for t in members}.values()), parent))
+            progress()
+        return means
+
+    def record(self, trials: Sequence[Trial], parent: str) -> RecipeMeans:
+        """Write the means of one recipe over its finished trials (at least one), unless its run has just these."""
+        fingerprint = recipe_id(trials[0])
+        bring_back(self._client, self._runs, "recipe", fingerprint)
+        means = recipe_means(trials, self._store, self._loaded)
+        if self.holds(means):
+            return means
+        run = self._runs.get("recipe", fingerprint)
+        if run is not None and not self._may_grow(run, means):
+            self._runs.drop("recipe", fingerprint)
+            run = None
+        tags = {"smoothsweep.phase": phase_of(trials[0]), NOTE: means.note, "mlflow.loggedArtifacts": TABLE_OF_SEEDS}
+        if run is None:
+            tags["mlflow.parentRunId"] = parent
+            run = self._runs.create("recipe", fingerprint, f"{means.label} · mean", tags, means.at - means.worked)
+        self._write(run, means, tags)
+        return means
+
+    def holds(self, means: RecipeMeans) -> bool:
+        """Whether the recipe's run is finished with just these means."""
+        run = self._runs.get("recipe", recipe_id(means.trial))
+        return run is not None and run.status == "FINISHED" and run.content == means.content
+
+    def _may_grow(self, run: StoredRun, means: RecipeMeans) -> bool:
+        """Whether new means may join the old ones: their step is the number of seeds, and no step holds two points."""
+        if run.content == means.content:
+            return run.points == digest_of(means.points)  # half-written: the identical rows again
+        return run.seeds < len(means.seeds)
+
+    def _write(self, run: StoredRun, means: RecipeMeans, tags: dict[str, str]) -> None:
+        tags |= {CONTENT: means.content, POINTS: digest_of(means.points)}
+        tags |= {"smoothsweep.seeds": ", ".join(map(str, means.seeds))}
+        write(self._client, run.run_id, params=means.params, tags=tags, points=means.points)
+        table = table_json(list(means.rows[0]), [list(row.values()) for row in means.rows])
+        self._client.log_text(run.run_id, table, "seeds.json")
+        self._client.set_terminated(run.run_id, "FINISHED", end_time=run.started + means.worked)
+        self._runs.note("recipe", recipe_id(means.trial), replace(run, status="FINISHED", content=means.content))

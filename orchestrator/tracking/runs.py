@@ -1,0 +1,430 @@
+"""The runs of a sweep in MLflow: what they are called, their points, how they are found again.
+
+Params are the same for every recipe of every sweep; what a recipe does not have is left out, never written as None.
+Numbers stand alone (`recipe_alpha`, `recipe_schedule_start`), because parallel coordinates need axes, not texts.
+Metrics carry the names of the columns of results.parquet.
+
+Runs that an earlier version of a stage, or of the user's files, has made are kept, and no longer shown as the present:
+they lose the kind that pages filter by, and say which run has taken their place.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Any
+
+from smoothsweep.core.checks import present
+from smoothsweep.core.judges.columns import BY_KEY, TIME_COLUMNS, TOY_COLUMNS
+from smoothsweep.core.judges.table import stage_that_draws
+from smoothsweep.core.readers.tables import read_rows
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.result.axes import sweep_axes
+from smoothsweep.orchestrator.result.format import ascii_text
+from smoothsweep.orchestrator.result.summary import attack_label, recipe_label
+from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.sweeps.imported import ImportedClassifier
+from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.sweeps.schema import InversionSweep
+
+OF_TRAINING = ("image_size", "batch_size", "optimizer", "lr", "lr_schedule", "weight_decay", "precision")
+TEXT_AT_MOST = 6000  # characters of a param's value; MLflow's limit
+SHOWN_FIRST = ("embedder_acc1", "attack_acc1", "test_acc")  # MLflow plots the first metric of a run unasked
+STRUCTURED = ("defense", "schedule")  # axes whose values have params of their own
+KINDS = ("recipe_schedule", "recipe_defense")  # params that say an axis `kind`
+
+
+def trial_params(trial: Trial, row: dict[str, Any]) -> dict[str, str]:
+    """Name -> value of everything that makes this trial what it is; its seed comes first."""
+    return {"seed": str(trial.seed), **recipe_params(trial, row)}
+
+
+def recipe_params(trial: Trial, row: dict[str, Any]) -> dict[str, str]:
+    """As `trial_params`, without the seed."""
+    settings = trial.settings
+    recipe_settings = {"protocol": settings.protocol}
+    recipe_settings.update(
+        {k: v for k, v in row.items() if k.startswith("recipe_") and k != "recipe_defense_parameters"}
+    )
+    recipe_settings["prior"] = row.get("prior")
+    if isinstance(settings, InversionSweep):
+        if not isinstance(settings.recipe, ImportedClassifier):
+            recipe_settings.update(_training_params(settings))
+        if settings.attack is not None:
+            recipe_settings.update(_attack_params(settings))
+            recipe_settings["attack_classes"] = "all" if settings.classes == "all" else len(settings.classes)
+    params = {name: _text(value) for name, value in recipe_settings.items() if value is not None}
+    axes = {name: _text(value) for name, value in trial.cell.axes.items() if value is not None}
+    return {**{name: text for name, text in axes.items() if not _is_said(name, text, params)}, **params}
+
+
+def _training_params(settings: InversionSweep) -> dict[str, Any]:
+    """How the target is trained: optimizer, schedule of alpha, the defense's own parameters."""
+    recipe = settings.recipe
+    params = {f"recipe_{key}": getattr(recipe, key) for key in OF_TRAINING}
+    resolved = present(recipe.defense, "defense").resolved(settings.protocol)
+    for key, value in resolved["schedule"].items():
+        params["recipe_schedule" if key == "kind" else f"recipe_schedule_{key}"] = value
+    for key, value in resolved.get("parameters", {}).items():
+        params[f"recipe_{present(recipe.defense, 'defense').kind}_{key}"] = value
+    if recipe.poison is not None:
+        poison = recipe.poison.model_dump(mode="json", exclude_none=True, exclude={"kind"})
+        params.update({f"recipe_poison_{key}": value for key, value in poison.items()})
+    return params
+
+
+def _attack_params(settings: InversionSweep) -> dict[str, Any]:
+    """Every parameter of the attack, those of its stages and pool under the name of what holds them."""
+    params = {}
+    for key, value in settings.inverted_by.model_dump(mode="json", exclude_none=True).items():
+        for name, part in value.items() if isinstance(value, dict) else ((None, value),):
+            params[f"attack_{key}" if name is None else f"attack_{key}_{name}"] = part
+    return params
+
+
+def _is_said(name: str, text: str, params: dict[str, str]) -> bool:
+    """Whether an axis of the grid repeats a param: `alpha` beside `recipe_alpha`."""
+    if name in STRUCTURED:
+        return f"recipe_{name}" in params
+    kinds = KINDS if name.endswith("kind") else ()
+    same = (key for key, value in params.items() if value == text)
+    return any(key == name or key.endswith(f"_{name}") or key in kinds for key in same)
+
+
+def run_words(trial: Trial, loaded: LoadedSweep | None) -> str:
+    """What tells the trial's cell from others, as the report calls it: `alpha -0.2 · attack loss Poincaré`."""
+    if loaded is None or not isinstance(trial.settings, InversionSweep):
+        words = [f"{name} {value}" for name, value in trial.cell.axes.items() if value is not None]
+    else:
+        axes, values = sweep_axes(loaded, [trial]), trial.cell.axes
+        words = [label(axes, values) for label in (recipe_label, attack_label)]
+    return ascii_text(" · ".join(filter(None, words))) or "the recipe"
+
+
+def run_name(trial: Trial, loaded: LoadedSweep | None) -> str:
+    """The name of a trial's run."""
+    phase = [trial.phase] if trial.phase != "sweep" else []
+    return " · ".join([run_words(trial, loaded), f"seed {trial.seed}", *phase])
+
+
+def metrics_of(row: dict[str, Any]) -> dict[str, float]:
+    """Name -> value of what was measured."""
+    columns = dict.fromkeys((*SHOWN_FIRST, *BY_KEY, *TOY_COLUMNS, *TIME_COLUMNS))
+    return {c: float(row[c]) for c in columns if row.get(c) is not None and math.isfinite(row[c])}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict | list | tuple):
+        value = json.dumps(value)
+    return str(value)[:TEXT_AT_MOST]
+
+
+STRATEGY, PROPOSAL, RUNG = "smoothsweep.strategy", "smoothsweep.proposal", "smoothsweep.rung"
+PHASE = "smoothsweep.phase"
+
+
+def strategy_tags(loaded: LoadedSweep | None) -> dict[str, str]:
+    """How trials are chosen: grid, unless the sweep searches."""
+    if loaded is None:
+        return {}
+    search = loaded.sweep.search
+    return {STRATEGY: search.strategy if search else "grid"}
+
+
+def proposal_tags(loaded: LoadedSweep | None, store: Store) -> dict[str, dict[str, str]]:
+    """Trial id -> tags of the proposal that it belongs to. Reads the whole search: for the end of a sweep.
+
+    A trial of a recipe that met more seeds later belongs to the last proposal of it; its run may be older, and say
+    otherwise.
+    """
+    if loaded is None or loaded.sweep.search is None:
+        return {}
+    from smoothsweep.orchestrator.search.record import read_search
+
+    record = read_search(loaded, store)
+    tags: dict[str, dict[str, str]] = {}
+    for proposal in record.proposals if record else ():
+        rung = "full" if proposal.rung is None else str(proposal.rung)
+        rung = rung if proposal.seeds is None else f"full, {proposal.seeds} of {len(loaded.sweep.every_seed)} seeds"
+        for trial_id in proposal.trials:
+            earlier = trial_id in tags and proposal.origin == "replication"
+            phase = {PHASE: "sweep" if proposal.seeds is None else "proxy"} if earlier else {}
+            if trial_id not in tags or earlier:
+                tags[trial_id] = {PROPOSAL: str(proposal.number), RUNG: rung, **phase}
+    return tags
+
+
+NO_CURVE = ("epoch", "seconds")  # every other column of a history is one, a defense's own facts included
+PER_CALL = 1000  # MLflow's limit of metrics, params and tags together
+PARAMS_PER_CALL = 100
+
+
+def trial_points(trial: Trial, row: dict[str, Any], store: Store) -> Iterator[Any]:
+    """Every metric of the trial, each at the time when its last stage finished."""
+    from mlflow.entities import Metric
+
+    at = finished_at(trial, store)
+    for name, value in metrics_of(row).items():
+        yield Metric(name, value, at, 0)
+    for stage in trial.stages:
+        if stage.name == "target" and store.has(stage):
+            yield from _curves(stage, store)
+        if stage.name == stage_that_draws("gradient_curves") and store.has(stage):
+            yield from _gradients(stage, store)
+
+
+def finished_at(trial: Trial, store: Store) -> int:
+    """When the last of its finished stages ended, in milliseconds; 0 before any has."""
+    finished = [store.manifest(stage)["finished_at"] for stage in trial.stages if store.has(stage)]
+    return int(max(finished, default=0) * 1000)
+
+
+def work_ms(trial: Trial, store: Store) -> int:
+    """How long its finished stages took, one after the other, in milliseconds; those that it shares with others too."""
+    finished = [stage for stage in with_ancestors(trial.stages) if store.has(stage)]
+    return int(1000 * sum(store.manifest(stage)["seconds"] for stage in finished))
+
+
+def _curves(stage: Stage, store: Store) -> Iterator[Any]:
+    """Effective alpha, losses, logit gap, accuracies; step = zero-based epoch."""
+    from mlflow.entities import Metric
+
+    path = store.file(stage, "history.parquet")
+    if path is None:
+        return
+    history, at = read_rows(path), int(store.manifest(stage)["finished_at"] * 1000)
+    for name in history.columns.difference(NO_CURVE, sort=False):
+        for epoch, value in zip(history["epoch"], history[name], strict=True):
+            if value is not None and math.isfinite(value):
+                yield Metric(f"epoch/{name}", float(value), at, int(epoch))
+
+
+def _gradients(stage: Stage, store: Store) -> Iterator[Any]:
+    """What was met along the descents, means over the classes; step = zero-based step of the descent."""
+    from mlflow.entities import Metric
+
+    path = store.file(stage, "gradients.parquet")
+    if path is None:
+        return
+    at = int(store.manifest(stage)["finished_at"] * 1000)
+    rows: Any = read_rows(path).itertuples()
+    for row in rows:
+        if math.isfinite(row.mean):
+            yield Metric(f"descent/gradients_{row.quantity}_{row.loss}", float(row.mean), at, int(row.step))
+
+
+def write(client: Any, run_id: str, *, params: dict[str, str], tags: dict[str, str], points: list[Any]) -> None:
+    """Params, tags and metrics of a run in as few calls as MLflow's limits allow, mostly one."""
+    from mlflow.entities import Param, RunTag
+
+    params_left = [Param(key, value) for key, value in params.items()]
+    run_tags = [RunTag(key, value[:4900]) for key, value in tags.items()]
+    while params_left or run_tags or points:
+        now, params_left = params_left[:PARAMS_PER_CALL], params_left[PARAMS_PER_CALL:]
+        room = PER_CALL - len(now) - len(run_tags)
+        client.log_batch(run_id, metrics=points[:room], params=now, tags=run_tags)
+        points, run_tags = points[room:], []
+
+
+def digest_of(points: Sequence[Any]) -> str:
+    """Fingerprint of points, for a tag of the run that holds them: MLflow returns infinity as another number, and NaN
+    equals nothing, so that no metric is read back to compare it. Equal points may be written twice."""
+    told = [(point.key, point.step, point.timestamp, repr(point.value)) for point in points]
+    return sha256(repr(told).encode()).hexdigest()[:12]
+
+
+@contextmanager
+def already_gone() -> Generator[None]:
+    """Take what is to be deleted, and is not there, for deleted: by another driver, or before a kill."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        yield
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+            raise
+
+
+KIND = "smoothsweep.kind"
+KEYS = {"sweep": "smoothsweep.sweep", "trial": "smoothsweep.trial", "recipe": "smoothsweep.recipe"}
+CONTENT = "smoothsweep.content"  # of a recipe's run: which trials its means are over
+POINTS = "smoothsweep.points"  # fingerprint of the measured points that were written into a run
+VERDICT_DIGEST = "smoothsweep.told"  # fingerprint of the report's verdict that the run holds
+VERDICT_NUMBERS = "smoothsweep.told_numbers"  # its numbers with their steps, as JSON
+PARENT = "mlflow.parentRunId"
+EARLIER = "earlier "  # before the kind of a run that a present one has replaced
+PAGE = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredRun:
+    """A run that exists.
+
+    Attributes:
+        status: RUNNING, FINISHED, FAILED or KILLED.
+        content: Which trials a recipe's means are over; which proposal of a search a trial belongs to.
+        started: Time of its start, in milliseconds.
+        points: Fingerprint of its measured points, empty where an earlier version wrote them.
+        seeds: How many seeds a recipe's means are over.
+        verdict: Fingerprint of the report's verdict that it holds, empty without one.
+        numbers: The numbers of that verdict, as `VERDICT_NUMBERS` has them.
+        name, params: As the server had them when it was read.
+        retired: A present run has replaced it.
+    """
+
+    run_id: str
+    status: str
+    content: str = ""
+    started: int = 0
+    points: str = ""
+    seeds: int = 0
+    verdict: str = ""
+    numbers: str = ""
+    name: str = ""
+    params: Mapping[str, str] = field(default_factory=dict)
+    retired: bool = False
+
+
+class Runs:
+    """kind ("sweep" | "trial" | "recipe") and fingerprint -> run. Read once; `read` again after a failure.
+
+    A request that seemed lost may yet have created its run, and two drivers may both have created one. Reading keeps
+    one of them, a finished one before others and then the oldest, and deletes the rest.
+    """
+
+    def __init__(self, client: Any, experiment_id: str) -> None:
+        self._client, self._experiment_id = client, experiment_id
+        self._known: dict[tuple[str, str], StoredRun] = {}
+        self.read()
+
+    def get(self, kind: str, fingerprint: str) -> StoredRun | None:
+        return self._known.get((kind, fingerprint))
+
+    def all(self) -> Iterable[tuple[tuple[str, str], StoredRun]]:
+        """((kind, fingerprint), run) of everything known."""
+        return self._known.items()
+
+    def bring_back(self, kind: str, fingerprint: str) -> None:
+        """Remember that a run is retired no more."""
+        self.note(kind, fingerprint, replace(self._known[kind, fingerprint], retired=False))
+
+    def read(self) -> None:
+        """What the server has now. Memory: a few hundred bytes per run."""
+        known: dict[tuple[str, str], StoredRun] = {}
+        doubles: dict[str, str] = {}  # run that is one too many -> the one that is kept
+        parents: dict[str, str] = {}  # run -> its parent
+        for run in self._all():
+            for kind, key in KEYS.items():
+                if key in run.data.tags:
+                    doubles.update(_enter(known, (kind, run.data.tags[key]), run))
+            parents[run.info.run_id] = run.data.tags.get(PARENT, "")
+        for child, parent in parents.items():
+            if child in doubles:
+                with already_gone():
+                    self._client.delete_run(child)
+            elif parent in doubles:
+                self._client.set_tag(child, PARENT, doubles[parent])
+        self._known = known
+
+    def _all(self) -> Iterator[Any]:
+        """Every run of the experiment, oldest first, a page at a time."""
+        token, order = None, ["attributes.start_time ASC"]
+        while True:
+            page = self._client.search_runs([self._experiment_id], max_results=PAGE, page_token=token, order_by=order)
+            yield from page
+            token = page.token
+            if not token:
+                return
+
+    def create(
+        self, kind: str, fingerprint: str, name: str, tags: dict[str, str], started: int | None = None
+    ) -> StoredRun:
+        """A new run with these tags, in one transaction. started: when its work began, in milliseconds; None: now."""
+        tags = {KIND: kind, KEYS[kind]: fingerprint, "mlflow.runName": name, **tags}
+        run = self._client.create_run(self._experiment_id, start_time=started, tags=tags)
+        stored = StoredRun(run_id=run.info.run_id, status="RUNNING", started=run.info.start_time)
+        return self.note(kind, fingerprint, stored)
+
+    def note(self, kind: str, fingerprint: str, stored: StoredRun) -> StoredRun:
+        """Remember what has become of a run."""
+        self._known[kind, fingerprint] = stored
+        return stored
+
+    def drop(self, kind: str, fingerprint: str) -> None:
+        """Delete a run, to start over."""
+        stored = self._known.pop((kind, fingerprint), None)
+        if stored is not None:
+            with already_gone():
+                self._client.delete_run(stored.run_id)
+
+
+def _enter(known: dict[tuple[str, str], StoredRun], key: tuple[str, str], run: Any) -> dict[str, str]:
+    """Note the run unless a better one is known. Returns the run that is one too many, with the one kept instead."""
+    content = run.data.tags.get(CONTENT) or run.data.tags.get(PROPOSAL, "")
+    new = StoredRun(
+        run_id=run.info.run_id,
+        status=run.info.status,
+        content=content,
+        started=run.info.start_time,
+        points=run.data.tags.get(POINTS, ""),
+        seeds=len(run.data.tags.get("smoothsweep.seeds", "").split()),
+        verdict=run.data.tags.get(VERDICT_DIGEST, ""),
+        numbers=run.data.tags.get(VERDICT_NUMBERS, ""),
+        name=run.info.run_name or "",
+        params=run.data.params,
+        retired=run.data.tags.get(KIND, "").startswith(EARLIER),
+    )
+    old = known.setdefault(key, new)
+    if old is new:
+        return {}
+    if old.status != "FINISHED" and new.status == "FINISHED":
+        known[key] = new
+        return {old.run_id: new.run_id}
+    return {new.run_id: old.run_id}
+
+
+REPLACED_BY = "smoothsweep.replaced_by"
+
+
+def retire(client: Any, runs: Runs, present: Mapping[str, Collection[str]]) -> int:
+    """Retire each run that is none of the present ones, and means the same as one of them. Returns how many.
+
+    runs: as read after the last of them was written, with its params. present: kind of run -> fingerprints. Two runs
+    mean the same when they have one name, and one value in every param that both have. Recipes that the sweep no longer
+    names, or that other settings were tried with, stay as they are.
+    """
+    if not any(key[1] not in present.get(key[0], ()) for key, run in runs.all() if key[0] in present):
+        return 0
+    now = {
+        kind: [run for (of, fingerprint), run in runs.all() if of == kind and fingerprint in fingerprints]
+        for kind, fingerprints in present.items()
+    }
+    retired = 0
+    for (kind, fingerprint), run in list(runs.all()):
+        if kind not in present or fingerprint in present[kind] or run.retired:
+            continue
+        if heir := next((fingerprint for fingerprint in now[kind] if _means_the_same(fingerprint, run)), None):
+            client.set_tag(run.run_id, REPLACED_BY, heir.run_id)
+            client.set_tag(run.run_id, KIND, f"{EARLIER}{kind}")
+            retired += 1
+    return retired
+
+
+def bring_back(client: Any, runs: Runs, kind: str, fingerprint: str) -> None:
+    """Have a run that was retired be shown again, where there is one: the code is what it was."""
+    run = runs.get(kind, fingerprint)
+    if run is not None and run.retired:
+        client.set_tag(run.run_id, KIND, kind)
+        with already_gone():
+            client.delete_tag(run.run_id, REPLACED_BY)
+        runs.bring_back(kind, fingerprint)
+
+
+def _means_the_same(a: StoredRun, b: StoredRun) -> bool:
+    shared = a.params.keys() & b.params.keys()
+    return bool(shared) and a.name == b.name and all(a.params[key] == b.params[key] for key in shared)

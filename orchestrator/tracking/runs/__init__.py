@@ -1,1 +1,0 @@
-"""MLflow's runs of a sweep: their names, points and verdicts."""

@@ -1,0 +1,474 @@
+"""The tracking server or database: connecting with a deadline, making databases whole, finding moved artifacts."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import shutil
+import socket
+import sqlite3
+import stat
+import tempfile
+import threading
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from smoothsweep.core.checks import present
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.files import move, write_file
+from smoothsweep.core.uris import ambiguity, shown_uri, without_secrets
+from smoothsweep.core.writers import is_gone, machine_id
+from smoothsweep.orchestrator.store.base import Store, aside_name, report_damage
+from smoothsweep.orchestrator.store.verified import cache_folder, locked
+
+Result = TypeVar("Result")
+
+
+def run_within(seconds: float, work: Callable[[], Result]) -> Result:
+    """What `work` returns or raises; TimeoutError after so many seconds.
+
+    The work happens in a thread that cannot be ended: it must be such that it may be left behind, to end with the
+    process. In the caller's own thread a library's wait for the network would be deaf to signals.
+    """
+    results: list[Result] = []
+    problem: list[BaseException] = []
+
+    def attempt() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            problem.append(error)
+
+    thread = threading.Thread(target=attempt, name="deadline", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if problem:
+        raise problem[0]
+    if not results:
+        raise TimeoutError(f"no answer within {seconds:g} s")
+    return results[0]
+
+
+PREFIX = "smoothsweep-record"
+
+
+@contextmanager
+def scratch() -> Generator[Path]:
+    """A folder that is gone afterwards; its name says whose it is."""
+    with tempfile.TemporaryDirectory(
+        prefix=f"{PREFIX}-{os.getpid()}-{machine_id()}-", ignore_cleanup_errors=True
+    ) as folder:
+        yield Path(folder)
+
+
+def sweep_away_scratch() -> None:
+    """Remove the folders of processes that are gone."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}-*-*"):
+        pid, where = folder.name.removeprefix(f"{PREFIX}-").rpartition("-")[0].partition("-")[::2]
+        if is_gone(f"{where}.{pid}.0", folder):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+PATIENCE_S = 10.0  # for another process's lock, and for a server's answer
+TIMEOUTS = {  # of the drivers' own; whatever else hangs is given up by the caller
+    "psycopg2": ("connect_timeout",),
+    "psycopg": ("connect_timeout",),
+    "pymysql": ("connect_timeout", "read_timeout"),
+    "mysqldb": ("connect_timeout",),
+}
+
+
+def sqlite_path(uri: str) -> Path | None:
+    """The file of an SQLite URI; None of another one, of none, or of a database in memory."""
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        url = make_url(uri)
+    except (ArgumentError, ValueError):
+        return None
+    name = url.database if url.drivername.split("+")[0] == "sqlite" else None
+    # An SQLite database has no host: what stands there was meant as part of the path.
+    unfit = not name or url.host or name == ":memory:" or name.startswith("file:")
+    return None if unfit else Path(name).absolute()
+
+
+def ask_sqlite(uri: str) -> None:
+    """Write to an SQLite file and take it back. Raises OSError, ValueError or sqlite3.Error if it cannot.
+
+    A file that is not there yet is left to MLflow to make, where its folder can be written.
+    """
+    path = sqlite_path(uri)
+    if path is None:
+        raise OSError("no file, so that it would end with the run; expected sqlite:////path/mlflow.db")
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        if not path.parent.is_dir():
+            raise OSError(f"no such folder: {path.parent}") from None
+        if not os.access(path.parent, os.W_OK | os.X_OK):
+            raise OSError(f"a folder that cannot be written: {path.parent}") from None
+        return
+    if not stat.S_ISREG(mode):
+        raise OSError(f"{'a folder' if stat.S_ISDIR(mode) else 'no regular file'}; expected sqlite:////path/mlflow.db")
+    with closing(sqlite3.connect(path, timeout=PATIENCE_S, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        connection.execute(f"PRAGMA user_version = {version:d}")  # a write, which the lock alone does not prove
+        connection.execute("ROLLBACK")
+
+
+def ask_server(uri: str) -> None:
+    """Log in to a database server once. Raises what SQLAlchemy and the driver raise."""
+    from sqlalchemy import NullPool, create_engine
+    from sqlalchemy.engine import make_url
+
+    url = make_url(uri)
+    limits: dict[str, Any] = dict.fromkeys(TIMEOUTS.get(url.get_driver_name(), ()), int(PATIENCE_S))
+    create_engine(url, poolclass=NullPool, connect_args=limits).connect().close()
+
+
+BESIDE = ("-journal", "-wal", "-shm")  # SQLite's own: of an unfinished write, and worse than useless to another file
+UNREADABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+class NewerSchema(Exception):
+    """The tables are those of a later MLflow."""
+
+
+def prepare(path: Path, *, ours: bool) -> None:
+    """Make the database at `path` where there is none. ours: also upgrade its tables, and set it aside where it is
+    unreadable, for all that it holds is in the store; the database of another is left to MLflow.
+
+    MLflow makes and upgrades its tables in place, in many steps: killed between two of them it leaves a file that it
+    refuses ever after. Here it does so under another name, and the file is put in place whole.
+
+    Raises OSError, sqlite3.Error or NewerSchema. What is no plain file, or lies in a folder that cannot be written, is
+    left to the code that opens it.
+    """
+    if not os.access(path.parent, os.W_OK | os.X_OK) or (path.exists() and not path.is_file()):
+        return
+    is_there = path.exists() and path.stat().st_size > 0
+    damage = _damage(path) or _not_upgraded(path) if is_there and ours else None
+    if is_there and damage is None:
+        return
+    place = _set_aside(path, there=is_there)
+    if damage is not None:
+        report_damage(
+            f"MLflow: {path} is damaged ({damage}); it is set aside as {place.name}, and each sweep of the store is "
+            "recorded anew when it is run again"
+        )
+    _put(path, _initialised)
+
+
+def _damage(path: Path) -> str | None:
+    """Why SQLite cannot read the file, None where it can. Raises sqlite3.Error where it is merely locked."""
+    try:
+        with closing(sqlite3.connect(path, timeout=PATIENCE_S)) as database:
+            (verdict,) = database.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.DatabaseError as error:
+        code = getattr(error, "sqlite_errorcode", None)
+        if code is None or code & 0xFF not in UNREADABLE:
+            raise
+        return str(error)
+    return None if verdict == "ok" else " ".join(verdict.split())[:100]
+
+
+def _not_upgraded(path: Path) -> str | None:
+    """Upgrade tables of an earlier MLflow. Returns why that cannot be; None where they are those of this MLflow."""
+    from alembic.util.exc import CommandError
+    from mlflow.store.db.utils import _get_latest_schema_revision
+
+    with closing(sqlite3.connect(path, timeout=PATIENCE_S)) as database:
+        named = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone()
+        if named and database.execute("SELECT * FROM alembic_version").fetchall() == [(_get_latest_schema_revision(),)]:
+            return None
+
+    def upgrade(copy: Path) -> None:
+        with closing(sqlite3.connect(path, timeout=PATIENCE_S)) as old, closing(sqlite3.connect(copy)) as new:
+            old.backup(new)
+        _initialised(copy)
+
+    try:
+        _put(path, upgrade)
+    except OSError:
+        raise
+    except Exception as error:  # of any step of any migration: alembic's, SQLAlchemy's, SQLite's, Python's own
+        if isinstance(error, CommandError) and "Can't locate revision" in str(error):
+            raise NewerSchema("tables of a later MLflow than ours; upgrade MLflow, or name another place") from None
+        return f"half-made tables: {' '.join(str(error).split())[:100]}"
+    return None
+
+
+def _initialised(path: Path) -> None:
+    """Make or upgrade MLflow's tables in this file, which no other process has open and which is flushed once whole."""
+    from mlflow.store.db import utils
+    from sqlalchemy import event
+
+    engine: Any = utils.create_sqlalchemy_engine(f"sqlite:///{path}")
+    event.listen(engine, "connect", _without_waiting)
+    try:
+        utils._initialize_tables(engine)
+    finally:
+        engine.dispose()
+
+
+def _without_waiting(database: sqlite3.Connection, _: Any) -> None:
+    """Hundreds of small steps, each of which would wait for the disk: a power failure leaves `path` as it was."""
+    database.execute("PRAGMA synchronous = OFF")
+    database.execute("PRAGMA journal_mode = MEMORY")
+
+
+def _put(path: Path, make: Callable[[Path], None]) -> None:
+    """Have `make` write a database elsewhere, then let it take its place as one file, readable as the umask says."""
+    with scratch() as folder:
+        made = folder / "made.db"
+        make(made)
+        write_file(path, made.read_bytes())
+
+
+def _set_aside(path: Path, *, there: bool) -> Path:
+    """Rename the file, and first what SQLite left beside it, which would be taken for a new file's."""
+    place = path.with_name(aside_name(path.name))
+    for suffix in BESIDE:
+        companion = path.with_name(path.name + suffix)
+        if companion.exists():
+            move(companion, place.with_name(place.name + suffix))
+    if there:
+        move(path, place)
+    return place
+
+
+SETTINGS = {  # of MLflow's client; a user's own settings stay
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",  # seconds; a server that is away costs the recorder seconds, not the sweep
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # a run that seemed lost must be looked up, not created again
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "PGCONNECT_TIMEOUT": "10",  # seconds, of libpq, for whenever MLflow connects anew
+}
+PROBE_S = 10  # for the first answer of a server
+OPEN_S = 180  # for MLflow to make or upgrade the tables of a database that answers
+DEFAULT_PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
+VERSION = re.compile(r"(\d+)\.\d+(\.\w+)*")
+CREDENTIALS = "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD (or MLFLOW_TRACKING_TOKEN)"
+TALKATIVE = (
+    "mlflow",
+    "alembic",
+    "sqlalchemy",
+    "urllib3",
+)  # their log lines are muted: each failure becomes one line here
+DRIVERS_WORDS = re.compile(r"\((?:[\w.]+\.)?\w*(?:Error|Exception)\) (.+?)(?: \[SQL: | \(Background on this error|$)")
+
+
+def local_uri(store: Store) -> str:
+    """The tracking store of one machine: SQLite beside the artifacts."""
+    return f"sqlite:///{store.root / 'mlflow.db'}"
+
+
+def tracking_errors() -> tuple[type[Exception], ...]:
+    """What MLflow raises when it cannot be reached or refuses a write."""
+    from mlflow.exceptions import MlflowException
+    from sqlalchemy.exc import SQLAlchemyError  # MlflowException wraps it nearly everywhere
+
+    return (MlflowException, SQLAlchemyError, sqlite3.Error)
+
+
+def error_line(error: BaseException, uri: str) -> str:
+    """An error as one line without SQL statement, traceback or password, at most 300 characters."""
+    words = " ".join(without_secrets(str(error), uri).split()) or type(error).__name__
+    driver_words = DRIVERS_WORDS.search(words)
+    path = sqlite_path(uri)
+    if path is not None and driver_words is not None and not path.exists():
+        return f"{path} is no longer there"
+    return (driver_words[1] if driver_words else words)[:300]
+
+
+def connect(uri: str, *, ours: bool = False) -> Any:
+    """A client that has reached the tracking store once.
+
+    ours: the URI is `local_uri` of a store, from which an unreadable database is rebuilt. Raises InputError, within
+    seconds, where no tracking store answers at the URI.
+    """
+    for name, value in SETTINGS.items():
+        os.environ.setdefault(name, value)
+    if unclear := ambiguity(uri):
+        raise InputError(f"--tracking-uri {shown_uri(uri)}: expected an MLflow tracking store, got {unclear}")
+    import mlflow  # noqa: F401 - here, so that what follows waits for the network alone
+
+    for name in TALKATIVE:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    with refusals(uri):
+        if sqlite_path(uri) is not None:
+            run_within(OPEN_S, lambda: _prepare(uri, ours))
+        run_within(2 * PROBE_S, lambda: _probe(uri))
+        return run_within(OPEN_S, lambda: _open(uri))
+
+
+@contextlib.contextmanager
+def refusals(uri: str) -> Generator[None]:
+    """Raise errors of the tracking store in this block as an InputError of one line."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (
+        Exception
+    ) as error:  # MLflow, SQLAlchemy, any driver or the system may raise here, since the user chooses the URI
+        raise _nothing_there(uri, error_line(error, uri)) from None
+
+
+def _probe(uri: str) -> None:
+    """Check once that a server, a database or a folder answers at the URI; `refusals` rewords the errors."""
+    if not uri:
+        raise ValueError("nothing")
+    scheme = urlsplit(uri).scheme
+    kind = scheme.split("+")[0]
+    if scheme in ("http", "https"):
+        _check_server(uri)
+    elif kind == "sqlite":
+        ask_sqlite(uri)
+    elif kind in DEFAULT_PORTS:
+        _check_port(uri)
+        ask_server(uri)
+
+
+def _prepare(uri: str, ours: bool) -> None:
+    with _alone_with(uri):
+        prepare(present(sqlite_path(uri), "file of SQLite"), ours=ours)
+
+
+def _open(uri: str) -> Any:
+    from mlflow import MlflowClient
+
+    with _alone_with(uri):
+        client = MlflowClient(tracking_uri=uri, registry_uri=uri)
+        client.search_experiments(max_results=1)
+        return client
+
+
+def _alone_with(uri: str) -> contextlib.AbstractContextManager[None]:
+    """Lock the SQLite file against other drivers of this machine that would create or upgrade its tables.
+
+    MLflow does that without a lock, and the second of two that begin at once fails in the middle.
+    """
+    path = sqlite_path(uri)
+    if path is None:
+        return contextlib.nullcontext()
+    return locked(cache_folder(), f"mlflow-{sha256(str(path.resolve()).encode()).hexdigest()[:16]}")
+
+
+def answers(uri: str, client: Any) -> bool:
+    """Whether the tracking store still answers, asked with little patience."""
+    try:
+        if urlsplit(uri).scheme in ("http", "https"):
+            return _ask(uri, timeout=PROBE_S / 2).status_code < 500
+        client.search_experiments(max_results=1)
+    except (*tracking_errors(), OSError):
+        return False
+    return True
+
+
+def _check_server(uri: str) -> None:
+    """Raise InputError unless an MLflow server of our own major version answers."""
+    from mlflow import __version__
+    from mlflow.exceptions import MlflowException
+
+    try:
+        answer = _ask(uri, timeout=PROBE_S)
+    except (MlflowException, OSError) as error:
+        timed_out = "timed out" in str(error) or "timeout" in str(error).lower()
+        raise _nothing_there(uri, f"no answer within {PROBE_S} s" if timed_out else _cause(error)) from None
+    if answer.status_code in (401, 403):
+        raise _nothing_there(uri, f"{answer.status_code} {answer.reason}; credentials are read from {CREDENTIALS}")
+    version = VERSION.fullmatch(answer.text.strip()[:40]) if answer.ok else None
+    if version is None:
+        kind = answer.headers.get("content-type", "an answer of unknown type").split(";")[0]
+        raise _nothing_there(uri, f"another service (its /version is {kind} with status {answer.status_code})")
+    if version[1] != __version__.split(".")[0]:
+        raise _nothing_there(uri, f"an MLflow server {version[0]}, which our client {__version__} does not speak with")
+
+
+def _ask(uri: str, timeout: float) -> Any:
+    """GET /version with the credentials that MLflow's client would send."""
+    from mlflow.utils.credentials import get_default_host_creds
+    from mlflow.utils.rest_utils import http_request
+
+    credentials = get_default_host_creds(uri.rstrip("/"))
+    return http_request(
+        credentials, "/version", "GET", max_retries=0, timeout=timeout, retry_codes=(), raise_on_status=False
+    )
+
+
+def _check_port(uri: str) -> None:
+    """Raise InputError if nothing listens where a database should: SQLAlchemy would try for minutes."""
+    parts = urlsplit(uri)
+    if not parts.hostname:
+        return  # a socket in a folder: answers or fails at once
+    try:
+        port = parts.port or DEFAULT_PORTS[parts.scheme.split("+")[0]]
+        socket.create_connection((parts.hostname, port), timeout=PROBE_S).close()
+    except (OSError, ValueError) as error:
+        raise _nothing_there(uri, str(error)) from None
+
+
+def _nothing_there(uri: str, reason: str) -> InputError:
+    reason = " ".join(without_secrets(reason, uri).split())
+    return InputError(f"--tracking-uri {shown_uri(uri)}: expected an MLflow tracking store, got: {reason[:200]}")
+
+
+def _cause(error: BaseException) -> str:
+    """The last words of a chain of wrapped connection errors: what the operating system said."""
+    text = str(error)
+    match = re.search(r"(Connection refused|Name or service not known|No route to host|[A-Z][a-z]+ error: [^)]*)", text)
+    return match[1].lower() if match else text
+
+
+FOLDER = "mlartifacts"  # below the store
+PLACES = (
+    ("experiments", "artifact_location"),
+    ("runs", "artifact_uri"),
+    ("logged_models", "artifact_location"),
+    ("model_versions", "source"),
+    ("model_versions", "storage_location"),
+)  # table and column, of MLflow's schema
+
+
+def artifact_folder(root: Path, experiment: str) -> Path:
+    """Where the artifacts of an experiment lie, of a store at `root` on this machine."""
+    return root / FOLDER / experiment
+
+
+def follow(uri: str, root: Path) -> list[str]:
+    """Have an SQLite database of MLflow name the artifacts of the store at `root` by where they are now.
+
+    Returns a line for each earlier place of which the artifacts are still there and not here (the database alone was
+    moved): those are left as they are. Raises sqlite3.Error.
+    """
+    path, left = sqlite_path(uri), []
+    if path is None or not path.is_file():
+        return left
+    now = root.as_uri()
+    with closing(sqlite3.connect(path, timeout=PATIENCE_S)) as database, database:
+        tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        for name, location in database.execute("SELECT name, artifact_location FROM experiments").fetchall():
+            suffix = f"/{FOLDER}/{name}"
+            if not (location or "").startswith("file://") or not location.endswith(suffix) or location == now + suffix:
+                continue
+            old = Path(url2pathname(urlsplit(location).path))
+            if old.is_dir() and not artifact_folder(root, name).is_dir():
+                left.append(f"MLflow: the artifacts of earlier runs of {name} are still in {old}")
+                continue
+            for table, column in (place for place in PLACES if place[0] in tables):  # an older MLflow has fewer
+                database.execute(
+                    f"UPDATE {table} SET {column} = :now || substr({column}, length(:old) + 1) "
+                    f"WHERE {column} = :old OR substr({column}, 1, length(:old) + 1) = :old || '/'",
+                    {"now": now + suffix, "old": location},
+                )
+    return left
