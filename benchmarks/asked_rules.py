@@ -12,9 +12,8 @@ from itertools import islice
 import numpy as np
 
 from benchmarks.simulated_sweeps import Design, drawn
-from smoothsweep.core.metrics.hiding import hidden_claim
+from smoothsweep.core.metrics.leak_comparisons import Claim, LeakCells, against_baseline, hidden_claim
 from smoothsweep.core.metrics.looks import Looks, settled
-from smoothsweep.core.metrics.reduction import Claim, LeakCells, against_baseline
 
 CHUNK = 300_000  # cells at once: what stays in a processor's cache, roughly
 TOGETHER = 12  # chunks at looks, where few sweeps at a time have the same recipes still open

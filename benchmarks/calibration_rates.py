@@ -15,8 +15,7 @@ import numpy as np
 from numpy.polynomial import hermite_e
 from scipy import optimize
 
-from smoothsweep.core.metrics.exposure import exposures
-from smoothsweep.core.metrics.intervals import rate_interval
+from smoothsweep.core.metrics.intervals import exposures, rate_interval
 
 PER_POINT = 1 / 25  # logits a percentage point, where leaks are near one half
 PERSON, SEED_PERSON, SEED = 22.7 * PER_POINT, 8.7 * PER_POINT, 3.4 * PER_POINT

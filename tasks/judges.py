@@ -20,8 +20,8 @@ from smoothsweep.core.metrics.accuracy import (
     top5_of_last_slot,
     topk_hits,
 )
-from smoothsweep.core.metrics.distances import knn_distance, nearest_real
-from smoothsweep.core.metrics.open_set import fit_head, head_logits
+from smoothsweep.core.metrics.fidelity import knn_distance, nearest_real
+from smoothsweep.core.metrics.recognition import fit_head, head_logits
 from smoothsweep.core.models.embedder_kinds import KINDS
 from smoothsweep.core.models.embedders import load_embedder, own_weights
 from smoothsweep.core.models.inference import embed_images

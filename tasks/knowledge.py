@@ -8,7 +8,7 @@ import pandas as pd
 
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.judges.base import RECONSTRUCTIONS
-from smoothsweep.core.metrics.knowledge import score_surrogate
+from smoothsweep.core.metrics.accuracy import score_surrogate
 from smoothsweep.core.models.inference import evaluate_logits
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.files import load_images, save_rows

@@ -15,8 +15,7 @@ from torch import Tensor
 from smoothsweep.core.attacks.optimisation.objective import target_logits
 from smoothsweep.core.data.images import aligned_corners, stretched
 from smoothsweep.core.judges.base import RECONSTRUCTIONS
-from smoothsweep.core.metrics.accuracy import result_slots, topk_hits
-from smoothsweep.core.metrics.lowres_reports import gmi_report, spread_over_restarts
+from smoothsweep.core.metrics.accuracy import gmi_report, result_slots, spread_over_restarts, topk_hits
 from smoothsweep.tasks.context import Config, Inputs, Metrics
 from smoothsweep.tasks.files import load_tensors
 from smoothsweep.tasks.manifests import config_of

@@ -9,8 +9,7 @@ import pandas as pd
 
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.accuracy import class_means, top1_accuracy, topk_hits
-from smoothsweep.core.metrics.calibration import expected_calibration_error
+from smoothsweep.core.metrics.accuracy import class_means, expected_calibration_error, top1_accuracy, topk_hits
 from smoothsweep.core.models.classifiers import Classifier
 from smoothsweep.core.models.inference import Network, evaluate_accuracy, evaluate_logits
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext

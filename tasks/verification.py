@@ -10,9 +10,8 @@ from torch import Tensor
 from smoothsweep.core.analysis.projected_photographs import projected_photographs, stranger_rows
 from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.metrics.accuracy import class_means, result_slots
-from smoothsweep.core.metrics.false_accepts import FIRST
-from smoothsweep.core.metrics.open_set import fit_head
-from smoothsweep.core.metrics.recognition import Photographs, RecognitionReport, judge_projections, recognise
+from smoothsweep.core.metrics.metric import FIRST
+from smoothsweep.core.metrics.recognition import Photographs, RecognitionReport, fit_head, judge_projections, recognise
 from smoothsweep.core.models.embedder_kinds import KINDS
 from smoothsweep.core.priors.registry import load_prior
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from smoothsweep.core.data.images import ImageSet, centre_crop, resize, to_uint8, to_unit
 from smoothsweep.core.metrics.accuracy import result_slots
-from smoothsweep.core.metrics.false_accepts import STRANGERS
+from smoothsweep.core.metrics.metric import STRANGERS
 from smoothsweep.core.priors.base import OnProgress
 from smoothsweep.core.seeds import generator
 

@@ -19,8 +19,8 @@ from smoothsweep.core.audit.judging import embedding
 from smoothsweep.core.audit.standing import Recogniser
 from smoothsweep.core.data.labelled import assign_labels, read_entries
 from smoothsweep.core.data.sources import list_labelled, list_unlabelled
-from smoothsweep.core.metrics.false_accepts import RATES, strangers_needed
-from smoothsweep.core.metrics.verification import accept_threshold, all_scores, unit
+from smoothsweep.core.metrics.metric import RATES, strangers_needed
+from smoothsweep.core.metrics.recognition import accept_threshold, all_scores, unit
 from smoothsweep.core.models.embedder_kinds import KINDS
 from smoothsweep.core.text import few
 

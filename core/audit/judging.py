@@ -18,8 +18,7 @@ from smoothsweep.core.data.labelled import SplitImages
 from smoothsweep.core.declared import build
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.accuracy import topk_hits
-from smoothsweep.core.metrics.open_set import fit_head, head_logits
-from smoothsweep.core.metrics.recognition import Photographs
+from smoothsweep.core.metrics.recognition import Photographs, fit_head, head_logits
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.models.embedder_kinds import GENERAL
 from smoothsweep.core.models.embedders import load_embedder

@@ -18,9 +18,8 @@ from smoothsweep.core.audit.statistics import LEVEL, Tally
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.accuracy import result_slots
 from smoothsweep.core.metrics.comparisons import Pair
-from smoothsweep.core.metrics.exposure import exposures
-from smoothsweep.core.metrics.false_accepts import FIRST
-from smoothsweep.core.metrics.judge_check import JudgeCheck, check_judge
+from smoothsweep.core.metrics.intervals import JudgeCheck, check_judge, exposures
+from smoothsweep.core.metrics.metric import FIRST
 from smoothsweep.core.metrics.verdicts import HIGHER, LOWER
 
 HALF = 0.5

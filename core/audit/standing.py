@@ -20,9 +20,9 @@ from smoothsweep.core.audit.statistics import Tally
 from smoothsweep.core.audit.verified import CLOSED_SET_NOTE, few_strangers_note
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.metrics.accuracy import class_means
-from smoothsweep.core.metrics.false_accepts import FIRST, PROJECTED, RATES
-from smoothsweep.core.metrics.open_set import Head
+from smoothsweep.core.metrics.metric import FIRST, PROJECTED, RATES
 from smoothsweep.core.metrics.recognition import (
+    Head,
     Photographs,
     ProjectionVerdicts,
     RecognitionReport,

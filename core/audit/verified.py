@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smoothsweep.core.metrics.false_accepts import FIRST, RATES, strangers_needed
+from smoothsweep.core.metrics.metric import FIRST, RATES, strangers_needed
 
 CLOSED_SET_NOTE = (
     "Not verified: the judge is a second classifier of the same images, which cannot say whom a face recogniser would "

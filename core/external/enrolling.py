@@ -12,8 +12,8 @@ from torch.nn import functional
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.model import ExternalModel, OpenedModel, check_side
-from smoothsweep.core.metrics.false_accepts import strangers_needed
-from smoothsweep.core.metrics.verification import accept_threshold
+from smoothsweep.core.metrics.metric import strangers_needed
+from smoothsweep.core.metrics.recognition import accept_threshold
 from smoothsweep.core.models.inference import evaluate_logits
 from smoothsweep.core.models.normalisation import Normalisation
 from smoothsweep.core.models.other_readings import BETTER_BY, SCREENED, Readings, Trial, is_near

@@ -12,8 +12,7 @@ from typing import Any, ClassVar, Self
 
 from smoothsweep.core.judges.base import RECONSTRUCTIONS, Judge, Planned, StageBuilder, StageWork
 from smoothsweep.core.judges.by_features import ByFeatures
-from smoothsweep.core.metrics.false_accepts import FIRST, PROJECTED, RATES, STRANGERS
-from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.metrics.metric import FIRST, PROJECTED, RATES, STRANGERS, Metric
 
 _FEW = "needs the judge's key verify, and {} or more public images of the sweep as strangers"
 _NULLS = {"far1": _FEW.format(50), "far01": _FEW.format(500)}

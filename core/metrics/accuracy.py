@@ -1,18 +1,32 @@
 """Accuracy of a judge on labelled images, and how it spreads over classes and over result slots.
 
-Matches metrics/accuracy.py and metrics/classification_acc.py of LukasStruppek/Plug-and-Play-Attacks. The
-paper quotes a standard deviation beside Acc@1 that no released code computes; both candidates are here
-under names that say what they are. Its magnitudes fit `std_over_slots`.
+Matches metrics/accuracy.py and metrics/classification_acc.py of LukasStruppek/Plug-and-Play-Attacks. The paper quotes a
+standard deviation beside Acc@1 that no released code computes; both candidates are here under names that say what they
+are. Its magnitudes fit `std_over_slots`.
+
+Knowledge extraction (`score_surrogate`): a surrogate classifier is trained on the reconstructions; its accuracy on the
+target's real training and test images is the score (paper section 4.1; knowledge_extraction_score.py and
+datasets/attack_latents.py of LukasStruppek/Plug-and-Play-Attacks).
+
+Expected calibration error: how far confidences are from the accuracies they promise (Naeini et al., 2015). The paper
+reports it with 10 bins and the l2 norm on the test split; its code for it was never released. We match torchmetrics'
+multiclass calibration error, which its requirements pin.
+
+The low-resolution attacks' own evaluations report GMI's two rates and spreads over restarts in batches of classes. GMI:
+AI-secure/GMI-Attack, Celeba/attack.py. Spreads: sutd-visual-computing-group/Re-thinking_MI, metrics/eval_accuracy.py
+(the mean of the batches' standard deviations); SCccc21/Knowledge-Enriched-DMI, recovery.py, and LetheSec/PLG-MI-Attack,
+reconstruct.py (the mean of their variances, whose root is what tables print).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from smoothsweep.core.errors import NotFinite
+from smoothsweep.core.errors import InputError, NotFinite
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,3 +195,168 @@ def _mean(values: Tensor) -> float:
 
 def _std(values: Tensor, ddof: int) -> float | None:
     return values.std(correction=ddof).item() if len(values) > ddof else None
+
+
+def score_surrogate(
+    logits_train: Tensor,
+    labels_train: Tensor,
+    logits_test: Tensor,
+    labels_test: Tensor,
+    *,
+    attacked: Tensor | None = None,
+) -> dict[str, float]:
+    """Top-1 accuracies of the surrogate on the target's real images: {"xi_train", "xi_test"} in [0, 1].
+
+    logits_*: float [N, C] of the surrogate on the target's training and test split; labels_*: int64 [N].
+    attacked: int64 classes that the surrogate has seen; rows of other classes, which it cannot know, are left
+    out. None: all classes were attacked. Raises InputError if a split then has no image.
+    """
+    scores = {}
+    for split, logits, labels in (("train", logits_train, labels_train), ("test", logits_test, labels_test)):
+        if attacked is not None:
+            known = torch.isin(labels, attacked.to(labels.device))
+            logits, labels = logits[known], labels[known]
+        if not len(labels):
+            raise InputError(f"knowledge extraction: no image of an attacked class in the {split} split")
+        scores[f"xi_{split}"] = top1_accuracy(logits, labels)
+    return scores
+
+
+NORMS = ("l1", "l2", "max")
+SCORES = ("logits", "probabilities")
+PROTOCOLS = ("clean", "paper")
+
+
+def expected_calibration_error(
+    scores: Tensor,
+    labels: Tensor,
+    *,
+    protocol: str,
+    bins: int = 10,
+    norm: str = "l2",
+    scores_are: str = "logits",
+) -> float:
+    """Gap between the confidence in the predicted class and its accuracy, over equal-width bins.
+
+    Args:
+        scores: Float [N, C], softmaxed first if `scores_are` "logits"; "probabilities" must be in [0, 1] and sum to 1.
+        labels: int64 [N]. Bin b covers [b, b + 1) / bins.
+        norm: "l1": sum of share_b * gap_b; "l2": root of the sum of share_b * gap_b^2; "max": the largest gap.
+        protocol: "clean" puts a confidence of exactly 1 into the last bin; "paper", like torchmetrics, into a bin of
+            its own.
+
+    It matters for very confident models: float32 softmax reaches exactly 1 once the other logits are some 17 below,
+    which negative smoothing drives them to.
+
+    Returns a number in [0, 1]. Raises ValueError for bad shapes, options or scores.
+    """
+    for name, value, valid in (
+        ("norm", norm, NORMS),
+        ("scores_are", scores_are, SCORES),
+        ("protocol", protocol, PROTOCOLS),
+    ):
+        if value not in valid:
+            raise ValueError(f"{name}: expected one of {', '.join(valid)}, got {value!r}")
+    if bins < 1:
+        raise ValueError(f"bins: expected at least 1, got {bins}")
+    confidence, predicted = _probabilities(scores, labels, scores_are).max(dim=1)
+    correct = (predicted == labels).cpu()
+    share, gap = _bin_gaps(confidence.detach().cpu(), correct, bins, own_bin_for_one=protocol == "paper")
+    if norm == "l1":
+        return (share * gap).sum().item()
+    return (share * gap**2).sum().sqrt().item() if norm == "l2" else gap.max().item()
+
+
+def _probabilities(scores: Tensor, labels: Tensor, scores_are: str) -> Tensor:
+    if scores.ndim != 2 or labels.shape != scores.shape[:1] or not len(labels):
+        got = f"{tuple(scores.shape)}, {tuple(labels.shape)}"
+        raise ValueError(f"expected scores [N, C] and labels [N] with N of at least 1, got {got}")
+    if not scores.isfinite().all():
+        raise NotFinite("scores: expected finite numbers, got NaN or infinity")
+    if scores_are == "logits":
+        return scores.softmax(dim=1)
+    sums_to_one = torch.allclose(scores.sum(dim=1), scores.new_ones(len(scores)), atol=1e-3)
+    if scores.min() < 0 or scores.max() > 1 or not sums_to_one:
+        raise ValueError("scores: expected probabilities in [0, 1] that sum to 1 in every row")
+    return scores
+
+
+def _bin_gaps(confidence: Tensor, correct: Tensor, bins: int, *, own_bin_for_one: bool) -> tuple[Tensor, Tensor]:
+    """Share of the rows and |accuracy - mean confidence| of every bin, float64; both 0 for an empty bin."""
+    edges = torch.linspace(0, 1, bins + 1, dtype=confidence.dtype)
+    index = torch.bucketize(confidence, edges, right=True) - 1
+    if not own_bin_for_one:
+        index = index.clamp(max=bins - 1)
+    empty = torch.zeros(bins + 1, dtype=torch.float64)
+    count = empty.index_add(0, index, torch.ones_like(confidence, dtype=torch.float64))
+    surplus = empty.index_add(0, index, correct.to(torch.float64) - confidence.to(torch.float64))
+    return count / count.sum(), surplus.abs() / count.clamp(min=1)
+
+
+Spread = Literal["deviation", "variance"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GmiReport:
+    """Accuracies as GMI's official code counts them.
+
+    Attributes:
+        acc: Share of classes whose restart of the largest target logit is a hit.
+        acc_any: Share of classes with a hit in any restart, which that code prints as "Acc5". Both in [0, 1].
+    """
+
+    acc: float
+    acc_any: float
+
+
+def gmi_report(target_logits: Tensor, predicted: Tensor, labels: Tensor) -> GmiReport:
+    """GMI's own scoring of its restarts.
+
+    Args:
+        target_logits: Float [N], the target's logit of the attacked class.
+        predicted: int64 [N], the evaluator's class.
+        labels: int64 [N]; the rows of a class in the order of its restarts.
+
+    The search for the largest begins at 0 and at class 0: a class no restart of which has a positive logit counts as
+    seen as class 0. Of equals the first counts.
+    """
+    if not target_logits.shape == predicted.shape == labels.shape or labels.ndim != 1:
+        shapes = [tuple(values.shape) for values in (target_logits, predicted, labels)]
+        raise ValueError(f"expected logits, predictions and labels [N], got {shapes}")
+    if not len(labels) or target_logits.isnan().any():
+        raise ValueError("expected at least one row and numbers, got none or NaN")
+    right, anywhere = [], []
+    for label in labels.unique():
+        rows = (labels == label).nonzero()[:, 0]
+        best = target_logits[rows].argmax()
+        seen = predicted[rows[best]] if target_logits[rows[best]] > 0 else torch.zeros_like(label)
+        right.append(bool(seen == label))
+        anywhere.append(bool((predicted[rows] == label).any()))
+    return GmiReport(acc=sum(right) / len(right), acc_any=sum(anywhere) / len(anywhere))
+
+
+def spread_over_restarts(hits: Tensor, labels: Tensor, restarts: Tensor, *, classes: int, of: Spread) -> float | None:
+    """The published spread of an accuracy: over restarts, taken in batches of classes and then averaged.
+
+    Args:
+        hits: bool [N].
+        labels: int64 [N], the rows of each class together.
+        restarts: int64 [N], which restart (or draw) of its class a row is.
+        classes: Classes of a batch, in the order of the rows; the last one may be smaller.
+        of: "deviation" averages the batches' standard deviations (n - 1), "variance" their variances, and takes the
+            root.
+
+    Returns a fraction like the hits; None for a single restart, or classes that do not have the same ones.
+    """
+    count = int(restarts.max()) + 1
+    order = torch.unique_consecutive(labels)
+    each_once = torch.stack([labels, restarts]).unique(dim=1).shape[1] == len(labels) == count * len(order)
+    if count < 2 or not each_once:
+        return None
+    rates = []
+    for batch in order.split(classes):
+        rows = torch.isin(labels, batch)
+        (share,) = class_means(hits[rows], restarts[rows])[1:]
+        rates.append(share.var(correction=1))
+    variances = torch.stack(rates)
+    return float(variances.sqrt().mean() if of == "deviation" else variances.mean().sqrt())

@@ -81,7 +81,7 @@ def settled(low: np.ndarray | float, high: np.ndarray | float, *, smallest: floa
 
 @lru_cache(maxsize=64)
 def _errors(seeds: tuple[int, ...], alpha: float, spend: Spend) -> tuple[float, ...]:
-    from scipy import optimize, special  # as in `core.metrics.dunnett`
+    from scipy import optimize, special  # as in `core.metrics.verdicts`
 
     fractions = np.array(seeds, dtype=np.float64) / seeds[-1]
     shape = np.ones(len(seeds)) if spend == "pocock" else 1 / np.sqrt(fractions)

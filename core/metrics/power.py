@@ -1,20 +1,34 @@
 """Which differences a sweep can tell before it has run, and how many seeds and classes a difference needs.
 
-The difference of two recipes varies by three components, with S seeds, C classes and m images of each class:
+Three components make up the variance of a difference, with S seeds, C classes and m images of each class:
 
     Var = seed^2 / S + person^2 / C + (cell^2 + image^2 / m) / (S C)
 
 `planned` draws the mean squares that such a sweep would measure from their chi-square distributions, and asks the rule
-of `crossed_effects` and `verdicts` what it makes of each draw. The guard, the choice between Satterthwaite's
-and Banerjee's sum, and Dunnett's quantile are therefore those of the report. A difference counts as told where the
-interval leaves out 0 in 80 % of such sweeps.
+of `verdicts` what it makes of each draw. The guard, the choice between Satterthwaite's and Banerjee's sum, and
+Dunnett's quantile are therefore those of the report. A difference counts as told where the interval leaves out 0 in 80
+% of such sweeps.
 
 Three assumptions: one attack is the strongest against either recipe, the effects are normal, and attacks share all that
 seeds do and nothing else.
+
+Components: seeds, classes, both together, and single images. Each follows from the mean squares of `verdicts`. With S
+seeds, C classes and m images in each cell, and averaged over the recipes beside the baseline under every attack:
+
+    MS_E = cell^2 + image^2 / m,    MS_S = C seed^2 + MS_E,    MS_C = S person^2 + MS_E
+
+image^2 is twice the binomial variance p (1 - p) of one image, estimated within the cells.
+
+Whether an undecided comparison can be settled (`needed`) follows from each recipe's own estimated reduction and the
+components of all recipes together, planned the same way: with so many seeds the interval leaves out 0 in 80 % of
+sweeps, if the estimate is the truth. A recipe whose trainings vary more than the others' counts with its own spread, as
+the rule of comparisons does.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -22,10 +36,78 @@ import numpy as np
 from scipy import special
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.components import Components
-from smoothsweep.core.metrics.crossed_effects import MeanSquares, freedoms_of
-from smoothsweep.core.metrics.dunnett import Dunnett
-from smoothsweep.core.metrics.verdicts import LEAST_SEEDS, Errors
+from smoothsweep.core.metrics.verdicts import (
+    LEAST_SEEDS,
+    Bounded,
+    Dunnett,
+    Errors,
+    MeanSquares,
+    freedoms_of,
+    mean_squares,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Components:
+    """What the difference of two recipes varies by: standard deviations in the unit of the leak.
+
+    Attributes:
+        seed: Deviation of a training, the same for all classes.
+        person: Deviation of a class, the same for all seeds.
+        cell: Deviation of a class under a seed, beside the chance of its images.
+        image: Deviation of a single reconstruction within its cell, a yes or no; None where it is not known apart from
+            `cell`.
+    """
+
+    seed: float
+    person: float
+    cell: float
+    image: float | None = None
+
+    def of_cell(self, images: int | None) -> float:
+        """The variance of a cell with so many images."""
+        if self.image is None or images is None:
+            return self.cell**2
+        return self.cell**2 + self.image**2 / images
+
+
+QUICKSTART = Components(seed=0.032, person=0.142, cell=0.1485, image=0.4865)
+"""Measured on the quickstart: with 4 images of each class, 3.2, 14.2 and 28.5 points."""
+
+
+def components_of(cells: np.ndarray, *, baseline: int = 0, images: int | None = None) -> Components:
+    """Estimate the components of differences from a baseline, on average over recipes and attacks.
+
+    Args:
+        cells: [recipes, attacks, seeds, classes], at least two recipes and seeds.
+        baseline: The baseline's number among the recipes.
+        images: How many yes-or-no images each cell is the mean of, None where cells are no such means.
+    """
+    recipes, attacks, seeds, classes = cells.shape
+    squares = mean_squares(cells, weights_against_baseline(recipes, attacks, baseline))
+    of_seeds = float(squares.seeds.mean())
+    if squares.residual is None or squares.classes is None:
+        return Components(seed=0.0, person=0.0, cell=float(np.sqrt(of_seeds)))
+    residual = float(squares.residual.mean())
+    person = max(0.0, float(squares.classes.mean()) - residual) / seeds
+    seed = max(0.0, of_seeds - residual) / classes
+    if images is None or images < 2:
+        return Components(seed=float(np.sqrt(seed)), person=float(np.sqrt(person)), cell=float(np.sqrt(residual)))
+    image = 2 * float((cells * (1 - cells)).mean()) * images / (images - 1)
+    cell = max(0.0, residual - image / images)
+    return Components(
+        seed=float(np.sqrt(seed)), person=float(np.sqrt(person)), cell=float(np.sqrt(cell)), image=float(np.sqrt(image))
+    )
+
+
+def weights_against_baseline(recipes: int, attacks: int, baseline: int) -> np.ndarray:
+    """Every recipe's contrast with the baseline under the same attack, [contrasts, recipes, attacks]."""
+    others = [recipe for recipe in range(recipes) if recipe != baseline]
+    weights = np.zeros((len(others) * attacks, recipes, attacks))
+    for row, (recipe, attack) in enumerate((recipe, attack) for recipe in others for attack in range(attacks)):
+        weights[row, recipe, attack], weights[row, baseline, attack] = -1.0, 1.0
+    return weights
+
 
 POWER = 0.8
 """The chance with which a difference is found that counts as told."""
@@ -193,3 +275,87 @@ def _detectable_difference(halves: np.ndarray, error: float, power: float) -> fl
         chance = float(special.ndtr((middle - halves) / error).mean())
         low, high = (low, middle) if chance >= power else (middle, high)
     return high
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needed:
+    """How much would settle a comparison.
+
+    Attributes:
+        seeds: So many seeds of every recipe; None where no number up to `power.MOST_SEEDS` would.
+        classes: Number of classes: those that there are where seeds alone would do, else all that could be attacked;
+            None where nothing would.
+        more_classes: Whether these are more classes than the comparison has.
+    """
+
+    seeds: int | None
+    classes: int | None
+    more_classes: bool = False
+
+
+def needed(
+    cells: np.ndarray,
+    baseline: int,
+    undecided: Mapping[int, Bounded],
+    *,
+    level: float = 0.95,
+    smallest: float | None = None,
+    available: int | None = None,
+) -> dict[int, Needed]:
+    """Recipe -> how much would settle whether it leaks less or more than the baseline.
+
+    Args:
+        cells: [recipes, attacks, seeds, classes], at least two seeds.
+        baseline: The baseline's number among the recipes.
+        undecided: Number of a recipe -> its reduction and interval.
+        smallest: The smallest difference of interest; an interval that lies within it is settled, and its recipe is
+            left out.
+        available: How many classes could be attacked, None where that is not known.
+    """
+    if not undecided:
+        return {}
+    recipes, attacks, seeds, classes = cells.shape
+    design = Design(seeds=seeds, classes=classes, recipes=recipes, attacks=attacks)
+    pooled, spreads = components_of(cells, baseline=baseline), _spreads(cells, baseline)
+    by_recipe = {}
+    for recipe, interval in undecided.items():
+        if not _is_negligible(interval, smallest):
+            own = replace(pooled, seed=max(pooled.seed, spreads[recipe]))
+            by_recipe[recipe] = _needed(own, design, abs(interval.value), level, available)
+    return by_recipe
+
+
+def _needed(components: Components, design: Design, gap: float, level: float, available: int | None) -> Needed:
+    if gap > 0:
+        now, more = design.classes, available or 0
+        if (seeds := seeds_to_detect(components, design, gap, level=level)) is not None:
+            return Needed(seeds=max(seeds, design.seeds + 1), classes=now)
+        larger = replace(design, classes=more)
+        if more > now and (seeds := seeds_to_detect(components, larger, gap, level=level)) is not None:
+            return Needed(seeds=seeds, classes=more, more_classes=True)
+    return Needed(seeds=None, classes=None)
+
+
+def _spreads(cells: np.ndarray, baseline: int) -> dict[int, float]:
+    """Recipe -> standard deviation that seeds alone give to its difference from the baseline, from these two alone;
+    rounded up to two digits, so that recipes which vary alike are planned once."""
+    recipes, attacks, _, classes = cells.shape
+    squares = mean_squares(cells, weights_against_baseline(recipes, attacks, baseline))
+    if squares.residual is None:
+        return dict.fromkeys(range(recipes), 0.0)
+    beyond = np.maximum(0.0, squares.seeds_own - squares.residual)[::attacks] / classes
+    others = [recipe for recipe in range(recipes) if recipe != baseline]
+    return {recipe: _rounded_up(math.sqrt(square)) for recipe, square in zip(others, beyond.tolist(), strict=True)}
+
+
+def _rounded_up(value: float) -> float:
+    if value == 0:
+        return 0.0
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return math.ceil(value / unit) * unit
+
+
+def _is_negligible(interval: Bounded, smallest: float | None) -> bool:
+    if smallest is None or interval.low is None or interval.high is None:
+        return False
+    return -smallest <= interval.low and interval.high <= smallest

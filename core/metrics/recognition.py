@@ -1,17 +1,195 @@
 """What a face recogniser with given features says of images: accepts at stated false-accept rates, ranks, and its word
-on photographs that were projected into a prior. One computation for stages and for audits in memory."""
+on photographs that were projected into a prior.
+
+The paper's evaluation model is trained on the same images as the target. A judge by features (`fit_head`) uses those of
+any embedder instead: a logistic regression on unit-length features of real images, or, without anything to tune, the
+cosine to each class's mean direction.
+
+Verification asks whether a face recogniser accepts an image as a given person. A closed-set judge must name one of N
+people, so it names one whatever it is shown. A recogniser compares an image with one person's template and accepts it
+above a threshold. The threshold is set on photographs of strangers, so that the recogniser accepts a stated fraction of
+them (the false-accept rate, ISO/IEC 19795-1). Images that it accepts show the person as well as a photograph would have
+to.
+
+Scores are cosines, in [-1, 1]: the more alike, the larger.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from smoothsweep.core.metrics.false_accepts import FIRST, RATES, strangers_needed
-from smoothsweep.core.metrics.open_set import Head, fit_class_means, head_logits
-from smoothsweep.core.metrics.verification import accept_threshold, accepted, all_scores, gallery_ranks, template_scores
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.metric import FIRST, RATES, strangers_needed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """A linear read-out of unit-length features.
+
+    Attributes:
+        weight: float32 [C, D].
+        bias: float32 [C].
+    """
+
+    weight: Tensor
+    bias: Tensor
+
+
+def fit_head(
+    features: Tensor, labels: Tensor, *, seed: int, inverse_penalty: float = 30.0, max_iterations: int = 1000
+) -> Head:
+    """Multinomial logistic regression on unit-length features, fitted on the CPU in float64 by L-BFGS.
+
+    Args:
+        features: Float [N, D] of real images, any length but 0.
+        labels: int64 [N], every class of 0..C-1 present, C at least 2.
+        inverse_penalty: Scikit-learn's C. Unit-length features need a weak penalty: at 1 the head leans to classes with
+            many images, between 30 and 100 it no longer does.
+        seed: Seed of the order of rows. The problem is convex, so it changes only the last digits.
+
+
+    Raises InputError for a missing class, RuntimeError if the fit does not converge, ValueError for bad features.
+    """
+    from sklearn.exceptions import ConvergenceWarning  # scikit-learn takes a second, and most workers never fit
+    from sklearn.linear_model import LogisticRegression
+
+    classes = _class_count(features, labels)
+    unit = _unit(features).double().cpu().numpy()
+    order = np.random.default_rng(seed).permutation(len(unit))
+    model = LogisticRegression(C=inverse_penalty, tol=1e-6, max_iter=max_iterations)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        try:
+            model.fit(unit[order], labels.cpu().numpy()[order])
+        except ConvergenceWarning as warning:
+            raise RuntimeError(f"judge head: not converged after {max_iterations} iterations") from warning
+    weight, bias = torch.from_numpy(model.coef_), torch.from_numpy(model.intercept_)
+    if classes == 2:  # scikit-learn keeps one row, the log odds of class 1
+        weight, bias = torch.cat([-weight, weight]) / 2, torch.cat([-bias, bias]) / 2
+    return Head(weight=weight.float().contiguous(), bias=bias.float().contiguous())
+
+
+def fit_class_means(features: Tensor, labels: Tensor) -> Head:
+    """A head whose logits are the cosines to the mean direction of each class, in [-1, 1].
+
+    features, labels: as in `fit_head`; a single class will do. The largest logit is the nearest class mean;
+    the softmax of cosines is no calibrated probability. Raises as `fit_head`, and ValueError if features
+    cancel out.
+    """
+    classes = _class_count(features, labels, least=1)
+    unit = _unit(features).double().cpu()
+    sums = torch.zeros(classes, unit.shape[1], dtype=torch.float64).index_add(0, labels.cpu(), unit)
+    return Head(weight=_unit(sums).float(), bias=torch.zeros(classes))
+
+
+def head_logits(head: Head, features: Tensor) -> Tensor:
+    """Logits float32 [N, C] for features [N, D] of any length but 0, on the features' device."""
+    weight, bias = head.weight.to(features.device), head.bias.to(features.device)
+    return _unit(features).float() @ weight.T + bias
+
+
+def _class_count(features: Tensor, labels: Tensor, *, least: int = 2) -> int:
+    if features.ndim != 2 or labels.shape != features.shape[:1] or not len(labels):
+        got = f"{tuple(features.shape)}, {tuple(labels.shape)}"
+        raise ValueError(f"judge head: expected features [N, D] and labels [N], got {got}")
+    present = set(labels.tolist())
+    if min(present) < 0:
+        raise ValueError(f"judge head: expected labels from 0, got {min(present)}")
+    classes = max(present) + 1
+    missing = sorted(set(range(classes)) - present)
+    if missing:
+        raise InputError(f"judge head: no real image of class {', '.join(map(str, missing))}")
+    if classes < least:
+        raise InputError(f"judge head: expected at least {least} classes, got {classes}")
+    return classes
+
+
+def _unit(features: Tensor) -> Tensor:
+    features = features if features.dtype == torch.float64 else features.float()
+    length = features.norm(dim=1, keepdim=True)
+    if not features.isfinite().all() or (length == 0).any():
+        raise ValueError("judge head: expected finite features of a length above 0")
+    return features / length
+
+
+GALLERY = 500
+"""Strangers that a rank is among."""
+
+
+def accept_threshold(impostors: Tensor, false_accepts: float) -> float:
+    """The smallest score above which at most the fraction `false_accepts` of the impostor scores lies.
+
+    impostors: float [N], scores of strangers, N at least 1; false_accepts: in (0, 1). A score is accepted if it is
+    larger than the threshold, so of equal scores either all are accepted or none, and the rate is kept on
+    `impostors` whatever the ties. Raises InputError for no scores, scores that are not finite, or a rate out of range.
+    """
+    if impostors.ndim != 1 or not len(impostors) or not impostors.isfinite().all():
+        raise InputError(f"impostor scores: expected finite numbers [N], got {list(impostors.shape)}")
+    if not 0 < false_accepts < 1:
+        raise InputError(f"false accepts: expected a rate between 0 and 1, got {false_accepts}")
+    allowed = int(false_accepts * len(impostors) + 1e-9)  # .01 of 100 scores is 1, whatever the rounding
+    return float(impostors.double().sort(descending=True).values[allowed])
+
+
+def accepted(scores: Tensor, threshold: float) -> Tensor:
+    """Whether each score is accepted, bool of the scores' shape."""
+    return scores.double() > threshold
+
+
+def template_scores(features: Tensor, templates: Tensor, labels: Tensor) -> Tensor:
+    """Cosine of each row with its own person's template, float64 [M].
+
+    Args:
+        features: [M, D] of any length but 0.
+        templates: [C, D] of length 1.
+        labels: int64 [M], in 0..C-1.
+    """
+    return (unit(features) * templates.double()[labels]).sum(dim=1)
+
+
+def all_scores(features: Tensor, templates: Tensor) -> Tensor:
+    """Cosine of each row with each person's template, float64 [M, C]."""
+    return unit(features) @ templates.double().T
+
+
+def gallery_ranks(features: Tensor, labels: Tensor, own: Tensor, own_labels: Tensor, strangers: Tensor) -> Tensor:
+    """The rank at which a search by each image finds a photograph of its person among those of 500 strangers.
+
+    Args:
+        features: [M, D], labels: int64 [M].
+        own: [P, D], photographs of the people, own_labels: int64 [P], each label present.
+        strangers: [S, D].
+
+    Returns float64 [M] in [1, 501]: 1 plus 500 times the fraction of strangers that are nearer than a photograph of the
+    person, the median over the person's photographs. So the rank is that expected in a gallery of 500 drawn from the
+    strangers, and a stranger's image has 251 in the middle. A tie counts as half nearer.
+    """
+    theirs, mine = unit(features) @ unit(strangers).T, unit(own)
+    ordered = theirs.sort(dim=1).values
+    ranks = torch.empty(len(features), dtype=torch.float64)
+    for label in labels.unique().tolist():
+        rows = labels == label
+        scores = (unit(features[rows]) @ mine[own_labels == label].T).contiguous()
+        below = torch.searchsorted(ordered[rows], scores, right=False)
+        not_above = torch.searchsorted(ordered[rows], scores, right=True)
+        nearer = strangers.shape[0] - (below + not_above).double() / 2
+        ranks[rows] = 1 + GALLERY * nearer.median(dim=1).values / strangers.shape[0]
+    return ranks
+
+
+def unit(features: Tensor) -> Tensor:
+    """Rows scaled to length 1, float64. Raises ValueError for rows that are not finite, or of length 0."""
+    rows = features.double()
+    length = rows.norm(dim=1, keepdim=True)
+    if not rows.isfinite().all() or (length == 0).any():
+        raise ValueError("verification: expected finite features of a length above 0")
+    return rows / length
 
 
 @dataclass(frozen=True, kw_only=True)

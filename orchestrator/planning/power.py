@@ -22,10 +22,18 @@ from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS
 from smoothsweep.core.judges.membership import Membership
 from smoothsweep.core.judges.table import JUDGES, stage_of
-from smoothsweep.core.metrics.components import QUICKSTART, Components, components_of
 from smoothsweep.core.metrics.membership import smallest_rate
 from smoothsweep.core.metrics.metric import Metric
-from smoothsweep.core.metrics.power import MOST_SEEDS, POWER, Design, planned, seeds_to_detect
+from smoothsweep.core.metrics.power import (
+    MOST_SEEDS,
+    POWER,
+    QUICKSTART,
+    Components,
+    Design,
+    components_of,
+    planned,
+    seeds_to_detect,
+)
 from smoothsweep.core.metrics.verdicts import LEAST_POOLED, LEAST_SEEDS
 from smoothsweep.core.readers.tables import read_rows
 from smoothsweep.orchestrator.planning.plan import Plan

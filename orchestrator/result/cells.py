@@ -14,9 +14,8 @@ import pandas as pd
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.core.checks import present
 from smoothsweep.core.judges.columns import metric_of
-from smoothsweep.core.metrics.leak_comparisons import LeakComparisons, compare_leaks
+from smoothsweep.core.metrics.leak_comparisons import Bounded, LeakComparisons, compare_leaks, reductions
 from smoothsweep.core.metrics.looks import settled
-from smoothsweep.core.metrics.reduction import Bounded, reductions
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
 from smoothsweep.orchestrator.result.data import Axis
 from smoothsweep.orchestrator.result.estimates import Checks, Estimate, Seeds, Settings, rates

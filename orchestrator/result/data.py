@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS
-from smoothsweep.core.metrics.equivalence import ACCURACY_MARGIN
+from smoothsweep.core.metrics.comparisons import ACCURACY_MARGIN
 from smoothsweep.core.metrics.frontier import hypervolume, pareto_mask
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.sweeps.limits import SeedLooks

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from smoothsweep.core.judges.columns import CLASS_METRICS, METRICS, metric_of
-from smoothsweep.core.metrics.equivalence import is_kept
+from smoothsweep.core.metrics.comparisons import is_kept
 from smoothsweep.core.metrics.leak_comparisons import HIDES, LEAKS_MORE, REDUCES, LeakComparison, Word
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.power import MOST_SEEDS

@@ -14,8 +14,7 @@ from smoothsweep.core.checks import present
 from smoothsweep.core.judges.columns import BY_KEY, CEILINGS, CLASS_METRICS, METRICS, REACH_IMAGES
 from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.core.metrics.comparisons import Pair, compare_recipes
-from smoothsweep.core.metrics.intervals import Interval, rate_interval, seed_mean_interval
-from smoothsweep.core.metrics.judge_check import JudgeCheck, check_judge
+from smoothsweep.core.metrics.intervals import Interval, JudgeCheck, check_judge, rate_interval, seed_mean_interval
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import Verdict, turned
 from smoothsweep.orchestrator.result.format import is_null, number

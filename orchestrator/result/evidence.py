@@ -10,9 +10,8 @@ import pandas as pd
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.judges.columns import METRICS, metric_of
-from smoothsweep.core.metrics.comparisons import Pair, compare_recipes
+from smoothsweep.core.metrics.comparisons import Pair, Recommendation, compare_recipes, recommend
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison, LeakComparisons, compare_leaks
-from smoothsweep.core.metrics.recommendation import Recommendation, recommend
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
 from smoothsweep.orchestrator.result.cells import AttackedCells, Samples, Stop, shared_seeds, stops
 from smoothsweep.orchestrator.result.estimates import NOTHING, Comparison, compare, compared, only, stacked

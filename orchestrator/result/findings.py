@@ -10,9 +10,9 @@ import pandas as pd
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.judges.columns import CLASS_METRICS, CLOSED_SET, metric_of
+from smoothsweep.core.metrics.comparisons import Optimism, selection_optimism
 from smoothsweep.core.metrics.leak_comparisons import HIDES, LEAKS_MORE, LeakComparison
 from smoothsweep.core.metrics.metric import Metric
-from smoothsweep.core.metrics.recommendation import Optimism, selection_optimism
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE, LEAST_SEEDS
 from smoothsweep.core.prose import sections
 from smoothsweep.core.text import NBSP

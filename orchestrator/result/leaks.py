@@ -15,10 +15,9 @@ from smoothsweep.core.attacks.registry import PARTS
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.core.checks import present
 from smoothsweep.core.judges.columns import metric_of
-from smoothsweep.core.metrics.exposure import TOP, exposures
-from smoothsweep.core.metrics.leak_comparisons import HIDES, LeakComparison
+from smoothsweep.core.metrics.intervals import TOP, exposures
+from smoothsweep.core.metrics.leak_comparisons import HIDES, Bounded, LeakComparison
 from smoothsweep.core.metrics.metric import Metric
-from smoothsweep.core.metrics.reduction import Bounded
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE, LEAST_SEEDS
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.result.data import Axis

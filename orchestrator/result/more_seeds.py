@@ -9,7 +9,7 @@ import numpy as np
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.judges.columns import metric_of
-from smoothsweep.core.metrics.second_audit import Reaudit, reaudit, together
+from smoothsweep.core.metrics.comparisons import Reaudit, reaudit, together
 from smoothsweep.core.metrics.verdicts import HIGHER, INCONCLUSIVE
 from smoothsweep.orchestrator.result.cells import Stop
 from smoothsweep.orchestrator.result.data import ReportData

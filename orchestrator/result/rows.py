@@ -24,7 +24,7 @@ from smoothsweep.core.judges.by_features import ByFeatures
 from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS, TIME_COLUMNS, TOY_COLUMNS
 from smoothsweep.core.judges.table import JUDGES, stage_of
 from smoothsweep.core.judges.vision_language import RECONSTRUCTION
-from smoothsweep.core.metrics.judge_check import check_judge
+from smoothsweep.core.metrics.intervals import check_judge
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.readers.tables import read_rows
 from smoothsweep.core.text import typable

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import asdict
 
 from smoothsweep.core.checks import present
-from smoothsweep.core.metrics.rank_agreement import RankAgreement, rank_agreement
+from smoothsweep.core.metrics.agreement import RankAgreement, rank_agreement
 from smoothsweep.core.plugins import with_plugin_name
 from smoothsweep.core.text import NBSP, minus
 from smoothsweep.orchestrator.result.data import (

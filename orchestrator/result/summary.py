@@ -12,7 +12,7 @@ from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.core.checks import present
 from smoothsweep.core.defenses.labels import RecipeWords, recipe_words
 from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS, METRICS, metric_of
-from smoothsweep.core.metrics.equivalence import ACCURACY_MARGIN
+from smoothsweep.core.metrics.comparisons import ACCURACY_MARGIN
 from smoothsweep.core.metrics.frontier import accuracy_leak_frontier
 from smoothsweep.core.metrics.leak_comparisons import REDUCES, LeakComparison
 from smoothsweep.core.metrics.metric import Metric

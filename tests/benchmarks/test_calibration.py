@@ -15,11 +15,9 @@ from benchmarks import asked_rules
 from benchmarks.asked_rules import LEVEL, simulated
 from benchmarks.calibration import Results, beyond, cells_of, report
 from benchmarks.simulated_sweeps import SPREADS, Design, drawn
-from smoothsweep.core.metrics.crossed_effects import CrossedEffects
-from smoothsweep.core.metrics.dunnett import Dunnett
-from smoothsweep.core.metrics.leak_comparisons import compare_leaks
+from smoothsweep.core.metrics.leak_comparisons import LeakCells, compare_leaks
 from smoothsweep.core.metrics.looks import Looks
-from smoothsweep.core.metrics.reduction import LeakCells
+from smoothsweep.core.metrics.verdicts import CrossedEffects, Dunnett
 
 DRAWS = 1500
 BARS = {"reduces": 0.025, "missed": 0.05}

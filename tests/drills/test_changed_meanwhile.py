@@ -80,7 +80,7 @@ def test_code_that_is_edited_in_the_middle(tree, sweep, tmp_path):
     edited.write_text(whole.replace("def nearest_real", "def nearest_unreal"))
     code, said = ended(run)
     assert code == 1 and "expected the code that this run began with" in said
-    assert "last changed: core/metrics/distances.py" in said and not list(store.glob("judge_e*/*/manifest.json"))
+    assert "last changed: core/metrics/fidelity.py" in said and not list(store.glob("judge_e*/*/manifest.json"))
     edited.write_text(whole)
     code, said = ended(begin(tree, sweep[0], store))
     assert code == 0, said

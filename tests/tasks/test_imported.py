@@ -7,7 +7,7 @@ import torch
 
 from smoothsweep.core.data.images import to_unit
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.calibration import expected_calibration_error
+from smoothsweep.core.metrics.accuracy import expected_calibration_error
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.tasks import imported
 from smoothsweep.tasks.context import TaskContext

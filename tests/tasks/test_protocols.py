@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from smoothsweep.core.data.images import ImageSet
-from smoothsweep.core.metrics.calibration import expected_calibration_error
+from smoothsweep.core.metrics.accuracy import expected_calibration_error
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import load_tensors
 from smoothsweep.tasks.target import CALIBRATION_BINS, measure_utility

@@ -9,7 +9,7 @@ from smoothsweep.core.audit.portfolio import MOST_SEEDS
 from smoothsweep.core.audit.verified import CLOSED_SET_NOTE, few_strangers_note
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.membership.measuring import RATES
-from smoothsweep.core.metrics.exposure import TOP
+from smoothsweep.core.metrics.intervals import TOP
 from smoothsweep.core.metrics.leak_comparisons import REDUCES
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import HIGHER, INCONCLUSIVE, LEAST_SEEDS

@@ -11,8 +11,7 @@ from smoothsweep.core.audit.judging import Judge, Rate
 from smoothsweep.core.audit.results import read_audit, verdict_of
 from smoothsweep.core.audit.statistics import Tally
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.exposure import exposures
-from smoothsweep.core.metrics.intervals import rate_interval
+from smoothsweep.core.metrics.intervals import exposures, rate_interval
 
 CLASSES, EACH, SEEDS = (7, 0, 4, 2), 4, (11, 5, 8)
 NAMES = tuple("abcdefgh")

@@ -9,7 +9,7 @@ from torchvision.utils import make_grid
 
 from smoothsweep.core.data.augmentation import rotated
 from smoothsweep.core.data.images import aligned_corners, stretched, truncated_bytes
-from smoothsweep.core.metrics.distances import knn_distance
+from smoothsweep.core.metrics.fidelity import knn_distance
 from smoothsweep.core.seeds import generator
 from tests.lowres import blocky, golden, pooled, s, u
 from tests.plg import golden as of_plg

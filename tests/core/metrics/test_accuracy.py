@@ -13,6 +13,7 @@ from smoothsweep.core.metrics.accuracy import (
     accuracy_report,
     class_means,
     mean_target_confidence,
+    score_surrogate,
     std_over_classes,
     std_over_slots,
     target_confidence,
@@ -22,7 +23,6 @@ from smoothsweep.core.metrics.accuracy import (
     topk_accuracy,
     topk_hits,
 )
-from smoothsweep.core.metrics.knowledge import score_surrogate
 from tests.lowres import golden
 
 GOLDEN = np.load(Path(__file__).parents[2] / "golden" / "metrics.npz")

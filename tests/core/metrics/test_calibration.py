@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smoothsweep.core.metrics.calibration import expected_calibration_error
+from smoothsweep.core.metrics.accuracy import expected_calibration_error
 
 GOLDEN = np.load(Path(__file__).parents[2] / "golden" / "metrics.npz")
 LOGITS = torch.from_numpy(GOLDEN["ece_logits"])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smoothsweep.core.metrics.crossed_effects import contrast_errors
+from smoothsweep.core.metrics.verdicts import contrast_errors
 
 SHAPES = st.tuples(st.integers(2, 4), st.integers(1, 3), st.integers(2, 4), st.integers(2, 5))
 

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics import distances
+from smoothsweep.core.metrics import fidelity
 from smoothsweep.core.metrics.accuracy import class_means
-from smoothsweep.core.metrics.distances import knn_distance, nearest_feature_distance, nearest_real, nearest_reals
+from smoothsweep.core.metrics.fidelity import knn_distance, nearest_feature_distance, nearest_real, nearest_reals
 from tests.lowres import golden
 
 GOLDEN = {
@@ -71,7 +71,7 @@ def test_chunks_change_nothing_and_a_copy_is_at_distance_zero(seed, chunk):
     fake, fake_labels = torch.cat([real[:5], torch.randn(6, 3, generator=generator)]), torch.arange(11) % 3
     expected = nearest_feature_distance(fake, fake_labels, real, labels, squared=False)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(distances, "CHUNK_ELEMENTS", chunk)
+        patch.setattr(fidelity, "NEAREST_CHUNK", chunk)
         ours = nearest_feature_distance(fake, fake_labels, real, labels, squared=False)
     assert torch.equal(ours, expected)
     assert (expected[:5] == 0).all()

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from smoothsweep.core.metrics.exposure import exposures
+from smoothsweep.core.metrics.intervals import exposures
 
 
 def drawn_posterior(hits, images, top, draws=400_000):

@@ -11,10 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics import prdc as module
-from smoothsweep.core.metrics.fid import feature_statistics, fid, frechet_distance, merge_statistics
-from smoothsweep.core.metrics.kid import kid, squared_mmd
-from smoothsweep.core.metrics.prdc import DEFINITIONS, prdc, prdc_per_class
+from smoothsweep.core.metrics import fidelity as module
+from smoothsweep.core.metrics.fidelity import (
+    DEFINITIONS,
+    feature_statistics,
+    fid,
+    frechet_distance,
+    kid,
+    merge_statistics,
+    prdc,
+    prdc_per_class,
+    squared_mmd,
+)
 
 GOLDEN = {
     name: torch.from_numpy(np.asarray(array))

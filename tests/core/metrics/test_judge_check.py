@@ -2,7 +2,7 @@
 
 import pytest
 
-from smoothsweep.core.metrics.judge_check import check_judge
+from smoothsweep.core.metrics.intervals import check_judge
 
 Z = 1.959963984540054
 

@@ -5,9 +5,14 @@ import pytest
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.comparisons import compare_recipes
-from smoothsweep.core.metrics.hiding import hidden_claim
-from smoothsweep.core.metrics.leak_comparisons import LeakComparison, compare_leaks
-from smoothsweep.core.metrics.reduction import LeakCells, against_baseline, reductions
+from smoothsweep.core.metrics.leak_comparisons import (
+    LeakCells,
+    LeakComparison,
+    against_baseline,
+    compare_leaks,
+    hidden_claim,
+    reductions,
+)
 
 ATTACKS = ("published", "other published", "adaptive", "labels")
 PUBLISHED = ATTACKS[:2]

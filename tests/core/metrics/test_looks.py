@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy import special
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.dunnett import Bonferroni, Dunnett
 from smoothsweep.core.metrics.looks import Looks, leaving, settled
+from smoothsweep.core.metrics.verdicts import Bonferroni, Dunnett
 
 
 def evenly(count):

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from smoothsweep.core.metrics.accuracy import result_slots, std_over_slots, topk_hits
-from smoothsweep.core.metrics.lowres_reports import gmi_report, spread_over_restarts
+from smoothsweep.core.metrics.accuracy import gmi_report, result_slots, spread_over_restarts, std_over_slots, topk_hits
 from tests.lowres import golden
 from tests.plg import golden as of_plg
 

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.open_set import fit_class_means, fit_head, head_logits
+from smoothsweep.core.metrics.recognition import fit_class_means, fit_head, head_logits
 
 
 def clusters(classes: int, per_class: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -8,12 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.components import QUICKSTART, Components, components_of, weights_against_baseline
-from smoothsweep.core.metrics.crossed_effects import contrast_errors
-from smoothsweep.core.metrics.dunnett import Dunnett
-from smoothsweep.core.metrics.needed import Needed, needed
-from smoothsweep.core.metrics.power import Design, planned, seeds_to_detect
-from smoothsweep.core.metrics.reduction import Bounded, reductions
+from smoothsweep.core.metrics.leak_comparisons import Bounded, reductions
+from smoothsweep.core.metrics.power import (
+    QUICKSTART,
+    Components,
+    Design,
+    Needed,
+    components_of,
+    needed,
+    planned,
+    seeds_to_detect,
+    weights_against_baseline,
+)
+from smoothsweep.core.metrics.verdicts import Dunnett, contrast_errors
 
 WEAK_ATTACK = 0.4  # how much less every further attack finds
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.rank_agreement import Correlation, rank_agreement, top_overlap
+from smoothsweep.core.metrics.agreement import Correlation, rank_agreement, top_overlap
 
 # Few different values, so that ties are common.
 pairs = st.integers(2, 12).flatmap(

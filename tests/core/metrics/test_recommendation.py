@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.recommendation import recommend, selection_optimism
+from smoothsweep.core.metrics.comparisons import recommend, selection_optimism
 
 
 def audits(truth, seed, *, seeds=3, classes=20, between_seeds=0.5, between_classes=0.3, noise=0.3):

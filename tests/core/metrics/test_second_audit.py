@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.second_audit import reaudit, together
+from smoothsweep.core.metrics.comparisons import reaudit, together
 
 
 def cells(rng, truth, *, seeds, classes=20, between_seeds=0.3, noise=0.3, levels=None):

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from smoothsweep.core.metrics.comparisons import compare_recipes, difference_errors
-from smoothsweep.core.metrics.equivalence import ACCURACY_MARGIN, is_kept
-from smoothsweep.core.metrics.second_audit import reaudit
+from smoothsweep.core.metrics.comparisons import ACCURACY_MARGIN, compare_recipes, difference_errors, is_kept, reaudit
 from smoothsweep.core.metrics.verdicts import HIGHER, INCONCLUSIVE, LOWER, turned, verdict
 
 DRAWS = 2000

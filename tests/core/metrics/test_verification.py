@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.false_accepts import strangers_needed
-from smoothsweep.core.metrics.verification import (
+from smoothsweep.core.metrics.metric import strangers_needed
+from smoothsweep.core.metrics.recognition import (
     accept_threshold,
     accepted,
     all_scores,

@@ -5,8 +5,7 @@ import math
 
 import pytest
 
-from smoothsweep.core.metrics.components import QUICKSTART
-from smoothsweep.core.metrics.power import Design
+from smoothsweep.core.metrics.power import QUICKSTART, Design
 from smoothsweep.core.metrics.power import planned as planned_power
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.data.own_sweep import Sizes, own_sweep_text, sweep_name

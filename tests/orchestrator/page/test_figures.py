@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from smoothsweep.core.judges.columns import metric_of
-from smoothsweep.core.metrics.exposure import exposures
+from smoothsweep.core.metrics.intervals import exposures
 from smoothsweep.orchestrator.page.drawing.colours import assign
 from smoothsweep.orchestrator.page.figures.accuracy_leak import Panel, Point, _title_lines, plot
 from smoothsweep.orchestrator.page.figures.curves.epochs import alpha_curves, training_curves

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from tiny import write_tiny
 
-from smoothsweep.core.metrics.components import QUICKSTART, Components
-from smoothsweep.core.metrics.power import Design, planned
+from smoothsweep.core.metrics.power import QUICKSTART, Components, Design, planned
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.store.base import Store

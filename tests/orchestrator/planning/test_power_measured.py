@@ -5,7 +5,7 @@ import pytest
 from tiny import write_tiny
 
 from smoothsweep.core.judges.columns import BY_KEY
-from smoothsweep.core.metrics.components import components_of
+from smoothsweep.core.metrics.power import components_of
 from smoothsweep.orchestrator.planning.power import block, measured
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.store.base import Store

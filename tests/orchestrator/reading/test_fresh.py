@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from smoothsweep.core.metrics.second_audit import reaudit, together
+from smoothsweep.core.metrics.comparisons import reaudit, together
 from smoothsweep.orchestrator.page.render import part, render
 from smoothsweep.orchestrator.result.data import Axis, ReportData
 from smoothsweep.orchestrator.result.format import ascii_text

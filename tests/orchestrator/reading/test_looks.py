@@ -10,8 +10,8 @@ sys.path.append(str(Path(__file__).parents[1] / "search"))
 
 from looked import ALPHA, CHANGES, LOSSES, finish, leak, load, work_off
 
+from smoothsweep.core.metrics.leak_comparisons import reductions
 from smoothsweep.core.metrics.looks import Looks
-from smoothsweep.core.metrics.reduction import reductions
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.result.axes import baseline_axes, sweep_axes

@@ -4,8 +4,8 @@ import pytest
 from looked import ALPHA, CHANGES, LOSSES, leak, load, work_off
 
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.leak_comparisons import reductions
 from smoothsweep.core.metrics.looks import Looks
-from smoothsweep.core.metrics.reduction import reductions
 from smoothsweep.orchestrator.commands.plan import plan_text
 from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
 from smoothsweep.orchestrator.planning.proposals import ProposalLog

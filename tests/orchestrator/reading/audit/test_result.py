@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from smoothsweep.core.metrics.exposure import exposures
+from smoothsweep.core.metrics.intervals import exposures
 from smoothsweep.orchestrator.page.audit import Portrait, audit_page, audit_pdf
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
 from smoothsweep.orchestrator.reading.audit.result import AuditNotes, read_audit

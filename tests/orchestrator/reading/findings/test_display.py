@@ -5,7 +5,7 @@ import pytest
 
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
-from smoothsweep.core.metrics.needed import Needed
+from smoothsweep.core.metrics.power import Needed
 from smoothsweep.orchestrator.result.data import Axis, ReportData
 from smoothsweep.orchestrator.result.display import (
     MANY,

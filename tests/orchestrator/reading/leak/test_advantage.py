@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from smoothsweep.core.metrics.exposure import exposures
+from smoothsweep.core.metrics.intervals import exposures
 from smoothsweep.orchestrator.result.data import Axis
 from smoothsweep.orchestrator.result.estimates import Sample
 from smoothsweep.orchestrator.result.leaks import advantage_panels, exposed

@@ -3,9 +3,7 @@
 import pytest
 from mlflow_look import doubled, look, record
 
-from smoothsweep.core.metrics.hiding import HiddenLeak
-from smoothsweep.core.metrics.leak_comparisons import LeakComparison
-from smoothsweep.core.metrics.reduction import Bounded
+from smoothsweep.core.metrics.leak_comparisons import Bounded, HiddenLeak, LeakComparison
 from smoothsweep.orchestrator.commands.reporting.report import report_data
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.result.leaks import HidingVerdicts
