@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from smoothsweep.core.analysis.backdoors.settings import PoisonSettings
+from smoothsweep.core.analysis.backdoors import PoisonSettings
 from smoothsweep.core.bounds import Count
 from smoothsweep.core.data.augmentation_settings import Augmentation as AugmentationSettings
 from smoothsweep.core.errors import InputError

@@ -6,7 +6,7 @@ from dataclasses import fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from smoothsweep.core.analysis.backdoors.settings import POISONED_ROWS, PoisonSettings
+from smoothsweep.core.analysis.backdoors import POISONED_ROWS, PoisonSettings, poisoned_labels, poisoned_rows
 from smoothsweep.core.bounds import MOST
 from smoothsweep.core.checks import require_room
 from smoothsweep.core.data.base import DATA, DataKind
@@ -67,7 +67,6 @@ def poisoned_training(data: Config, poison: Config) -> tuple[Tensor, Tensor] | N
     """
     import torch
 
-    from smoothsweep.core.analysis.backdoors.poisoning import poisoned_labels, poisoned_rows
     from smoothsweep.core.seeds import generator
 
     if (counts := training_counts(data)) is None or (labels := _labels(data)) is None:

@@ -9,9 +9,9 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from smoothsweep.core.analysis.gradient_settings import LOSSES, GradientSettings
-from smoothsweep.core.analysis.gradient_stability import RANGES, band_over_classes, follow_gradients, summarise_curves
+from smoothsweep.core.analysis.gradients import RANGES, band_over_classes, follow_gradients, summarise_curves
 from smoothsweep.core.declared import build
+from smoothsweep.core.judges.gradients import LOSSES, Gradients
 from smoothsweep.core.priors.registry import load_prior
 from smoothsweep.core.seeds import derive_seed
 from smoothsweep.tasks.attacking import OpenTarget
@@ -27,9 +27,9 @@ CURVES = "gradients.parquet"
 def follow_classes(config: Config, inputs: Inputs, classes: Sequence[int], context: TaskContext) -> None:
     """Follow the gradients of these classes under every loss; each leaves its curves as soon as it is done.
 
-    config: settings (`GradientSettings`), image_size, protocol, classes, and how networks run.
+    config: settings (`Gradients`), image_size, protocol, classes, and how networks run.
     """
-    settings = build(GradientSettings, config["settings"], what="gradients", prefix="judges.gradients.")
+    settings = build(Gradients, config["settings"], what="gradients", prefix="judges.gradients.")
     prior, target = load_prior(inputs["prior"]).to(context.device), OpenTarget(inputs["target"], config, context.device)
     for target_class in classes:
         path = class_file(context.work, target_class)

@@ -7,12 +7,12 @@ from pathlib import Path
 import torch
 
 from smoothsweep.core.data.images import ImageSet
-from smoothsweep.core.membership.halves import inside_part
+from smoothsweep.core.membership.base import inside_part
 from smoothsweep.tasks.context import Config
 from smoothsweep.tasks.files import load_images
 
 PART = "part"
-"""Key of a shadow model's configuration: its number, share and seed (`core.membership.halves.inside_part`)."""
+"""Key of a shadow model's configuration: its number, share and seed (`core.membership.base.inside_part`)."""
 
 
 def training_images(config: Config, data: Path) -> tuple[ImageSet, ImageSet]:

@@ -9,9 +9,14 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from smoothsweep.core.analysis.backdoors.poisoning import poisoned_labels, poisoned_rows
-from smoothsweep.core.analysis.backdoors.settings import POISONED_ROWS
-from smoothsweep.core.analysis.backdoors.trigger import Trigger, backdoor_metrics, make_trigger
+from smoothsweep.core.analysis.backdoors import (
+    POISONED_ROWS,
+    Trigger,
+    backdoor_metrics,
+    make_trigger,
+    poisoned_labels,
+    poisoned_rows,
+)
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.models.inference import evaluate_logits, fit_images
 from smoothsweep.core.readers.tables import read_rows

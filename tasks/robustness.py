@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from smoothsweep.core.analysis.robustness.measuring import chosen_images, measure_robustness
-from smoothsweep.core.analysis.robustness.settings import RobustnessSettings
+from smoothsweep.core.analysis.robustness import chosen_images, measure_robustness
 from smoothsweep.core.declared import build
+from smoothsweep.core.judges.robustness import Robustness
 from smoothsweep.core.models.inference import fit_images
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.files import load_images, save_rows
@@ -19,11 +19,11 @@ from smoothsweep.tasks.training import defense_from, load_classifier
 def judge_robustness(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
     """Success of every attack over all test images and over those answered correctly; writes answers.parquet.
 
-    config: settings (`RobustnessSettings`). A target whose answers are noisy is attacked with the noise on, as the
+    config: settings (`Robustness`). A target whose answers are noisy is attacked with the noise on, as the
     protocol reads it. answers.parquet: per image its row of the test set, class, target, answer, whether the gradient
     of cross entropy is exactly zero, and the answer under every attack.
     """
-    settings = build(RobustnessSettings, config["settings"], what="robustness", prefix="judges.robustness.")
+    settings = build(Robustness, config["settings"], what="robustness", prefix="judges.robustness.")
     trained, test = config_of(inputs["target"]), load_images(inputs["data"], "test")
     model = load_classifier(inputs["target"], trained, context.device)
     defense_from(trained).seed_noise(model, settings.seed)

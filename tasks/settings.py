@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from smoothsweep.core.analysis.embedding_settings import EmbeddingSettings, spread_over
-from smoothsweep.core.analysis.robustness.settings import RobustnessSettings
 from smoothsweep.core.attacks.registry import attack_class, make_attack
 from smoothsweep.core.attacks.shared.base import Attack
 from smoothsweep.core.checks import present
@@ -20,8 +18,10 @@ from smoothsweep.core.data.names import PUBLISHED_NAMES
 from smoothsweep.core.declared import build
 from smoothsweep.core.defenses.schedules import AlphaSchedule, alpha_at
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.judges.features import Features, spread_over
 from smoothsweep.core.judges.membership import Membership
-from smoothsweep.core.membership.halves import check_part
+from smoothsweep.core.judges.robustness import Robustness
+from smoothsweep.core.membership.base import check_part
 from smoothsweep.core.models.image_sizes import check_image_size
 from smoothsweep.core.models.recipe import LEAST_OF_A_WORKER, TrainingRecipe
 from smoothsweep.core.priors.kinds import PRIORS, make_settings
@@ -118,7 +118,7 @@ def check_poison(config: Config, inputs: InputConfigs) -> None:
 
 def check_robustness(config: Config, inputs: InputConfigs) -> None:
     """The images and classes that are attacked, where their number is known. Raises InputError."""
-    settings = build(RobustnessSettings, config["settings"], what="robustness", prefix="judges.robustness.")
+    settings = build(Robustness, config["settings"], what="robustness", prefix="judges.robustness.")
     if (counts := training_counts(inputs["data"])) is not None:
         settings.check_classes(len(counts))
     if (images := test_count(inputs["data"])) is not None:
@@ -130,9 +130,9 @@ def check_attack(config: Config, inputs: InputConfigs) -> None:
     attack_of(config)
 
 
-def embedding_settings(config: Config) -> EmbeddingSettings:
+def embedding_settings(config: Config) -> Features:
     """How features are mapped and measured."""
-    return build(EmbeddingSettings, dict(config), what="features", prefix="features ")
+    return build(Features, dict(config), what="features", prefix="features ")
 
 
 def check_features(config: Config, inputs: InputConfigs) -> None:

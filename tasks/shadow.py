@@ -6,8 +6,8 @@ from pathlib import Path
 
 import torch
 
-from smoothsweep.core.membership.halves import inside_part
-from smoothsweep.core.membership.querying import scores_of
+from smoothsweep.core.membership.base import inside_part
+from smoothsweep.core.membership.candidates import scores_of
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.distributed import train_as_asked
 from smoothsweep.tasks.files import save_tensors

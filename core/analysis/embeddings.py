@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from smoothsweep.core.analysis.embedding_settings import EmbeddingSettings, spread_over
+from smoothsweep.core.judges.features import Features, spread_over
 
 BLOCK = 1024  # rows of the matrix of distances at once: 0.3 GB beside 37,000 others
 
@@ -52,7 +52,7 @@ def mapped_rows(labels: Tensor, classes: int) -> Tensor:
     return torch.isin(labels, known[torch.tensor(spread_over(len(known), classes))]).nonzero().flatten()
 
 
-def map_features(features: Tensor, settings: EmbeddingSettings) -> FeatureMap:
+def map_features(features: Tensor, settings: Features) -> FeatureMap:
     """t-SNE and PCA of features float [N, D], D at least 2, on the CPU. The same seed gives the same map.
 
     Raises InputError if there are no more samples than the perplexity.

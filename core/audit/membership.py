@@ -27,11 +27,13 @@ from smoothsweep.core.membership.measuring import (
     WITH_SHADOWS,
     WITHOUT,
     Measured,
+    measure_within_persons,
     membership_only,
+    over_persons,
+    roc_auc,
+    tpr_at,
 )
 from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS, title_of
-from smoothsweep.core.membership.within import measure_within_persons
-from smoothsweep.core.metrics.membership import over_persons, roc_auc, tpr_at
 
 JUDGE = Membership(trained_on_data=True)
 """Queries the model like the judge of the command."""

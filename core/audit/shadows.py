@@ -16,10 +16,8 @@ from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.declared import build
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.membership import Membership
-from smoothsweep.core.membership.base import check_shadows
-from smoothsweep.core.membership.evidence import Flags, Numbers
-from smoothsweep.core.membership.halves import check_part, inside_part, shadow_seed
-from smoothsweep.core.membership.querying import scores_of
+from smoothsweep.core.membership.base import Flags, Numbers, check_part, check_shadows, inside_part, shadow_seed
+from smoothsweep.core.membership.candidates import scores_of
 from smoothsweep.core.models.image_sizes import check_image_size
 from smoothsweep.core.models.recipe import TrainingRecipe
 

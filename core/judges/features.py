@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from smoothsweep.core.analysis.embedding_settings import EmbeddingSettings
+from annotated_types import Ge, Le
+
+from smoothsweep.core.bounds import Count, Seed
+from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.base import Judge, Planned, StageBuilder, StageWork
 from smoothsweep.core.metrics.metric import Metric
 
@@ -58,11 +61,23 @@ COLUMNS: tuple[Metric, ...] = (
 )
 
 
+def spread_over(count: int, most: int) -> list[int]:
+    """At most `most` of the numbers 0 to count - 1, evenly spread, both ends among them."""
+    if count <= most:
+        return list(range(count))
+    return [round(place * (count - 1) / (most - 1)) for place in range(most)] if most > 1 else [0]
+
+
 @dataclass(frozen=True, kw_only=True)
-class Features(EmbeddingSettings, Judge):
+class Features(Judge):
     """How the target's penultimate activations of its training images lie (the paper's Figs. 4, 5); it needs no attack.
 
     `perplexity` is t-SNE's and must be less than the number of images mapped, those of `classes` classes.
+
+    Attributes:
+        classes: Classes on the map, evenly spread over the labels (the paper's 100); distances are measured of all.
+        perplexity: Neighbours that t-SNE weighs for each point.
+        seed: Seed of t-SNE's random start.
     """
 
     cites: ClassVar[tuple[str, ...]] = ("maaten2008visualizing",)
@@ -81,6 +96,16 @@ class Features(EmbeddingSettings, Judge):
     wrong: ClassVar[tuple[Mapping[str, Any], ...]] = ({"perplexity": 0.0},)
     needs_attack = False
     layers = True
+
+    classes: Count = 100
+    perplexity: Annotated[float, Ge(2), Le(1000)] = 30.0
+    seed: Seed = 0
+
+    def check_samples(self, count: int) -> None:
+        """Raise InputError for fewer images to map than the perplexity allows."""
+        if count <= self.perplexity:
+            expected = f"expected less than the {count} training images to map"
+            raise InputError(f"perplexity: {expected}, got {self.perplexity:g}")
 
     def plan(self, builder: StageBuilder, name: str) -> Planned:
         """The target's own features."""

@@ -11,8 +11,7 @@ import numpy as np
 from smoothsweep.core.bounds import Fraction, Positive
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.membership.base import MembershipAttack
-from smoothsweep.core.membership.evidence import Evidence, Flags, Numbers, log_probability
+from smoothsweep.core.membership.base import Evidence, Flags, MembershipAttack, Numbers, log_probability
 from smoothsweep.core.plugins import with_plugin_name, with_plugins
 
 # Membership attacks by thresholds on the target's answers, without training another model.

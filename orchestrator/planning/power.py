@@ -22,7 +22,7 @@ from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS
 from smoothsweep.core.judges.membership import Membership
 from smoothsweep.core.judges.table import JUDGES, stage_of
-from smoothsweep.core.metrics.membership import smallest_rate
+from smoothsweep.core.membership.measuring import smallest_rate
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.power import (
     MOST_SEEDS,

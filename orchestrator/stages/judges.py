@@ -13,7 +13,7 @@ from smoothsweep.core.checks import present
 from smoothsweep.core.judges.base import RECONSTRUCTIONS, Judge, Planned
 from smoothsweep.core.judges.membership import Membership, shadow_name
 from smoothsweep.core.judges.table import stage_of
-from smoothsweep.core.membership.halves import shadow_seed
+from smoothsweep.core.membership.base import shadow_seed
 from smoothsweep.core.plugins import plugin_version
 from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
 from smoothsweep.orchestrator.stages.graph import judging_model_stage, passes, target_config

@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from smoothsweep.core.analysis.gradient_settings import LOSSES, GradientSettings
-from smoothsweep.core.analysis.gradient_stability import RANGES, follow_gradients
+from smoothsweep.core.analysis.gradients import RANGES, follow_gradients
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.judges.gradients import LOSSES, Gradients
 from smoothsweep.core.priors.registry import load_prior
 from smoothsweep.tasks.context import MachineLeaving, TaskContext, ask_machine_leaving
 from smoothsweep.tasks.gradients import collect_gradients, follow_classes
@@ -39,7 +39,7 @@ def followed(paper):
     """Class -> loss -> quantity -> [steps], each class followed by itself."""
     prior = load_prior(paper.folder("attack.prior"))
     target = load_classifier(paper.folder("target"), paper.config("target"), "cpu")
-    settings = GradientSettings(**SETTINGS)
+    settings = Gradients(**SETTINGS)
     ways = {"protocol": "paper", "image_size": 32, "execution": Execution(ExecutionConfig(), "cpu")}
     return {
         person: {loss: follow_gradients(prior, target, person, settings, loss, **ways) for loss in LOSSES}

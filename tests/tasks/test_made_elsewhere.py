@@ -9,7 +9,7 @@ import json
 import pytest
 import torch
 
-from smoothsweep.core.analysis.robustness import measuring
+from smoothsweep.core.analysis import robustness
 from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.opening import open_store
@@ -56,7 +56,7 @@ def toolbox_elsewhere(monkeypatch):
 
     Its Auto-PGD makes a classifier of its own, which moves the model to the CPU: from there it comes back.
     """
-    estimator, perturbed = measuring._estimator, measuring.perturbed
+    estimator, perturbed = robustness._estimator, robustness.perturbed
 
     def told(model, *given):
         device = next(model.parameters()).device
@@ -71,8 +71,8 @@ def toolbox_elsewhere(monkeypatch):
         model.to(device)
         return found
 
-    monkeypatch.setattr(measuring, "_estimator", told)
-    monkeypatch.setattr(measuring, "perturbed", brought_back)
+    monkeypatch.setattr(robustness, "_estimator", told)
+    monkeypatch.setattr(robustness, "perturbed", brought_back)
 
 
 def done(stage, inputs, out, work):

@@ -7,8 +7,8 @@ import torch
 
 import smoothsweep
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.membership.evidence import log_odds, margins
-from smoothsweep.core.metrics.membership import roc_auc
+from smoothsweep.core.membership.base import log_odds, margins
+from smoothsweep.core.membership.measuring import roc_auc
 from smoothsweep.core.models.inference import evaluate_logits
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import load_images, load_tensors

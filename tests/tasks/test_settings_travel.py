@@ -103,7 +103,7 @@ def test_a_reference_ends_a_training_as_a_number_does(private, tmp_path):
         # workers: a group under Ray Train (tests/tasks/test_stopping_together.py); checkpoint_every: a hint
         # poison: of its own stage, below
         (Recipe, TARGET, {"augmentation", "workers", "checkpoint_every", "poison"}),
-        (Poison, POISON, {"placed", "seed"}),  # placed: tests/core/analysis/backdoors; seed: among `seeds`
+        (Poison, POISON, {"placed", "seed"}),  # placed: tests/core/analysis/test_backdoors.py; seed: among `seeds`
         (judge_schema(Knowledge), TRAINING, {"augmentation", "checkpoint_every"}),
         (Augmentation, AUGMENTATION, set()),
         (schema_of("ppa").model_fields["pool"].annotation, POOL, set()),

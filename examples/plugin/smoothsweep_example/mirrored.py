@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from smoothsweep.core.checks import present
-from smoothsweep.core.membership.base import MembershipAttack
-from smoothsweep.core.membership.evidence import Evidence, Numbers
+from smoothsweep.core.membership.base import Evidence, MembershipAttack, Numbers
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,8 +14,7 @@ from smoothsweep.core.data.sources import TEST, TRAIN, Counted
 from smoothsweep.core.durations import duration
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.membership import Membership
-from smoothsweep.core.membership.base import LEAST_SHADOWS
-from smoothsweep.core.membership.halves import check_part
+from smoothsweep.core.membership.base import LEAST_SHADOWS, check_part
 from smoothsweep.orchestrator.commands.audit.forecast import Cost, forecast, has_membership
 from smoothsweep.orchestrator.store.opening import open_store
 

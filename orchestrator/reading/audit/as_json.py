@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from smoothsweep.core.membership.within import WithinPersons
+from smoothsweep.core.membership.measuring import WithinPersons
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.orchestrator.reading.audit.members import AttackFound, AuditMembership
 from smoothsweep.orchestrator.reading.audit.result import Audit, Reached, Trained

@@ -14,8 +14,7 @@ import pandas as pd
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.core.audit.membership import attack_table
 from smoothsweep.core.judges.table import stage_of
-from smoothsweep.core.membership.measuring import BY_LABELS, WITHOUT, membership_only
-from smoothsweep.core.membership.within import Attacked
+from smoothsweep.core.membership.measuring import BY_LABELS, WITHOUT, Attacked, membership_only
 from smoothsweep.core.metrics.leak_comparisons import LEAKS_MORE, REDUCES
 from smoothsweep.orchestrator.planning.trial import Trial, inversion_stages
 from smoothsweep.orchestrator.reading.audit.shadows import SCORES, ByShadows, measured_in

@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from smoothsweep.core.judges.table import stage_of
-from smoothsweep.core.membership.measuring import WITH_SHADOWS, Measured
+from smoothsweep.core.membership.measuring import WITH_SHADOWS, Measured, WithinPersons, measure_within_persons
 from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS
-from smoothsweep.core.membership.within import WithinPersons, measure_within_persons
 from smoothsweep.core.readers.tables import read_rows
 from smoothsweep.orchestrator.planning.trial import Trial, inversion_stages
 from smoothsweep.orchestrator.stages.stage import Stage

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from smoothsweep.core.analysis.embedding_settings import EmbeddingSettings, spread_over
 from smoothsweep.core.analysis.embeddings import feature_distances, map_features, mapped_rows
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.judges.features import Features, spread_over
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def test_what_has_no_others_has_no_distance():
 
 def test_a_map_keeps_classes_apart_and_follows_its_seed(clouds):
     features, labels = clouds
-    settings = EmbeddingSettings(perplexity=5.0, seed=1)
+    settings = Features(perplexity=5.0, seed=1)
     found, again = map_features(features, settings), map_features(features, settings)
     assert torch.equal(found.tsne, again.tsne) and torch.equal(found.pca, again.pca)
     for points in (found.tsne, found.pca):
@@ -73,7 +73,7 @@ def test_a_map_keeps_classes_apart_and_follows_its_seed(clouds):
 
 @pytest.mark.parametrize(("perplexity", "count", "fits"), [(5.0, 6, True), (5.0, 5, False), (30.0, 30, False)])
 def test_a_perplexity_needs_more_samples(clouds, perplexity, count, fits):
-    settings = EmbeddingSettings(perplexity=perplexity)
+    settings = Features(perplexity=perplexity)
     if fits:
         assert map_features(clouds[0][:count], settings).tsne.isfinite().all()
     else:

@@ -7,12 +7,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from smoothsweep.core.analysis.gradient_settings import GradientSettings
-from smoothsweep.core.analysis.gradient_stability import band_over_classes, follow_gradients, random_starts
+from smoothsweep.core.analysis.gradients import band_over_classes, follow_gradients, random_starts
 from smoothsweep.core.attacks.ppa.adaptive_config import Averaging
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.judges.gradients import Gradients
 
 SIZE, CLASSES = 4, 3
 STILL = {"crop_scale": (1.0, 1.0), "truncation_cutoff": None, "steps": 4, "per_class": 3, "lr": 0.1}
@@ -46,7 +46,7 @@ class Head(nn.Module):
 
 
 def followed(scale, loss, **changes):
-    settings = GradientSettings(**{**STILL, **changes})
+    settings = Gradients(**{**STILL, **changes})
     return settings, follow_gradients(
         Linear(),
         Head(scale),
@@ -108,7 +108,7 @@ def test_the_band_is_students_t_over_the_classes_that_have_a_value():
 @pytest.mark.parametrize("wrong", [{"crop_scale": (0.5, 0.2)}, {"crop_scale": (0.0, 1.5)}])
 def test_impossible_crops_are_refused(wrong):
     with pytest.raises(InputError, match=r"judges\.gradients\.crop_scale"):
-        GradientSettings(**wrong)
+        Gradients(**wrong)
 
 
 def test_an_averaged_gradient_is_followed_too():

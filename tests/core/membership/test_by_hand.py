@@ -7,8 +7,7 @@ import pytest
 from scipy import stats
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.membership.base import MembershipAttack
-from smoothsweep.core.membership.evidence import Evidence, log_odds, margins
+from smoothsweep.core.membership.base import Evidence, MembershipAttack, log_odds, margins
 from tests.core.membership.made import make_membership_attack
 
 IMAGES, VIEWS = 9, 2

@@ -5,10 +5,9 @@ import pytest
 
 from smoothsweep.core.citations import known_citations
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.membership.evidence import Evidence, log_odds, margins
-from smoothsweep.core.membership.measuring import measure
+from smoothsweep.core.membership.base import Evidence, log_odds, margins
+from smoothsweep.core.membership.measuring import chance_spread, measure, over_persons, roc_auc, tpr_at
 from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS, VERSION
-from smoothsweep.core.metrics.membership import chance_spread, over_persons, roc_auc, tpr_at
 from tests.core.membership.made import make_membership_attack
 
 IMAGES, PEOPLE, MODELS, CLASSES = 600, 12, 16, 12

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.membership.halves import check_part, inside_part
+from smoothsweep.core.membership.base import check_part, inside_part
 
 
 @given(st.lists(st.integers(4, 15), min_size=1, max_size=5), st.integers(0, 9), st.integers(0, 5))

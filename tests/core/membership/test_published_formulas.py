@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from smoothsweep.core.membership.evidence import Evidence, log_odds, log_probability
+from smoothsweep.core.membership.base import Evidence, log_odds, log_probability
 from smoothsweep.core.membership.registry import dominated
 from tests.core.membership.made import make_membership_attack
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.special import log_softmax
 
-from smoothsweep.core.membership.querying import right_over_noise, right_over_views, scores_of
+from smoothsweep.core.membership.candidates import right_over_noise, right_over_views, scores_of
 
 SIDE, CLASSES, IMAGES = 16, 3, 270  # more than the 256 that are asked at once
 

@@ -6,8 +6,7 @@ import torch
 
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.membership.candidates import COPY, SIDE, copies, scores_without_target, thumbnails
-from smoothsweep.core.membership.measuring import membership_only
-from smoothsweep.core.metrics.membership import roc_auc
+from smoothsweep.core.membership.measuring import membership_only, roc_auc
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smoothsweep.core.metrics.membership import (
+from smoothsweep.core.membership.measuring import (
     auc_by_person,
     chance_spread,
     held_out_rate,

@@ -10,11 +10,9 @@ import smoothsweep
 from smoothsweep.core.audit.references import audit_trainings
 from smoothsweep.core.data.labelled import load_labelled
 from smoothsweep.core.data.synthetic import synthetic_faces
-from smoothsweep.core.membership.halves import inside_part
-from smoothsweep.core.membership.measuring import Measured
+from smoothsweep.core.membership.base import inside_part
+from smoothsweep.core.membership.measuring import Measured, measure_within_persons, roc_auc
 from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS
-from smoothsweep.core.membership.within import measure_within_persons
-from smoothsweep.core.metrics.membership import roc_auc
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit.forecast import as_loaded, forecast, has_membership

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from smoothsweep.core.membership.within import WithinPersons
+from smoothsweep.core.membership.measuring import WithinPersons
 from smoothsweep.orchestrator.page.audit import audit_page, audit_pdf
 from smoothsweep.orchestrator.reading.audit import shadows
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json

@@ -3,9 +3,14 @@
 import pytest
 import torch
 
-from smoothsweep.core.analysis.backdoors.poisoning import poisoned_labels, poisoned_rows
-from smoothsweep.core.analysis.backdoors.settings import PoisonSettings
-from smoothsweep.core.analysis.backdoors.trigger import backdoor_metrics, collapsed, make_trigger
+from smoothsweep.core.analysis.backdoors import (
+    PoisonSettings,
+    backdoor_metrics,
+    collapsed,
+    make_trigger,
+    poisoned_labels,
+    poisoned_rows,
+)
 from smoothsweep.core.data.augmentation import draw_augmentation
 from smoothsweep.core.data.augmentation_settings import Augmentation
 from smoothsweep.core.errors import InputError

@@ -15,7 +15,6 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from smoothsweep.core.analysis.gradient_settings import GradientSettings
 from smoothsweep.core.attacks.optimisation.crops import Preprocess
 from smoothsweep.core.attacks.optimisation.descent import StepGradient, descend
 from smoothsweep.core.attacks.optimisation.losses import Protocol, attack_loss
@@ -24,6 +23,7 @@ from smoothsweep.core.attacks.ppa.batching import batch_spans, group_views, row_
 from smoothsweep.core.attacks.ppa.config import Loss, OptimiseConfig
 from smoothsweep.core.attacks.ppa.neighbours import group_neighbours
 from smoothsweep.core.attacks.shared.execution import Execution, frozen
+from smoothsweep.core.judges.gradients import Gradients
 from smoothsweep.core.metrics.intervals import seed_mean_interval
 from smoothsweep.core.priors.base import Prior
 from smoothsweep.core.seeds import derive_seed
@@ -73,7 +73,7 @@ class LogitRecorder:
         return torch.stack(seen)
 
 
-def random_starts(prior: Prior, settings: GradientSettings, target_class: int, device: torch.device | str) -> Tensor:
+def random_starts(prior: Prior, settings: Gradients, target_class: int, device: torch.device | str) -> Tensor:
     """Latents w [per_class, 1, w_dim] that follow from the seed and the class: the same for all targets."""
     numpy_seed = derive_seed(settings.seed, target_class, "gradients") % 2**32  # what its legacy stream takes
     z = torch.from_numpy(prior.sample_z(settings.per_class, numpy_seed)).float().to(device)
@@ -85,7 +85,7 @@ def follow_gradients(
     prior: Prior,
     target: Target,
     target_class: int,
-    settings: GradientSettings,
+    settings: Gradients,
     loss: Loss,
     *,
     protocol: Protocol,

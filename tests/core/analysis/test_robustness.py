@@ -5,20 +5,21 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from smoothsweep.core.analysis.robustness.classifier import UnitRangeClassifier, predictions
-from smoothsweep.core.analysis.robustness.margin import zero_gradients
-from smoothsweep.core.analysis.robustness.measuring import (
+from smoothsweep.core.analysis.robustness import (
+    UnitRangeClassifier,
     chosen_images,
     measure_robustness,
     one_pixel,
     other_classes,
     perturbed,
+    predictions,
+    zero_gradients,
 )
-from smoothsweep.core.analysis.robustness.settings import RobustnessSettings
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.judges.robustness import Robustness
 
 CLASSES, SIDE = 10, 16
-FAST = RobustnessSettings(strong_steps=6)
+FAST = Robustness(strong_steps=6)
 
 
 class Scaled(nn.Module):
@@ -131,7 +132,7 @@ def test_every_setting_reaches_its_attack(name, key, value, pictures):
             pictures[:4],
             labels,
             targeted=False,
-            settings=RobustnessSettings(**settings),
+            settings=Robustness(**settings),
             classes=CLASSES,
             seed=1,
         )
@@ -147,7 +148,7 @@ def test_the_report_counts_over_all_pictures_and_over_those_answered_correctly(p
     _, labels = of_scale(20, few)
     wrong = labels.clone()
     wrong[:2] = (wrong[:2] + 1) % CLASSES
-    tiny = RobustnessSettings(eps=1e-6, step=1e-6, steps=1, generations=1, strong_steps=1)
+    tiny = Robustness(eps=1e-6, step=1e-6, steps=1, generations=1, strong_steps=1)
     report = measure_robustness(classifier, few, wrong, classes=CLASSES, settings=tiny)
     found = report.metrics()
     assert found["fgsm_untargeted"] == found["auto_pgd_untargeted"] == 0.25
@@ -159,7 +160,7 @@ def test_the_report_counts_over_all_pictures_and_over_those_answered_correctly(p
 
 
 def test_what_cannot_be_measured_is_said():
-    settings = RobustnessSettings(images=5, seed=1)
+    settings = Robustness(images=5, seed=1)
     assert len(chosen_images(9, settings)) == 5 and chosen_images(9, settings).tolist() == sorted(
         chosen_images(9, settings).tolist()
     )

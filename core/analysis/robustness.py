@@ -9,12 +9,73 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from scipy.optimize import OptimizeResult, differential_evolution
 from torch import Tensor, nn
 
-from smoothsweep.core.analysis.robustness.classifier import BATCH, UnitRangeClassifier, predictions
-from smoothsweep.core.analysis.robustness.margin import Margin, zero_gradients
-from smoothsweep.core.analysis.robustness.settings import RobustnessSettings
+from smoothsweep.core.judges.robustness import Robustness
+
+BATCH = 64  # part of the numbers: random starts are drawn batch by batch
+
+
+class UnitRangeClassifier(nn.Module):
+    """Pictures [N, 3, S, S] in [0, 1] -> logits [N, C] of a classifier that takes them in [-1, 1].
+
+    The change of scale is inside, so that a step of 2/255 is one of the picture's and clipping to [0, 1] is right.
+    """
+
+    def __init__(self, classifier: nn.Module) -> None:
+        super().__init__()
+        self.classifier = classifier
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        return self.classifier(pictures.mul(2).sub(1)).float()
+
+
+@torch.no_grad()
+def predictions(model: nn.Module, pictures: Tensor, device: torch.device | str) -> Tensor:
+    """int64 [N] on the CPU: the class that the model gives each picture."""
+    return torch.cat([model(part.to(device)).argmax(1).cpu() for part in pictures.split(BATCH)])
+
+
+def image_gradients(
+    model: nn.Module, pictures: Tensor, loss: Callable[[Tensor], Tensor], device: torch.device | str
+) -> Tensor:
+    """The gradient of `loss(logits)` summed over these pictures, with respect to them: [N, 3, S, S] on the CPU."""
+    with torch.enable_grad():
+        inputs = pictures.to(device).detach().requires_grad_(True)
+        (gradient,) = torch.autograd.grad(loss(model(inputs)).sum(), inputs)
+    return gradient.cpu()
+
+
+class Margin(nn.Module):
+    """max over k != y of z_k - z_y, mean over the batch. Positive: another class than y wins.
+
+    labels: int64 [N], or one-hot [N, C] as ART hands them over. Its gradient is that of two logits, whatever their
+    distance: cross entropy's is exactly 0 in float32 once the true class leads by some 17.
+    """
+
+    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
+        chosen = labels.argmax(1) if labels.ndim == 2 else labels
+        chosen_logit = logits.gather(1, chosen[:, None]).squeeze(1)
+        others = logits.scatter(1, chosen[:, None], float("-inf")).amax(1)
+        return (others - chosen_logit).mean()
+
+
+def zero_gradients(model: nn.Module, pictures: Tensor, labels: Tensor, device: str) -> Tensor:
+    """bool [N]: where cross entropy's gradient is exactly zero in every pixel, so that no sign of it moves any.
+
+    Images by themselves: no mean over a batch makes a small gradient smaller.
+    """
+    is_zero = []
+    for images, batch_labels in zip(pictures.split(BATCH), labels.split(BATCH), strict=True):
+        batch_labels = batch_labels.to(device)
+        gradient = image_gradients(
+            model, images, lambda z, y=batch_labels: F.cross_entropy(z, y, reduction="none"), device
+        )
+        is_zero += gradient.flatten(1).eq(0).all(1).tolist()
+    return labels.new_tensor(is_zero).bool()
+
 
 # Attacks that follow gradients within eps of a picture, as the Adversarial Robustness Toolbox (ART) has them.
 #
@@ -23,7 +84,7 @@ from smoothsweep.core.analysis.robustness.settings import RobustnessSettings
 # before.
 
 
-Perturb = Callable[[Any, RobustnessSettings, bool], Any]
+Perturb = Callable[[Any, Robustness, bool], Any]
 """(ART's classifier, settings, targeted) -> an attack of ART."""
 
 
@@ -34,7 +95,7 @@ def perturbed(
     labels: Tensor,
     *,
     targeted: bool,
-    settings: RobustnessSettings,
+    settings: Robustness,
     classes: int,
     seed: int,
 ) -> Tensor:
@@ -63,13 +124,13 @@ def _estimator(model: nn.Module, pictures: Tensor, classes: int, loss: Any) -> A
     )
 
 
-def _fgsm(estimator: Any, settings: RobustnessSettings, targeted: bool) -> Any:
+def _fgsm(estimator: Any, settings: Robustness, targeted: bool) -> Any:
     from art.attacks.evasion import FastGradientMethod
 
     return FastGradientMethod(estimator, eps=settings.eps, targeted=targeted, batch_size=BATCH)
 
 
-def _pgd(estimator: Any, settings: RobustnessSettings, targeted: bool, random_starts: int = 1) -> Any:
+def _pgd(estimator: Any, settings: Robustness, targeted: bool, random_starts: int = 1) -> Any:
     from art.attacks.evasion import ProjectedGradientDescentPyTorch
 
     return ProjectedGradientDescentPyTorch(
@@ -84,11 +145,11 @@ def _pgd(estimator: Any, settings: RobustnessSettings, targeted: bool, random_st
     )
 
 
-def _bim(estimator: Any, settings: RobustnessSettings, targeted: bool) -> Any:
+def _bim(estimator: Any, settings: Robustness, targeted: bool) -> Any:
     return _pgd(estimator, settings, targeted, random_starts=0)
 
 
-def _auto_pgd(estimator: Any, settings: RobustnessSettings, targeted: bool) -> Any:
+def _auto_pgd(estimator: Any, settings: Robustness, targeted: bool) -> Any:
     from art.attacks.evasion import AutoProjectedGradientDescent
 
     return AutoProjectedGradientDescent(
@@ -248,7 +309,7 @@ def measure_robustness(
     labels: Tensor,
     *,
     classes: int,
-    settings: RobustnessSettings,
+    settings: Robustness,
     device: str = "cpu",
     progress: Callable[[float, str], None] = lambda share, name: None,
 ) -> RobustnessReport:
@@ -291,7 +352,7 @@ def other_classes(labels: Tensor, classes: int, seed: int) -> Tensor:
     return (labels + shift) % classes
 
 
-def chosen_images(count: int, settings: RobustnessSettings) -> Tensor:
+def chosen_images(count: int, settings: Robustness) -> Tensor:
     """int64: which of `count` test images are measured, ascending. Raises InputError where there are too few."""
     settings.check_images(count)
     if settings.images is None:
@@ -308,7 +369,7 @@ def _changed(
     *,
     targeted: bool,
     classes: int,
-    settings: RobustnessSettings,
+    settings: Robustness,
     device: str,
 ) -> Tensor:
     if name != ONE_PIXEL:
