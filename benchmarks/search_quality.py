@@ -30,8 +30,7 @@ import pandas as pd
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.frontier import hypervolume
 from smoothsweep.orchestrator.planning.proposals import Proposal
-from smoothsweep.orchestrator.search.shared.outcomes import Aims, Outcome
-from smoothsweep.orchestrator.search.shared.setup import Setup, Wait, strategy
+from smoothsweep.orchestrator.search.setup import Aims, Outcome, Setup, Wait, strategy
 from smoothsweep.sweeps.space import Dimension, Space, Values, make_space
 
 TABLE = Path(__file__).with_name("recorded_grid.csv")

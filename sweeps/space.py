@@ -1,4 +1,4 @@
-"""A search space: dimensions with their conditions, enumerated, counted, sampled, or suggested by an Optuna trial.
+"""A search space: dimensions with their conditions, enumerated, counted, sampled.
 
 A dimension (one key: what it may be, when it exists) is reduced to a position, which is what a search works with: the
 index of a value where there are finitely many, a share in [0, 1] of what another dimension leaves (`above`), else the
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -23,14 +23,6 @@ DIGITS = 6  # significant digits of numbers without a step, so that recipes and 
 
 Values = dict[str, Any]  # dotted key -> value; keys whose condition does not hold are left out
 Positions = dict[str, float | int]
-
-
-class Suggests(Protocol):
-    """What of an Optuna trial is used."""
-
-    def suggest_categorical(self, name: str, choices: Sequence[int]) -> int: ...
-    def suggest_int(self, name: str, low: int, high: int) -> int: ...
-    def suggest_float(self, name: str, low: float, high: float, *, log: bool = False) -> float: ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -124,16 +116,6 @@ class Dimension:
             return math.exp(math.log(self.low) + share * (math.log(self.high) - math.log(self.low)))
         return self.low + share * (self.high - self.low)
 
-    def suggest(self, trial: Suggests) -> float | int:
-        """A position by a search."""
-        if self.above is not None:
-            return trial.suggest_float(self.key, 0.0, 1.0)
-        if self.values is None:
-            return trial.suggest_float(self.key, self.low, self.high, log=self.log)
-        if self.is_ordered:
-            return trial.suggest_int(self.key, 0, len(self.values) - 1)
-        return trial.suggest_categorical(self.key, range(len(self.values)))
-
     def _within(self, share: float, low: float, floor: float) -> float:
         """The number at a share of [low, high], above the floor whatever rounding does."""
         start, end = (math.log(low), math.log(self.high)) if self.log else (low, self.high)
@@ -208,10 +190,6 @@ class Space:
     def sample(self, random: np.random.Generator) -> Values:
         """A random configuration."""
         return self.choose(lambda dimension: dimension.spread(float(random.random())))[0]
-
-    def suggest(self, trial: Suggests) -> Values:
-        """The configuration that an Optuna trial suggests."""
-        return self.choose(lambda dimension: dimension.suggest(trial))[0]
 
     def positions(self, values: Values) -> Positions | None:
         """Where a configuration lies, None if it is not in the space."""

@@ -9,7 +9,7 @@ from typing import Any
 from smoothsweep.core.named_code import load_named
 from smoothsweep.core.plugins import with_plugins
 
-_HERE = "smoothsweep.orchestrator.search.strategies."
+_HERE = "smoothsweep.orchestrator.search."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,7 +17,7 @@ class StrategyKind:
     """One strategy.
 
     Attributes:
-        code: 'module:function' of `orchestrator/search/strategies`, of a plugin with the whole path of its module:
+        code: 'module:function' of `orchestrator/search`, of a plugin with the whole path of its module:
             (setup, proposals so far, their outcomes) -> the next proposal, `Wait()` before more has come out, or None
             at the end.
         words: What it did, as a report says it.
@@ -54,12 +54,12 @@ def _own_keys(name: str, kind: StrategyKind, known: Mapping[str, StrategyKind]) 
 
 _OWN: dict[str, StrategyKind] = {
     "grid": StrategyKind(
-        code="unguided:propose_grid",
+        code="simple:propose_grid",
         words="Every point of the space was tried",
         without={"recipes": "the space says it", "seed": "a grid has nothing random"},
         whole_space=True,
     ),
-    "random": StrategyKind(code="unguided:propose_random", words="Recipes were drawn by chance"),
+    "random": StrategyKind(code="simple:propose_random", words="Recipes were drawn by chance"),
     "optuna": StrategyKind(
         code="optuna_choice:propose_optuna",
         words="Optuna's sampler proposed recipes from what the earlier ones showed",
@@ -67,7 +67,7 @@ _OWN: dict[str, StrategyKind] = {
         learns=True,
     ),
     "halving": StrategyKind(
-        code="halving:propose_halving",
+        code="simple:propose_halving",
         words="Cheap attacks on many recipes, the full attack on the best of them",
         own=("rungs", "audit"),
         needs={"rungs": "at least one cheap attack"},

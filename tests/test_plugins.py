@@ -193,8 +193,8 @@ import sys
 from pathlib import Path
 import yaml
 from smoothsweep.orchestrator.planning.proposals import ProposalLog
-from smoothsweep.orchestrator.search.shared.outcomes import Aims
-from smoothsweep.orchestrator.search.shared.setup import Setup, strategy
+from smoothsweep.orchestrator.search.setup import Aims
+from smoothsweep.orchestrator.search.setup import Setup, strategy
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.load import load_sweep
 

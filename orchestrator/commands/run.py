@@ -23,12 +23,10 @@ from smoothsweep.orchestrator.running.driver import run_search, run_trials
 from smoothsweep.orchestrator.running.progress import Display
 from smoothsweep.orchestrator.running.recorder import REPORT, Recorder, open_recorder
 from smoothsweep.orchestrator.running.sweep_run import SweepRun, begin_run, closing_lines, earlier_failures
-from smoothsweep.orchestrator.search.agenda import Agenda
+from smoothsweep.orchestrator.search.agenda import Agenda, LookAgenda
 from smoothsweep.orchestrator.search.budget import Meter, hours_left, spent
 from smoothsweep.orchestrator.search.forecast import forecast_of, refuse_small_budget
-from smoothsweep.orchestrator.search.looks import LookAgenda
-from smoothsweep.orchestrator.search.reaudit import frontier_recipes
-from smoothsweep.orchestrator.search.record import write_end
+from smoothsweep.orchestrator.search.record import frontier_recipes, write_end
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.stages.weights import find_missing_weights
 from smoothsweep.orchestrator.store.base import Store

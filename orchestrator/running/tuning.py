@@ -22,7 +22,7 @@ from smoothsweep.orchestrator.cluster.connection import SLOT
 from smoothsweep.orchestrator.planning.trial import Trial, run_trial, stages_to_start_early
 from smoothsweep.orchestrator.scheduling.scheduler import one_line
 from smoothsweep.orchestrator.search.agenda import Agenda
-from smoothsweep.orchestrator.search.shared.setup import Wait
+from smoothsweep.orchestrator.search.setup import Wait
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.sweeps.expand import CellMaker
 from smoothsweep.sweeps.loaded import LoadedSweep, check

@@ -2,7 +2,6 @@
 
     <store>/sweeps/<name>/spent/<run>.jsonl         of one run, per kind of stage: device-seconds; its wall-seconds
     <store>/sweeps/<name>/spent/<run>.copy.jsonl    the same: nothing else knows it, should the first be damaged
-    <store>/sweeps/<name>/spent.jsonl               of runs of earlier versions, and spent.copy.jsonl
 
 Each run replaces its own two notes every two seconds with what runs at that moment counted in, so that a driver that
 is killed loses no more than that. It reads those of the others, which may be at work at the same time, as often.
@@ -23,7 +22,6 @@ from smoothsweep.orchestrator.store.notes import read_lines, write_lines
 from smoothsweep.sweeps.limits import Budget
 
 FOLDER, NOTE, COPY = "spent", ".jsonl", ".copy.jsonl"
-EARLIER = "spent"  # of versions that kept one note for all runs
 LOOK_EVERY_S = 5.0
 SETTLED_S = 60.0  # a run that has written nothing new for so long has ended, or hangs
 
@@ -33,11 +31,8 @@ Lines = list[dict[str, Any]]
 class SpentLine(BaseModel, extra="forbid"):
     """What one run spent: device-seconds of one kind of stage, or its wall-seconds and when they began, in seconds
     since 1970.
-
-    run: which of several, in a note of an earlier version.
     """
 
-    run: int = Field(default=1, ge=1)
     stage: str | None = None
     device_seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     wall_seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
@@ -136,7 +131,7 @@ class _OtherRuns:
         """Every run's note, without its ending."""
         names = self._store.note_names(self._name, FOLDER)
         runs = {f"{FOLDER}/{name.removesuffix(COPY).removesuffix(NOTE)}" for name in names if name.endswith(NOTE)}
-        return [EARLIER, *sorted(runs - {self._besides})]
+        return sorted(runs - {self._besides})
 
 
 def spent(store: Store, name: str) -> tuple[float, float]:

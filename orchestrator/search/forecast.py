@@ -13,7 +13,7 @@ from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.search.agenda import search_setup
 from smoothsweep.orchestrator.search.budget import hours_left, spent
 from smoothsweep.orchestrator.search.record import read_end
-from smoothsweep.orchestrator.search.shared.setup import Setup
+from smoothsweep.orchestrator.search.setup import Setup
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.loaded import LoadedSweep

@@ -1,25 +1,39 @@
-"""What is known of a search: for the report, for MLflow, for `status`. Pure reading of the sweep's folder."""
+"""What is known of a search: for the report, for MLflow, for `status`; and which recipes are audited again.
+
+How much of the differences between the tried recipes each searched parameter accounts for is Optuna's fANOVA (Hutter,
+Hoos, Leyton-Brown, ICML 2014): a random forest is fitted to what was tried, and the variance of its prediction over the
+whole space is divided among the parameters. It describes the recipes that were tried. A search tries more recipes where
+they are good, so the shares are no estimate of what a parameter causes, and they have no interval.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from pydantic import BaseModel
 
-from smoothsweep.orchestrator.planning.proposals import Proposal, ProposalLog
+from smoothsweep.core.judges.columns import CLASS_METRICS, METRICS, metric_of
+from smoothsweep.core.metrics.frontier import Direction, accuracy_leak_frontier
+from smoothsweep.orchestrator.planning.proposals import ProposalLog, TrialMaker, recipe_of
 from smoothsweep.orchestrator.planning.state import read_failures
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.search.agenda import search_aims
+from smoothsweep.orchestrator.search.agenda import search_aims, search_setup
 from smoothsweep.orchestrator.search.budget import spent
-from smoothsweep.orchestrator.search.shared.outcomes import OPEN, Aims, Outcome, read_outcome
-from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.search.setup import OPEN, metrics_of, place, read_outcome, worst_mean
+from smoothsweep.orchestrator.search.simple import crowding
+from smoothsweep.orchestrator.stages.stage import Stage, canonical_json
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.notes import read_note
 from smoothsweep.sweeps.expand import axis_keys, axis_names
 from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.sweeps.space import Positions
+
+if TYPE_CHECKING:
+    from smoothsweep.orchestrator.result.data import Importance
 
 ENDED = "search/ended.json"
 
@@ -144,50 +158,35 @@ def read_end(proposed: ProposalLog) -> str | None:
 def _records(proposed: ProposalLog) -> list[ProposalRecord]:
     store, make, proposals = proposed.store, proposed.make, proposed.proposals()
     aims, failures = search_aims(proposed.loaded), read_failures(store, proposed.name)
+    by_number = {proposal.number: proposal for proposal in proposals}
     again = {proposal.of for proposal in proposals if proposal.origin == "survivor"}
-    lowest = _complete_rungs(proposals)
+    left = {by_number[p.of].rung for p in proposals if p.of in by_number}  # rungs that some recipe has left
     counted: set[str] = set()
     records = []
     for proposal in proposals:
-        trials = make(proposal)
+        trials, rung = make(proposal), proposal.rung
         outcome = read_outcome(trials, store, aims, failures)
+        settled = outcome.status != OPEN and set(outcome.violations) == set(aims.constraints)
+        axes = {name: trials[0].cell.axes[name] for key, name in make.make.names.items() if key.startswith("recipe.")}
         records.append(
             ProposalRecord(
                 number=proposal.number,
                 values=proposal.values,
-                axes={name: trials[0].cell.axes[name] for key, name in make.make.names.items() if _of_recipe(key)},
-                rung=proposal.rung,
+                axes=axes,
+                rung=rung,
                 trials=tuple(trial.id for trial in trials),
                 status=outcome.status,
                 objectives=dict(outcome.objectives),
                 device_hours=_device_hours(trials, store, counted),
-                kept=_kept(proposal, again, lowest),
+                kept=None if rung is None else True if proposal.number in again else False if rung in left else None,
                 audited=proposal.origin == "audit",
                 origin=proposal.origin,
-                feasible=_feasible(outcome, aims),
+                feasible=outcome.feasible if settled else None,
                 of=proposal.of,
                 seeds=proposal.seeds,
             )
         )
     return records
-
-
-def _kept(proposal: Proposal, again: set[int | None], complete: Mapping[int, bool]) -> bool | None:
-    """Whether the recipe went on from its rung: False if the rung is through and it did not; None before."""
-    if proposal.rung is None:
-        return None
-    return True if proposal.number in again else False if complete.get(proposal.rung) else None
-
-
-def _complete_rungs(proposals: Sequence[Proposal]) -> dict[int, bool]:
-    """Rungs that some recipe has left."""
-    by_number = {proposal.number: proposal for proposal in proposals}
-    alive = [by_number[p.of] for p in proposals if p.of in by_number]
-    return {recipe.rung: True for recipe in alive if recipe.rung is not None}
-
-
-def _feasible(outcome: Outcome, aims: Aims) -> bool | None:
-    return outcome.feasible if outcome.status != OPEN and set(outcome.violations) == set(aims.constraints) else None
 
 
 def _device_hours(trials: Sequence[Trial], store: Store, counted: set[str]) -> float:
@@ -201,9 +200,102 @@ def _device_hours(trials: Sequence[Trial], store: Store, counted: set[str]) -> f
     return seconds / 3600
 
 
-def _of_recipe(key: str) -> bool:
-    return key.split(".")[0] == "recipe"
-
-
 def _is(trial: Trial, recipe: Mapping[str, Any]) -> bool:
     return all(trial.cell.values.get(key) == value for key, value in recipe.items())
+
+
+LEAST = 8
+"""The fewest recipes that a forest is fitted to."""
+SEED = 0
+
+
+def importances(loaded: LoadedSweep, record: SearchRecord) -> tuple[Importance, ...]:
+    """One importance per objective, from recipes with the full attack under all seeds; none below `LEAST` recipes.
+
+    A parameter that a recipe does not have counts as the middle of its range, as it does when recipes are proposed.
+    """
+    setup = search_setup(TrialMaker(loaded))
+    known: list[tuple[Positions, ProposalRecord]] = []
+    for proposal in record.proposals:
+        full = proposal.rung is None and proposal.seeds is None and proposal.status == "done"
+        positions = place(setup, proposal.values) if full else None
+        if positions is not None:
+            known.append((positions, proposal))
+    by_objective = (_importance(loaded, known, objective) for objective in record.objectives)
+    return tuple(importance for importance in by_objective if importance is not None)
+
+
+def _importance(
+    loaded: LoadedSweep, known: Sequence[tuple[Positions, ProposalRecord]], objective: str
+) -> Importance | None:
+    values = [(at, float(value)) for at, recipe in known if (value := recipe.objectives.get(objective)) is not None]
+    if len(values) < LEAST or len({value for _, value in values}) < 2:
+        return None
+    import optuna  # seconds, which a report of a grid does without
+    from optuna.trial import create_trial
+
+    from smoothsweep.orchestrator.result.data import Importance
+    from smoothsweep.orchestrator.search.optuna_choice import distribution
+
+    dimensions = loaded.search.dimensions.dimensions
+    space = {dimension.key: distribution(dimension) for dimension in dimensions}
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=SEED))
+    study.add_trials([create_trial(params=at, distributions=space, value=value) for at, value in values])
+    evaluator = optuna.importance.FanovaImportanceEvaluator(seed=SEED)
+    shares = optuna.importance.get_param_importances(study, evaluator=evaluator)
+    ranked = sorted(((key, float(share)) for key, share in shares.items()), key=lambda pair: -pair[1])
+    return Importance(objective=objective, recipes=len(values), shares=tuple(ranked))
+
+
+def frontier_recipes(loaded: LoadedSweep, trials: Sequence[Trial], store: Store) -> list[dict[str, Any]]:
+    """Recipes on the frontier of test accuracy and leak, by falling accuracy, at most as many as the sweep asks for.
+
+    Of a search, by its first objective that is a leak; of a grid, by the leak that its report decides by; both among
+    the recipes accurate enough. Recipes with trials that are not finished do not take part. Where the frontier
+    holds too many, its ends stay and the loneliest of the others (crowding distance).
+    """
+    recipes: dict[str, list[Trial]] = {}
+    for trial in trials:
+        if trial.phase == "sweep":
+            recipes.setdefault(canonical_json(recipe_of(trial.cell.values)), []).append(trial)
+    rows = {
+        key: [(trial.seed, metrics_of(trial, store)) for trial in members]
+        for key, members in recipes.items()
+        if all(store.has(stage) for trial in members for stage in trial.stages)
+    }
+    aim = leak_of(loaded, [metrics for row in rows.values() for _, metrics in row])
+    if aim is None:
+        return []
+    column, way = aim
+    places = {}
+    for key, row in rows.items():
+        accuracy, leak = worst_mean(row, "test_acc", "max"), worst_mean(row, column, way)
+        if accuracy is not None and leak is not None:
+            places[key] = (accuracy, leak if way == "min" else -leak)
+    if not places:
+        return []
+    keys, points = list(places), np.array(list(places.values()))
+    frontier = accuracy_leak_frontier(points[:, 0], points[:, 1], min_accuracy=loaded.sweep.accuracy_needed)
+    chosen = _at_most(points, list(frontier.members), loaded.reaudit.recipes)
+    return [recipe_of(recipes[keys[index]][0].cell.values) for index in chosen]
+
+
+def leak_of(loaded: LoadedSweep, rows: Sequence[dict[str, Any]]) -> tuple[str, Direction] | None:
+    """The leak that decides, and the direction a defender wants; None if none was measured."""
+    search = loaded.sweep.search
+    if search:
+        return next(iter(search.leaks.items()), None)
+    specs = [metric_of(key) for key in CLASS_METRICS] + [s for s in METRICS if s.group == "leak" and s.better]
+    for spec in specs:
+        if any(metrics.get(spec.key) is not None for metrics in rows):
+            return spec.key, "min" if spec.better == "low" else "max"
+    return None
+
+
+def _at_most(points: np.ndarray, members: list[int], count: int) -> list[int]:
+    """The `count` members that crowding distance keeps, in their order; on a tie those that leak less."""
+    if len(members) <= count:
+        return members
+    lonely = crowding(points[members])
+    best = sorted(range(len(members)), key=lambda place: (-lonely[place], points[members[place], 1]))[:count]
+    return [members[place] for place in sorted(best)]

@@ -23,7 +23,7 @@ from smoothsweep.orchestrator.scheduling.scheduler import StageScheduler
 from smoothsweep.orchestrator.search.agenda import Agenda
 from smoothsweep.orchestrator.search.budget import Meter
 from smoothsweep.orchestrator.search.forecast import forecast_of
-from smoothsweep.orchestrator.search.reaudit import frontier_recipes
+from smoothsweep.orchestrator.search.record import frontier_recipes
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.loaded import LoadedSweep, check

@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-import optuna
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -66,16 +65,6 @@ def test_a_drawn_configuration_is_found_again_by_its_positions(space, seed):
     again, _ = space.choose(lambda dimension: positions[dimension.key])
     for key, value in values.items():
         assert again[key] == (pytest.approx(value, rel=2e-5) if isinstance(value, float) else value)
-
-
-@given(seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=50, deadline=None)
-def test_an_optuna_trial_suggests_within_the_space(seed):
-    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed))
-    values = SCHEDULES.suggest(study.ask())
-    assert SCHEDULES.positions(values) is not None
-    assert ("start" in values) == (values["kind"] == "ramp") == ("end" in values)
-    assert "end" not in values or values["end"] > values["start"]
 
 
 def test_enumeration_and_count_agree_and_every_configuration_comes_once():

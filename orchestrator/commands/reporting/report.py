@@ -143,8 +143,7 @@ def search_view(loaded: LoadedSweep, store: Store, label: Callable[[Mapping[str,
     if loaded.sweep.search is None:
         return None
     # the searches need Optuna, which a report of a grid does not
-    from smoothsweep.orchestrator.search.importance import importances
-    from smoothsweep.orchestrator.search.record import read_search
+    from smoothsweep.orchestrator.search.record import importances, read_search
 
     record = read_search(loaded, store)
     return None if record is None else view_of(record, loaded.sweep.search, label, importances(loaded, record))

@@ -8,7 +8,7 @@ from tiny import searchable
 
 from smoothsweep.orchestrator.planning.proposals import ProposalLog
 from smoothsweep.orchestrator.search.agenda import Agenda
-from smoothsweep.orchestrator.search.shared.setup import Wait
+from smoothsweep.orchestrator.search.setup import Wait
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
 

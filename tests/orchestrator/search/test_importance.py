@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from smoothsweep.orchestrator.search.importance import LEAST, importances
-from smoothsweep.orchestrator.search.record import ProposalRecord, SearchRecord
+from smoothsweep.orchestrator.search.record import LEAST, ProposalRecord, SearchRecord, importances
 from smoothsweep.sweeps.load import load_sweep
 from tests.orchestrator.commands.reporting.test_search_report import ALPHA, KIND, START, SWEEP
 

@@ -1,5 +1,7 @@
 """Who goes on: closed-form cases of ranks, crowding, survivors and audits; outcomes over seeds and attacks."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,10 +9,8 @@ from hypothesis import strategies as st
 from made import ALPHA
 
 from smoothsweep.orchestrator.planning.proposals import Proposal
-from smoothsweep.orchestrator.search.shared.outcomes import Aims, worst_mean
-from smoothsweep.orchestrator.search.shared.ranking import best, crowding, fronts, ordered
-from smoothsweep.orchestrator.search.shared.setup import Setup, Wait
-from smoothsweep.orchestrator.search.strategies.halving import audits, propose_halving, survivors
+from smoothsweep.orchestrator.search.setup import Aims, Setup, Wait, worst_mean
+from smoothsweep.orchestrator.search.simple import audits, best, crowding, fronts, ordered, propose_halving, survivors
 from smoothsweep.sweeps.search import Constraint, Rung
 from smoothsweep.sweeps.space import Dimension, make_space
 

@@ -22,9 +22,7 @@ from scipy.stats import qmc
 
 from smoothsweep.core.checks import present
 from smoothsweep.orchestrator.planning.proposals import Proposal
-from smoothsweep.orchestrator.search.shared.outcomes import Outcome
-from smoothsweep.orchestrator.search.shared.places import place
-from smoothsweep.orchestrator.search.shared.setup import Outcomes, Setup
+from smoothsweep.orchestrator.search.setup import Outcome, Outcomes, Setup, place
 from smoothsweep.sweeps.space import Dimension, Space, Values
 
 STARTUP = {"gp": 4, "tpe": 10}  # recipes at least, and one more than dimensions, spread evenly before it is asked
@@ -78,11 +76,12 @@ def choose(
     for values in refused:
         if (positions := place(setup, values)) is not None:
             study.add_trial(create_trial(state=TrialState.RUNNING, params=positions, distributions=distributions))
-    return setup.space.suggest(study.ask(distributions)), "optuna"
+    asked = study.ask(distributions).params
+    return setup.space.choose(lambda dimension: asked[dimension.key])[0], "optuna"
 
 
 def distribution(dimension: Dimension) -> BaseDistribution:
-    """The distribution that `Dimension.suggest` asks for."""
+    """The distribution of the positions on a dimension."""
     if dimension.above is not None:
         return FloatDistribution(0.0, 1.0)
     if dimension.values is None:

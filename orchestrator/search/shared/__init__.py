@@ -1,1 +1,0 @@
-"""What every search strategy is given, and what several of them use."""

@@ -1,1 +1,0 @@
-"""The parts of strategy noise_aware."""

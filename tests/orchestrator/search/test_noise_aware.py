@@ -1,0 +1,322 @@
+"""A noise-aware search: few seeds first, more where the frontier is unclear, and what the records tell of them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+from made import ALPHA, KIND, load, work_off
+
+from smoothsweep.core.metrics.frontier import hypervolume
+from smoothsweep.orchestrator.planning.proposals import Proposal
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.search.noise_aware import (
+    PRIOR_DF,
+    NoiseModel,
+    SeenTrials,
+    TriedRecipe,
+    expected_gains,
+    expected_worth,
+    first_shares,
+    fit,
+    gains,
+    new_recipes,
+    shrunk_variances,
+    tried_recipes,
+)
+from smoothsweep.orchestrator.search.setup import Aims, Setup, Wait, place, strategy
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.sweeps.search import Constraint
+from smoothsweep.sweeps.space import Dimension, make_space
+
+SEARCH = {"strategy": "noise_aware", "recipes": 10, "in_flight": 2}
+LEVELS = tuple(round(0.05 * index, 2) for index in range(21))
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("noise_aware")
+    loaded, store = load(folder, SEARCH, baseline={ALPHA: 0.0}), Store(root=folder / "store")
+    agenda, ended = work_off(loaded, store)
+    return loaded, store, agenda, ended
+
+
+def test_recipes_meet_one_seed_first_and_more_where_they_may_count(searched):
+    _, _, agenda, ended = searched
+    first = [one for one in agenda.proposals if one.of is None]
+    more = [one for one in agenda.proposals if one.of is not None]
+    assert (first[0].origin, first[0].seeds) == ("baseline", None)  # compared with all others
+    assert len(first) == 10 and {one.seeds for one in first[1:]} == {1} and agenda.ended_by == "recipes"
+    assert 1 <= len(more) < 9 and {(one.origin, one.seeds) for one in more} == {("replication", None)}
+    assert all(agenda.proposals[one.of].values == one.values and one.of < one.number for one in more)
+    assert len({one.of for one in more}) == len(more)
+    assert len({trial.id for trial in ended}) == len(ended) == 2 + 9 + len(more)  # no seed is run twice
+
+
+def test_each_trial_is_there_once_and_recipes_of_some_seeds_are_not_compared(searched):
+    loaded, store, agenda, ended = searched
+    trials = trials_of(loaded, store)
+    assert sorted(trial.id for trial in trials) == sorted(trial.id for trial in ended)
+    phases = Counter(trial.phase for trial in trials)
+    more = sum(one.of is not None for one in agenda.proposals)
+    assert phases == {"sweep": 2 + 2 * more, "proxy": 9 - more}
+
+
+def test_failed_recipes_get_no_more_seeds(tmp_path):
+    loaded, store = load(tmp_path, SEARCH), Store(root=tmp_path / "store")
+    agenda, _ = work_off(loaded, store, fails=lambda trial: trial.cell.values[KIND] == "ramp")
+    failed = {one.number for one in agenda.proposals if one.values[KIND] == "ramp"}
+    assert failed and not failed & {one.of for one in agenda.proposals}
+    assert sum(one.of is None for one in agenda.proposals) == 10
+
+
+# ---- simulated spaces, where the truth is known
+
+
+def simulated(value, *, seed, recipes, constraints=None, noise=0.05, in_flight=1, seeds=2, objectives=None):
+    """The proposals of a search over x in LEVELS whose trials are value(x) -> columns, and noise."""
+    setup = Setup(
+        space=make_space([Dimension(key="x", choices=LEVELS)]),
+        seed=seed,
+        recipes=recipes,
+        lag=in_flight,
+        seeds=seeds,
+        aims=Aims(objectives=objectives or {"test_acc": "max", "embedder_acc1": "min"}, constraints=constraints or {}),
+        identity=lambda values: json.dumps(values, sort_keys=True),
+    )
+    propose, proposals, outcomes = strategy("noise_aware"), [], {}
+    while (found := propose(setup, proposals, outcomes)) is not None:
+        assert not isinstance(found, Wait)  # one after the other: all are settled
+        proposals.append(found)
+        by_seed = {}
+        for one in range(found.seeds or seeds):
+            random = np.random.default_rng([seed, round(100 * found.values["x"]), one])
+            by_seed[one] = {key: v + noise * random.standard_normal() for key, v in value(found.values["x"]).items()}
+        means = {key: float(np.mean([row[key] for row in by_seed.values()])) for key in by_seed[0]}
+        outcomes[found.number] = setup.aims.outcome(means, by_seed)
+    return proposals
+
+
+def crossing(x):
+    """From 0.5 on accuracy falls and leak no longer: what lies there is dominated by what lies at 0.5."""
+    return {"test_acc": 0.9 - max(0.0, x - 0.5), "embedder_acc1": 0.6 - min(x, 0.5)}
+
+
+def test_seeds_go_where_the_frontier_is():
+    """Recipes that others beat by several times the noise stay with one seed; those on the frontier get the second."""
+    met = {"near": [], "far": []}
+    for seed in range(4):
+        proposals = simulated(crossing, seed=seed, recipes=12, noise=0.02)
+        more = {one.of for one in proposals}
+        for one in proposals:
+            if one.of is None and one.values["x"] != 0.5:
+                side = "near" if 0.35 <= one.values["x"] <= 0.5 else "far" if one.values["x"] >= 0.75 else None
+                met.get(side, []).append(one.number in more)
+    assert np.mean(met["near"]) > 0.6 and np.mean(met["far"]) < 0.2
+
+
+def test_the_search_finds_the_best_of_a_noisy_objective():
+    best = []
+    for seed in range(4):
+        proposals = simulated(
+            lambda x: {"test_acc": 1 - 4 * (x - 0.7) ** 2}, seed=seed, recipes=9, objectives={"test_acc": "max"}
+        )
+        full = [one.values["x"] for one in proposals if one.seeds is None]
+        best.append(min((abs(x - 0.7) for x in full), default=1.0))
+    assert max(best) <= 0.15
+
+
+def test_what_misses_a_constraint_gets_few_seeds():
+    """Leak falls with x, and accuracy with it: above 0.5 it misses the constraint, by far above 0.75."""
+
+    def value(x):
+        return {"embedder_acc1": 1 - x, "test_acc": 0.9 - 0.8 * x}
+
+    counts = Counter()
+    for seed in range(3):
+        proposals = simulated(
+            value,
+            seed=seed,
+            recipes=10,
+            noise=0.02,
+            objectives={"embedder_acc1": "min"},
+            constraints={"test_acc": Constraint(at_least=0.5)},
+        )
+        counts.update(one.values["x"] > 0.75 for one in proposals if one.of is not None)
+        assert max(one.values["x"] for one in proposals if one.seeds is None) >= 0.35
+    assert counts[True] == 0 and counts[False] >= 3
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_in_flight_counts_as_what_it_may_turn_out_to_be(seed):
+    """Beside a recipe in flight its neighbours promise less than they do without it."""
+    setup = Setup(
+        space=make_space([Dimension(key="x", choices=LEVELS)]),
+        seed=seed,
+        seeds=2,
+        aims=Aims(objectives={"test_acc": "max", "embedder_acc1": "min"}),
+        identity=lambda values: str(values["x"]),
+    )
+    ran = [Proposal(number=number, values={"x": x}) for number, x in enumerate((0.0, 0.1, 0.8, 0.9, 1.0))]
+    outcomes = {one.number: setup.aims.outcome(row := crossing(one.values["x"]), {1: row, 2: row}) for one in ran}
+    flying = [*ran, Proposal(number=5, values={"x": 0.45}, seeds=1)]
+    asked = [place(setup, {"x": 0.5}), place(setup, {"x": 0.4})]
+    known = [tried_recipes(setup, proposals, outcomes, visible=5) for proposals in (ran, flying)]
+    alone, beside = (expected_worth(setup, one, asked, 9) for one in known)
+    assert (beside < 0.6 * alone).all() and (alone > 0).all()
+
+
+def seen(values, recipe, seed, places):
+    places = np.asarray(places, dtype=float).reshape(len(places), -1)
+    return SeenTrials(
+        places=places,
+        groups=np.arange(places.shape[1]),
+        recipe=np.array(recipe),
+        seed=np.array(seed),
+        values=np.array(values, dtype=float),
+    )
+
+
+def test_the_posterior_is_that_of_conditioning_one_normal_distribution():
+    given = seen([1.0, 1.4, 0.2, 0.9], [0, 0, 1, 2], [1, 2, 1, 2], [0.1, 0.5, 0.9])
+    noise = np.array([0.05, 0.2, 0.1])
+    model = NoiseModel(seen=given, lengths=np.array([0.4]), signal=1.3, noise=noise, seed=0.07, shift=0.5, scale=2.0)
+    asked = np.array([[0.3], [0.9]])
+
+    def kernel(a, b):
+        gap = np.sqrt(5) * abs(a - b) / 0.4
+        return 1.3 * (1 + gap + gap * gap / 3) * np.exp(-gap)
+
+    at = [*asked[:, 0], *(given.places[row, 0] for row in given.recipe)]
+    joint = np.array([[kernel(a, b) for b in at] for a in at])
+    for i in range(4):
+        joint[2 + i, 2 + i] += noise[given.recipe[i]]
+        for j in range(4):
+            joint[2 + i, 2 + j] += 0.07 * (given.seed[i] == given.seed[j])
+    inverse = np.linalg.inv(joint[2:, 2:])
+    mean = 0.5 + 2.0 * joint[:2, 2:] @ inverse @ ((given.values - 0.5) / 2.0)
+    covariance = 4.0 * (joint[:2, :2] - joint[:2, 2:] @ inverse @ joint[2:, :2])
+    found_mean, found_covariance = model.posterior(asked)
+    assert found_mean == pytest.approx(mean) and found_covariance == pytest.approx(covariance)
+    normals = np.random.default_rng(0).standard_normal((40_000, 2))
+    drawn = model.draws(asked, normals)
+    assert drawn.mean(axis=0) == pytest.approx(mean, abs=0.03)
+    assert np.cov(drawn.T) == pytest.approx(covariance, abs=0.05)
+
+
+def test_variances_are_shrunk_to_the_pooled_one():
+    """Three recipes under two seeds that differ by 6, 0 and 0: beside the mean of 2, by 4, -2 and -2."""
+    found = shrunk_variances(
+        np.array([0.0, 6.0, 0.0, 0.0, 5.0, 5.0]), np.array([0, 0, 1, 1, 2, 2]), np.array([4, 9] * 3), 1.0
+    )
+    own = np.array([4.0, -2.0, -2.0]) ** 2 / 2
+    assert found == pytest.approx((PRIOR_DF * 1.0 + own) / (PRIOR_DF + 1))
+    alone = shrunk_variances(np.array([1.0, 3.0]), np.array([0, 1]), np.array([4, 4]), 0.3)
+    assert alone == pytest.approx([0.3, 0.3])
+
+
+def test_a_recipe_that_scatters_more_is_told_apart_from_one_that_does_not():
+    random = np.random.default_rng(3)
+    places = np.linspace(0, 1, 8)
+    recipe, seed = np.repeat(np.arange(8), 3), np.tile([1, 2, 3], 8)
+    spread = np.where(recipe == 2, 0.5, 0.02)
+    values = np.sin(3 * places)[recipe] + spread * random.standard_normal(24)
+    model = fit(seen(values, recipe, seed, places))
+    assert model.noise[2] > 2 * np.delete(model.noise, 2).max()
+    mean, covariance = model.posterior(places[:, None])
+    sure = np.sqrt(np.diag(covariance))
+    assert sure[2] > sure[3] and np.delete(mean, 2) == pytest.approx(np.delete(np.sin(3 * places), 2), abs=0.15)
+
+
+def test_what_a_seed_does_to_every_recipe_is_no_difference_of_recipes():
+    """The recipes that met the second seed alone are no better than the others, since all are under it."""
+    places = np.linspace(0, 1, 10)
+    recipe = np.array([*range(10), *range(5)])
+    seed = np.array([1] * 10 + [2] * 5)
+    random = np.random.default_rng(1)
+    values = places[recipe] + 1.0 * (seed == 2) + 0.01 * random.standard_normal(15)
+    mean, _ = fit(seen(values, recipe, seed, places)).posterior(places[:, None])
+    assert np.polyfit(places, mean, 1)[0] == pytest.approx(1.0, abs=0.25)
+
+
+@pytest.mark.parametrize("objectives", [2, 3])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_gain_is_a_difference_of_hypervolumes(objectives, seed):
+    random = np.random.default_rng(seed)
+    front, candidates = random.random((6, objectives)), 1.2 * random.random((9, objectives))
+    reference, ways = np.full(objectives, 0.9), ["min"] * objectives
+    before = hypervolume(front, reference, ways)
+    after = [hypervolume(np.vstack([front, one]), reference, ways) for one in candidates]
+    assert gains(front, candidates, reference) == pytest.approx(np.array(after) - before, abs=1e-12)
+    alone = [hypervolume(one[None], reference, ways) for one in candidates]
+    assert gains(front[:0], candidates, reference) == pytest.approx(np.array(alone), abs=1e-12)
+
+
+def test_with_one_objective_it_is_the_improvement():
+    candidates = np.array([[0.1], [0.5], [2.0]])
+    assert gains(np.array([[0.4], [0.6]]), candidates, np.array([1.0])) == pytest.approx([0.3, 0.0, 0.0])
+    assert gains(np.empty((0, 1)), candidates, np.array([1.0])) == pytest.approx([0.9, 0.5, 0.0])
+
+
+def test_what_hides_a_candidate_in_some_draws_alone_hides_it_in_these_alone():
+    front = np.array([[[0.2, 0.2]], [[0.8, 0.8]]])  # lucky in the first draw
+    candidate = np.array([[[0.5, 0.5]], [[0.5, 0.5]]])
+    reference = np.array([1.0, 1.0])
+    assert expected_gains(front, candidate, reference) == pytest.approx([(0.0 + 0.25 - 0.04) / 2])
+
+
+def test_what_misses_a_constraint_counts_for_nothing():
+    front = np.array([[[0.2, 0.2]], [[0.2, 0.2]]])
+    candidates = np.array([[[0.5, 0.5], [0.1, 0.1]], [[0.5, 0.5], [0.1, 0.1]]])
+    met = expected_gains(
+        front,
+        candidates,
+        np.array([1.0, 1.0]),
+        front_counts=np.array([[False], [True]]),
+        candidates_count=np.array([[True, True], [True, False]]),
+    )
+    assert met == pytest.approx([0.25 / 2, 0.81 / 2])
+
+
+NAMES = Dimension(key="name", choices=("a", "b", "c"))
+STEPS = Dimension(key="steps", low=0.0, high=1.0, step=0.25)
+OF_B = Dimension(key="of_b", choices=(1, 2), when={"name": ("b",)})
+
+
+def setup_of(*dimensions, **changes):
+    return Setup(
+        space=make_space(dimensions),
+        aims=Aims(objectives={"test_acc": "max"}),
+        identity=lambda values: json.dumps(values, sort_keys=True),
+        **changes,
+    )
+
+
+def tried(setup, values):
+    return TriedRecipe(
+        number=0,
+        values=values,
+        positions=place(setup, values),
+        seeds=1,
+        of=2,
+        by_seed={1: {"test_acc": 0.5}},
+        is_open=False,
+        has_failed=False,
+    )
+
+
+@pytest.mark.parametrize("count", [1, 4, 7])
+@pytest.mark.parametrize("seed", [0, 3])
+def test_the_first_design_holds_both_ends_and_every_level_once(count, seed):
+    shares = first_shares(count, 3, np.empty((0, 3)), seed)
+    levels = np.linspace(0, 1, count) if count > 1 else [0.5]
+    assert all(sorted(column) == pytest.approx(levels) for column in shares.T)
+
+
+def test_a_small_space_is_compared_as_a_whole_but_for_what_was_tried():
+    setup = setup_of(NAMES, STEPS, OF_B)
+    known = [tried(setup, {"name": "a", "steps": 0.5}), tried(setup, {"name": "b", "steps": 0.25, "of_b": 2})]
+    found = new_recipes(setup, known, number=2)
+    assert len(found) == 5 * (1 + 2 + 1) - 2 and all(one.values not in found for one in known)
