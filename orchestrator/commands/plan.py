@@ -13,7 +13,7 @@ from typing import Any
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.text import counted, printable
-from smoothsweep.orchestrator.planning.before_data import before_data
+from smoothsweep.orchestrator.planning.costs import before_data
 from smoothsweep.orchestrator.planning.plan import Plan, history_of, make_plan, plan_summary, refuse_impossible
 from smoothsweep.orchestrator.planning.power import (
     asked_difference,

@@ -14,10 +14,9 @@ from smoothsweep.core.uris import shown_uri
 from smoothsweep.orchestrator.commands.damage import quarantine_damaged, read_with_repair
 from smoothsweep.orchestrator.commands.plan import Confirmation, confirm
 from smoothsweep.orchestrator.planning.plan import Plan, make_plan, refuse_impossible
-from smoothsweep.orchestrator.planning.proposals import ProposalLog
+from smoothsweep.orchestrator.planning.proposals import ProposalLog, trials_of
+from smoothsweep.orchestrator.planning.state import Named, write_trial_notes
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.planning.trial_notes import Named, write_trial_notes
-from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.running.cluster_session import ClusterSession
 from smoothsweep.orchestrator.running.driver import run_search, run_trials
 from smoothsweep.orchestrator.running.progress import Display

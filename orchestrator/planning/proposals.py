@@ -256,3 +256,14 @@ def listed_trials(loaded: LoadedSweep, cells: list[Cell]) -> list[Trial]:
 def recipe_of(values: dict[str, Any]) -> dict[str, Any]:
     """The defender's part of a cell's values."""
     return {key: value for key, value in values.items() if key.split(".")[0] not in OF_THE_ATTACKER}
+
+
+def trials_of(loaded: LoadedSweep, store: Store | None = None) -> list[Trial]:
+    """Every trial of the sweep: all cells under the first seed, then all under the next.
+
+    Of a search, the trials of what it has proposed so far, which the store knows; of a sweep with looks those of the
+    first look, and of the later ones what the store knows. A re-audit that the store knows of comes last.
+    """
+    if store:
+        return ProposalLog(loaded, store).trials()
+    return [] if loaded.sweep.search else listed_trials(loaded, expand(loaded))

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import psutil
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from smoothsweep.core.durations import duration
 from smoothsweep.core.text import counted
 from smoothsweep.core.writers import machine_id
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.orchestrator.store.notes import read_note
+from smoothsweep.orchestrator.store.notes import read_lines, read_note, write_lines
+from smoothsweep.tasks.class_names import NAMES_FILE
+from smoothsweep.tasks.classes import CLASSES_FOLDER, classes_of_stage, classes_without_file
 
 STATE_FILE = "state.json"
 FRESH_S = 60.0
@@ -134,3 +140,122 @@ def _is_driver(pid: int) -> bool:
 def read_failures(store: Store, name: str) -> dict[str, str]:
     state = read_state(store, name)
     return state["failures"] if state else {}
+
+
+_OF = re.compile(r"(\d+)/(\d+)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageProgress:
+    """How far a running stage is.
+
+    Attributes:
+        fraction: The fraction that is done, in [0, 1].
+        words: `epoch 31 of 48`, `9 of 16 classes`; empty where the stage says nothing.
+    """
+
+    fraction: float
+    words: str
+
+
+def read_stage_progress(stages: Iterable[Stage], store: Store) -> dict[str, StageProgress]:
+    """Fingerprint -> how far, for those of these unfinished stages that have left something. Brings no artifact here
+    but the class names of what is attacked."""
+    ready = [stage for stage in stages if all(store.has(source) for source in stage.inputs.values())]
+    progress = {}
+    for stage, mark in zip(ready, store.marks(ready), strict=True):
+        known = _classes_done(stage, store) if stage.task.shard else _marked(mark)
+        if known is not None:
+            progress[stage.fingerprint] = known
+    return progress
+
+
+def classes_of(stage: Stage, store: Store) -> list[int]:
+    """The classes of a sharded stage. Reads one file of one input: the others need not come to this machine."""
+    labelled = next((source for name in stage.task.labelled if (source := stage.inputs.get(name))), None)
+    file = store.file(labelled, NAMES_FILE) if labelled else None
+    return classes_of_stage(stage.config, len(json.loads(file.read_text())) if file else 0)
+
+
+def _classes_done(stage: Stage, store: Store) -> StageProgress | None:
+    """What tasks of any number of machines have finished; None before the first class."""
+    folder = store.kept(stage, CLASSES_FOLDER)
+    if not folder:
+        return None
+    classes = classes_of(stage, store)
+    done = len(classes) - len(classes_without_file(classes, folder))
+    return StageProgress(fraction=done / len(classes), words=f"{done} of {len(classes)} classes")
+
+
+def _marked(mark: dict[str, Any] | None) -> StageProgress | None:
+    return None if mark is None else StageProgress(fraction=mark["fraction"], words=_OF.sub(r"\1 of \2", mark["text"]))
+
+
+TRIALS_FILE = "trials.jsonl"
+DOT = "\u00b7"
+"""Stands between the parts of a trial's name."""
+
+
+Named = Callable[[Trial], tuple[str, str]]
+"""A trial's recipe and attack, as the report calls them; the attack is empty where the sweep has one alone."""
+
+
+class TrialNote(BaseModel):
+    """A trial by its id.
+
+    Attributes:
+        axes: Short name -> value.
+        stages: Kind -> fingerprint of those whose metrics make the row.
+        recipe, attack: What the report calls them, empty in notes of earlier versions.
+    """
+
+    trial: Annotated[str, Field(pattern=r"^[0-9a-f]{12}$")]
+    label: str
+    seed: int
+    phase: str
+    recipe: str = ""
+    attack: str = ""
+    axes: dict[str, Any]
+    stages: dict[
+        Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")], Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    ]
+
+    @property
+    def name(self) -> str:
+        """The name of the trial in every output; its label in notes of earlier versions."""
+        return trial_name(self.recipe, self.attack, self.seed, self.phase) if self.recipe else self.label
+
+
+def trial_name(recipe: str, attack: str, seed: int, phase: str) -> str:
+    """`plain training · attack loss logit · seed 61`.
+
+    Args:
+        recipe, attack: As the report calls them, the attack perhaps empty.
+        phase: As `Trial.phase` has it, "sweep" untold.
+    """
+    parts = (recipe, attack, f"seed {seed}", "" if phase == "sweep" else phase)
+    return f" {DOT} ".join(filter(None, parts))
+
+
+def write_trial_notes(store: Store, name: str, trials: Sequence[Trial], named: Named | None = None) -> None:
+    """Replace the note of a sweep's trials as a whole. named: what the report calls them; None without a report."""
+    write_lines(store, name, TRIALS_FILE, (_note(trial, named).model_dump(mode="json") for trial in trials))
+
+
+def _note(trial: Trial, named: Named | None) -> TrialNote:
+    recipe, attack = ("", "") if named is None else named(trial)
+    return TrialNote(
+        trial=trial.id,
+        label=trial.label,
+        seed=trial.seed,
+        phase=trial.phase,
+        recipe=recipe,
+        attack=attack,
+        axes=trial.cell.axes,
+        stages={stage.name: stage.fingerprint for stage in trial.stages},
+    )
+
+
+def read_trial_notes(store: Store, name: str) -> list[TrialNote]:
+    """The trials of a sweep in its order; none where no report of it was written, or the note is damaged."""
+    return read_lines(store, name, TRIALS_FILE, (TrialNote,), "smoothsweep report writes it again")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from smoothsweep.orchestrator.cluster import interrupts
 from smoothsweep.orchestrator.cluster.interrupts import ClusterLost
 from smoothsweep.orchestrator.cluster.lifeline import Lifeline, lifeline_of_this_driver
-from smoothsweep.orchestrator.planning.capacity import refuse_unfit
+from smoothsweep.orchestrator.planning.plan import refuse_unfit
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.schema import Resources

@@ -13,9 +13,8 @@ from smoothsweep.core.attacks.surrogate.parts import SURROGATES
 from smoothsweep.core.durations import duration
 from smoothsweep.core.judges.table import JUDGES, stage_of
 from smoothsweep.core.text import counted
-from smoothsweep.orchestrator.planning.history import History, read_history
+from smoothsweep.orchestrator.planning.costs import History, read_history, reference_s
 from smoothsweep.orchestrator.planning.plan import Plan, make_plan
-from smoothsweep.orchestrator.planning.reference import reference_s
 from smoothsweep.orchestrator.planning.state import SweepState, other_driver, read_failures, write_state
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.result.estimates import judge_checks, untold

@@ -7,7 +7,7 @@ from typing import Any
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.durations import duration
-from smoothsweep.orchestrator.planning.history import History, read_history
+from smoothsweep.orchestrator.planning.costs import History, read_history
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.base import Store
 

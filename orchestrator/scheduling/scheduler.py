@@ -19,7 +19,7 @@ import ray.exceptions
 from smoothsweep.core.durations import duration
 from smoothsweep.core.errors import ArtifactDamaged, SweepStopped
 from smoothsweep.orchestrator.cluster.connection import remove_lost_groups
-from smoothsweep.orchestrator.planning.stage_progress import classes_of
+from smoothsweep.orchestrator.planning.state import classes_of
 from smoothsweep.orchestrator.scheduling.causes import one_line
 from smoothsweep.orchestrator.scheduling.dispatch import StartWatch
 from smoothsweep.orchestrator.scheduling.draining import DrainWatch, limit_is_near, report_all_left

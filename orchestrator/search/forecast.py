@@ -6,7 +6,7 @@ import math
 from typing import cast
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.planning.history import read_history
+from smoothsweep.orchestrator.planning.costs import read_history
 from smoothsweep.orchestrator.planning.plan import Plan, SearchForecast, devices_held
 from smoothsweep.orchestrator.planning.proposals import Proposal, ProposalLog, TrialMaker
 from smoothsweep.orchestrator.planning.trial import Trial

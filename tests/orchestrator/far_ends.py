@@ -14,9 +14,8 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.cluster import connection as cluster
 from smoothsweep.orchestrator.commands.reporting.report import _paper
 from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
-from smoothsweep.orchestrator.planning.proposals import ProposalLog
+from smoothsweep.orchestrator.planning.proposals import ProposalLog, trials_of
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.running.cluster_session import ClusterSession
 from smoothsweep.orchestrator.scheduling import scheduler
 from smoothsweep.orchestrator.scheduling.scheduler import StageScheduler

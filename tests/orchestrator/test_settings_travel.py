@@ -16,7 +16,7 @@ from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.external.asking import ADDRESS
 from smoothsweep.core.judges.table import measured
 from smoothsweep.core.priors.settings import MobileStyleGANConfig
-from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.planning.proposals import trials_of
 from smoothsweep.sweeps.attacks import AnyAttack, schema_of
 from smoothsweep.sweeps.base import Model, dotted_value, set_dotted
 from smoothsweep.sweeps.defenses import LabelSmoothing

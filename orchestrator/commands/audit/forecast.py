@@ -14,10 +14,10 @@ from smoothsweep.core.audit.training import training_seconds
 from smoothsweep.core.checks import present
 from smoothsweep.core.durations import duration
 from smoothsweep.core.judges.table import stage_of
-from smoothsweep.orchestrator.planning.history import History, read_history
+from smoothsweep.orchestrator.planning.costs import History, read_history
 from smoothsweep.orchestrator.planning.plan import make_plan
+from smoothsweep.orchestrator.planning.proposals import trials_of
 from smoothsweep.orchestrator.planning.trial import inversion_stages
-from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion, check

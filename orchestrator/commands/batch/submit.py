@@ -25,8 +25,7 @@ from smoothsweep.orchestrator.commands.batch.values import (
     this_python,
     whole,
 )
-from smoothsweep.orchestrator.planning.capacity import refuse_unfit
-from smoothsweep.orchestrator.planning.plan import Plan, history_of, make_plan, refuse_impossible
+from smoothsweep.orchestrator.planning.plan import Plan, history_of, make_plan, refuse_impossible, refuse_unfit
 from smoothsweep.orchestrator.planning.proposals import ProposalLog
 from smoothsweep.orchestrator.search.forecast import forecast_of
 from smoothsweep.orchestrator.store.base import Store

@@ -18,7 +18,7 @@ from smoothsweep.orchestrator.commands.records.trials import (
     find_trials,
     leaves,
 )
-from smoothsweep.orchestrator.planning.trial_notes import TrialNote
+from smoothsweep.orchestrator.planning.state import TrialNote
 from smoothsweep.orchestrator.store.opening import open_existing_store
 from smoothsweep.tasks.stage_names import stage_title
 

@@ -18,7 +18,7 @@ from smoothsweep.core.text import counted, printable, quoted, shortened
 from smoothsweep.orchestrator.commands.records.trials import Provenance, ProvenanceReader, find_trials, in_order
 from smoothsweep.orchestrator.commands.reporting.sharing.provenance import SUFFIX, read_provenance
 from smoothsweep.orchestrator.page.render import read_origin
-from smoothsweep.orchestrator.planning.trial_notes import read_trial_notes
+from smoothsweep.orchestrator.planning.state import read_trial_notes
 from smoothsweep.orchestrator.store.base import MANIFEST, Store
 from smoothsweep.orchestrator.store.manifests import FINGERPRINT, KIND
 from smoothsweep.orchestrator.store.opening import open_existing_store

@@ -9,10 +9,8 @@ from typing import Any
 from smoothsweep.core.text import counted, printable
 from smoothsweep.orchestrator.commands.records.trials import plain_name
 from smoothsweep.orchestrator.planning.plan import make_plan
-from smoothsweep.orchestrator.planning.stage_progress import StageProgress, read_stage_progress
-from smoothsweep.orchestrator.planning.state import read_state
+from smoothsweep.orchestrator.planning.state import StageProgress, read_stage_progress, read_state, trial_name
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.planning.trial_notes import trial_name
 from smoothsweep.orchestrator.result.cells import complete_cases
 from smoothsweep.orchestrator.result.data import Axis
 from smoothsweep.orchestrator.result.display import incomplete_sentences

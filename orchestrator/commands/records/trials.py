@@ -10,7 +10,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import NotPlainError, plain_content
 from smoothsweep.core.spelling import suggestion
 from smoothsweep.core.text import MINUS, NBSP, counted, quoted, shortened
-from smoothsweep.orchestrator.planning.trial_notes import DOT, TRIALS_FILE, TrialNote, read_trial_notes
+from smoothsweep.orchestrator.planning.state import DOT, TRIALS_FILE, TrialNote, read_trial_notes
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.manifests import Damage, read_manifest
 from smoothsweep.tasks.stage_names import stage_label

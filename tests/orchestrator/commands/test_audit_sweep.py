@@ -9,7 +9,7 @@ from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.core.audit.portfolio import portfolio
 from smoothsweep.core.audit.references import audit_trainings
 from smoothsweep.orchestrator.commands.audit.rounds import FIRST, refinements
-from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.planning.proposals import trials_of
 from smoothsweep.orchestrator.result.axes import sweep_axes
 from smoothsweep.sweeps.load import load_sweep
 from tests.foreign_classifier import SIDE

@@ -10,7 +10,7 @@ from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit import auditing, importing, work
 from smoothsweep.orchestrator.commands.audit.forecast import Cost, forecast, timed_once
 from smoothsweep.orchestrator.commands.audit.rounds import FIRST
-from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.planning.proposals import trials_of
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.imported import ImportedClassifier

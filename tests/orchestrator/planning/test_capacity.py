@@ -4,7 +4,7 @@ import pytest
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.cluster.connection import ClusterFacts
-from smoothsweep.orchestrator.planning.capacity import refuse_unfit
+from smoothsweep.orchestrator.planning.plan import refuse_unfit
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.sweeps.schema import Resources
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from smoothsweep.orchestrator.planning.history import History
+from smoothsweep.orchestrator.planning.costs import History
 from smoothsweep.orchestrator.stages.stage import Stage
 
 

@@ -6,9 +6,9 @@ import pytest
 from tiny import write_tiny
 
 from benchmarks.sleeping import Sleep
-from smoothsweep.orchestrator.planning.history import READ_AT_MOST, read_history
+from smoothsweep.orchestrator.planning.costs import READ_AT_MOST, read_history
 from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
-from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.planning.proposals import trials_of
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
 from tests.orchestrator.planning.measured_stages import everything_of, pretend

@@ -9,9 +9,9 @@ from tiny import write_tiny
 
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.plan import expectation, plan_text
-from smoothsweep.orchestrator.planning.history import History, read_history
+from smoothsweep.orchestrator.planning.costs import History, read_history
 from smoothsweep.orchestrator.planning.plan import devices_held, make_plan, plan_summary
-from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.planning.proposals import trials_of
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep

@@ -9,7 +9,7 @@ from tiny import write_tiny
 
 from smoothsweep.core.metrics.power import QUICKSTART, Components, Design, planned
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.planning.proposals import trials_of
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
 from tests.judged_trials import finish

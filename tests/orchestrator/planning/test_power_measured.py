@@ -7,7 +7,7 @@ from tiny import write_tiny
 from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.metrics.power import components_of
 from smoothsweep.orchestrator.planning.power import block, measured
-from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.planning.proposals import trials_of
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
 from tests.judged_trials import finish

@@ -6,14 +6,13 @@ import pytest
 from tiny import write_tiny
 
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
-from smoothsweep.orchestrator.planning.proposals import ProposalLog
-from smoothsweep.orchestrator.planning.reference import (
+from smoothsweep.orchestrator.planning.costs import (
     MACHINE,
     RATES,
     reference_s,
 )
-from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
+from smoothsweep.orchestrator.planning.proposals import ProposalLog, trials_of
 from smoothsweep.orchestrator.search.forecast import forecast_of
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.base import Store

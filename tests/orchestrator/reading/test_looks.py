@@ -13,7 +13,7 @@ from looked import ALPHA, CHANGES, LOSSES, finish, leak, load, work_off
 from smoothsweep.core.metrics.leak_comparisons import reductions
 from smoothsweep.core.metrics.looks import Looks
 from smoothsweep.core.text import NBSP
-from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.planning.proposals import trials_of
 from smoothsweep.orchestrator.result.axes import baseline_axes, sweep_axes
 from smoothsweep.orchestrator.result.data import ReportData
 from smoothsweep.orchestrator.result.leaks import HidingVerdicts

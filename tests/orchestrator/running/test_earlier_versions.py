@@ -5,7 +5,7 @@ from dataclasses import replace
 from tiny import write_tiny
 
 from smoothsweep.orchestrator.planning.plan import make_plan
-from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.planning.proposals import trials_of
 from smoothsweep.orchestrator.running.sweep_run import earlier_versions_line
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.tasks.registry import TASKS

@@ -5,7 +5,7 @@ import json
 import pytest
 from tiny import write_tiny
 
-from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.planning.proposals import trials_of
 from smoothsweep.orchestrator.running import tuning
 from smoothsweep.sweeps.load import load_sweep
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from smoothsweep.orchestrator.planning.costs import reference_s
 from smoothsweep.orchestrator.planning.plan import make_plan
-from smoothsweep.orchestrator.planning.reference import reference_s
-from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.planning.proposals import trials_of
 from smoothsweep.orchestrator.running.sweep_run import SweepRun
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.load import load_sweep

@@ -9,8 +9,8 @@ import yaml
 from tiny import tiny_sweep, write_tiny
 
 from smoothsweep.orchestrator.commands import run as door
+from smoothsweep.orchestrator.planning.proposals import trials_of
 from smoothsweep.orchestrator.planning.trial import run_trial
-from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.sweeps.load import load_sweep

@@ -8,8 +8,7 @@ from made import ALPHA, finish, load, work_off
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.commands.plan import plan_text
 from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
-from smoothsweep.orchestrator.planning.proposals import ProposalLog, recipe_of
-from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.planning.proposals import ProposalLog, recipe_of, trials_of
 from smoothsweep.orchestrator.search import budget
 from smoothsweep.orchestrator.search.agenda import Agenda
 from smoothsweep.orchestrator.search.budget import Meter, spent

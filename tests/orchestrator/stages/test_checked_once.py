@@ -4,8 +4,8 @@ from tiny import write_tiny
 
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.planning.plan import make_plan
+from smoothsweep.orchestrator.planning.proposals import trials_of
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
 

@@ -7,7 +7,7 @@ from labelled_files import people, regular_folders
 from tiny import write_tiny
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.planning.proposals import trials_of
 from smoothsweep.sweeps.load import load_sweep
 
 

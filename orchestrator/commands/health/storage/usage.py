@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from smoothsweep.core.files import NotPlainError
-from smoothsweep.orchestrator.planning.trial_notes import read_trial_notes
+from smoothsweep.orchestrator.planning.state import read_trial_notes
 from smoothsweep.orchestrator.store.base import DAMAGED, MANIFEST, Store
 from smoothsweep.orchestrator.store.manifests import FINGERPRINT, KIND, Damage
 

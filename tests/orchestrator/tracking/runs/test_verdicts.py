@@ -5,7 +5,7 @@ from mlflow_look import doubled, look, record
 
 from smoothsweep.core.metrics.leak_comparisons import Bounded, HiddenLeak, LeakComparison
 from smoothsweep.orchestrator.commands.reporting.report import report_data
-from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.planning.proposals import trials_of
 from smoothsweep.orchestrator.result.leaks import HidingVerdicts
 from smoothsweep.orchestrator.result.rows import results_table
 from smoothsweep.orchestrator.result.summary import summarise

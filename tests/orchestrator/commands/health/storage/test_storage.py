@@ -10,7 +10,7 @@ from smoothsweep.orchestrator.commands.health.storage import commands
 from smoothsweep.orchestrator.commands.health.storage.commands import in_words
 from smoothsweep.orchestrator.commands.health.storage.usage import usage_of
 from smoothsweep.orchestrator.planning.plan import make_plan
-from smoothsweep.orchestrator.planning.trial_notes import write_trial_notes
+from smoothsweep.orchestrator.planning.state import write_trial_notes
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
