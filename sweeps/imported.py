@@ -18,7 +18,7 @@ from smoothsweep.core.cards import read_card
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import Answers
 from smoothsweep.core.external.kinds import KINDS, ForeignKind, agreed_to, is_external, needs_consent
-from smoothsweep.core.models.image_sizes import IN_UNIT_RANGE
+from smoothsweep.core.models.architectures import IN_UNIT_RANGE
 from smoothsweep.sweeps.base import SHA256, FilePath, Model, Several
 from smoothsweep.sweeps.mistakes import first_mistake
 from smoothsweep.sweeps.training import Architecture
@@ -51,7 +51,7 @@ class StatedDefense(Model):
 
 
 class Source(Model):
-    """The file it came from, as `core.models.official_targets.ImportFacts` notes it."""
+    """The file it came from, as `core.models.official.ImportFacts` notes it."""
 
     file: Word
     architecture: Architecture | ForeignKind

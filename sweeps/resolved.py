@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from smoothsweep.core.data.names import NAMED_IN_SWEEPS, PUBLISHED_NAMES
 from smoothsweep.core.judges.base import ClassifierJudge
 from smoothsweep.core.judges.table import JUDGES
-from smoothsweep.core.models.image_sizes import TRANSFORMS_INPUT
+from smoothsweep.core.models.architectures import TRANSFORMS_INPUT
 
 if TYPE_CHECKING:
     from smoothsweep.sweeps.data import Data

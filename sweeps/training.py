@@ -12,7 +12,7 @@ from smoothsweep.core.analysis.backdoors import PoisonSettings
 from smoothsweep.core.bounds import Count
 from smoothsweep.core.data.augmentation_settings import Augmentation as AugmentationSettings
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.image_sizes import TRANSFORMS_INPUT, check_image_size
+from smoothsweep.core.models.architectures import TRANSFORMS_INPUT, check_image_size
 from smoothsweep.core.models.recipe import Architecture, ImageSize, TrainingRecipe
 from smoothsweep.sweeps.base import Model, derived, only_with
 from smoothsweep.sweeps.defenses import Defense, LabelSmoothing

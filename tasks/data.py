@@ -122,7 +122,7 @@ _PRIVATE = {"synthetic": _synthetic, "labelled": _labelled}
 
 
 def _celeba64_public(config: Config) -> torch.Tensor:
-    from smoothsweep.core.data.celeba64 import load_celeba64_public
+    from smoothsweep.core.data.celeba import load_celeba64_public
 
     return planned(config, any_files=True).read(lambda path: load_celeba64_public(path, size=config["size"]))
 

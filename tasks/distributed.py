@@ -8,7 +8,7 @@ from typing import Any
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.models.classifiers import Classifier
 from smoothsweep.core.training.batches import Stamp
-from smoothsweep.core.training.state import EpochRecord
+from smoothsweep.core.training.classifier import EpochRecord
 from smoothsweep.tasks import ray_train
 from smoothsweep.tasks.context import Config, TaskContext, joined_context
 from smoothsweep.tasks.parts_of_images import training_images

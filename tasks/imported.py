@@ -13,11 +13,10 @@ from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import KINDS, is_external
 from smoothsweep.core.external.model import ExternalModel
+from smoothsweep.core.models.architectures import TRANSFORMS_INPUT, fixed_image_size
 from smoothsweep.core.models.classifiers import Classifier
-from smoothsweep.core.models.image_sizes import TRANSFORMS_INPUT, fixed_image_size
 from smoothsweep.core.models.inference import evaluate_accuracy, fit_images
-from smoothsweep.core.models.other_readings import Claim, Readings
-from smoothsweep.core.models.reading import check_reading, order_by_name, usual_orders
+from smoothsweep.core.models.reading import Claim, Readings, check_reading, order_by_name, usual_orders
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.external import copy_external, keep_external, load_external
 from smoothsweep.tasks.files import load_images, load_tensors, save_tensors

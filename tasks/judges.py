@@ -24,8 +24,8 @@ from smoothsweep.core.metrics.fidelity import knn_distance, nearest_real
 from smoothsweep.core.metrics.recognition import fit_head, head_logits
 from smoothsweep.core.models.embedder_kinds import KINDS
 from smoothsweep.core.models.embedders import load_embedder, own_weights
+from smoothsweep.core.models.fid import PUBLISHED_FIDS
 from smoothsweep.core.models.inference import embed_images
-from smoothsweep.core.models.lowres_fid import PUBLISHED_FIDS
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.fidelity import fid_features, load_network
 from smoothsweep.tasks.files import load_images, load_tensors, save_rows, save_tensors

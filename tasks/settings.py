@@ -98,7 +98,7 @@ def _counts_under_poison(
 ) -> tuple[int, ...]:
     """Images by class as the poison labels them. Raises InputError where the defense could learn nothing of those that
     it holds out and the poison leaves alone."""
-    from smoothsweep.core.training.held_out import held_out_rows
+    from smoothsweep.core.training.batches import held_out_rows
 
     labels, chosen = present(poisoned_training(data, poison), "training images")
     held_out_rows(defense, labels, chosen, classes=classes, seed=config["seed"])

@@ -17,12 +17,10 @@ from smoothsweep.core.defenses.registry import make_defense, restore_weights
 from smoothsweep.core.errors import AccuracyNotReached, InputError
 from smoothsweep.core.external.kinds import KINDS, is_external
 from smoothsweep.core.models.classifiers import Classifier, build_classifier, usual_input
-from smoothsweep.core.models.normalisation import Normalisation
+from smoothsweep.core.models.inference import Normalisation
 from smoothsweep.core.models.recipe import TrainingRecipe
-from smoothsweep.core.training.batches import Stamp, preparation_generator
-from smoothsweep.core.training.classifier import train_classifier
-from smoothsweep.core.training.held_out import fit_held_out, without_held_out
-from smoothsweep.core.training.state import EpochRecord
+from smoothsweep.core.training.batches import Stamp, fit_held_out, preparation_generator, without_held_out
+from smoothsweep.core.training.classifier import EpochRecord, train_classifier
 from smoothsweep.tasks.context import Config, TaskContext
 from smoothsweep.tasks.files import load_tensors, save_rows, save_tensors
 from smoothsweep.tasks.settings import recipe_from, smoothing_of_epoch

@@ -63,14 +63,14 @@ def _check_safetensors(path: Path) -> None:
 
 @lru_cache(maxsize=8)
 def _load_fid(file: PlannedFile, sha256: str | None) -> None:
-    from smoothsweep.core.models.fid_inception import load_fid_inception
+    from smoothsweep.core.models.fid import load_fid_inception
 
     file.read(lambda path: load_fid_inception(path, sha256=sha256))
 
 
 @lru_cache(maxsize=8)
 def _load_published_fid(network: str, file: PlannedFile, sha256: str | None) -> None:
-    from smoothsweep.core.models.lowres_fid import PUBLISHED_FIDS
+    from smoothsweep.core.models.fid import PUBLISHED_FIDS
 
     file.read(lambda path: PUBLISHED_FIDS[network].load(path, sha256=sha256))
 

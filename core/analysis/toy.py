@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from smoothsweep.core.defenses.label_smoothing import smoothed_cross_entropy
+from smoothsweep.core.defenses.base import smoothed_cross_entropy
 from smoothsweep.core.errors import TrainingDiverged
 
 TARGET_CLASS = 2

@@ -10,10 +10,8 @@ from smoothsweep.core.audit.model import OpenModel
 from smoothsweep.core.audit.pictures import People, has_split
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.inference import evaluate_logits
-from smoothsweep.core.models.normalisation import Channels, Normalisation
-from smoothsweep.core.models.other_readings import Claim
-from smoothsweep.core.models.reading import check_reading
+from smoothsweep.core.models.inference import Channels, Normalisation, evaluate_logits
+from smoothsweep.core.models.reading import Claim, check_reading
 
 
 def real_accuracy(model: OpenModel, test: ImageSet, reads: Normalisation) -> float:

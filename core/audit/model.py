@@ -19,8 +19,8 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import Answers
 from smoothsweep.core.external.model import ExternalModel, OpenedModel, answering, as_logits, check_side, has_gradient
 from smoothsweep.core.models.classifiers import Classifier
-from smoothsweep.core.models.normalisation import Channels, Normalisation, Triple, input_layer
-from smoothsweep.core.models.official_targets import classifier_of
+from smoothsweep.core.models.inference import Channels, Normalisation, Triple, input_layer
+from smoothsweep.core.models.official import classifier_of
 
 ANSWERS: tuple[Answers, ...] = get_args(Answers)
 PROBE_IMAGES = 2  # images sent to a model when it is opened

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smoothsweep.core.data.fit import SIDE
 from smoothsweep.core.data.images import ImageSet, resize, to_uint8, to_unit
 from smoothsweep.core.data.labelled import (
     SplitImages,
@@ -20,7 +19,7 @@ from smoothsweep.core.data.labelled import (
     load_unlabelled,
     split_entries,
 )
-from smoothsweep.core.data.likeness import ScannedPictures, hashes, identical_pairs, near_and_doubts, warnings_of
+from smoothsweep.core.data.likeness import SIDE, ScannedPictures, hashes, identical_pairs, near_and_doubts, warnings_of
 from smoothsweep.core.data.sources import TEST, list_labelled
 from smoothsweep.core.data.splits import stratified_split
 from smoothsweep.core.errors import InputError

@@ -15,17 +15,15 @@ from smoothsweep.core.audit.references import EPOCHS
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.labelled import SplitImages
 from smoothsweep.core.declared import build
-from smoothsweep.core.defenses.alpha import check_alpha
 from smoothsweep.core.defenses.base import Defense
 from smoothsweep.core.defenses.labels import SMOOTHING
 from smoothsweep.core.defenses.registry import make_defense
-from smoothsweep.core.defenses.schedules import AlphaSchedule, alpha_at, usual_schedule, validate_schedule
+from smoothsweep.core.defenses.schedules import AlphaSchedule, alpha_at, check_alpha, usual_schedule, validate_schedule
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import Classifier, build_classifier
 from smoothsweep.core.models.recipe import TrainingRecipe
-from smoothsweep.core.training.batches import preparation_generator
+from smoothsweep.core.training.batches import fit_held_out, preparation_generator, without_held_out
 from smoothsweep.core.training.classifier import train_classifier
-from smoothsweep.core.training.held_out import fit_held_out, without_held_out
 
 PROTOCOL = "clean"
 TRAINING: Mapping[str, Any] = {"epochs": EPOCHS, "batch_size": 50, "augmentation": AUGMENTATION}

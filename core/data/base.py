@@ -49,7 +49,4 @@ class DataKind:
         raise NotImplementedError  # every kind has its own: a test loads each row of the table
 
 
-# Kinds of private images beyond those of `sweeps.data`, by name. Reading the table loads no torch.
-
-
 DATA: dict[str, type[DataKind]] = with_plugins("data", {}, DataKind)

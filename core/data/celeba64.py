@@ -13,7 +13,7 @@ from torch import Tensor
 from smoothsweep.core.data.celeba import LAYOUT, largest, on_disk, read_identities
 from smoothsweep.core.data.decoding import UnreadablePicture, decode_plain, read_picture, reason, strict_pillow
 from smoothsweep.core.data.images import each_in_threads
-from smoothsweep.core.data.listing import (
+from smoothsweep.core.data.layouts import (
     ListOptions,
     PublishedListing,
     Report,

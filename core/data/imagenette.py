@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from smoothsweep.core.data.listing import (
+from smoothsweep.core.data.layouts import (
     ListOptions,
     PublishedListing,
     Report,

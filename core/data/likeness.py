@@ -21,9 +21,9 @@ from scipy.fft import dctn
 from torch import Tensor
 
 from smoothsweep.core.data.decoding import UnreadablePicture, decode_picture, reason, strict_pillow
-from smoothsweep.core.data.fit import SIDE, Fit, fit_of, grey_of
 from smoothsweep.core.data.images import each_in_threads
 from smoothsweep.core.data.labelled import assign_labels
+from smoothsweep.core.data.likeness import SIDE, Fit, fit_of, grey_of
 from smoothsweep.core.data.sources import Entry, list_labelled, list_unlabelled
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.text import few

@@ -11,12 +11,12 @@ import numpy as np
 import torch
 
 from smoothsweep.core.data.decoding import unsaid_bits
-from smoothsweep.core.data.fit import fit_of
 from smoothsweep.core.data.labelled import assign_labels, split_entries
 from smoothsweep.core.data.likeness import (
     Pairs,
     ScannedPictures,
     changed_pairs,
+    fit_of,
     identical_pairs,
     pair_labels,
     scan_pictures,

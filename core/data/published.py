@@ -18,7 +18,7 @@ from torch import Tensor
 from smoothsweep.core.data import celeba, celeba64, facescrub, imagenette, stanford_dogs
 from smoothsweep.core.data.decoding import UnreadablePicture, reason, strict_pillow
 from smoothsweep.core.data.images import each_in_threads, pack_images, packed_bytes
-from smoothsweep.core.data.listing import ListOptions, PublishedListing, Report, fit_square, refusing
+from smoothsweep.core.data.layouts import ListOptions, PublishedListing, Report, fit_square, refusing
 from smoothsweep.core.data.names import PUBLISHED_NAMES
 from smoothsweep.core.data.splits import samples_per_class as choose_per_class
 from smoothsweep.core.errors import InputError
@@ -141,7 +141,7 @@ def write_published(
 
     Writes train.safetensors and test.safetensors (`images` uint8 [N, 3, size, size] and `labels` int64, in the order of
     the official split) and names.json, all under temporary names until everything is decoded. Preprocessing is the
-    official test transform without normalisation (`core.data.listing.fit_square`).
+    official test transform without normalisation (`core.data.layouts.fit_square`).
 
     Args:
         samples_per_class: Keep that many training pictures of each class, nested, by `split_seed` (the paper's Table

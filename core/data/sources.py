@@ -61,9 +61,6 @@ def path_state(path: Path) -> tuple[str, int]:
     return state.hexdigest(), total
 
 
-# Where a user's pictures lie: a Parquet file, a folder of them, one of `datasets`, or folders. Decodes nothing.
-
-
 TRAIN, TEST, VALIDATION = "train", "test", "validation"
 COLUMNS = ("image", "label", "identity", "split")  # of a table
 _SPLITS = {"train": TRAIN, "test": TEST, "validation": VALIDATION, "valid": VALIDATION, "val": VALIDATION}

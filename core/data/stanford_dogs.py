@@ -16,7 +16,7 @@ import torch
 from PIL import Image
 
 from smoothsweep.core.data.decoding import UnreadablePicture
-from smoothsweep.core.data.listing import (
+from smoothsweep.core.data.layouts import (
     Cut,
     ListOptions,
     PublishedListing,

@@ -11,17 +11,64 @@ from collections import abc
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import torch
 from torch import Generator, Tensor, nn
 
 from smoothsweep.core.declared import check_fields
-from smoothsweep.core.defenses.label_smoothing import smoothed_cross_entropy, smoothed_targets
+from smoothsweep.core.defenses.schedules import check_alpha
 from smoothsweep.core.defenses.strengths import Family
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import Classifier, LogitsWithAuxiliary
 from smoothsweep.core.models.recipe import TrainingRecipe
+
+# Label smoothing with any factor up to 1, negative ones included.
+#
+# Positive factors are Szegedy et al. (2016), negative ones Wei et al. (2022); the paper uses both (section 2.2, Eqs. 2
+# and 3). torch's own `label_smoothing=` must not be used here: given class indices and a negative factor it returns
+# plain cross entropy without a word.
+
+
+REDUCTIONS = ("mean", "sum", "none")
+
+
+def smoothed_targets(labels: Tensor, num_classes: int, alpha: float) -> Tensor:
+    """Target vectors (1 - alpha) * onehot + alpha / C, float32 [N, C] (Eq. 2). Every row sums to 1.
+
+    labels: int64 [N] in [0, num_classes). For alpha < 0 the entries leave [0, 1]: no longer a distribution.
+    Raises InputError for an alpha above 1 or not finite.
+    """
+    alpha = check_alpha(alpha)
+    onehot = torch.nn.functional.one_hot(labels, num_classes).to(torch.float32)
+    return (1 - alpha) * onehot + alpha / num_classes
+
+
+def smoothed_cross_entropy(logits: Tensor, labels: Tensor, alpha: float, *, reduction: str = "mean") -> Tensor:
+    """Cross entropy against smoothed targets (Eq. 3), for every alpha in (-inf, 1].
+
+    logits: float [N, C] (half precision is computed in float32); labels: int64 [N].
+    Returns a scalar for reduction "mean" (over N) or "sum", [N] for "none". With alpha < 0 the loss has no
+    lower bound. Matches losses/label_smoothing.py of LukasStruppek/Plug-and-Play-Attacks for alpha < 0 and
+    torch's built-in criterion for alpha >= 0.
+    Raises InputError for an alpha above 1 or not finite, ValueError for wrong shapes or an unknown reduction.
+    """
+    alpha = check_alpha(alpha)
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"reduction: expected one of {', '.join(REDUCTIONS)}, got {reduction!r}")
+    if logits.ndim != 2 or labels.shape != logits.shape[:1]:
+        got = f"{tuple(logits.shape)}, {tuple(labels.shape)}"
+        raise ValueError(f"expected logits [N, C] and labels [N], got {got}")
+    if logits.dtype in (torch.float16, torch.bfloat16):
+        logits = logits.float()
+    log_probabilities = torch.log_softmax(logits, dim=1)
+    loss = -log_probabilities.gather(1, labels.unsqueeze(1)).squeeze(1)
+    if alpha != 0:  # the uniform term would turn a logit of -inf into 0 * inf
+        loss = (1 - alpha) * loss - alpha * log_probabilities.mean(dim=1)
+    if reduction == "none":
+        return loss
+    return loss.mean() if reduction == "mean" else loss.sum()
+
 
 _AUXILIARY_WEIGHT = 1.0  # the published training adds the auxiliary loss in full
 
@@ -289,3 +336,27 @@ def replace_module(root: nn.Module, path: str, module: nn.Module) -> None:
     """Put `module` where `path` points below `root`."""
     parent, _, name = path.rpartition(".")
     setattr(root.get_submodule(parent), name, module)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelSmoothing(Defense):
+    """No parameters of its own: the factor and its schedule belong to every defense, and 0 is plain training."""
+
+    cites: ClassVar[tuple[str, ...]] = ("szegedy2016rethinking", "struppek2024careful")
+
+
+class OwnNoise(nn.Module):
+    """Stands before the layer's own class. seed; noise: a generator on the CPU, which evaluation mode starts anew."""
+
+    seed: int
+    noise: Generator
+
+    def seed_noise(self, seed: int) -> None:
+        """Start the noise of evaluation anew: the same calls from here on give the same numbers."""
+        self.seed, self.noise = seed, Generator().manual_seed(seed)
+
+    def train(self, mode: bool = True) -> Self:
+        """Switch the mode; evaluation mode starts its noise anew."""
+        if not mode:
+            self.seed_noise(self.seed)
+        return super().train(mode)

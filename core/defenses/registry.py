@@ -8,13 +8,10 @@ from typing import Any
 from torch import Generator, Tensor
 
 from smoothsweep.core.declared import build
-from smoothsweep.core.defenses.at_at import AtAt
-from smoothsweep.core.defenses.base import Defense
-from smoothsweep.core.defenses.bido import Bido
+from smoothsweep.core.defenses.base import Defense, LabelSmoothing
+from smoothsweep.core.defenses.decoys import AtAt, Ssd, TrapMid
 from smoothsweep.core.defenses.dp_sgd import DpSgd
-from smoothsweep.core.defenses.freeze import Freeze
-from smoothsweep.core.defenses.mid import Mid
-from smoothsweep.core.defenses.plain import LabelSmoothing
+from smoothsweep.core.defenses.information import Bido, Mid
 from smoothsweep.core.defenses.regularisers import (
     ConfidencePenalty,
     Dropout,
@@ -25,9 +22,7 @@ from smoothsweep.core.defenses.regularisers import (
     RandomErasing,
     WeightDecay,
 )
-from smoothsweep.core.defenses.skip_removal import SkipRemoval
-from smoothsweep.core.defenses.ssd import Ssd
-from smoothsweep.core.defenses.trap_mid import TrapMid
+from smoothsweep.core.defenses.structure import Freeze, SkipRemoval
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import Classifier
 from smoothsweep.core.plugins import refuse_broken, with_plugins

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import torch
 
     from smoothsweep.core.external.model import OpenedModel
-    from smoothsweep.core.models.official_targets import ImportFacts
+    from smoothsweep.core.models.official import ImportFacts
 
 Answers = Literal["logits", "probabilities", "labels"]
 """What a model says of an image: numbers before the softmax, after it, or the class that it decides for."""

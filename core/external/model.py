@@ -18,8 +18,8 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import Answers
 from smoothsweep.core.isolation.process import IsolatedProgram
 from smoothsweep.core.isolation.worker import LAYOUTS
-from smoothsweep.core.models.normalisation import Normalisation, input_layer
-from smoothsweep.core.models.other_readings import USUAL_SIZES, is_near
+from smoothsweep.core.models.inference import Normalisation, input_layer
+from smoothsweep.core.models.reading import USUAL_SIZES, is_near
 from smoothsweep.core.text import first_sentence
 
 LEAST_PROBABILITY = 1e-30

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from smoothsweep.core.external.model import OpenedModel
     from smoothsweep.core.isolation.worker import Loaded
-    from smoothsweep.core.models.official_targets import ImportFacts
+    from smoothsweep.core.models.official import ImportFacts
 
 MOST_ONNX = 2 * 2**30  # bytes of a protocol buffer
 WITHOUT_CONVERTER = "gradients come back through an ONNX model only where onnx2torch is installed"

@@ -17,10 +17,16 @@ from torch import nn
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
-from smoothsweep.core.models.official_targets import ImportFacts
-from smoothsweep.core.models.pretrained import fitting_state, most_of, plain_tensors, read_tensor_file
+from smoothsweep.core.models.checkpoints import (
+    choose_weights,
+    fitting_state,
+    most_of,
+    plain_tensors,
+    read_tensor_file,
+    remarks_on,
+)
+from smoothsweep.core.models.official import ImportFacts
 from smoothsweep.core.models.weight_files import file_sha256
-from smoothsweep.core.models.weight_sets import choose_weights, remarks_on
 from smoothsweep.core.spelling import suggestion
 from smoothsweep.core.text import shortened
 

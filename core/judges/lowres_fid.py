@@ -65,7 +65,7 @@ FID_PLG: tuple[Metric, ...] = (
 class PublishedFid(InceptionJudge):
     """An FID as the code of a low-resolution attack computes it, over what the evaluator recognises alone.
 
-    Its network is the row of its name in `core.models.lowres_fid`.
+    Its network is the row of its name in `core.models.fid`.
     """
 
     work = StageWork(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from annotated_types import Ge, Le
 
@@ -13,6 +14,9 @@ from smoothsweep.core.bounds import Beta, Count, Fraction, NotNegative, Positive
 from smoothsweep.core.checks import require
 from smoothsweep.core.data.augmentation_settings import Augmentation
 from smoothsweep.core.declared import check_fields
+
+if TYPE_CHECKING:
+    import torch
 
 Architecture = Literal[
     "resnet_small",
@@ -123,3 +127,16 @@ def learning_rate(recipe: TrainingRecipe, epoch: int) -> float:
         return recipe.lr_min + (recipe.lr - recipe.lr_min) * swing
     passed = sum(epoch >= math.ceil(mark * recipe.epochs - 1e-9) for mark in recipe.lr_milestones)
     return recipe.lr * recipe.lr_factor**passed
+
+
+def make_optimizer(parameters: Iterable[torch.nn.Parameter], recipe: TrainingRecipe) -> torch.optim.Optimizer:
+    """The recipe's optimizer; the fused kernels give the same numbers in far fewer calls."""
+    import torch
+
+    if recipe.optimizer == "adam":
+        return torch.optim.Adam(
+            parameters, lr=recipe.lr, betas=recipe.betas, weight_decay=recipe.weight_decay, fused=True
+        )
+    return torch.optim.SGD(
+        parameters, lr=recipe.lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay, fused=True
+    )

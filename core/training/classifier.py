@@ -1,140 +1,200 @@
-"""Train a classifier: the loop over epochs and batches, and what feeds it."""
+"""Train a classifier: the loop over epochs and batches, one step, its records, and the state that it continues from."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 import time
-from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
-from smoothsweep.core.data.images import ImageSet, resize, resize_uint8
-from smoothsweep.core.defenses.base import Defense
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.defenses.base import Defense, LabelSmoothing, MixedLabels, SmoothedLoss, Step
 from smoothsweep.core.devices import channels_last, repeatable_kernels
 from smoothsweep.core.errors import InputError, TrainingDiverged
+from smoothsweep.core.models.architectures import check_image_size
 from smoothsweep.core.models.classifiers import Classifier
-from smoothsweep.core.models.image_sizes import check_image_size
 from smoothsweep.core.models.inference import evaluate_accuracy
-from smoothsweep.core.models.optimizers import make_optimizer
-from smoothsweep.core.models.recipe import TrainingRecipe, learning_rate
+from smoothsweep.core.models.recipe import TrainingRecipe, learning_rate, make_optimizer
 from smoothsweep.core.training.batches import (
     MIN_PER_RANK,
     Batch,
     Stamp,
+    alteration_generator,
     companion_generator,
+    feed,
+    network_input,
     network_seed,
+    place_images,
     rank_batches,
 )
-from smoothsweep.core.training.state import EpochRecord, restore_state, training_state
-from smoothsweep.core.training.steps import PLAIN, EpochSettings, batch_loss
-
-# Where the images of a training lie: on its device, or on the host and sent over batch by batch.
-#
-# The batches are the same either way, bit for bit. Streaming is for sets too large for the device, such as uint8 images
-# mapped from a safetensors file: only the pages of the coming batches are read.
-
-
-_AHEAD = 3  # batches that are prepared before they are asked for
-_CHUNK = 512  # images that are resized at once
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingImages:
-    """The images of a training, ready to be fed. streamed: they stay on the host, at their own size."""
+class EpochRecord:
+    """One epoch: zero-based number, learning rate, mean training loss and accuracy (in training mode, augmented).
 
-    images: Tensor
-    labels: Tensor
-    streamed: bool
-
-
-def place_images(data: ImageSet, image_size: int, device: torch.device, device_share: float) -> TrainingImages:
-    """Put the set on the device, reduced to `image_size` if it is larger, unless it would take too much of it.
-
-    device_share: the part of the device's free memory that the images may take; 0 streams always. On a CPU the images
-    are where they are needed, and a mapped set stays mapped. Raises ValueError for float images that are not finite.
+    Attributes:
+        seconds: Wall-clock time without the held-out evaluation.
+        test_acc: Accuracy on the held-out images, None when it was not measured in this epoch.
+        extra: `top_logit_gap` (mean over the training images of the true class's logit minus the mean of the others),
+            `alpha` (the epoch's smoothing factor) and the defense's facts, each a mean over the training images.
     """
-    if data.images.is_floating_point():
-        _check_finite(data.images)
-    if _too_large(data, image_size, device, device_share):
-        return TrainingImages(images=data.images, labels=data.labels, streamed=True)
-    images = _reduced(data.images, image_size).to(device)
-    return TrainingImages(images=images, labels=data.labels.to(device), streamed=False)
+
+    epoch: int
+    lr: float
+    loss: float
+    train_acc: float
+    seconds: float
+    test_acc: float | None = None
+    extra: dict[str, float] = field(default_factory=dict)
 
 
-def feed(
-    data: TrainingImages, batches: Iterator[Batch], image_size: int, device: torch.device
-) -> Generator[Batch, None, None]:
-    """The batches that `rank_batches` made of these images, on the device; streamed ones are reduced on the way."""
-    if not data.streamed:
-        yield from batches
-        return
-    if device.type == "cuda" and device.index is None:  # the current device is a thread's own
-        device = torch.device("cuda", torch.cuda.current_device())
-    with contextlib.closing(_ahead(_prepared(batch, image_size, device) for batch in batches)) as prepared:
-        for batch in prepared:
-            images = batch.images.to(device, non_blocking=True)
-            yield dataclasses.replace(batch, images=images, labels=batch.labels.to(device, non_blocking=True))
+def training_state(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    run: Mapping[str, Any],
+    records: list[EpochRecord],
+    companion: nn.Module | None = None,
+) -> dict[str, Any]:
+    """Everything that resuming needs, copied to the CPU; plain enough for a `weights_only` load."""
+    companion_state = {} if companion is None else {"companion": _to_cpu(companion.state_dict())}
+    return {
+        "model": _to_cpu(model.state_dict()),
+        "optimizer": _to_cpu(optimizer.state_dict()),
+        "epoch": len(records),
+        "records": [dataclasses.asdict(record) for record in records],
+        "run": dict(run),
+        **companion_state,
+    }
 
 
-def _too_large(data: ImageSet, image_size: int, device: torch.device, share: float) -> bool:
-    if not 0 <= share <= 1:
-        raise ValueError(f"device_share: expected a share in [0, 1], got {share}")
-    if share == 0:
-        return True
-    if device.type != "cuda":
-        return False
-    free, _ = torch.cuda.mem_get_info(device)
-    side = min(data.size, image_size)
-    return len(data) * 3 * side * side * data.images.element_size() > share * free
+def _to_cpu(value: Any) -> Any:
+    """A deep copy with every tensor on the CPU."""
+    if isinstance(value, Tensor):
+        return value.detach().to("cpu", copy=True)
+    if isinstance(value, Mapping):
+        return {key: _to_cpu(item) for key, item in value.items()}
+    return [_to_cpu(item) for item in value] if isinstance(value, list) else value
 
 
-def _reduced(images: Tensor, image_size: int) -> Tensor:
-    """Images no larger than `image_size`; the same tensor if they are not."""
-    if images.shape[-1] <= image_size:
-        return images
-    if images.dtype == torch.uint8:
-        return resize_uint8(images, image_size)
-    return torch.cat([resize(part.float(), image_size).to(images.dtype) for part in images.split(_CHUNK)])
+def restore_state(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    run: Mapping[str, Any],
+    resume: Mapping[str, Any],
+    companion: nn.Module | None = None,
+) -> list[EpochRecord]:
+    """Load a state of `training_state` and return its records. Raises InputError if it belongs to another training."""
+    saved = resume["run"]
+    for name in [*run, *(name for name in saved if name not in run)]:
+        if saved.get(name) != run.get(name):
+            raise InputError(f"resume: expected a state of {name} {run.get(name)}, got one of {saved.get(name)}")
+    model.load_state_dict(resume["model"])
+    optimizer.load_state_dict(resume["optimizer"])
+    if companion is not None:
+        companion.load_state_dict(resume["companion"])
+    return [EpochRecord(**record) for record in resume["records"]]
 
 
-def _prepared(batch: Batch, image_size: int, device: torch.device) -> Batch:
-    """A batch on the host, reduced, and in memory that a GPU can copy from while it computes."""
-    images = _reduced(batch.images, image_size)
-    if device.type != "cuda":
-        return dataclasses.replace(batch, images=images)
-    with torch.cuda.device(device):
-        return dataclasses.replace(batch, images=images.pin_memory(), labels=batch.labels.pin_memory())
+# One step of a training: the network's input as the defense alters it, the loss, what is counted.
 
 
-def _next_of(items: Generator[Batch, None, None]) -> tuple[Batch] | None:
-    """The next item, by itself; None after the last one."""
-    for item in items:
-        return (item,)
-    return None
+PLAIN = LabelSmoothing()
 
 
-def _ahead(items: Generator[Batch, None, None]) -> Generator[Batch, None, None]:
-    """Yield the same items, preparing the next ones in a thread; an error is raised in place of its item."""
-    with contextlib.closing(items), ThreadPoolExecutor(max_workers=1) as thread:  # the thread ends first
-        pending = deque(thread.submit(_next_of, items) for _ in range(_AHEAD))
-        while item := pending.popleft().result():
-            pending.append(thread.submit(_next_of, items))
-            yield item[0]
+@dataclass(frozen=True, kw_only=True)
+class EpochSettings:
+    """What the steps of an epoch share.
+
+    Attributes:
+        alpha: The smoothing factor.
+        epoch: Zero-based, of `recipe.epochs`.
+        companion: The defense's, None where it has none.
+    """
+
+    recipe: TrainingRecipe
+    defense: Defense = PLAIN
+    alpha: float = 0.0
+    epoch: int = 0
+    seed: int = 0
+    rank: int = 0
+    companion: nn.Module | None = None
 
 
-def _check_finite(images: Tensor) -> None:
-    for part in images.split(_CHUNK):
-        if not part.isfinite().all():
-            raise ValueError("images: expected finite floats, got NaN or infinity")
+class StepResult(NamedTuple):
+    """The loss of one part of a batch, with sums for the epoch's record.
+
+    Attributes:
+        loss: Scalar to call backward on.
+        sums: float64 [4 + facts] over this part's images, of the loss, the hits, the logit gaps, of ones, and of every
+            fact that the defense reports.
+        facts: Their names, in this order.
+    """
+
+    loss: Tensor
+    sums: Tensor
+    facts: tuple[str, ...]
+
+
+def batch_loss(model: nn.Module, batch: Batch, settings: EpochSettings, step: int = 0) -> StepResult:
+    """The defense's loss of a batch; `model` may be wrapped for data-parallel training.
+
+    With precision `bf16` the network's output is brought back to float32 for the loss. Of mixed labels the dominant
+    one is counted.
+    """
+    recipe, defense = settings.recipe, settings.defense
+
+    def forward(images: Tensor) -> Any:
+        if recipe.precision == "fp32":
+            return model(images)
+        with torch.autocast(images.device.type, dtype=torch.bfloat16):
+            return _in_float32(model(images))
+
+    generator = alteration_generator(settings.seed, settings.epoch, step, settings.rank)
+    images, labels = defense.alter_batch(network_input(batch, recipe.image_size), batch.labels, generator)
+    loss, logits, facts = defense.loss(
+        Step(
+            model=cast("Classifier", getattr(model, "module", model)),
+            forward=forward,
+            images=images.contiguous(memory_format=torch.channels_last),
+            labels=labels,
+            criterion=SmoothedLoss(alpha=settings.alpha),
+            epoch=settings.epoch,
+            epochs=recipe.epochs,
+            generator=generator,
+            batch_size=recipe.batch_size,
+            companion=settings.companion,
+        )
+    )
+    sums = _sums(loss, logits, labels.dominant if isinstance(labels, MixedLabels) else labels, list(facts.values()))
+    return StepResult(loss * batch.weight, sums, tuple(facts))
+
+
+@torch.no_grad()
+def _sums(loss: Tensor, logits: Tensor, labels: Tensor, facts: list[Tensor]) -> Tensor:
+    logits = logits.detach().double()
+    true = logits.gather(1, labels[:, None]).squeeze(1)
+    gap = true - (logits.sum(dim=1) - true) / (logits.shape[1] - 1)
+    hits = (logits.argmax(dim=1) == labels).double().sum()
+    count = len(labels)
+    means = [loss.detach().double() * count, hits, gap.sum(), hits.new_tensor(count)]
+    return torch.stack([*means, *(fact.detach().to(hits) * count for fact in facts)])
+
+
+def _in_float32(output: Any) -> Any:
+    """What a network returned, tensors or (named) tuples of them, with every float tensor in float32."""
+    if isinstance(output, Tensor):
+        return output.float() if output.is_floating_point() else output
+    if isinstance(output, tuple):
+        items = [_in_float32(item) for item in output]
+        return type(output)(*items) if hasattr(output, "_fields") else tuple(items)
+    raise TypeError(f"precision bf16: expected a network that returns tensors or tuples of them, got {type(output)}")
 
 
 # The epochs of a training on one rank, and what they share: one pass over its images after the other.

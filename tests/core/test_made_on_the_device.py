@@ -13,8 +13,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from smoothsweep.core.attacks.optimisation.losses import ATTACK_LOSSES
-from smoothsweep.core.defenses.base import SmoothedLoss, Step
-from smoothsweep.core.defenses.plain import LabelSmoothing
+from smoothsweep.core.defenses.base import LabelSmoothing, SmoothedLoss, Step
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.priors.kinds import NETWORKS
 from smoothsweep.core.priors.settings import StyleGAN2Config

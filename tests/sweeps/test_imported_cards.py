@@ -14,7 +14,7 @@ from tiny import write_tiny
 
 from smoothsweep.core.cards import MOST_BYTES, read_card
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.normalisation import Normalisation
+from smoothsweep.core.models.inference import Normalisation
 from smoothsweep.core.priors.kinds import read_prior_card
 from smoothsweep.core.priors.registry import load_prior, read_prior
 from smoothsweep.orchestrator.planning.proposals import trials_of

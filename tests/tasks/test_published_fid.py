@@ -10,7 +10,7 @@ import scipy.linalg
 import torch
 import torch.nn.functional as F
 
-from smoothsweep.core.models.lowres_fid import PUBLISHED_FIDS
+from smoothsweep.core.models.fid import PUBLISHED_FIDS
 from smoothsweep.tasks import lowres_fid
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import load_tensors, save_rows, save_tensors

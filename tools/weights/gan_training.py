@@ -27,8 +27,7 @@ from smoothsweep.core.declared import check_fields
 from smoothsweep.core.errors import InputError, TrainingDiverged
 from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2, StyleGAN2Discriminator
-from smoothsweep.core.training.gan_pair import descend
-from smoothsweep.core.training.kept_state import KeptState
+from smoothsweep.core.training.gan_pair import KeptState, descend
 
 DEFAULT_ADA_TARGET = 0.6
 DEFAULT_ADA_KIMG = 500.0

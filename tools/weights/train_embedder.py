@@ -27,7 +27,7 @@ from torch.nn import functional
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.synthetic import TRAIT_NAMES, identity_traits, synthetic_faces
 from smoothsweep.core.files import replacing
-from smoothsweep.core.models.embedder_networks import WORKING_SIZE, SyntheticEmbedder
+from smoothsweep.core.models.embedders import WORKING_SIZE, SyntheticEmbedder
 
 
 @dataclass(frozen=True, kw_only=True)

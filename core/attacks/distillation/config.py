@@ -10,7 +10,7 @@ from annotated_types import Ge
 from smoothsweep.core.attacks.shared.base import Shared
 from smoothsweep.core.bounds import Beta, Count, NotNegative, Positive, Seed
 from smoothsweep.core.checks import require, require_choice, require_count
-from smoothsweep.core.models.image_sizes import LEAST
+from smoothsweep.core.models.architectures import LEAST
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from torch import nn
 
 from smoothsweep.core.attacks.distillation.config import DistilledBySGD
 from smoothsweep.core.attacks.shared.base import PartContext
-from smoothsweep.core.training.kept_state import KeptState
+from smoothsweep.core.training.gan_pair import KeptState
 
 Settings = TypeVar("Settings", bound=DistilledBySGD)
 

@@ -22,8 +22,8 @@ from smoothsweep.core.attacks.gan.imported import NETWORKS
 from smoothsweep.core.attacks.gan.networks import Critic, MinibatchDiscriminator, PlainGenerator
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.official_targets import WRAPPINGS, read_official_checkpoint
-from smoothsweep.core.models.pretrained import SMALL_STATE, fitting_state
+from smoothsweep.core.models.checkpoints import SMALL_STATE, fitting_state
+from smoothsweep.core.models.official import WRAPPINGS, read_official_checkpoint
 
 Made = TypeVar("Made", bound=nn.Module)
 

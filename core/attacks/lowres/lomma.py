@@ -19,7 +19,7 @@ from smoothsweep.core.attacks.lowres.lomma_parts import FEATURES, STUDENTS, publ
 from smoothsweep.core.attacks.shared.base import AttackInputs, Part
 from smoothsweep.core.bounds import Count, NotNegative
 from smoothsweep.core.checks import require
-from smoothsweep.core.models.image_sizes import check_image_size
+from smoothsweep.core.models.architectures import check_image_size
 
 if TYPE_CHECKING:
     from smoothsweep.core.attacks.lowres.search import IdentityLoss

@@ -19,7 +19,7 @@ from smoothsweep.core.attacks.surrogate.config import SurrogateTraining
 from smoothsweep.core.attacks.surrogate.parts import ANSWERS, PICTURES, SURROGATES, check_budget, surrogate_parts
 from smoothsweep.core.bounds import Count, Latents
 from smoothsweep.core.checks import present, require
-from smoothsweep.core.models.image_sizes import check_image_size
+from smoothsweep.core.models.architectures import check_image_size
 
 if TYPE_CHECKING:
     from torch import Tensor

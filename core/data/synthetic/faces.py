@@ -471,9 +471,6 @@ def _blur(image: np.ndarray, strength: np.ndarray, size: int) -> None:
             flat[..., 1:] -= change
 
 
-# Synthetic people: as many images of as many identities as asked for, the same on every machine.
-
-
 _BATCH = 16  # a plane of 16 small images stays in the cache of one core
 _SIZES = (16, 256)
 

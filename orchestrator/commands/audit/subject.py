@@ -15,8 +15,8 @@ from smoothsweep.core.audit.references import EPOCHS, AuditTraining, audit_train
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import KINDS, is_external
+from smoothsweep.core.models.architectures import LEAST, check_image_size
 from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
-from smoothsweep.core.models.image_sizes import LEAST, check_image_size
 from smoothsweep.core.spelling import suggestion
 from smoothsweep.core.text import shortened
 from smoothsweep.orchestrator.commands.audit.importing import (

@@ -27,7 +27,7 @@ from smoothsweep.sweeps.imported import CARD, WEIGHTS, TargetCard
 
 if TYPE_CHECKING:
     from smoothsweep.core.models.classifiers import Classifier
-    from smoothsweep.core.models.official_targets import ImportFacts
+    from smoothsweep.core.models.official import ImportFacts
 
 USUAL = 128  # pixels of a read-out of random-face
 CLOSED = 24  # images of its closed form, the first ones; the training begins after them
@@ -168,7 +168,7 @@ def import_target_file(request: TargetRequest) -> int:
 
 def read_checkpoint(request: TargetRequest) -> tuple[Classifier, ImportFacts]:
     """The network of a checkpoint, and what the file was. Raises InputError where it is another architecture's."""
-    from smoothsweep.core.models.official_targets import import_target
+    from smoothsweep.core.models.official import import_target
 
     return import_target(
         cast("Path", request.file),
@@ -208,7 +208,7 @@ def import_judge_file(file: Path, out: Path) -> int:
     """
     from safetensors.torch import save
 
-    from smoothsweep.core.models.official_judges import PUBLISHED, import_judge
+    from smoothsweep.core.models.official import PUBLISHED, import_judge
 
     refuse_existing(out, "file")
     judge = import_judge(file)

@@ -18,7 +18,7 @@ from smoothsweep.sweeps.data import Bits, LabelledData
 from smoothsweep.sweeps.imported import CARD_VERSION, TargetCard, checked_card
 
 if TYPE_CHECKING:
-    from smoothsweep.core.models.normalisation import Channels, Normalisation, Triple
+    from smoothsweep.core.models.inference import Channels, Normalisation, Triple
     from smoothsweep.core.models.reading import MisreadModel
 
 MOST_NAME_BYTES = 8 * 2**20
@@ -97,7 +97,7 @@ def make_card(
 
     image_size: what a file says, where nothing else was said; outside: how a model answers that is no network of ours.
     """
-    from smoothsweep.core.models.image_sizes import CUSTOMARY, check_image_size, fixed_image_size
+    from smoothsweep.core.models.architectures import CUSTOMARY, check_image_size, fixed_image_size
 
     size = image_size if request.image_size is None else request.image_size
     if size is None and not is_external(architecture):
@@ -135,7 +135,7 @@ def as_typed(value: object) -> str:
 def normalised(reading: Reading, architecture: str | None = None) -> Normalisation:
     """How images are to be shown, as was said, else as the architecture usually wants them. Raises InputError."""
     from smoothsweep.core.models.classifiers import usual_input
-    from smoothsweep.core.models.normalisation import Normalisation
+    from smoothsweep.core.models.inference import Normalisation
 
     if (reading.mean is None) != (reading.std is None):
         raise InputError("--mean, --std: expected both or neither, got one")

@@ -81,7 +81,7 @@ def import_recogniser(source: Source, reading: Reading, gallery: Gallery, out: P
     """
     from smoothsweep.core.data.labelled import load_labelled
     from smoothsweep.core.external.enrolling import check_embedder_reading, enrol, similarities
-    from smoothsweep.core.models.other_readings import Readings
+    from smoothsweep.core.models.reading import Readings
 
     held = _embedder(source)
     opened, embed = _opened(held, source, reading)
@@ -172,7 +172,7 @@ def _embedder(source: Source) -> _Embedder:
             raise InputError(f"MODEL {source}: expected {KINDS[kind].words}, got: {error.strerror}") from None
     from safetensors.torch import save
 
-    from smoothsweep.core.models.official_judges import import_judge
+    from smoothsweep.core.models.official import import_judge
 
     judge = import_judge(source)
     weights = save({name: value.contiguous() for name, value in judge.state.items()})

@@ -27,7 +27,7 @@ from smoothsweep.orchestrator.commands.importing.describing import (
 from smoothsweep.sweeps.imported import CARD, TargetCard
 
 if TYPE_CHECKING:
-    from smoothsweep.core.models.official_targets import ImportFacts
+    from smoothsweep.core.models.official import ImportFacts
 
 GIVES = {
     "gradients": "gradients come back through it, so that every attack on answers can be tried",
@@ -85,7 +85,7 @@ def _import(
     import torch
 
     from smoothsweep.core.external.model import try_external
-    from smoothsweep.core.models.normalisation import Normalisation
+    from smoothsweep.core.models.inference import Normalisation
     from smoothsweep.core.models.weight_files import file_sha256
 
     refuse_layers(request, model)

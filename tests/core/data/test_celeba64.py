@@ -13,7 +13,7 @@ from published_trees import (
     written,
 )
 
-from smoothsweep.core.data.celeba64 import central_face, load_celeba64_public
+from smoothsweep.core.data.celeba import central_face, load_celeba64_public
 from smoothsweep.core.data.decoding import strict_pillow
 from smoothsweep.core.data.labelled import load_unlabelled
 from smoothsweep.core.data.published import list_published, write_published

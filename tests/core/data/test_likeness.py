@@ -8,9 +8,8 @@ import torch
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from smoothsweep.core.data.fit import fit_of
 from smoothsweep.core.data.images import resize
-from smoothsweep.core.data.likeness import ALIGNED, NEAR, hashes, nearest, same_photographs
+from smoothsweep.core.data.likeness import ALIGNED, NEAR, fit_of, hashes, nearest, same_photographs
 from smoothsweep.core.data.synthetic import synthetic_faces
 from tests.labelled_files import encoded, scene
 

@@ -27,7 +27,7 @@ from published_trees import (
 )
 from torchvision import transforms as tv
 
-from smoothsweep.core.data.listing import fit_square
+from smoothsweep.core.data.layouts import fit_square
 from smoothsweep.core.data.published import check_published, list_published, write_published
 from smoothsweep.core.data.splits import paper_split
 from smoothsweep.core.errors import InputError

@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from smoothsweep.core.defenses.at_at import AtAt, other_classes
+from smoothsweep.core.defenses.decoys import AtAt, other_classes
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import Classifier, LogitsWithAuxiliary
 from smoothsweep.core.models.recipe import TrainingRecipe

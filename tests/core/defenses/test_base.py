@@ -7,8 +7,8 @@ from smoothsweep.core.defenses.base import (
     SmoothedLoss,
     hard_labels,
     over_outputs,
+    smoothed_cross_entropy,
 )
-from smoothsweep.core.defenses.label_smoothing import smoothed_cross_entropy
 from smoothsweep.core.models.classifiers import LogitsWithAuxiliary, build_classifier
 
 LOGITS = torch.randn(6, 5, generator=torch.Generator().manual_seed(0))

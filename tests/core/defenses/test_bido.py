@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
 
-from smoothsweep.core.defenses.bido import (
+from smoothsweep.core.defenses.information import (
     Bido,
     coco,
     coco_operator,

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smoothsweep.core.defenses.bido import (
+from smoothsweep.core.defenses.information import (
     KERNELS,
     coco,
     coco_operator,

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from smoothsweep.core.defenses.freeze import Freeze
+from smoothsweep.core.defenses.structure import Freeze
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import build_classifier
 

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smoothsweep.core.defenses.label_smoothing import smoothed_cross_entropy, smoothed_targets
+from smoothsweep.core.defenses.base import smoothed_cross_entropy, smoothed_targets
 from smoothsweep.core.errors import InputError
 
 GOLDEN = np.load(Path(__file__).parents[2] / "golden" / "label_smoothing.npz")

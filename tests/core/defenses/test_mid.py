@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from smoothsweep.core.defenses.base import Defense
-from smoothsweep.core.defenses.mid import BottleneckHead, Mid, gaussian_kl, seed_noise, set_readout
+from smoothsweep.core.defenses.information import BottleneckHead, Mid, gaussian_kl, seed_noise, set_readout
 from smoothsweep.core.errors import InputError
 
 FEATURES = torch.randn(64, 10, generator=torch.Generator().manual_seed(5))

@@ -7,8 +7,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smoothsweep.core.defenses.base import Defense, MixedLabels
-from smoothsweep.core.defenses.label_smoothing import smoothed_cross_entropy, smoothed_targets
+from smoothsweep.core.defenses.base import Defense, MixedLabels, smoothed_cross_entropy, smoothed_targets
 from smoothsweep.core.defenses.regularisers import (
     ConfidencePenalty,
     Dropout,
@@ -21,8 +20,7 @@ from smoothsweep.core.defenses.regularisers import (
     focal_losses,
 )
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.optimizers import make_optimizer
-from smoothsweep.core.models.recipe import TrainingRecipe
+from smoothsweep.core.models.recipe import TrainingRecipe, make_optimizer
 
 LOGITS = torch.randn(40, 5, generator=torch.Generator().manual_seed(0)) * 3
 LABELS = torch.arange(40) % 5

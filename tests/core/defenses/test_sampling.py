@@ -3,7 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smoothsweep.core.defenses.bido import identity_batches, shuffled_batches
+from smoothsweep.core.defenses.information import identity_batches, shuffled_batches
 from smoothsweep.core.errors import InputError
 
 

@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 
 from smoothsweep.core.defenses.base import Defense
-from smoothsweep.core.defenses.skip_removal import OFFICIAL, SkipRemoval
+from smoothsweep.core.defenses.structure import OFFICIAL, SkipRemoval
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import build_classifier
 

@@ -6,7 +6,7 @@ from torch import nn
 
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import view_of
-from smoothsweep.core.defenses.ssd import Ssd, move_towards
+from smoothsweep.core.defenses.decoys import Ssd, move_towards
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import Classifier

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from smoothsweep.core.defenses.base import SmoothedLoss
-from smoothsweep.core.defenses.trap_mid import TrapMid, Traps, augment, balanced_classes
+from smoothsweep.core.defenses.decoys import TrapMid, Traps, augment, balanced_classes
 from smoothsweep.core.models.inference import evaluating
 from smoothsweep.core.models.recipe import TrainingRecipe
 

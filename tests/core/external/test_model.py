@@ -6,7 +6,7 @@ import torch
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.enrolling import Embedding
 from smoothsweep.core.external.model import ExternalModel, OpenedModel, try_external
-from smoothsweep.core.models.normalisation import Normalisation
+from smoothsweep.core.models.inference import Normalisation
 
 OURS = Normalisation()
 WEIGHTS = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.5, 0.25, 0.0]])

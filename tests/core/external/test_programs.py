@@ -14,7 +14,7 @@ from torch import nn
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import KINDS, kind_of_file
 from smoothsweep.core.external.model import ExternalModel, try_external
-from smoothsweep.core.models.normalisation import USUAL
+from smoothsweep.core.models.inference import USUAL
 from tests.made_onnx import as_onnx
 from tests.made_programs import Deciding, Shades, Softmaxed, exported, torchscript
 

@@ -27,7 +27,7 @@ from smoothsweep.core.external.recogniser import (
     read_recogniser,
     write_recogniser,
 )
-from smoothsweep.core.models.normalisation import Normalisation
+from smoothsweep.core.models.inference import Normalisation
 
 
 def directions(count, width=6, seed=0):

@@ -11,8 +11,8 @@ from smoothsweep.core.external.enrolling import (
     check_embedder_reading,
 )
 from smoothsweep.core.external.model import OpenedModel
-from smoothsweep.core.models.normalisation import USUAL, Normalisation
-from smoothsweep.core.models.other_readings import Readings
+from smoothsweep.core.models.inference import USUAL, Normalisation
+from smoothsweep.core.models.reading import Readings
 
 
 def people(count=4, each=12):

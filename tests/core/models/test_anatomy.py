@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.anatomy import ANATOMY, anatomy_of, blocks_of, check_layers, parameters_of
+from smoothsweep.core.models.architectures import ANATOMY, anatomy_of, blocks_of, check_layers, parameters_of
 from smoothsweep.core.models.classifiers import ARCHITECTURES, build_classifier
 
 

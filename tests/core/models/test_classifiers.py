@@ -7,9 +7,9 @@ import torchvision
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models import classifiers
+from smoothsweep.core.models.architectures import LEAST, check_image_size
+from smoothsweep.core.models.checkpoints import load_published_state
 from smoothsweep.core.models.classifiers import ARCHITECTURES, LogitsWithAuxiliary, build_classifier
-from smoothsweep.core.models.image_sizes import LEAST, check_image_size
-from smoothsweep.core.models.pretrained import load_published_state
 
 
 @pytest.fixture

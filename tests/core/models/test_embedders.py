@@ -11,8 +11,7 @@ from safetensors.torch import save_file
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.embedder_kinds import FACES, KINDS
-from smoothsweep.core.models.embedder_networks import SyntheticEmbedder
-from smoothsweep.core.models.embedders import load_embedder
+from smoothsweep.core.models.embedders import SyntheticEmbedder, load_embedder
 
 pytestmark = pytest.mark.usefixtures("quick_programs")
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.fid_inception import fid_input, load_fid_inception, tf1_bilinear
+from smoothsweep.core.models.fid import fid_input, load_fid_inception, tf1_bilinear
 from smoothsweep.core.models.fid_network import FidInception
 from smoothsweep.core.models.weight_files import file_sha256
 

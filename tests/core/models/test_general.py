@@ -9,8 +9,7 @@ from torchvision.models import VisionTransformer, ViT_B_16_Weights, vit_b_16
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.embedder_kinds import KINDS
-from smoothsweep.core.models.embedder_networks import PIXELS, SwagViT, swag_state
-from smoothsweep.core.models.embedders import load_embedder
+from smoothsweep.core.models.embedders import PIXELS, SwagViT, load_embedder, swag_state
 
 SMALL = {"layers": 2, "heads": 2, "width": 8, "hidden": 12}
 

@@ -5,8 +5,7 @@ import torch
 
 from smoothsweep.core.defenses.registry import make_defense
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.classifiers import ARCHITECTURES, build_classifier
-from smoothsweep.core.models.lowres import FEW, FewChannels
+from smoothsweep.core.models.classifiers import ARCHITECTURES, FEW, FewChannels, build_classifier
 from tests.lowres import (
     blocky,
     digest_of,

@@ -9,8 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from smoothsweep.core.models.embedder_networks import MobileFaceNetA, MobileFaceNetB, to_template
-from smoothsweep.core.models.embedders import load_embedder
+from smoothsweep.core.models.embedders import MobileFaceNetA, MobileFaceNetB, load_embedder, to_template
 
 DATA = Path(__file__).parents[3].parent / "shared" / "data"
 

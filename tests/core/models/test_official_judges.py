@@ -8,9 +8,8 @@ from safetensors.torch import load_file
 from torch import nn
 
 from smoothsweep.core.models.embedder_kinds import KINDS
-from smoothsweep.core.models.embedder_networks import face_ir50, face_ir152, to_template
-from smoothsweep.core.models.embedders import load_embedder
-from smoothsweep.core.models.official_judges import PUBLISHED
+from smoothsweep.core.models.embedders import face_ir50, face_ir152, load_embedder, to_template
+from smoothsweep.core.models.official import PUBLISHED
 from smoothsweep.orchestrator.cli import main
 
 pytestmark = pytest.mark.usefixtures("quick_programs")

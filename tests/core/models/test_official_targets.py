@@ -7,7 +7,7 @@ import torch
 import torchvision
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.official_targets import import_target, read_official_checkpoint
+from smoothsweep.core.models.official import import_target, read_official_checkpoint
 
 pytestmark = pytest.mark.usefixtures("quick_programs")
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.pretrained import fitting_state, plain_tensors, read_tensor_file
+from smoothsweep.core.models.checkpoints import fitting_state, plain_tensors, read_tensor_file
 
 pytestmark = pytest.mark.usefixtures("quick_programs")
 

@@ -9,10 +9,16 @@ from torch import nn
 from smoothsweep.core.audit.checking import _as_arguments
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.inference import evaluate_logits
-from smoothsweep.core.models.normalisation import USUAL, Normalisation, input_layer
-from smoothsweep.core.models.other_readings import Claim, Readings
-from smoothsweep.core.models.reading import MisreadModel, as_flags, check_reading, order_by_name, usual_orders
+from smoothsweep.core.models.inference import USUAL, Normalisation, evaluate_logits, input_layer
+from smoothsweep.core.models.reading import (
+    Claim,
+    MisreadModel,
+    Readings,
+    as_flags,
+    check_reading,
+    order_by_name,
+    usual_orders,
+)
 
 CLASSES = 6
 NAMES = ("dot", "Ann", "cy", "bob", "eve", "fay")

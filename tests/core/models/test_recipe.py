@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from smoothsweep.core.data.augmentation import Augmentation
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.optimizers import make_optimizer
-from smoothsweep.core.models.recipe import TrainingRecipe, learning_rate
+from smoothsweep.core.models.recipe import TrainingRecipe, learning_rate, make_optimizer
 
 
 def scheduled(scheduler_of, recipe):

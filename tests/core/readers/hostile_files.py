@@ -23,8 +23,7 @@ from smoothsweep.core.data.labelled import load_labelled, load_unlabelled
 from smoothsweep.core.data.sources import count_labelled, list_labelled
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.embedders import load_embedder
-from smoothsweep.core.models.official_judges import import_judge
-from smoothsweep.core.models.official_targets import import_target
+from smoothsweep.core.models.official import import_judge, import_target
 
 MIB = 2**20
 ROOM = 1536 * MIB

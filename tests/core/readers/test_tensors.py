@@ -23,8 +23,8 @@ from torchvision.models import resnet18
 
 from smoothsweep.core.cards import read_weights, write_weights
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.official_targets import import_target
-from smoothsweep.core.models.pretrained import plain_tensors, read_tensor_file
+from smoothsweep.core.models.checkpoints import plain_tensors, read_tensor_file
+from smoothsweep.core.models.official import import_target
 from smoothsweep.core.readers.tensors import StoredTensor
 
 pytestmark = pytest.mark.usefixtures("quick_programs")

@@ -9,8 +9,7 @@ from smoothsweep.core.data.augmentation import Augmentation
 from smoothsweep.core.errors import InputError, TrainingDiverged
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.models.inference import embed_images, evaluate_accuracy, evaluate_logits
-from smoothsweep.core.models.optimizers import make_optimizer
-from smoothsweep.core.models.recipe import learning_rate
+from smoothsweep.core.models.recipe import learning_rate, make_optimizer
 from smoothsweep.core.training.batches import network_input, rank_batches
 from smoothsweep.core.training.classifier import train_classifier
 from tests.small_training import Scripted, colours, plain, recipe, same, weights

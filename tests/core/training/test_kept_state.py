@@ -9,8 +9,7 @@ import torch
 
 import tools.weights.gan_training  # noqa: F401 - their states are looked for below
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.training.gan_pair import GanPair, descend, fresh_pair
-from smoothsweep.core.training.kept_state import KeptState
+from smoothsweep.core.training.gan_pair import GanPair, KeptState, descend, fresh_pair
 
 CONSTANT = {"config", "recipe", "settings", "protocol", "seed", "device", "number"}
 

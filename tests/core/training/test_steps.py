@@ -14,8 +14,7 @@ from smoothsweep.core.training.batches import (
     rank_batches,
     rank_slice,
 )
-from smoothsweep.core.training.classifier import train_classifier
-from smoothsweep.core.training.steps import EpochSettings, batch_loss
+from smoothsweep.core.training.classifier import EpochSettings, batch_loss, train_classifier
 from tests.small_training import Scripted, colours, plain, recipe, same, weights
 
 

@@ -33,7 +33,7 @@ from rehearsals import (
 from study_answers import answers_file, choosing
 
 from smoothsweep.core.data.images import resize, to_unit
-from smoothsweep.core.models.embedder_networks import FaceNet
+from smoothsweep.core.models.embedders import FaceNet
 from smoothsweep.core.models.fid_network import FidInception
 from smoothsweep.sweeps.paper_numbers import printed_rows
 from smoothsweep.tasks.context import TaskContext

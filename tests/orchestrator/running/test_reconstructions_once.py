@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file
 from tiny import TRAINING, tiny_sweep
 
-from smoothsweep.core.models.embedder_networks import FaceNet
+from smoothsweep.core.models.embedders import FaceNet
 from smoothsweep.core.models.fid_network import FidInception
 from smoothsweep.core.priors.eigenfaces import Eigenfaces
 from smoothsweep.orchestrator.planning.proposals import trials_of

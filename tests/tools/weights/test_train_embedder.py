@@ -3,8 +3,7 @@
 import torch
 from safetensors.torch import load_file
 
-from smoothsweep.core.models.embedder_networks import SyntheticEmbedder
-from smoothsweep.core.models.embedders import load_embedder
+from smoothsweep.core.models.embedders import SyntheticEmbedder, load_embedder
 from tools.weights.train_embedder import (
     EmbedderRecipe,
     augment,

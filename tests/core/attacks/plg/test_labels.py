@@ -8,9 +8,9 @@ from PIL import Image
 
 from smoothsweep.core.attacks.plg.labels import ask, make_labels, top_n
 from smoothsweep.core.attacks.shared.base import AttackInputs
-from smoothsweep.core.data.celeba64 import central_face
+from smoothsweep.core.data.celeba import central_face
 from smoothsweep.core.data.images import to_unit
-from smoothsweep.core.data.listing import fit_square
+from smoothsweep.core.data.layouts import fit_square
 from smoothsweep.core.seeds import generator
 from tests.lowres import pooled
 from tests.plg import golden
