@@ -108,3 +108,11 @@ def few(items: Sequence[object], most: int = 5) -> str:
     """The first items, and how many more there are."""
     text = ", ".join(str(item) for item in items[:most])
     return f"{text} and {len(items) - most} more" if len(items) > most else text
+
+
+def listed(title: str, items: Sequence[str], most: int = 20) -> list[str]:
+    """Lines with the number of items and the first of them; none without items."""
+    if not items:
+        return []
+    more = [f"    and {len(items) - most} more"] if len(items) > most else []
+    return [f"  {len(items)} {title}:", *(f"    {item}" for item in items[:most]), *more]

@@ -17,7 +17,7 @@ from smoothsweep.core.checks import present
 from smoothsweep.core.data.names import PUBLISHED_NAMES
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.comparisons import ACCURACY_MARGIN
-from smoothsweep.core.models.image_sizes import MOST_CLASSES
+from smoothsweep.core.models.architectures import MOST_CLASSES
 from smoothsweep.core.plugins import refuse_broken
 from smoothsweep.core.text import quoted
 from smoothsweep.sweeps.attacks import Attack, Prior, read_attack

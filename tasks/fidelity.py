@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.metrics.fidelity import fid, kid, prdc_per_class
-from smoothsweep.core.models.fid_inception import fid_input, load_fid_inception
+from smoothsweep.core.models.fid import fid_input, load_fid_inception
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.files import load_tensors, save_tensors
 from smoothsweep.tasks.planned_files import planned

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from smoothsweep.core.data.images import resize, resize_uint8
 from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.metrics.fidelity import fid, whole_batches
-from smoothsweep.core.models.lowres_fid import PUBLISHED_FIDS
+from smoothsweep.core.models.fid import PUBLISHED_FIDS
 from smoothsweep.core.readers.tables import read_rows
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.files import load_tensors, save_tensors

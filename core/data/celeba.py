@@ -1,47 +1,32 @@
-"""CelebA at high resolution: the 1,000 identities with most pictures, as ready crops or cropped here."""
+"""CelebA: at high resolution the 1,000 identities with most pictures, as ready crops or cropped here; and at 64 pixels
+the lists of the low-resolution attacks, or our own split, and their public list."""
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from PIL import Image
+from torch import Tensor
 
-from smoothsweep.core.data.decoding import UnreadablePicture
-from smoothsweep.core.data.layouts import (
-    Cut,
-    ListOptions,
-    PublishedListing,
-    Report,
-    count_classes,
-    inside,
-    published_split,
-    read_rows,
-    require_file,
-    require_folder,
-    require_square,
-    whole,
-)
-from smoothsweep.core.data.splits import frequency_ranks
-from smoothsweep.core.errors import InputError
-from smoothsweep.core.readers.files import read_text
+from smoothsweep.core.data.decoding import UnreadablePicture, strict_pillow
+from smoothsweep.core.data.images import each_in_threads
+from smoothsweep.core.data.layouts import Cut, PublishedListing, Tree, inside, whole
+from smoothsweep.core.data.splits import frequency_ranks, stratified_split
+from smoothsweep.core.readers.files import MOST_TEXT, read_text, read_whole
 from smoothsweep.core.text import few
 
-CLASSES = 1000
 LAYOUT = "CelebA's layout"
-IDENTITIES = "identity_CelebA.txt"
-PARTITION = "list_eval_partition.txt"
 
-_CROPS, _WILD = "img_align_celeba", "img_celeba"
-_LANDMARKS_5, _LANDMARKS_68, _STANDARD_68 = (
-    "list_landmarks_celeba.txt",
-    "landmark.txt",
-    "standard_landmark_68pts.txt",
-)
+_IDENTITIES, _PARTITION = "identity_CelebA.txt", "list_eval_partition.txt"
+_ALIGNED, _WILD = "img_align_celeba", "img_celeba"
+_LANDMARKS_5, _LANDMARKS_68 = "list_landmarks_celeba.txt", "landmark.txt"
+_STANDARD_68 = "standard_landmark_68pts.txt"
 CROP_SIZE = 224
 FACE_FACTOR = 0.65
 
@@ -49,15 +34,14 @@ FACE_FACTOR = 0.65
 STANDARD_5 = np.array(
     [(-0.23105, -0.26400), (0.23073, -0.26231), (0.00402, 0.04893), (-0.17988, 0.22249), (0.18358, 0.22273)]
 )
-
 _DOWN = 0.25
 
 # What is read: the folder of the pictures, and what the notes say about it.
 PICTURES: dict[str, tuple[str, str]] = {
-    "crops": (_CROPS, f"ready square crops from {_CROPS}"),
+    "crops": (_ALIGNED, f"ready square crops from {_ALIGNED}"),
     "aligned": (
-        _CROPS,
-        f"the aligned release of 178 x 218 pixels from {_CROPS}, central square; a deviation: the paper cropped from "
+        _ALIGNED,
+        f"the aligned release of 178 x 218 pixels from {_ALIGNED}, central square; a deviation: the paper cropped from "
         "pictures in the wild",
     ),
     "in_the_wild": (_WILD, f"aligned crops of {CROP_SIZE} pixels made here by the 5 landmarks of {_LANDMARKS_5}"),
@@ -65,15 +49,15 @@ PICTURES: dict[str, tuple[str, str]] = {
 }
 
 
-def list_celeba(root: Path, options: ListOptions, report: Report) -> PublishedListing:
-    """The `options.classes` largest identities of CelebA in file order; label = rank by number of pictures.
+def list_celeba(tree: Tree) -> PublishedListing:
+    """The `tree.classes` largest identities of CelebA in file order; label = rank by number of pictures.
 
     Needs identity_CelebA.txt and list_eval_partition.txt, whose order is the file order; ties of rank keep the order of
     first appearance; the official partition itself is ignored and replaced by `core.data.splits.paper_split` over the
     chosen pictures. (The official code parses four more lists and uses none.) Class names are the identity numbers.
     Shorter side, then central square. Source: Plug-and-Play-Attacks, datasets/celeba.py.
 
-    options.pictures: "crops", the official layout, square crops in img_align_celeba; "aligned", CelebA's own 178 x 218
+    tree.pictures: "crops", the official layout, square crops in img_align_celeba; "aligned", CelebA's own 178 x 218
     release there; "in_the_wild", pictures of img_celeba cropped here by list_landmarks_celeba.txt;
     "in_the_wild_68", the same by landmark.txt and standard_landmark_68pts.txt, which the published cropping tool
     brings (see the comment on the aligned crop below). A missing .jpg falls back to .png.
@@ -81,65 +65,59 @@ def list_celeba(root: Path, options: ListOptions, report: Report) -> PublishedLi
     Raises InputError if there is no such layout; reports rows with a wrong number of columns, pictures without an
     identity or landmarks, and a wrong number of identities.
     """
-    kind = options.pictures or "crops"
-    if kind not in PICTURES:
-        raise InputError(f"pictures: expected one of {', '.join(PICTURES)}, got {kind!r}")
+    kind = tree.pictures or "crops"
     folder, note = PICTURES[kind]
-    require_folder(root, folder, LAYOUT)
-    names, identities = read_identities(root, report)
-    labels = largest(identities, options, report)
-    chosen = torch.nonzero(labels >= 0).squeeze(1)
-    kept = [names[i] for i in chosen.tolist()]
-    labels = labels[chosen]
-    of_label = {int(label): identities[i] for i, label in zip(chosen.tolist(), labels, strict=True)}
-    files = on_disk(root, folder, kept)
-    train, test = published_split(files, options, report)
+    tree.need("folder", folder)
+    names, labels, classes = _largest(tree)
+    files = _on_disk(tree.root, folder, names)
+    train, test = tree.split(files)
     return PublishedListing(
-        root=root,
-        files=tuple(files),
+        root=tree.root,
+        files=files,
         labels=labels,
-        names=tuple(of_label[label] for label in sorted(of_label)),
+        names=classes,
         train=train,
         test=test,
         fit="shorter_side",
-        cut=_CUTS[kind](root, kept, report),
-        notes=(f"pictures: {note}", f"split: published 90/10 shuffle, seed {options.split_seed}"),
+        cut=_cut(tree, kind, names),
+        notes=(f"pictures: {note}", f"split: published 90/10 shuffle, seed {tree.split_seed}"),
     )
 
 
-def read_identities(root: Path, report: Report) -> tuple[list[str], list[str]]:
+def _largest(tree: Tree) -> tuple[list[str], Tensor, tuple[str, ...]]:
+    """The pictures of the largest identities in the order of the partition file, their labels, and who these are."""
+    names, identities = _read_identities(tree)
+    there = len(set(identities))
+    if there < tree.classes:
+        tree.expect_classes(there, "identities")
+    labels = frequency_ranks(identities, min(there, tree.classes))
+    chosen = torch.nonzero(labels >= 0).squeeze(1).tolist()
+    of_label = {int(labels[i]): identities[i] for i in chosen}
+    return [names[i] for i in chosen], labels[chosen], tuple(of_label[label] for label in sorted(of_label))
+
+
+def _read_identities(tree: Tree) -> tuple[list[str], list[str]]:
     """All pictures in the order of the partition file, and the identity of each."""
-    for name in (IDENTITIES, PARTITION):
-        require_file(root, name, LAYOUT)
+    for name in (_IDENTITIES, _PARTITION):
+        tree.need("file", name)
     identity: dict[str, str] = {}
-    for file, number in read_rows(root, IDENTITIES, "file identity", report):
-        if not (number.isascii() and number.isdigit()):
-            report(f"{IDENTITIES}: expected a whole number for {file}, got {number[:80]!r}")
-            continue
-        identity[file] = number
-    files = [file for file, _ in read_rows(root, PARTITION, "file partition", report)]
-    unknown = [file for file in files if file not in identity]
-    if unknown:
-        report(f"{IDENTITIES}: expected the identity of every picture, got none for {few(unknown)}")
-    outside = [file for file in files if not inside(file)]
-    if outside:
-        report(f"{PARTITION}: expected file names, got {few(outside)}")
-    twice = len(files) - len(set(files))
-    if twice:
-        report(f"{PARTITION}: expected every picture once, got {twice} again")
+    for file, number in tree.rows(_IDENTITIES, "file identity"):
+        if number.isascii() and number.isdigit():
+            identity[file] = number
+        else:
+            tree.report(f"{_IDENTITIES}: expected a whole number for {file}, got {number[:80]!r}")
+    files = [file for file, _ in tree.rows(_PARTITION, "file partition")]
+    if unknown := [file for file in files if file not in identity]:
+        tree.report(f"{_IDENTITIES}: expected the identity of every picture, got none for {few(unknown)}")
+    if outside := [file for file in files if not inside(file)]:
+        tree.report(f"{_PARTITION}: expected file names, got {few(outside)}")
+    if twice := len(files) - len(set(files)):
+        tree.report(f"{_PARTITION}: expected every picture once, got {twice} again")
     files = [file for file in dict.fromkeys(files) if file in identity and inside(file)]
     return files, [identity[file] for file in files]
 
 
-def largest(identities: Sequence[str], options: ListOptions, report: Report) -> torch.Tensor:
-    """`frequency_ranks` for the largest classes; too few identities are reported."""
-    there = len(set(identities))
-    if there < options.classes:
-        count_classes(there, options, report, of="identities")
-    return frequency_ranks(identities, min(there, options.classes))
-
-
-def on_disk(root: Path, folder: str, names: Sequence[str]) -> list[str]:
+def _on_disk(root: Path, folder: str, names: Sequence[str]) -> tuple[str, ...]:
     """The paths of listed pictures; of a .jpg that is not there, the .png of that name if it is, and the other way."""
     present = set(os.listdir(root / folder))
 
@@ -148,34 +126,42 @@ def on_disk(root: Path, folder: str, names: Sequence[str]) -> list[str]:
         other = stem + dot + {"jpg": "png", "png": "jpg"}.get(suffix, suffix)
         return f"{folder}/{other if name not in present and other in present else name}"
 
-    return [path(name) for name in names]
+    return tuple(path(name) for name in names)
 
 
-def _by_5(root: Path, names: Sequence[str], report: Report) -> Cut:
-    require_file(root, _LANDMARKS_5, LAYOUT)
-    landmarks = _read_landmarks(root, _LANDMARKS_5, names, report, points=5, skip=2)
-    return aligned_cut([landmarks.get(name) for name in names], crop_target(STANDARD_5))
-
-
-def _by_68(root: Path, names: Sequence[str], report: Report) -> Cut:
-    for file in (_LANDMARKS_68, _STANDARD_68):
-        require_file(root, file, f"{LAYOUT} and the cropping tool's annotations")
-    try:
-        standard = np.array(read_text(root / _STANDARD_68).split(), dtype=np.float64).reshape(68, 2)
-    except (ValueError, UnicodeDecodeError) as error:
-        raise InputError(f"data {root}: expected 136 numbers in {_STANDARD_68}, got something else") from error
-    landmarks = _read_landmarks(root, _LANDMARKS_68, names, report, points=68, skip=0)
+def _cut(tree: Tree, kind: str, names: Sequence[str]) -> Cut:
+    if not kind.startswith("in_the_wild"):
+        return _require_square if kind == "crops" else whole
+    file, points, skip, standard = _LANDMARKS_5, 5, 2, STANDARD_5
+    if kind == "in_the_wild":
+        tree.need("file", file)
+    else:
+        file, points, skip, standard = _LANDMARKS_68, 68, 0, _standard_68(tree)
+    landmarks = _read_landmarks(tree, file, names, points=points, skip=skip)
     return aligned_cut([landmarks.get(name) for name in names], crop_target(standard))
 
 
-def _read_landmarks(
-    root: Path, file: str, names: Sequence[str], report: Report, *, points: int, skip: int
-) -> dict[str, np.ndarray]:
+def _require_square(index: int, image: Image.Image) -> Image.Image:
+    if image.width != image.height:
+        raise UnreadablePicture(f"{image.width} x {image.height} pixels where a square is expected")
+    return image
+
+
+def _standard_68(tree: Tree) -> np.ndarray:
+    """The standard face of the cropping tool, float64 [68, 2]."""
+    for file in (_LANDMARKS_68, _STANDARD_68):
+        tree.need("file", file, " and the cropping tool's annotations")
+    try:
+        return np.array(read_text(tree.root / _STANDARD_68).split(), dtype=np.float64).reshape(68, 2)
+    except (ValueError, UnicodeDecodeError) as error:
+        raise tree.refusal(f"expected 136 numbers in {_STANDARD_68}, got something else") from error
+
+
+def _read_landmarks(tree: Tree, file: str, names: Sequence[str], *, points: int, skip: int) -> dict[str, np.ndarray]:
     """Landmarks [points, 2] in pixels of the named pictures."""
-    wanted = set(names)
-    by_file: dict[str, np.ndarray] = {}
+    wanted, by_file = set(names), {}
     columns = f"a file and {points} times x y"
-    for name, *numbers in read_rows(root, file, columns, report, count=1 + 2 * points, skip=skip):
+    for name, *numbers in tree.rows(file, columns, count=1 + 2 * points, skip=skip):
         if name not in wanted:
             continue
         try:
@@ -185,27 +171,10 @@ def _read_landmarks(
         if np.isfinite(values).all():
             by_file[name] = values
         else:
-            report(f"{file}: expected {2 * points} numbers for {name}, got something else")
-    missing = [name for name in names if name not in by_file]
-    if missing:
-        report(f"{file}: expected landmarks of every picture, got none for {few(missing)}")
+            tree.report(f"{file}: expected {2 * points} numbers for {name}, got something else")
+    if missing := [name for name in names if name not in by_file]:
+        tree.report(f"{file}: expected landmarks of every picture, got none for {few(missing)}")
     return by_file
-
-
-def _square(root: Path, names: Sequence[str], report: Report) -> Cut:
-    return require_square
-
-
-def _anything(root: Path, names: Sequence[str], report: Report) -> Cut:
-    return whole
-
-
-_CUTS: dict[str, Callable[[Path, Sequence[str], Report], Cut]] = {
-    "crops": _square,
-    "aligned": _anything,
-    "in_the_wild": _by_5,
-    "in_the_wild_68": _by_68,
-}
 
 
 # The aligned crop, from pictures in the wild and their landmarks
@@ -287,3 +256,167 @@ def _span(places: np.ndarray, length: int) -> tuple[int, int]:
     """First and one past the last pixel that bicubic sampling needs, at least two, inside the picture."""
     first = int(np.clip(np.floor(places.min()) - 1, 0, length - 2))
     return first, int(np.clip(np.floor(places.max()) + 3, first + 2, length))
+
+
+# CelebA at 64 pixels. Sources: PLG-MI-Attack data_files/ and dataloader.py; Knowledge-Enriched-DMI dataloader.py;
+# GMI-Attack.
+
+TRAIN_LISTS = ("celeba_trainset.txt", "trainset.txt")
+TEST_LISTS = ("celeba_testset.txt", "testset.txt")
+PUBLIC_LISTS = ("celeba_ganset.txt", "ganset.txt")
+
+_RELEASE = (178, 218)
+_CROP = 108
+_OWN_TEST = 0.1
+_CHECKSUMS = {
+    "training": "fd758026dab640c7217797f12e713436b23278087ffd2a70e88a7255259eabf7",
+    "test": "b67ef7f4770fa3606817392f01ae185f1534c38243987928ab881464cb09c434",
+}
+
+
+def list_celeba64(tree: Tree) -> PublishedListing:
+    """The private pictures of the low-resolution attacks: img_align_celeba (178 x 218), central square of 108 pixels.
+
+    Lists: celeba_trainset.txt and celeba_testset.txt (or trainset.txt and testset.txt) in `root` or its folder
+    data_files, rows `file label`, labels 0 to classes - 1; they are the split. Without them the largest identities of
+    identity_CelebA.txt are taken (label = rank, ties by first appearance) and 10 % of each test, drawn by
+    `core.data.splits.stratified_split`; the notes call it the deviation that it is. A missing .jpg falls back to .png,
+    and the other way round.
+
+    Raises InputError if there is no such layout or only one of the lists; reports rows that are wrong, a picture in
+    both lists, a wrong number of labels, and a split seed with lists, which cannot follow it.
+    """
+    tree.need("folder", _ALIGNED)
+    lists = [_find_list(tree.root, names) for names in (TRAIN_LISTS, TEST_LISTS)]
+    there = [name for name in lists if name is not None]
+    if len(there) == 1:
+        gone = TEST_LISTS if lists[0] else TRAIN_LISTS
+        raise tree.refusal(f"expected {' or '.join(gone)} beside {there[0]}, got nothing there")
+    if there:
+        return _by_lists(tree, *there)
+    names, labels, classes = _largest(tree)
+    split = stratified_split(labels, test_fraction=_OWN_TEST, seed=tree.split_seed, names=classes)
+    note = (
+        f"split: {TRAIN_LISTS[0]} and {TEST_LISTS[0]} are not there, so the {len(classes)} largest identities "
+        f"were taken and {_OWN_TEST:g} of each tests, seed {tree.split_seed}; a deviation: other identities, labels "
+        "and pictures than the published lists have"
+    )
+    return _faces(tree, names, labels, classes, split, note)
+
+
+def _by_lists(tree: Tree, train_list: str, test_list: str) -> PublishedListing:
+    tree.expect_own_split()
+    parts = [_labelled_rows(tree, name) for name in (train_list, test_list)]
+    if both := sorted(parts[0].keys() & parts[1].keys()):
+        tree.report(
+            f"expected different pictures in {train_list} and {test_list}, got {len(both)} in both: {few(both)}"
+        )
+    pictures = [*parts[0].items(), *parts[1].items()]
+    labels = torch.tensor([label for _, label in pictures], dtype=torch.int64)
+    tree.expect_classes(len(labels.unique()), "identities in the lists")
+    doubts = tuple(
+        f"{name}: not the published {part} list (by its checksum)"
+        for name, (part, checksum) in zip((train_list, test_list), _CHECKSUMS.items(), strict=True)
+        if hashlib.sha256(read_whole(tree.root / name, most_bytes=MOST_TEXT)).hexdigest() != checksum
+    )
+    split = torch.arange(len(parts[0])), torch.arange(len(parts[0]), len(pictures))
+    classes, note = tuple(map(str, range(tree.classes))), f"split: {train_list} and {test_list}"
+    return _faces(tree, [name for name, _ in pictures], labels, classes, split, note, doubts)
+
+
+def _faces(
+    tree: Tree,
+    pictures: Sequence[str],
+    labels: Tensor,
+    names: tuple[str, ...],
+    split: tuple[Tensor, Tensor],
+    note: str = "",
+    doubts: tuple[str, ...] = (),
+) -> PublishedListing:
+    return PublishedListing(
+        root=tree.root,
+        files=_on_disk(tree.root, _ALIGNED, pictures),
+        labels=labels,
+        names=names,
+        train=split[0],
+        test=split[1],
+        fit="shorter_side",
+        cut=central_face,
+        notes=(note,),
+        doubts=doubts,
+    )
+
+
+def _find_list(root: Path, names: tuple[str, ...]) -> str | None:
+    """The first of these names that is a file in `root` or its folder data_files; None where none is."""
+    places = [place for name in names for place in (name, f"data_files/{name}")]
+    return next((place for place in places if (root / place).is_file()), None)
+
+
+def _labelled_rows(tree: Tree, name: str) -> dict[str, int]:
+    rows: dict[str, int] = {}
+    for file, label in tree.rows(name, "file label"):
+        if not inside(file):
+            tree.report(f"{name}: expected a file name, got {file[:80]!r}")
+        elif not (label.isascii() and label.isdigit() and len(label) < 9 and int(label) < tree.classes):
+            tree.report(f"{name}: expected a label from 0 to {tree.classes - 1} for {file}, got {label[:80]!r}")
+        elif file in rows:
+            tree.report(f"{name}: expected every picture once, got {file} again")
+        else:
+            rows[file] = int(label)
+    return rows
+
+
+def central_face(index: int, image: Image.Image) -> Image.Image:
+    """The cut of an aligned picture. Raises UnreadablePicture for another size."""
+    if image.size != _RELEASE:
+        raise UnreadablePicture(f"{image.width} x {image.height} pixels where CelebA's aligned 178 x 218 are expected")
+    left, top = ((side - _CROP) // 2 for side in _RELEASE)
+    return image.crop((left, top, left + _CROP, top + _CROP))
+
+
+def load_celeba64_public(root: Path, *, size: int) -> Tensor:
+    """uint8 [N, 3, size, size]: the listed pictures in their order, cut and resized as the private ones are.
+
+    celeba_ganset.txt (or ganset.txt) in `root` or its folder data_files, rows `file` or `file label`; 30,000 pictures
+    as published. The private lists must lie beside it: that no picture is in two of the three is all that keeps the
+    people apart.
+
+    Raises InputError, one line, for a list that is not there, a wrong row, a picture listed twice or in a private list,
+    one that is missing or cannot be read.
+    """
+    tree = Tree(root=root, layout=LAYOUT, classes=1)
+    tree.need("folder", _ALIGNED)
+    names, nothing = _public_names(tree), torch.arange(0)
+    listing = _faces(tree, names, nothing, (), (nothing, nothing))
+    images = np.empty((len(names), 3, size, size), dtype=np.uint8)
+
+    def convert(row: int) -> None:
+        images[row] = listing.square(row, size)[2]
+
+    with strict_pillow():
+        each_in_threads(convert, len(names))
+    return torch.from_numpy(images)
+
+
+def _public_names(tree: Tree) -> list[str]:
+    """The names of the public list, none of which is in a private one."""
+    lists = []
+    for names in (PUBLIC_LISTS, TRAIN_LISTS, TEST_LISTS):
+        if (found := _find_list(tree.root, names)) is None:
+            raise tree.refusal(f"expected the published list {' or '.join(names)}, got nothing there")
+        lists.append(found)
+    public, *private = lists
+    columns = next((len(line.split()) for line in tree.lines(public) if line.split()), 1)
+    pictures = [row[0] for row in tree.rows(public, "file label" if columns == 2 else "file")]
+    if not pictures:
+        raise tree.refusal(f"expected public pictures in {public}, got none")
+    if outside := [name for name in pictures if not inside(name)]:
+        raise tree.refusal(f"{public}: expected file names, got {few(outside)}")
+    if twice := len(pictures) - len(set(pictures)):
+        raise tree.refusal(f"{public}: expected every picture once, got {twice} again")
+    for other in private:
+        if both := sorted(set(pictures) & {row[0] for row in tree.rows(other, "file label")}):
+            expected = f"expected other people in {public} than in {other}"
+            raise tree.refusal(f"{expected}, got {len(both)} pictures in both: {few(both)}")
+    return pictures

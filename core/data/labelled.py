@@ -71,16 +71,12 @@ def load_labelled(
     entries, labels = [entries[i] for i in readable], labels[readable]
     _check_counts(labels, names, 2, f"data {path}")
     train, test, lines = split_entries(entries, labels, names, path, test_fraction, split_seed)
-    notes += lines
-    train, lines = _without_leaks(entries, digests, labels, train, test, path, on_corrupt)
-    notes += lines
+    train, more = _without_leaks(entries, digests, labels, train, test, path, on_corrupt)
+    notes += [*lines, *more]
     _check_counts(labels[train], names, 1, f"data {path}: training part")
     _check_counts(labels[test], names, 1, f"data {path}: test part")
-    if largest_classes is not None:
-        labels, names = _only_largest(labels, labels[train], names, largest_classes)
-        train, test = (part[labels[part] >= 0] for part in (train, test))
-    if samples_per_class is not None:
-        train = train[splits.samples_per_class(labels[train], samples_per_class, seed=split_seed, names=names)]
+    labels, names, train = _chosen(labels, names, train, largest_classes, samples_per_class, split_seed)
+    test = test[labels[test] >= 0]
     everything = ImageSet(images=pixels, labels=labels, names=names)
     notes.append(f"{len(names)} classes, {len(train)} training and {len(test)} test images")
     return SplitImages(train=everything.subset(train), test=everything.subset(test), notes=tuple(notes))
@@ -101,20 +97,25 @@ def training_labels(
     listing = list_labelled(Path(path), images=False)
     labels, names, _ = assign_labels(listing.entries, listing.folders, Path(path))
     train, _, _ = split_entries(listing.entries, labels, names, Path(path), test_fraction, split_seed)
-    if largest_classes is not None:
-        labels, names = _only_largest(labels, labels[train], names, largest_classes)
-        train = train[labels[train] >= 0]
-    if samples_per_class is not None:
-        train = train[splits.samples_per_class(labels[train], samples_per_class, seed=split_seed, names=names)]
+    labels, _, train = _chosen(labels, names, train, largest_classes, samples_per_class, split_seed)
     return labels[train]
 
 
-def _only_largest(labels: Tensor, trained: Tensor, names: Sequence[str], count: int) -> tuple[Tensor, tuple[str, ...]]:
-    """Labels by rank of size, -1 for the classes left out, and the names in that order."""
-    kept = splits.largest_classes(trained, count, num_classes=len(names))
-    rank = torch.full((len(names),), -1)
-    rank[kept] = torch.arange(count)
-    return rank[labels], tuple(names[label] for label in kept.tolist())
+def _chosen(
+    labels: Tensor, names: tuple[str, ...], train: Tensor, largest: int | None, of_each: int | None, seed: int
+) -> tuple[Tensor, tuple[str, ...], Tensor]:
+    """Labels by rank of size, -1 for the classes left out, the names in that order, and what of the rows still trains.
+
+    largest, of_each: how many classes and training images of each are kept, None for all.
+    """
+    if largest is not None:
+        kept = splits.largest_classes(labels[train], largest, num_classes=len(names))
+        rank = torch.full((len(names),), -1).index_copy(0, kept, torch.arange(largest))
+        labels, names = rank[labels], tuple(names[label] for label in kept.tolist())
+        train = train[labels[train] >= 0]
+    if of_each is not None:
+        train = train[splits.samples_per_class(labels[train], of_each, seed=seed, names=names)]
+    return labels, names, train
 
 
 def load_unlabelled(
@@ -162,9 +163,7 @@ def _decode(
     entries: Sequence[Entry], path: Path, *, size: int, crop: str, on_corrupt: str, bits: int | None
 ) -> tuple[Tensor, list[bytes], list[int], list[str]]:
     """Pixels uint8 [n, 3, size, size] and digests of what could be read, its indices, and notes."""
-
     pixels = np.empty((len(entries), size, size, 3), dtype=np.uint8)
-
     results: list[tuple[bytes, int, int | None] | str] = [""] * len(entries)
 
     def decode(i: int) -> None:

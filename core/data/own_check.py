@@ -24,18 +24,21 @@ from smoothsweep.core.data.likeness import (
 )
 from smoothsweep.core.data.sources import Entry, list_labelled, list_unlabelled
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.text import few
+from smoothsweep.core.text import few, listed
 
 TEST_FRACTION, SPLIT_SEED = 0.1, 42  # what a sweep file takes unless it says otherwise
-_MOST_LINES = 20
 _EXTREMES = 5  # classes named at either end
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shapes:
-    """How many pictures there are; their sides in pixels (shortest and longest of all, median of the shorter ones); how
-    many are not square, and how many have further frames, which are not looked at; how many have containers of 16 or 32
-    bits, their largest value, and how many bits they were said to use.
+    """How large and how deep pictures are.
+
+    Attributes:
+        shortest, longest, median: Sides in pixels: of all, and the median of the shorter ones.
+        oblong, animated: How many are not square; how many have further frames, which are not looked at.
+        deep, peak: How many have containers of 16 or 32 bits, and their largest value.
+        bits: How many bits these were said to use.
     """
 
     images: int
@@ -44,9 +47,36 @@ class Shapes:
     median: int
     oblong: int
     animated: int
-    deep: int = 0
-    peak: int = 0
-    bits: int | None = None
+    deep: int
+    peak: int
+    bits: int | None
+
+    @classmethod
+    def of(cls, seen: ScannedPictures, bits: int | None) -> Shapes:
+        return cls(
+            images=len(seen),
+            shortest=int(seen.shapes.min()),
+            longest=int(seen.shapes.max()),
+            median=int(np.median(seen.shapes.min(axis=1))),
+            oblong=int((seen.shapes[:, 0] != seen.shapes[:, 1]).sum()),
+            animated=int((seen.frames > 1).sum()),
+            deep=len(seen.peaks),
+            peak=max(seen.peaks, default=0),
+            bits=bits,
+        )
+
+    @property
+    def lines(self) -> list[str]:
+        """Sentences for a terminal."""
+        lines = [f"{self.images} images; sides {self.shortest} to {self.longest} pixels, median {self.median}"]
+        if self.oblong:
+            lines.append(f"{self.oblong} images are not square: the central square counts, unless data.crop is stretch")
+        if self.animated:
+            lines.append(f"{self.animated} images have several frames: the first counts")
+        if self.deep:
+            scaled = f"read as {self.bits or 16} bits" if self.bits or self.peak >= 2**14 else "bits not stated"
+            lines.append(f"{self.deep} images have 16 or 32 bits, the largest value is {self.peak}: {scaled}")
+        return lines
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,14 +103,44 @@ class OwnCheck:
     shared: Pairs
 
     @property
-    def totals(self) -> list[int]:
-        """Images of every class."""
-        return [train + test for train, test in self.counts.values()]
-
-    @property
     def is_usable(self) -> bool:
         """Whether loading refuses nothing and no private picture is public."""
         return not self.faults and not self.shared
+
+    def lines(self, identities: Sequence[str] = ()) -> list[str]:
+        """Counts, shapes, what looks alike, faults, and a verdict. identities: lines on people whom public images
+        show."""
+        train, test = (sum(pair[part] for pair in self.counts.values()) for part in (0, 1))
+        lines = [f"own data in {self.path}", f"  classes: {len(self.counts)}; {train} training and {test} test images"]
+        lines += [f"  {text}" for text in self._balance()]
+        lines += [f"  private: {text}" for text in self.shapes.lines]
+        if self.public is not None:
+            lines += [f"  public, {self.public_path}: {text}" for text in self.public.lines]
+        lines += [f"  {note}" for note in self.notes]
+        for where, pairs in self.near.items():
+            lines += listed(f"near-duplicates {where}", pair_labels(pairs, "~"))
+        lines += listed("to look at, which loading accepts", self.doubts)
+        lines += listed("faults, which loading refuses", self.faults)
+        lines += [f"  {line}" for line in identities]
+        lines += listed("private pictures that are public too", pair_labels(self.shared, "="))
+        counts = ((len(self.faults), "faults"), (len(self.shared), "private pictures among the public ones"))
+        wrong = ", ".join(f"{count} {what}" for count, what in counts if count)
+        return [*lines, f"  not fine: {wrong}" if wrong else "  fine"]
+
+    def _balance(self) -> list[str]:
+        """How many images the classes have, and which have most and fewest."""
+        totals = [sum(pair) for pair in self.counts.values()]
+        fewest, most = min(totals), max(totals)
+        ratio = f"; the largest class has {most / fewest:.1f} times the smallest's" if fewest else ""
+        by_size = sorted(self.counts.items(), key=lambda item: -sum(item[1]))
+        classes = [f"{name} {train} + {test}" for name, (train, test) in by_size]
+        ends = [("classes", classes)]
+        if len(classes) > 2 * _EXTREMES:
+            ends = [("largest", classes[:_EXTREMES]), ("smallest", classes[-_EXTREMES:])]
+        return [
+            f"images per class: {fewest} to {most}, median {median(totals):g}{ratio}",
+            *(f"{which}: {', '.join(some)}" for which, some in ends),
+        ]
 
 
 def check_own(
@@ -126,8 +186,8 @@ def check_own(
         path=path,
         public_path=public,
         counts=dict(zip(names, zip(*sizes, strict=True), strict=True)),
-        shapes=_shapes(seen, bits),
-        public=_shapes(others, bits) if others else None,
+        shapes=Shapes.of(seen, bits),
+        public=Shapes.of(others, bits) if others else None,
         notes=(*listing.notes, *notes, *lines),
         faults=tuple(faults),
         doubts=doubts,
@@ -148,20 +208,16 @@ def _parts(
     entries: Sequence[Entry], labels: np.ndarray, names: Sequence[str], path: Path
 ) -> tuple[np.ndarray, np.ndarray, list[str], list[str]]:
     """Rows that train and that test, notes, and what loading would refuse. Where no split can be had, all train."""
-    counts = np.bincount(labels, minlength=len(names))
-    if entries[0].split is None and counts.min() < 2:
-        short = [
-            f"class {name}: {count} readable images, where a split needs 2"
-            for name, count in zip(names, counts.tolist(), strict=True)
-            if count < 2
-        ]
+    counts = list(zip(names, np.bincount(labels, minlength=len(names)).tolist(), strict=True))
+    if entries[0].split is None and (few_of := [(name, count) for name, count in counts if count < 2]):
+        short = [f"class {name}: {count} readable images, where a split needs 2" for name, count in few_of]
         return np.arange(len(entries)), np.arange(0), [], short
     train, test, notes = split_entries(entries, torch.from_numpy(labels), names, path, TEST_FRACTION, SPLIT_SEED)
     faults = [
         f"class {name}: no readable image to {what}"
         for part, what in ((train, "train"), (test, "test"))
-        for name, count in zip(names, np.bincount(labels[part], minlength=len(names)).tolist(), strict=True)
-        if not count
+        for label, name in enumerate(names)
+        if not (labels[part] == label).any()
     ]
     return train.numpy(), test.numpy(), notes, faults
 
@@ -180,76 +236,3 @@ def _doubts(
 
 def _who(pair: tuple[str, str], label_of: dict[str, int], names: Sequence[str]) -> str:
     return " and ".join(dict.fromkeys(names[label_of[name]] for name in pair))
-
-
-def _shapes(seen: ScannedPictures, bits: int | None) -> Shapes:
-    width, height = seen.shapes[:, 0], seen.shapes[:, 1]
-    return Shapes(
-        images=len(seen),
-        shortest=int(seen.shapes.min()),
-        longest=int(seen.shapes.max()),
-        median=int(np.median(seen.shapes.min(axis=1))),
-        oblong=int((width != height).sum()),
-        animated=int((seen.frames > 1).sum()),
-        deep=len(seen.peaks),
-        peak=max(seen.peaks, default=0),
-        bits=bits,
-    )
-
-
-def own_text(check: OwnCheck, identities: Sequence[str] = ()) -> list[str]:
-    """Counts, shapes, what looks alike, faults, and a verdict. identities: lines on people whom public images show."""
-    train, test = (sum(pair[part] for pair in check.counts.values()) for part in (0, 1))
-    lines = [f"own data in {check.path}", f"  classes: {len(check.counts)}; {train} training and {test} test images"]
-    lines += [f"  {text}" for text in _balance(check)]
-    lines += [f"  private: {text}" for text in _shape_lines(check.shapes)]
-    if check.public is not None:
-        lines += [f"  public, {check.public_path}: {text}" for text in _shape_lines(check.public)]
-    lines += [f"  {note}" for note in check.notes]
-    for where, pairs in check.near.items():
-        lines += _listed(f"near-duplicates {where}", pair_labels(pairs, "~"))
-    lines += _listed("to look at, which loading accepts", check.doubts)
-    lines += _listed("faults, which loading refuses", check.faults)
-    lines += [f"  {line}" for line in identities]
-    lines += _listed("private pictures that are public too", pair_labels(check.shared, "="))
-    return [*lines, "  fine" if check.is_usable else f"  not fine: {_verdict(check)}"]
-
-
-def _balance(check: OwnCheck) -> list[str]:
-    """How many images the classes have, and which have most and fewest."""
-    fewest, most = min(check.totals), max(check.totals)
-    ratio = f"; the largest class has {most / fewest:.1f} times the smallest's" if fewest else ""
-    lines = [f"images per class: {fewest} to {most}, median {median(check.totals):g}{ratio}"]
-    by_size = sorted(check.counts.items(), key=lambda item: -sum(item[1]))
-    if len(by_size) <= 2 * _EXTREMES:
-        return [*lines, f"classes: {_classes(by_size)}"]
-    ends = (("largest", by_size[:_EXTREMES]), ("smallest", by_size[-_EXTREMES:]))
-    return [*lines, *(f"{which}: {_classes(classes)}" for which, classes in ends)]
-
-
-def _classes(classes: Sequence[tuple[str, tuple[int, int]]]) -> str:
-    return ", ".join(f"{name} {train} + {test}" for name, (train, test) in classes)
-
-
-def _shape_lines(shapes: Shapes) -> list[str]:
-    lines = [f"{shapes.images} images; sides {shapes.shortest} to {shapes.longest} pixels, median {shapes.median}"]
-    if shapes.oblong:
-        lines.append(f"{shapes.oblong} images are not square: the central square counts, unless data.crop is stretch")
-    if shapes.animated:
-        lines.append(f"{shapes.animated} images have several frames: the first counts")
-    if shapes.deep:
-        scaled = f"read as {shapes.bits or 16} bits" if shapes.bits or shapes.peak >= 2**14 else "bits not stated"
-        lines.append(f"{shapes.deep} images have 16 or 32 bits, the largest value is {shapes.peak}: {scaled}")
-    return lines
-
-
-def _listed(title: str, items: Sequence[str]) -> list[str]:
-    if not items:
-        return []
-    more = [f"    and {len(items) - _MOST_LINES} more"] if len(items) > _MOST_LINES else []
-    return [f"  {len(items)} {title}:", *(f"    {item}" for item in items[:_MOST_LINES]), *more]
-
-
-def _verdict(check: OwnCheck) -> str:
-    counts = ((len(check.faults), "faults"), (len(check.shared), "private pictures among the public ones"))
-    return ", ".join(f"{count} {what}" for count, what in counts if count)

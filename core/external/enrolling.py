@@ -14,10 +14,8 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.model import ExternalModel, OpenedModel, check_side
 from smoothsweep.core.metrics.metric import strangers_needed
 from smoothsweep.core.metrics.recognition import accept_threshold
-from smoothsweep.core.models.inference import evaluate_logits
-from smoothsweep.core.models.normalisation import Normalisation
-from smoothsweep.core.models.other_readings import BETTER_BY, SCREENED, Readings, Trial, is_near
-from smoothsweep.core.models.reading import as_flags
+from smoothsweep.core.models.inference import Normalisation, evaluate_logits
+from smoothsweep.core.models.reading import BETTER_BY, SCREENED, Readings, Trial, as_flags, is_near
 
 Templates = Literal["mean", "each"]
 """Templates of a person: one, the mean direction of all photographs, or each photograph as one."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from smoothsweep.core.checks import require
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.synthetic.people import (
     HEAD_CENTRE_Y,
@@ -29,21 +30,8 @@ from smoothsweep.core.data.synthetic.people import (
     shot_of,
     triangle_wave,
 )
-from smoothsweep.core.errors import InputError
 
 f32 = np.float32
-
-
-def background(frame: Frame, shot: Shot) -> np.ndarray:
-    """float32 [3, B, H, W]: a smooth gradient."""
-    along = frame.x * shot.background_x + frame.y * shot.background_y
-    return shot.background + shot.background_slope * along
-
-
-def face_mask(frame: Frame, look: Look) -> Plane:
-    """1 on the face, 0 elsewhere."""
-    distance = (np.sqrt(np.maximum(frame.q, f32(0))) - f32(1)) * (f32(0.8) * look.head_width + f32(0.16))
-    return cover(distance, 1.3 * frame.pixel)
 
 
 def neck(image: np.ndarray, frame: Frame, look: Look, shot: Shot) -> None:
@@ -159,13 +147,6 @@ def folds(frame: Frame, look: Look, shot: Shot) -> Plane:
     return bump((frame.side - curve) / f32(0.065)) * bump(t * f32(2.2) - f32(1.0)) * depth
 
 
-def shine(image: np.ndarray, light: Plane) -> None:
-    """Multiply by the light; shadows on skin turn warm because red scatters through it."""
-    loss = f32(1) - light
-    for channel, weight in enumerate((0.88, 1.03, 1.10)):
-        image[channel] *= f32(1) - f32(weight) * loss
-
-
 @dataclass(frozen=True, kw_only=True)
 class Hair:
     """The hair of B rendered heads.
@@ -179,7 +160,6 @@ class Hair:
     mass: Plane
     colour: np.ndarray
     line: Plane
-    pixel: np.float32
 
 
 def hair_of(frame: Frame, look: Look, shot: Shot) -> Hair:
@@ -197,7 +177,7 @@ def hair_of(frame: Frame, look: Look, shot: Shot) -> Hair:
     mass = cover((radius + wave - f32(1)) * f32(0.75), 2.0 * frame.pixel)
     mass *= cover(frame.v - look.hair_end - f32(0.06) + f32(0.10) * frame.across * frame.across, 0.14)
     colour = _colour(frame, look, shot, radius, up, wave)
-    return Hair(mass=mass, colour=colour, line=_hair_line(frame, look), pixel=frame.pixel)
+    return Hair(mass=mass, colour=colour, line=_hair_line(frame, look))
 
 
 def _colour(frame: Frame, look: Look, shot: Shot, radius: Plane, up: Plane, wave: Plane) -> np.ndarray:
@@ -211,23 +191,6 @@ def _colour(frame: Frame, look: Look, shot: Shot, radius: Plane, up: Plane, wave
     light -= f32(0.25) * ramp(frame.v, 0.0, 0.9)
     light *= f32(0.92) + f32(0.16) * ramp(frame.v, 0.2, -0.9)
     return look.hair * light
-
-
-def back_hair(image: np.ndarray, hair: Hair) -> None:
-    """The hair behind neck and face, in shadow."""
-    paint(image, hair.colour * f32(0.80), hair.mass)
-
-
-def front_hair(image: np.ndarray, hair: Hair) -> None:
-    """The hair over forehead, temples and sides: all of the mass outside the opening of the face."""
-    outside = cover(-hair.line, 0.035 + 1.5 * hair.pixel)
-    outside *= hair.mass
-    paint(image, hair.colour, outside)
-
-
-def hair_shadow(hair: Hair) -> Plane:
-    """The soft shadow that the front hair throws on the forehead: to be taken off the light."""
-    return ramp(hair.line, -0.10, 0.02) * f32(0.20)
 
 
 def _hair_line(frame: Frame, look: Look) -> Plane:
@@ -402,15 +365,17 @@ def render(look: Look, shot: Shot, noise: np.ndarray, size: int) -> np.ndarray:
     noise: uint8 [B, 2, 3, size, size], uniform bytes. Returns uint8 [B, 3, size, size].
     """
     frame = frame_of(look, shot, size)
-    image = background(frame, shot)
+    gradient = frame.x * shot.background_x + frame.y * shot.background_y
+    image = shot.background + shot.background_slope * gradient
     locks = hair_of(frame, look, shot)
-    back_hair(image, locks)
+    paint(image, locks.colour * f32(0.80), locks.mass)  # behind neck and face, in shadow
     rows = rows_between(frame.v, 0.1, 9.0)
     neck(image[:, :, rows], frame.band(rows), look, shot)
     rows = rows_between(frame.v, -0.35, 0.45)
     ears(image[:, :, rows], frame.band(rows), look, shot)
     _face(image, frame, look, shot, locks)
-    front_hair(image, locks)
+    # Over forehead, temples and sides: all of the mass outside the opening of the face.
+    paint(image, locks.colour, cover(-locks.line, 0.035 + 1.5 * frame.pixel) * locks.mass)
     rows = rows_between(frame.inner_v, look.eye_y - f32(0.20), look.eye_y + f32(0.26))
     glasses(image[:, :, rows], frame.band(rows), look)
     return _develop(image, shot, noise, size)
@@ -420,7 +385,7 @@ def _face(image: np.ndarray, frame: Frame, look: Look, shot: Shot, locks: Hair) 
     """Skin, features and light inside the outline of the face."""
     skin = complexion(frame, look)
     light = relief(frame, look, shot)
-    light -= hair_shadow(locks)
+    light -= ramp(locks.line, -0.10, 0.02) * f32(0.20)  # the soft shadow of the front hair on the forehead
     rows = rows_between(frame.inner_v, look.eye_y - f32(0.10), look.nose_y + f32(0.13))
     light[:, rows] += nose_light(frame.band(rows), look, shot)
     rows = rows_between(frame.inner_v, f32(-0.1), look.chin + f32(0.2))
@@ -435,9 +400,12 @@ def _face(image: np.ndarray, frame: Frame, look: Look, shot: Shot, locks: Hair) 
     high_light += eye_light(high, look, shot)
     eyes(high_skin, high, look, shot)
     brows(high_skin, high, look, shot)
-    shine(skin, light)
+    loss = f32(1) - light
+    for channel, weight in enumerate((0.88, 1.03, 1.10)):  # shadows turn warm because red scatters through skin
+        skin[channel] *= f32(1) - f32(weight) * loss
     highlights(high_skin, high, look, shot)
-    paint(image, skin, face_mask(frame, look))
+    edge = (np.sqrt(np.maximum(frame.q, f32(0))) - f32(1)) * (f32(0.8) * look.head_width + f32(0.16))
+    paint(image, skin, cover(edge, 1.3 * frame.pixel))
 
 
 def _develop(image: np.ndarray, shot: Shot, noise: np.ndarray, size: int) -> np.ndarray:
@@ -523,7 +491,10 @@ def faces_of(
 
     Pose, light and so on are those of the first P identities of (population, seed). Raises as synthetic_faces.
     """
-    _check(per_identity=per_identity, size=size, first_image=first_image, threads=threads)
+    require(per_identity >= 1, "per_identity", "at least 1", per_identity)
+    require(_SIZES[0] <= size <= _SIZES[1], "size", f"{_SIZES[0]} to {_SIZES[1]} pixels", size)
+    require(first_image >= 0, "first_image", "at least 0", first_image)
+    require(threads >= 1, "threads", "at least 1", threads)
     looks = look_of(traits)
     total = len(traits) * per_identity
     images = np.empty((total, 3, size, size), np.uint8)
@@ -533,7 +504,10 @@ def faces_of(
         for start in range(span.start, span.stop, _BATCH):
             index = np.arange(start, min(start + _BATCH, span.stop))
             who, which = index // per_identity, first_image + index % per_identity
-            images[index[0] : index[-1] + 1] = _draw_batch(streams, looks, who, which, size)
+            bits = [streams.image_bits(int(i), int(k), 6 * size * size) for i, k in zip(who, which, strict=True)]
+            uniform, noise = (np.stack(part) for part in zip(*bits, strict=True))
+            noise = noise.reshape(len(bits), 2, 3, size, size)
+            images[index[0] : index[-1] + 1] = render(looks.take(who), shot_of(uniform), noise, size)
 
     share = -(-total // (threads * _BATCH)) * _BATCH
     spans = [range(start, min(start + share, total)) for start in range(0, total, share)]
@@ -543,22 +517,3 @@ def faces_of(
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(draw, spans))
     return torch.from_numpy(images)
-
-
-def _draw_batch(streams: FaceStreams, looks: Look, who: np.ndarray, which: np.ndarray, size: int) -> np.ndarray:
-    """uint8 [B, 3, size, size]: image which[b] of identity who[b]."""
-    bits = [streams.image_bits(int(i), int(k), 6 * size * size) for i, k in zip(who, which, strict=True)]
-    uniform = np.stack([nuisance for nuisance, _ in bits])
-    noise = np.stack([grain for _, grain in bits]).reshape(len(bits), 2, 3, size, size)
-    return render(looks.take(who), shot_of(uniform), noise, size)
-
-
-def _check(*, per_identity: int, size: int, first_image: int, threads: int) -> None:
-    if per_identity < 1:
-        raise InputError(f"per_identity: expected at least 1, got {per_identity}")
-    if not _SIZES[0] <= size <= _SIZES[1]:
-        raise InputError(f"size: expected {_SIZES[0]} to {_SIZES[1]} pixels, got {size}")
-    if first_image < 0:
-        raise InputError(f"first_image: expected at least 0, got {first_image}")
-    if threads < 1:
-        raise InputError(f"threads: expected at least 1, got {threads}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from dataclasses import dataclass, fields
+from types import SimpleNamespace
 from typing import Literal, get_args
 
 import numpy as np
@@ -48,9 +49,8 @@ class FaceStreams:
 
     def image_bits(self, identity: int, image: int, noise_bytes: int) -> tuple[np.ndarray, np.ndarray]:
         """(float64 [64] uniforms in (0, 1) for the nuisances, uint8 [noise_bytes] for its noise) of an image."""
-        words = self._raw(
-            stream=_IMAGE_STREAM, identity=identity, image=image, words=_NUISANCE_WORDS + -(-noise_bytes // 8)
-        )
+        count = _NUISANCE_WORDS + -(-noise_bytes // 8)
+        words = self._raw(stream=_IMAGE_STREAM, identity=identity, image=image, words=count)
         noise = words[_NUISANCE_WORDS:]
         if sys.byteorder == "big":
             noise = noise.byteswap()
@@ -69,45 +69,13 @@ def normals(uniform: np.ndarray) -> np.ndarray:
     return np.sqrt(-2.0 * np.log(uniform[..., :half])) * np.cos(2.0 * np.pi * uniform[..., half:])
 
 
-TRAIT_NAMES: tuple[str, ...] = (
-    "skin_tone",
-    "skin_warmth",
-    "skin_redness",
-    "head_width",
-    "head_height",
-    "jaw_taper",
-    "jaw_squareness",
-    "ear_size",
-    "eye_spacing",
-    "eye_size",
-    "eye_tilt",
-    "eye_height",
-    "iris_blue",
-    "iris_light",
-    "brow_height",
-    "brow_thickness",
-    "brow_tilt",
-    "brow_arch",
-    "nose_length",
-    "nose_width",
-    "mouth_width",
-    "lip_thickness",
-    "mouth_height",
-    "lip_colour",
-    "hair_light",
-    "hair_red",
-    "hair_length",
-    "hair_line",
-    "hair_volume",
-    "hair_parting",
-    "hair_fringe",
-    "hair_peak",
-    "hair_wave",
-    "beard",
-    "moustache",
-    "glasses",
-    "age",
+_TRAITS = (
+    "skin_tone skin_warmth skin_redness head_width head_height jaw_taper jaw_squareness ear_size eye_spacing "
+    "eye_size eye_tilt eye_height iris_blue iris_light brow_height brow_thickness brow_tilt brow_arch nose_length "
+    "nose_width mouth_width lip_thickness mouth_height lip_colour hair_light hair_red hair_length hair_line "
+    "hair_volume hair_parting hair_fringe hair_peak hair_wave beard moustache glasses age"
 )
+TRAIT_NAMES = tuple(_TRAITS.split())
 
 
 def identity_traits(*, population: Population, identities: int, spread: float = 1.0, seed: int) -> np.ndarray:
@@ -129,49 +97,12 @@ def identity_traits(*, population: Population, identities: int, spread: float = 
 # Lengths are in units of half the image side from its centre, x right, y down. Colours are sRGB in [0, 1].
 
 
-@dataclass(frozen=True, kw_only=True)
-class Look:
-    """Drawing constants per face: float32 [B, 1, 1] for numbers, float32 [3, B, 1, 1] for colours."""
-
-    skin: np.ndarray
-    blush: np.ndarray
-    head_width: np.ndarray
-    head_top: np.ndarray
-    chin: np.ndarray
-    jaw_taper: np.ndarray
-    jaw_squareness: np.ndarray
-    ear: np.ndarray
-    eye_x: np.ndarray
-    eye_y: np.ndarray
-    eye_size: np.ndarray
-    eye_tilt: np.ndarray
-    iris: np.ndarray
-    brow_y: np.ndarray
-    brow_thickness: np.ndarray
-    brow_tilt: np.ndarray
-    brow_arch: np.ndarray
-    nose_y: np.ndarray
-    nose_width: np.ndarray
-    mouth_y: np.ndarray
-    mouth_width: np.ndarray
-    lip_thickness: np.ndarray
-    lips: np.ndarray
-    hair: np.ndarray
-    hair_end: np.ndarray
-    hair_line: np.ndarray
-    hair_volume: np.ndarray
-    parting: np.ndarray
-    hair_flat: np.ndarray
-    hair_peak: np.ndarray
-    hair_wave: np.ndarray
-    beard: np.ndarray
-    moustache: np.ndarray
-    glasses: np.ndarray
-    age: np.ndarray
+class Look(SimpleNamespace):
+    """Drawing constants per face, named in `look_of`: float32 [B, 1, 1] for numbers, [3, B, 1, 1] for colours."""
 
     def take(self, index: np.ndarray) -> Look:
         """The looks at `index` (int [M]); the batch axis is the third from the end."""
-        return Look(**{field.name: np.take(getattr(self, field.name), index, axis=-3) for field in fields(self)})
+        return Look(**{name: np.take(value, index, axis=-3) for name, value in vars(self).items()})
 
 
 def bounded(trait: np.ndarray) -> np.ndarray:
@@ -206,12 +137,7 @@ def _colours(trait: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     blueness = np.clip(0.45 + 0.32 * trait["iris_blue"], 0.0, 1.0)
     redness = np.clip(0.50 + 0.17 * trait["lip_colour"], 0.05, 0.95)
     lips = skin * (1.0 - redness) + redness * (0.35 * skin + np.array([[0.50], [0.16], [0.19]]))
-    return {
-        "skin": skin,
-        "hair": hair,
-        "iris": brown * (1.0 - blueness) + blue * blueness,
-        "lips": lips,
-    }
+    return {"skin": skin, "hair": hair, "iris": brown * (1.0 - blueness) + blue * blueness, "lips": lips}
 
 
 def look_of(traits: np.ndarray) -> Look:
@@ -253,43 +179,17 @@ def look_of(traits: np.ndarray) -> Look:
         "glasses": switch(raw["glasses"], 0.65, 0.15),
         "age": np.clip(0.40 + 0.28 * trait["age"], 0.0, 1.0),
     }
-    shaped = {name: value.astype(np.float32)[:, None, None] for name, value in numbers.items()}
-    shaped |= {
-        name: np.clip(value, 0.0, 1.0).astype(np.float32)[:, :, None, None] for name, value in _colours(trait).items()
-    }
-    return Look(**shaped)
+    colours = {name: np.clip(value, 0.0, 1.0) for name, value in _colours(trait).items()}
+    return Look(**_shaped(numbers, colours))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Shot:
-    """Nuisances per image: float32 [B, 1, 1] for numbers, float32 [3, B, 1, 1] for colours; units of Look."""
+def _shaped(numbers: dict[str, np.ndarray], colours: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """[B] and [3, B] with the axes of a plane."""
+    return {name: value.astype(np.float32)[..., None, None] for name, value in (numbers | colours).items()}
 
-    shift_x: np.ndarray
-    shift_y: np.ndarray
-    scale: np.ndarray
-    cosine: np.ndarray
-    sine: np.ndarray
-    yaw: np.ndarray
-    pitch: np.ndarray
-    light_x: np.ndarray
-    light_y: np.ndarray
-    light: np.ndarray
-    exposure: np.ndarray
-    contrast: np.ndarray
-    cast: np.ndarray
-    smile: np.ndarray
-    mouth_open: np.ndarray
-    eye_open: np.ndarray
-    gaze_x: np.ndarray
-    gaze_y: np.ndarray
-    brow_raise: np.ndarray
-    background: np.ndarray
-    background_slope: np.ndarray
-    background_x: np.ndarray
-    background_y: np.ndarray
-    clothes: np.ndarray
-    blur: np.ndarray
-    noise: np.ndarray
+
+class Shot(SimpleNamespace):
+    """Nuisances per image, named in `shot_of`: float32 [B, 1, 1] for numbers, [3, B, 1, 1] for colours."""
 
 
 def shot_of(uniform: np.ndarray) -> Shot:
@@ -323,17 +223,14 @@ def shot_of(uniform: np.ndarray) -> Shot:
         "blur": 0.75 * flat[3] ** 2,
         "noise": 0.004 + 0.010 * flat[4],
     }
-    cast = 1.0 + 0.035 * np.stack([gauss[15], 0.4 * gauss[16], -gauss[15]])
     grey = 0.25 + 0.6 * flat[5]
     colours = {
-        "cast": cast,
+        "cast": 1.0 + 0.035 * np.stack([gauss[15], 0.4 * gauss[16], -gauss[15]]),
         "background": np.clip(grey + 0.26 * (flat[6:9] - 0.5), 0.02, 0.98),
         "background_slope": 0.22 * (flat[9] - 0.5) + 0.14 * (flat[10:13] - 0.5),
         "clothes": np.clip(0.12 + 0.55 * flat[13] + 0.35 * (flat[14:17] - 0.5), 0.03, 0.97),
     }
-    shaped = {name: value.astype(np.float32)[:, None, None] for name, value in numbers.items()}
-    shaped |= {name: value.astype(np.float32)[:, :, None, None] for name, value in colours.items()}
-    return Shot(**shaped)
+    return Shot(**_shaped(numbers, colours))
 
 
 # Where each pixel lies on the head, and the soft masks on planes of pixels that layers are painted with.
@@ -459,18 +356,9 @@ def frame_of(look: Look, shot: Shot, size: int) -> Frame:
     facing = np.maximum(np.float32(1) - q, np.float32(0))
     inner_u = u - (np.float32(0.17) * shot.yaw) * facing
     inner_v = v - (np.float32(0.11) * shot.pitch) * facing
+    pixel, side = np.float32(2.0 / size), np.abs(inner_u)
     return Frame(
-        x=x,
-        y=y,
-        u=u,
-        v=v,
-        q=q,
-        across=across,
-        down=down,
-        inner_u=inner_u,
-        inner_v=inner_v,
-        side=np.abs(inner_u),
-        pixel=np.float32(2.0 / size),
+        x=x, y=y, u=u, v=v, q=q, across=across, down=down, inner_u=inner_u, inner_v=inner_v, side=side, pixel=pixel
     )
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from smoothsweep.core.data.labelled import load_labelled
 from smoothsweep.core.data.likeness import refuse_shared
-from smoothsweep.core.data.own_check import check_own, own_text
+from smoothsweep.core.data.own_check import check_own
 from smoothsweep.core.errors import InputError
 from tests.labelled_files import encoded, folders, parquet, scene
 
@@ -30,7 +30,7 @@ def test_counts_sizes_and_the_split_are_those_that_loading_gives(tmp_path):
     assert check.counts == expected == {"ann": (4, 1), "bob": (2, 1)}
     assert (check.shapes.images, check.shapes.shortest, check.shapes.longest) == (8, 64, 96)
     assert check.public.images == 4 and check.is_usable and not check.shared and not any(check.near.values())
-    text = "\n".join(own_text(check))
+    text = "\n".join(check.lines())
     assert "images per class: 3 to 5, median 4; the largest class has 1.7 times the smallest's" in text
     assert text.endswith("fine") and "not fine" not in text
 

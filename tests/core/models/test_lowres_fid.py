@@ -7,7 +7,7 @@ import torchvision
 from smoothsweep.core.data.images import stretched
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.fidelity import feature_statistics, fid, whole_batches
-from smoothsweep.core.models.lowres_fid import (
+from smoothsweep.core.models.fid import (
     PUBLISHED_FIDS,
     load_imagenet_inception,
     lomma_bytes,
