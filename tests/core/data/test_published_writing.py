@@ -124,12 +124,9 @@ def test_notes_tell_of_stretched_enlarged_and_doubled_pictures(faces, tmp_path):
 @pytest.mark.parametrize(
     ("kind", "options", "message"),
     [
-        ("lfw", {}, "expected one of facescrub, celeba, celeba64, stanford_dogs, stanford_dogs_cropped, imagenette"),
         ("facescrub", {"pictures": "crops"}, "pictures: expected nothing, since facescrub has no choice, got 'crops'"),
         ("celeba", {"pictures": "photos"}, "pictures: expected one of crops, aligned, in_the_wild, in_the_wild_68"),
         ("facescrub", {"classes": 1}, "classes: expected at least 2, got 1"),
-        ("facescrub", {"size": 0}, "size: expected at least 1 pixel, got 0"),
-        ("facescrub", {"on_corrupt": "ignore"}, "on_corrupt: expected one of refuse, skip, got 'ignore'"),
         ("facescrub", {"samples_per_class": 0, "classes": 5}, "samples_per_class: expected at least 1, got 0"),
     ],
 )
