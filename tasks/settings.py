@@ -22,7 +22,7 @@ from smoothsweep.core.judges.features import Features, spread_over
 from smoothsweep.core.judges.membership import Membership
 from smoothsweep.core.judges.robustness import Robustness
 from smoothsweep.core.membership.base import check_part
-from smoothsweep.core.models.image_sizes import check_image_size
+from smoothsweep.core.models.architectures import check_image_size
 from smoothsweep.core.models.recipe import LEAST_OF_A_WORKER, TrainingRecipe
 from smoothsweep.core.priors.kinds import PRIORS, make_settings
 from smoothsweep.core.priors.settings import PriorSettings

@@ -18,7 +18,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.membership import Membership
 from smoothsweep.core.membership.base import Flags, Numbers, check_part, check_shadows, inside_part, shadow_seed
 from smoothsweep.core.membership.candidates import scores_of
-from smoothsweep.core.models.image_sizes import check_image_size
+from smoothsweep.core.models.architectures import check_image_size
 from smoothsweep.core.models.recipe import TrainingRecipe
 
 SHARE = Membership.share
