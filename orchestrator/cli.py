@@ -199,6 +199,7 @@ def _several_sweeps(report: argparse.ArgumentParser) -> None:
         "more", nargs="*", type=Path, metavar="MORE", help="further sweep files or bundles (OUT.zip), in one table"
     )
     add_out(report, "where to write (default: STORE/sweeps/NAME; needed with several sweeps)")
+    report.add_argument("--json", action="store_true", help="print the whole result as JSON, write nothing")
 
 
 def _confirmation_options(run: argparse.ArgumentParser) -> None:
@@ -295,6 +296,12 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
+    if options.json:
+        from smoothsweep.orchestrator.commands.result import print_result
+
+        if others := [*options.more, *([] if options.out is None else ["--out"])]:
+            raise InputError(f"--json: expected one sweep and no --out, got {others[0]}")
+        return print_result(options.sweep, options.overrides, options.store)
     if options.more:
         from smoothsweep.orchestrator.commands.reporting.several import report_several
 

@@ -6,8 +6,10 @@
     report = smoothsweep.audit(model, "people/", "other-people/")
     print(report)
 
-The functions live in `smoothsweep.library` and are loaded when first used: torch takes seconds, which most
-commands do not need.
+    result = smoothsweep.load_result("store", "quickstart")  # or: smoothsweep.sweep("quickstart")
+    result.recipes.plot.scatter("test_acc", "embedder_acc1")
+
+Everything is loaded when it is first used: torch takes seconds, which most commands do not need.
 """
 
 from __future__ import annotations
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
         synthetic_faces,
         train,
     )
+    from smoothsweep.orchestrator.commands.result import load_result, sweep
+    from smoothsweep.orchestrator.result.data import Measured
+    from smoothsweep.orchestrator.result.sweep_result import SweepResult
 
 __all__ = [
     "EIGENFACES",
@@ -48,8 +53,10 @@ __all__ = [
     "ImageSet",
     "InputError",
     "Judge",
+    "Measured",
     "Model",
     "SplitImages",
+    "SweepResult",
     "Verdict",
     "attack",
     "audit",
@@ -57,11 +64,21 @@ __all__ = [
     "fit_judge",
     "judge",
     "load_labelled",
+    "load_result",
     "load_unlabelled",
     "membership",
+    "sweep",
     "synthetic_faces",
     "train",
 ]
+
+_ELSEWHERE = {
+    "load_result": "smoothsweep.orchestrator.commands.result",
+    "sweep": "smoothsweep.orchestrator.commands.result",
+    "Measured": "smoothsweep.orchestrator.result.data",
+    "SweepResult": "smoothsweep.orchestrator.result.sweep_result",
+}
+"""Name -> its module, of those that are not of `smoothsweep.library`."""
 
 _CHECKOUT = Path(__file__).resolve().parents[1]
 if all((_CHECKOUT / file).is_file() for file in ("core/same_code.py", "tasks/registry.py")):
@@ -71,10 +88,10 @@ if all((_CHECKOUT / file).is_file() for file in ("core/same_code.py", "tasks/reg
 
 
 def __getattr__(name: str) -> Any:
-    """A public function or class, from `smoothsweep.library`."""
+    """A public function or class, from the module that has it."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module("smoothsweep.library"), name)
+    value = getattr(import_module(_ELSEWHERE.get(name, "smoothsweep.library")), name)
     globals()[name] = value
     return value
 

@@ -1,4 +1,4 @@
-"""docs/columns.md, the dictionary of results.parquet's metrics, from the table that the program itself reads.
+"""docs/columns.md: the metrics of results.parquet and the frames of a result, from the tables that the program reads.
 
     python -m tools.columns
 
@@ -15,6 +15,7 @@ from smoothsweep.core.judges.columns import METRICS, TIME_COLUMNS, TOY_COLUMNS
 from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.tree import TREE
+from smoothsweep.orchestrator.result.columns import FRAMES
 
 
 def _named(names: tuple[str, ...]) -> str:
@@ -45,9 +46,26 @@ ROW = "| {} | {} | {} | {} | {} |\n"
 TITLES = ROW.format("column", "meaning", "values", "better", "kind") + ROW.format(*["---"] * 5)
 
 
+FRAMES_HEAD = """
+# Frames
+
+`smoothsweep.load_result("store", "quickstart")` gives these frames, `smoothsweep report SWEEP --json` prints them.
+Beside the columns below, `recipes` and `attacks` have of every metric above that was measured its mean over the seeds,
+and with the endings `_low`, `_high`, `_n` and `_differs` its interval, how many seeds it was measured under, and
+whether it is distinguishable from the baseline's; `membership` has the area under the curve of every attack and the
+reductions; `search` the objectives and the parameters.
+"""
+
+
 def page() -> str:
     """The whole page as Markdown."""
-    return HEAD + "".join(_section(by, [*metrics]) for by, metrics in groupby(METRICS, lambda one: one.measured_by))
+    metrics = "".join(_section(by, [*found]) for by, found in groupby(METRICS, lambda one: one.measured_by))
+    return HEAD + metrics + FRAMES_HEAD + "".join(map(_frame, FRAMES))
+
+
+def _frame(name: str) -> str:
+    rows = "".join(f"| `{one.name}` | {one.meaning} | {one.unit} |\n" for one in FRAMES[name])
+    return f"\n## Frame `{name}`\n\n| column | meaning | unit |\n| --- | --- | --- |\n{rows}"
 
 
 def _section(by: str | None, metrics: list[Metric]) -> str:

@@ -17,8 +17,8 @@ from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.leak_comparisons import Bounded, LeakComparisons, compare_leaks, reductions
 from smoothsweep.core.metrics.looks import settled
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
-from smoothsweep.orchestrator.result.data import Axis
-from smoothsweep.orchestrator.result.estimates import Checks, Estimate, Seeds, Settings, rates
+from smoothsweep.orchestrator.result.data import Axis, Measured
+from smoothsweep.orchestrator.result.estimates import Checks, Seeds, Settings, rates
 from smoothsweep.orchestrator.result.format import is_null
 from smoothsweep.sweeps.limits import SeedLooks
 
@@ -61,10 +61,10 @@ class AttackedCells:
         rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
         return dict(zip(self.frame.index.tolist(), rows, strict=True))
 
-    def estimate(self, row: int, metric: str) -> Estimate:
+    def estimate(self, row: int, metric: str) -> Measured:
         """The estimate of a metric in a row of the frame."""
         cell = self.cells[row]
-        return Estimate(*(cell[f"{metric}{end}"] for end in ("", "_low", "_high", "_n")))
+        return Measured(*(cell[f"{metric}{end}"] for end in ("", "_low", "_high", "_n")))
 
     def cases(self, metric: str, access: str | None = None) -> CompleteCases:
         """The recipes that can be compared by a leak metric, each under every attack. Controls are no attacks.

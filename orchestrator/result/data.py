@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, groupby
 from operator import itemgetter
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,22 @@ from smoothsweep.core.metrics.frontier import hypervolume, pareto_mask
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.sweeps.limits import SeedLooks
 from smoothsweep.sweeps.paper_settings import Standing
+
+
+class Measured(NamedTuple):
+    """A number with its interval; null (None or NaN) where it was not measured, or no interval is known.
+
+    Attributes:
+        n: Seeds that it is over, 0 where that says nothing.
+        why_missing: Why there is no value.
+    """
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    why_missing: str = ""
+
 
 Status = Literal["done", "failed", "open"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ from smoothsweep.core.metrics.comparisons import Pair, compare_recipes
 from smoothsweep.core.metrics.intervals import Interval, JudgeCheck, check_judge, rate_interval, seed_mean_interval
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import Verdict, turned
+from smoothsweep.orchestrator.result.data import Measured
 from smoothsweep.orchestrator.result.format import is_null, number
 
 
@@ -51,15 +52,6 @@ class Settings:
     level: float = 0.95
     resamples: int = 2000
     seed: int = 0
-
-
-class Estimate(NamedTuple):
-    """A mean over `n` seeds; low and high are NaN where no interval is known."""
-
-    mean: float
-    low: float
-    high: float
-    n: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,17 +139,17 @@ def rates(samples: Sequence[Sample]) -> tuple[np.ndarray, bool]:
     return np.array([[sample.value] for sample in samples]), False
 
 
-def estimate(spec: Metric, seeds: Seeds, settings: Settings) -> Estimate:
+def estimate(spec: Metric, seeds: Seeds, settings: Settings) -> Measured:
     """The interval of a rate, over seeds and, where every seed has hit rates by class, over classes; of other metrics
     Student's t over seeds."""
     if not seeds:
-        return Estimate(np.nan, np.nan, np.nan, 0)
+        return Measured(np.nan, np.nan, np.nan, 0)
     values = [sample.value for sample in seeds.values()]
     if spec.is_rate:
         interval = _of_rates(spec, list(seeds.values()), settings)
     else:
         interval = seed_mean_interval(values, level=settings.level, bounds=spec.range)
-    return Estimate(float(np.mean(values)), *ends(interval.low, interval.high), len(seeds))
+    return Measured(float(np.mean(values)), *ends(interval.low, interval.high), len(seeds))
 
 
 def _of_rates(spec: Metric, samples: Sequence[Sample], settings: Settings) -> Interval:

@@ -360,7 +360,7 @@ def _row(summary: Summary, index: Any, cell: Mapping[str, Any], by_parts: Mappin
         "queries_once": once,
         "queries": queries + shared,
         "metric": key,
-        "leak": leak.mean,
+        "leak": leak.value,
         "low": leak.low,
         "high": leak.high,
     }

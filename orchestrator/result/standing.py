@@ -13,6 +13,7 @@ from scipy import stats
 
 from smoothsweep.core.judges.columns import BY_KEY, CLOSED_SET, METRICS, REACH_IMAGES, metric_of
 from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.orchestrator.result.data import Measured
 from smoothsweep.orchestrator.result.format import estimate, listing, named, number
 from smoothsweep.orchestrator.result.summary import Summary, decide
 
@@ -23,16 +24,7 @@ APART = 0.2
 FIRST = "verified_far1"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Number:
-    """A number with its interval; None where it was not measured, or has no interval."""
-
-    value: float | None
-    low: float | None = None
-    high: float | None = None
-
-
-NOT_MEASURED = Number(value=None)
+NOT_MEASURED = Measured()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,11 +39,11 @@ class Standing:
     metric: str
     words: str
     told: bool
-    leak: Number
-    chance: Number
-    control: Number
-    reach: Number
-    ceiling: Number
+    leak: Measured
+    chance: Measured
+    control: Measured
+    reach: Measured
+    ceiling: Measured
 
     @property
     def spec(self) -> Metric:
@@ -59,7 +51,7 @@ class Standing:
         return metric_of(self.metric)
 
     @property
-    def numbers(self) -> dict[str, Number]:
+    def numbers(self) -> dict[str, Measured]:
         """Name -> number, in the order of every table."""
         return {name: getattr(self, name) for name in ("leak", "chance", "control", "reach", "ceiling")}
 
@@ -95,7 +87,7 @@ def standings(summary: Summary, row: int, control: int | None, people: int | Non
                 words=hit_words(spec, people),
                 told=summary.is_told(spec.key),
                 leak=leak,
-                chance=Number(value=chance),
+                chance=Measured(value=chance),
                 control=NOT_MEASURED if control is None else _at(summary, control, spec.key),
                 reach=_reach(summary, row, spec),
                 ceiling=_at(summary, row, spec.ceiling or f"{spec.key}_real"),
@@ -174,24 +166,24 @@ def _features(standing: Standing) -> bool:
     return standing.spec.reach is not None
 
 
-def _reach(summary: Summary, row: int, spec: Metric) -> Number:
+def _reach(summary: Summary, row: int, spec: Metric) -> Measured:
     """The reach of the prior with Wilson's interval over photographs, since it is the same in every trial."""
     if spec.reach is None or (value := _at(summary, row, spec.reach).value) is None:
         return NOT_MEASURED
     images = _at(summary, row, REACH_IMAGES[spec.reach]).value
     if not images:
-        return Number(value=value)
+        return Measured(value=value)
     interval = stats.binomtest(round(value * images), round(images)).proportion_ci(summary.settings.level, "wilson")
-    return Number(value=value, low=float(interval.low), high=float(interval.high))
+    return Measured(value=value, low=float(interval.low), high=float(interval.high))
 
 
-def _at(summary: Summary, row: int, key: str) -> Number:
+def _at(summary: Summary, row: int, key: str) -> Measured:
     if key not in BY_KEY or key not in summary.frame:
         return NOT_MEASURED
     value, low, high = (None if pd.isna(end) else float(end) for end in summary.estimate(row, key)[:3])
     if low == high:  # the same under every seed: that is no width
         low = high = None
-    return Number(value=value, low=low, high=high)
+    return Measured(value=value, low=low, high=high)
 
 
 SEES = {

@@ -308,7 +308,7 @@ def _row(
     row = _counts(trials, data.axes) | {"is_baseline": bool(data.baseline) and key == _reference_key(key, data)}
     for spec in METRICS:
         interval = estimate(spec, samples[spec.key], settings)
-        row |= {f"{spec.key}{end}": value for end, value in zip(("", "_low", "_high", "_n"), interval, strict=True)}
+        row |= {f"{spec.key}{end}": value for end, value in zip(("", "_low", "_high", "_n"), interval, strict=False)}
     return row
 
 

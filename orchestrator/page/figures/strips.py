@@ -49,7 +49,7 @@ def judges(summary: Summary, colours: Colours) -> Canvas | None:
                 estimate, recipe = summary.estimate(row, key), values["recipe"]
                 axes.plot([estimate.low, estimate.high], [y + off] * 2, color=colour, lw=1.6, zorder=2)
                 (dot,) = axes.plot(
-                    [estimate.mean], [y], mark, ms=11, mfc=face, mec=colour, mew=2, zorder=3, clip_on=False
+                    [estimate.value], [y], mark, ms=11, mfc=face, mec=colour, mew=2, zorder=3, clip_on=False
                 )
                 leak_text = f"{summary.value_text(row, key)} (n = {count(int(estimate.n), 'seed')})"
                 canvas.describe(dot, f"{recipe}, {summary.metric(key).label}: {leak_text}", recipe=recipe)

@@ -335,7 +335,7 @@ def _reached(data: ReportData, summary: Summary, row: int, asked_once: Mapping[s
         attack=cell["attack"] or "attack",
         access=cell["access"],
         control=bool(cell["control"]),
-        leak=float(leak.mean),
+        leak=float(leak.value),
         low=float(leak.low),
         high=float(leak.high),
         seeds=int(cell["n"]),

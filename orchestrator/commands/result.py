@@ -1,0 +1,75 @@
+"""A sweep's result from Python, and as JSON: what the store holds of it, and a run that ends with it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from smoothsweep.core import screen
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.files import write_file
+from smoothsweep.core.text import quoted
+from smoothsweep.orchestrator.commands.damage import read_with_repair
+from smoothsweep.orchestrator.commands.reporting.sharing.export import gather_sweep, sweep_to_share
+from smoothsweep.orchestrator.result.sweep_result import SweepResult, result_of
+from smoothsweep.sweeps.yaml_reader import as_yaml
+
+
+def load_result(store: str | Path, sweep: str | Path, *, overrides: Sequence[str] = ()) -> SweepResult:
+    """Read what a store holds of a sweep. Nothing is run or written.
+
+    Args:
+        store: A folder or an S3 URI, as `--store` takes it.
+        sweep: A sweep file, or the name of a sweep that comes with smoothsweep (`quickstart`).
+        overrides: As `--set` takes them: `recipe.epochs=20`.
+
+    Raises InputError where the sweep has no finished trial there.
+    """
+    loaded, trials, opened = sweep_to_share(Path(sweep), list(overrides), str(store))
+    contents, _ = read_with_repair(lambda: gather_sweep(loaded, trials, opened))
+    return result_of(contents.data, contents.summary)
+
+
+def sweep(
+    described: str | Path | Mapping[str, Any],
+    *,
+    store: str | Path = "store",
+    overrides: Sequence[str] = (),
+    tracking_uri: str | None = None,
+    address: str | None = None,
+    yes: bool = False,
+) -> SweepResult:
+    """Run a sweep as `smoothsweep run` does, and read its result; finished stages are reused.
+
+    Args:
+        described: A sweep file, the name of a sweep that comes with smoothsweep, or a sweep file's keys as a dict.
+        store: Where artifacts and the report go, as `--store` takes it.
+        overrides: As `--set` takes them.
+        tracking_uri: Of MLflow; None for the store's own.
+        address: Of a Ray cluster; None for this machine.
+        yes: Spend what it costs without asking.
+
+    Raises InputError for a mistake in the sweep, before anything is run, and where no trial could be finished.
+    """
+    from smoothsweep.orchestrator.commands.plan import Confirmation
+    from smoothsweep.orchestrator.commands.run import run_and_report
+
+    with tempfile.TemporaryDirectory(prefix="smoothsweep-sweep-") as folder:
+        file = Path(folder) / "sweep.yaml"
+        if isinstance(described, Mapping):
+            write_file(file, as_yaml(dict(described)), flush=False)
+        else:
+            file = Path(described)
+        limits = Confirmation(yes=yes)
+        run_and_report(file, list(overrides), str(store), tracking_uri, address, None, limits, tells=False)
+        return load_result(store, file, overrides=overrides)
+
+
+def print_result(sweep: Path, overrides: list[str], store: str) -> int:
+    """Print the result as JSON. Returns the exit code."""
+    if sweep.suffix == ".zip":
+        raise InputError(f"--json: expected a sweep file beside it, got the bundle {quoted(str(sweep))}")
+    screen.out_text(load_result(store, sweep, overrides=overrides).to_json())
+    return 0
