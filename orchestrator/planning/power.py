@@ -75,7 +75,7 @@ class Size:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class Variation:
     """Components and what they are from.
 
     Attributes:
@@ -89,7 +89,7 @@ class Measured:
     same_data: bool = True
 
 
-DEFAULTS = Measured(components=QUICKSTART)
+DEFAULTS = Variation(components=QUICKSTART)
 
 
 def asked_difference(text: str) -> float:
@@ -125,7 +125,7 @@ def power_before_data(loaded: LoadedSweep) -> dict[str, Any]:
     return {"tells": None, "reason": size} if isinstance(size, str) else power_summary(size, DEFAULTS, None)
 
 
-def power_summary(size: Size, known: Measured, tell: float | None) -> dict[str, Any]:
+def power_summary(size: Size, known: Variation, tell: float | None) -> dict[str, Any]:
     """What a sweep of this size can tell, as JSON values; differences are fractions."""
     now, limit = size.design, tell or TELL
     power = planned(known.components, now)
@@ -305,7 +305,7 @@ def _classes(settings: InversionSweep) -> tuple[int, int] | None:
     return trained, max(there, trained)
 
 
-def measured(store: Store, leak: Metric, data: str | None) -> Measured | None:
+def measured(store: Store, leak: Metric, data: str | None) -> Variation | None:
     """Components of the leak in the newest finished trials of the store; None where they are too few.
 
     data: fingerprint of the sweep's private images. Trials on these are preferred to others, which are never mixed in.
@@ -320,7 +320,7 @@ def measured(store: Store, leak: Metric, data: str | None) -> Measured | None:
     if not ranked:
         return None
     same, freedom, trials, components = max(ranked, key=lambda item: item[:3])
-    return Measured(components=components, trials=trials, same_data=same) if freedom >= LEAST_POOLED else None
+    return Variation(components=components, trials=trials, same_data=same) if freedom >= LEAST_POOLED else None
 
 
 def _pooled(met: Met, images: int) -> tuple[int, int, Components] | None:
