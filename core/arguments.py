@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from dataclasses import MISSING, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,30 @@ from smoothsweep.core.spelling import suggestion
 
 OWN_FLAGS = ("--help", "--version", "--print-completion")
 """Options that need no command."""
+
+
+def option(help: str, *flags: str, default: Any = None, **how: Any) -> Any:
+    """A field of a command's request that is an option of its command line, `--its-name` unless `flags` say otherwise.
+
+    how: what else argparse's `add_argument` takes.
+    """
+    made = {"default_factory": list} if isinstance(default, list) else {"default": default}
+    return field(**made, metadata={"flags": flags, "help": help, **how})
+
+
+def add_options(parser: argparse.ArgumentParser | argparse._ArgumentGroup, request: type[Any]) -> None:
+    """Give a command the options that a request's fields are."""
+    for entry in fields(request):
+        if how := dict(entry.metadata):
+            flags = how.pop("flags") or (f"--{entry.name.replace('_', '-')}",)
+            default = entry.default if entry.default_factory is MISSING else entry.default_factory()
+            parser.add_argument(*flags, default=default, **how)
+
+
+def request_of(request: type[Any], options: argparse.Namespace, **more: Any) -> Any:
+    """The request that was typed. more: fields that no option is, or that are something else by now."""
+    typed = {entry.name: getattr(options, entry.name) for entry in fields(request) if entry.name not in more}
+    return request(**typed, **more)
 
 
 class FolderToWrite(argparse.Action):

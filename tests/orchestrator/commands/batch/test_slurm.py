@@ -3,7 +3,6 @@ tests/drills/test_slurm.py has a real Slurm."""
 
 import os
 import re
-import shlex
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -14,8 +13,8 @@ from cluster_files import OTHERWISE_ON_NODES, local_settings
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.batch import node, submit
-from smoothsweep.orchestrator.commands.batch.values import seconds_of_limit
+from smoothsweep.orchestrator.commands.batch import node, slurm
+from smoothsweep.orchestrator.commands.batch.slurm import seconds_of_limit
 from tests.tiny import write_tiny
 
 FAKE = """#!/bin/bash
@@ -60,54 +59,70 @@ def directives(text):
     return re.findall(r"^#SBATCH (.*)$", text, re.MULTILINE)
 
 
-def test_a_dry_run_prints_the_script_and_writes_and_submits_nothing(here, capsys):
+SITE = {
+    "--nodes": "2",
+    "--gpus-per-node": "4",
+    "--cpus-per-node": "16",
+    "--mem": "64G",
+    "--partition": "gpu",
+    "--account": "lab",
+    "--qos": "high",
+    "--grace": "600",
+}
+
+
+def test_a_dry_run_prints_a_script_with_every_option_and_writes_and_submits_nothing(here, capsys):
     before = sorted(here.rglob("*"))
-    text = printed(capsys, "--gpus-per-node", "4", "--cpus-per-node", "16", "--mem", "64G", "--nodes", "2")
+    words = [word for pair in SITE.items() for word in pair]
+    found = directives(printed(capsys, *words, "--sbatch=--constraint=a100", "--sbatch=--exclusive", time="2-00"))
     assert sorted(here.rglob("*")) == before
-    found = directives(text)
-    assert {"--nodes=2", "--gpus-per-node=4", "--cpus-per-task=16", "--mem=64G", "--time=2:00:00"} <= set(found)
-    assert {"--requeue", "--no-kill", "--signal=B:USR1@300", "--open-mode=append"} <= set(found)
+    typed = {f"{name}={value}" for name, value in SITE.items() if not name.startswith(("--cpus", "--grace"))}
+    assert typed | {"--job-name=smoothsweep-tiny", "--cpus-per-task=16", "--time=2-00"} <= set(found)
+    assert {"--constraint=a100", "--exclusive", "--signal=B:USR1@600", "--requeue", "--no-kill"} <= set(found)
 
 
-def test_every_site_option_stands_in_the_script(here, capsys):
-    found = directives(
-        printed(
-            capsys,
-            *("--partition", "gpu", "--account", "lab", "--qos", "high", "--grace", "600"),
-            *("--sbatch=--constraint=a100", "--sbatch=--exclusive"),
-        )
-    )
-    assert {"--partition=gpu", "--account=lab", "--qos=high", "--constraint=a100", "--exclusive"} <= set(found)
-    assert "--signal=B:USR1@600" in found
-
-
-def test_one_node_needs_no_cluster_and_two_have_a_token_of_their_own(here, capsys):
-    one, two = printed(capsys), printed(capsys, "--nodes", "2")
-    assert "srun" not in one and "RAY_AUTH_MODE" not in one
-    assert "srun" in two and "RAY_AUTH_MODE=token" in two and "--address" in two
-
-
-def test_set_up_lines_and_python_of_a_container(here, capsys):
+@pytest.mark.parametrize(
+    ("more", "cluster", "elastic"),
+    [
+        ([], False, False),
+        (["--nodes", "3"], True, False),
+        (["--array", "0-5%3", "--gpus-per-node", "4"], True, True),
+    ],
+)
+def test_words_with_blanks_stay_one_word_and_only_a_cluster_has_a_ray(here, capsys, more, cluster, elastic):
     text = printed(
         capsys,
+        *("--store", "my store", "--folder", "my jobs", "--set", "recipe.epochs=2", "--tracking-uri", "http://h:5000"),
         *("--setup", "module load cuda", "--setup", "source 'my env/bin/activate'"),
         *("--python", "apptainer exec --nv 'my image.sif' python"),
+        *more,
     )
-    assert "\nmodule load cuda\nsource 'my env/bin/activate'\n" in text
-    assert "\npython=(apptainer exec --nv 'my image.sif' python)\n" in text
-    assert sys.executable not in text
+    text = text[: text.index("#!/bin/bash", 1)] if elastic else text
+    assert ("srun" in text, "/head" in text, "RAY_AUTH_MODE=token" in text) == (cluster, elastic, cluster)
+    assert ("export SMOOTHSWEEP_CLUSTER_GPUS=12 SMOOTHSWEEP_NODE_GPUS=4" in text) is elastic
+    assert "\nmodule load cuda\nsource 'my env/bin/activate'\n" in text and sys.executable not in text
+    shown = "; ".join(
+        [
+            *re.findall(r"^(?:python|store|folder)=.*$", text, re.MULTILINE),
+            "printf '%s|' " + re.search(r"-m smoothsweep run (.*) --store", text)[1],
+            'printf "%s|" "$store" "$folder" "${python[@]}"',
+            "printf '%s|' " + re.search(r"^cd (.*)$", text, re.MULTILINE)[1],
+        ]
+    )
+    environment = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": "17"}
+    found = subprocess.run(["bash", "-c", shown], env=environment, capture_output=True, text=True, check=True).stdout
+    run = [str(here / "tiny.yaml"), "--set", "recipe.epochs=2", "--tracking-uri", "http://h:5000"]
+    python = ["apptainer", "exec", "--nv", "my image.sif", "python"]
+    assert found.split("|")[:-1] == [*run, f"{here}/my store", f"{here}/my jobs/job-17", *python, str(here)]
 
 
-def test_what_is_typed_reaches_the_command_as_it_was_typed(here, capsys):
-    text = printed(capsys, "--store", "my store", "--set", "recipe.epochs=2", "--tracking-uri", "http://mlflow:5000")
-    line = next(line for line in text.splitlines() if " -m smoothsweep run " in line)
-    assert shlex.split(line.removesuffix(" &"))[4:8] == [
-        str(here / "tiny.yaml"),
-        "--set",
-        "recipe.epochs=2",
-        "--tracking-uri",
-    ]
-    assert f"store='{here}/my store'" in text
+@pytest.mark.parametrize("left", [False, True])
+def test_it_ends_earlier_where_all_work_has_left(here, capsys, left):
+    waits = re.search(r"^wait_for_work\(\).*$", printed(capsys), re.MULTILINE)[0]
+    if left:
+        (here / "left").touch()
+    counted = f"folder={here}; n=0; sleep() {{ n=$((n + $1)); }}\n{waits}\nwait_for_work; echo $n"
+    assert int(subprocess.run(["bash", "-c", counted], capture_output=True, text=True).stdout) == (0 if left else 210)
 
 
 def test_a_job_is_tried_before_it_is_written_and_then_submitted(here, capsys):
@@ -238,12 +253,12 @@ def test_a_stage_without_checkpoints_must_fit_into_one_time_limit(names, limit, 
     kinds = {name: SimpleNamespace(trains=trains, shard=shard) for name, (trains, shard, _) in STAGES.items()}
     plan = SimpleNamespace(missing=[SimpleNamespace(name=name, task=kinds[name]) for name in names])
     history = SimpleNamespace(expected=lambda stage: expected[stage.name])
-    with patch.object(submit, "history_of", lambda *_: history):
+    with patch("smoothsweep.orchestrator.planning.plan.history_of", lambda *_: history):
         if words is None:
-            submit._refuse_short(plan, None, limit, 300)
+            slurm._refuse_short(plan, None, limit, 300)
             return
         with pytest.raises(InputError, match=f"--time: {words}"):
-            submit._refuse_short(plan, None, limit, 300)
+            slurm._refuse_short(plan, None, limit, 300)
 
 
 @pytest.mark.parametrize(

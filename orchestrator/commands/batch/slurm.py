@@ -1,0 +1,376 @@
+"""`smoothsweep slurm`: checks a sweep for Slurm, writes its batch scripts, submits them."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from smoothsweep.core import screen
+from smoothsweep.core.arguments import add_options, option, request_of
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.files import write_file
+from smoothsweep.core.text import printable, shortened
+from smoothsweep.core.uris import shown_uri
+
+if TYPE_CHECKING:
+    from smoothsweep.orchestrator.planning.plan import Plan
+    from smoothsweep.orchestrator.store.common.base import Store
+    from smoothsweep.sweeps.any_sweep import Resources
+
+GRACE, LEAST_GRACE_S = "300", 120
+START_S = 60  # until the first stage runs: Ray, imports
+LEAVING_LEAST_S = 30  # from the signal to the end of the command; the rest of the grace is for the end itself
+ENDING_S = 90  # an orderly end of the command takes up to 60 s
+SBATCH_PATIENCE_S = 60
+DAY, HOUR, MINUTE = 86400, 3600, 60
+_TIME = re.compile(r"(?:(?P<d>\d+)-)?(?P<a>\d+)(?::(?P<b>\d+))?(?::(?P<c>\d+))?")
+_ARRAY = re.compile(r"(?P<first>\d+)-(?P<last>\d+)(?:%(?P<at_once>\d+))?")
+_MEMORY = re.compile(r"[0-9]{1,12}(?:[KMGT]B?)?", re.IGNORECASE)
+_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
+_ONE_WORD = re.compile(r"[^\s\x00-\x1f]+")
+OF_THE_SCRIPT = {
+    "--nodes": "--nodes",
+    "-N": "--nodes",
+    "--gpus-per-node": "--gpus-per-node",
+    "--cpus-per-task": "--cpus-per-node",
+    "-c": "--cpus-per-node",
+    "--mem": "--mem",
+    "--time": "--time",
+    "-t": "--time",
+    "--array": "--array",
+    "-a": "--array",
+    "--signal": "--grace",
+    "--ntasks": "",
+    "-n": "",
+    "--ntasks-per-node": "",
+    "--requeue": "",
+    "--no-requeue": "",
+    "--wrap": "",
+}
+"""Options of sbatch that the scripts set -> that of `smoothsweep slurm` for it, empty where there is none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlurmRequest:
+    """What was typed: numbers are text still."""
+
+    sweep: Path
+    overrides: list[str]
+    store: str
+    nodes: str = option("nodes of the job (default: 1)", default="1", metavar="N")
+    gpus_per_node: str | None = option("GPUs of each node (default: none asked for)", metavar="G")
+    cpus_per_node: str | None = option("CPUs of each node (default: the cluster's)", metavar="C")
+    mem: str | None = option("memory of each node, e.g. 64G (default: the cluster's)", metavar="MEM")
+    time: str = option("time limit, as in sbatch: 12:00:00, 2-00, 90", required=True, metavar="T")
+    partition: str | None = option("partition (default: the cluster's)", metavar="P")
+    account: str | None = option("account that is charged", metavar="A")
+    qos: str | None = option("quality of service", metavar="Q")
+    sbatch: list[str] = option(
+        "a further sbatch option, as in --sbatch=--exclusive (repeatable)",
+        default=[],
+        action="append",
+        metavar="OPTION",
+    )
+    array: str | None = option(
+        "workers as jobs of their own that come and go, e.g. 0-7 or 0-31%%8; the options for GPUs, CPUs and memory "
+        "then describe a worker, and the head's job has CPUs alone",
+        metavar="0-N",
+    )
+    setup: list[str] = option(
+        "a shell line to run first: 'module load cuda'", default=[], action="append", metavar="LINE"
+    )
+    python: str | None = option(
+        "how Python is started on the nodes, e.g. 'apptainer exec --nv image.sif python' (default: this one)",
+        metavar="WORDS",
+    )
+    grace: str = option(f"warning before the time limit (default: {GRACE})", default=GRACE, metavar="SECONDS")
+    folder: Path | None = option(
+        "for script, token, address; all nodes see it (default: ./slurm/NAME)", type=Path, metavar="DIR"
+    )
+    tracking_uri: str | None = option("MLflow tracking URI (default: SQLite in the store)", metavar="URI")
+    dry_run: bool = option("print the script; write and submit nothing", default=False, action="store_true")
+
+
+def add_slurm_command(commands: argparse._SubParsersAction, sweep_options: argparse.ArgumentParser) -> None:
+    """Add `slurm` to a parser's commands."""
+    text = "write a batch script for a Slurm cluster and submit it"
+    slurm = commands.add_parser("slurm", help=text, description=text, parents=[sweep_options])
+    add_options(slurm, SlurmRequest)
+    slurm.set_defaults(command=lambda options: submit_sweep(request_of(SlurmRequest, options)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlurmJob:
+    """One sweep as a Slurm job, which its scripts are made of. The values have been checked.
+
+    Attributes:
+        sweep_name: The sweep's name.
+        run_arguments: Arguments of `smoothsweep run`, without store and address.
+        store: Absolute path or URL.
+        folder: The sweep's own folder for scripts, token and address; all nodes see it.
+        nodes: How many nodes the job asks for, at least 1.
+        gpus: GPUs of each node, or of each separate worker, 0 where none are asked for by number.
+        directives: Further `#SBATCH` options.
+        python: Words that start Python, also within a container.
+        setup: Shell lines that come first.
+        grace_s: Seconds between the signal and the time limit.
+        array: Slurm's list of workers that are jobs of their own, e.g. `0-7`, None without.
+        workers: How many of them there are at once.
+        worker_directives: Their `#SBATCH` options; the head then has those of the job.
+    """
+
+    sweep_name: str
+    job_name: str
+    run_arguments: tuple[str, ...]
+    store: str
+    folder: Path
+    working_folder: Path
+    nodes: int
+    gpus: int
+    directives: tuple[str, ...]
+    python: tuple[str, ...]
+    setup: str
+    grace_s: int
+    array: str | None
+    workers: int
+    worker_directives: tuple[str, ...]
+
+    @property
+    def leaving_s(self) -> int:
+        """Seconds that work has to leave its checkpoints."""
+        return max(LEAVING_LEAST_S, self.grace_s - ENDING_S)
+
+    def scripts(self) -> dict[Path, str]:
+        """Path -> text: of the job that holds the command, and of the array of separate workers, if any."""
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+
+        loader = PackageLoader("smoothsweep.orchestrator.commands.batch", "templates")
+        made = Environment(loader=loader, undefined=StrictUndefined, keep_trailing_newline=True)
+        made.filters |= {"quote": lambda value: shlex.quote(str(value)), "words": shlex.join}
+        names = ("job.sh", *(("workers.sh",) if self.array else ()))
+        return {self.folder / name: made.get_template(name).render(job=self) for name in names}
+
+
+def submit_sweep(request: SlurmRequest) -> int:
+    """Write and submit the job of a sweep. Returns the exit code.
+
+    Raises InputError, before anything is written, for options or a sweep that no job could run.
+    """
+    from smoothsweep.orchestrator.planning.plan import make_plan, refuse_impossible
+    from smoothsweep.orchestrator.planning.proposals import ProposalLog
+    from smoothsweep.orchestrator.search.forecast import forecast_of
+    from smoothsweep.orchestrator.store.opening import open_store
+    from smoothsweep.sweeps.load import load_sweep
+
+    store, loaded = open_store(request.store), load_sweep(request.sweep, request.overrides)
+    proposed = ProposalLog(loaded, store)
+    plan = make_plan(proposed.trials(), store, forecast_of(proposed))
+    refuse_impossible(plan)
+    job = job_of(request, loaded.sweep.name)
+    _refuse_short(plan, store, seconds_of_limit(request.time), job.grace_s)
+    _refuse_too_few_gpus(plan, loaded.sweep.resources, job)
+    scripts = job.scripts()
+    if request.dry_run:
+        screen.out_text("\n".join(scripts.values()))
+        return 0
+    if shutil.which("sbatch") is None:
+        raise InputError("sbatch: expected Slurm's commands on this machine, got none; --dry-run prints the script")
+    for text in scripts.values():
+        _sbatch(["--test-only"], text)
+    job.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    job.folder.chmod(0o700)
+    (job.folder / "done").unlink(missing_ok=True)
+    for path, text in scripts.items():
+        write_file(path, text)
+    script, *of_workers = scripts
+    number = _sbatch(["--parsable", str(script)])
+    lines = [f"submitted job {number}: {script}"]
+    for path in of_workers:
+        workers = _sbatch(["--parsable", f"--dependency=after:{number}", str(path)])
+        lines.append(f"submitted its workers, array {workers}: {path}")
+    again = shlex.join(["smoothsweep", "status", str(request.sweep), "--store", str(request.store)])
+    lines.append(f"log: slurm-{number}.out   queue: squeue -j {number}   progress: {again}   end it: scancel {number}")
+    for line in lines:
+        screen.out(printable(line))
+    return 0
+
+
+def job_of(request: SlurmRequest, name: str) -> SlurmJob:
+    """The job of a sweep of that name. Raises InputError for options that contradict each other or are none."""
+    plain = _NAME.sub("-", name) or "sweep"
+    nodes, gpus = whole("--nodes", request.nodes, 1), whole("--gpus-per-node", request.gpus_per_node, 1)
+    grace = whole("--grace", request.grace, LEAST_GRACE_S)
+    if request.array and nodes != 1:
+        raise InputError(
+            f"--array {request.array}: expected --nodes 1 beside it (each worker is one node), got {nodes}"
+        )
+    common = [f"--time={one_word('--time', request.time)}"]
+    for name_of_sbatch in ("partition", "account", "qos"):
+        if (value := getattr(request, name_of_sbatch)) is not None:
+            common.append(f"--{name_of_sbatch}={one_word(f'--{name_of_sbatch}', value)}")
+    common += [further_option(text) for text in request.sbatch]
+    machine = [f"--gpus-per-node={gpus}"] if gpus else []
+    if request.cpus_per_node is not None:
+        machine.append(f"--cpus-per-task={whole('--cpus-per-node', request.cpus_per_node, 1)}")
+    machine += [f"--mem={memory(request.mem)}"] if request.mem is not None else []
+    return SlurmJob(
+        sweep_name=name,
+        job_name=f"smoothsweep-{plain}",
+        run_arguments=_run_arguments(request),
+        store=request.store if "://" in request.store else str(Path(request.store).absolute()),
+        folder=(request.folder or Path("slurm") / plain).absolute(),
+        working_folder=Path.cwd(),
+        nodes=nodes,
+        gpus=gpus,
+        directives=tuple(common if request.array else [*common, *machine]),
+        python=(sys.executable,) if request.python is None else tuple(_words(request.python)),
+        setup="\n".join(request.setup).strip(),
+        grace_s=grace,
+        array=request.array,
+        workers=elements(request.array) if request.array else 0,
+        worker_directives=(*common, *machine),
+    )
+
+
+def _words(text: str) -> list[str]:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise InputError(f"--python: expected words as a shell reads them, got {text!r} ({error})") from None
+    if not words:
+        raise InputError(f"--python: expected words that start Python, got {text!r}")
+    return words
+
+
+def _run_arguments(request: SlurmRequest) -> tuple[str, ...]:
+    sweep = str(request.sweep.absolute()) if request.sweep.exists() else str(request.sweep)
+    words = [sweep, *(word for override in request.overrides for word in ("--set", override))]
+    if request.tracking_uri:
+        if shown_uri(request.tracking_uri) != request.tracking_uri:
+            raise InputError(
+                "--tracking-uri: expected no user, password or query (the script would hold them in clear), "
+                f"got {shown_uri(request.tracking_uri)}"
+            )
+        words += ["--tracking-uri", request.tracking_uri]
+    return tuple(words)
+
+
+def _refuse_short(plan: Plan, store: Store, limit_s: int, grace_s: int) -> None:
+    """Raise InputError where a stage that keeps no checkpoint would not end within one time limit."""
+    room = limit_s - grace_s - START_S
+    if room <= 0:
+        raise InputError(
+            f"--time: expected more than the warning before the limit ({grace_s} s) and the start ({START_S} s), "
+            f"got {limit_s} s"
+        )
+    from smoothsweep.orchestrator.planning.plan import history_of
+    from smoothsweep.tasks.stage_names import stage_title
+
+    history = history_of(plan, store)
+    for stage in plan.missing:
+        kind, expected = stage.task, history.expected(stage)
+        if expected is not None and not kind.trains and kind.shard is None and expected[0] > room:
+            raise InputError(
+                f"--time: expected at least {round(expected[0]) + grace_s + START_S} s, since stage "
+                f"{stage_title(stage.name)} takes about {round(expected[0])} s and keeps no checkpoint, got {limit_s} s"
+            )
+
+
+def _refuse_too_few_gpus(plan: Plan, resources: Resources, job: SlurmJob) -> None:
+    """Raise InputError where a stage would wait for ever for GPUs, of a job that asks for a number of them.
+
+    One that names none may ask for them in a cluster's own way, such as `--sbatch=--gres=gpu:a100:2`.
+    """
+    if not job.gpus:
+        return
+    from smoothsweep.orchestrator.cluster.connection import ClusterFacts  # which loads Ray
+    from smoothsweep.orchestrator.planning.plan import refuse_unfit
+
+    each = float(job.gpus)
+    facts = ClusterFacts(cpus=1, gpus=(job.workers or job.nodes) * each, trial_slots=1, is_local=False, node_gpus=each)
+    try:
+        refuse_unfit(facts, resources, plan.missing)
+    except InputError as error:
+        raise InputError(f"{error}; --nodes, --gpus-per-node and --array say how many") from None
+
+
+def _sbatch(options: list[str], script: str | None = None) -> str:
+    """What sbatch answers. script: given to it on its standard input. Raises InputError with its own words."""
+    try:
+        answer = subprocess.run(
+            ["sbatch", *options], input=script, capture_output=True, text=True, timeout=SBATCH_PATIENCE_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InputError(f"sbatch: expected an answer from Slurm, got: {shortened(str(error))}") from None
+    if answer.returncode:
+        message = " ".join(answer.stderr.replace("sbatch: error:", "").replace("allocation failure:", "").split())
+        raise InputError(f"sbatch: expected a job that this cluster accepts, got: {shortened(message)}")
+    return answer.stdout.strip().split(";")[0]
+
+
+def whole(option: str, text: str | None, least: int, default: int = 0) -> int:
+    """A whole number of an option. Raises InputError for anything else, and for one below `least`."""
+    if text is None:
+        return default
+    if not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) < least:
+        raise InputError(f"{option} {text}: expected a whole number of at least {least}, got {text!r}")
+    return int(text)
+
+
+def seconds_of_limit(text: str) -> int:
+    """Seconds of a time limit as sbatch reads it: minutes, minutes:seconds, h:m:s, days-h, days-h:m, days-h:m:s.
+
+    Raises InputError for anything else.
+    """
+    match = _TIME.fullmatch(text)
+    if match is None or len(text) > 20:
+        raise InputError(f"--time {text}: expected a time limit as in 12:00:00, 2-00 or 90 (minutes), got {text!r}")
+    days, a, b, c = (None if match[name] is None else int(match[name]) for name in ("d", "a", "b", "c"))
+    if days is not None:
+        return days * DAY + (a or 0) * HOUR + (b or 0) * MINUTE + (c or 0)
+    if c is not None:
+        return (a or 0) * HOUR + (b or 0) * MINUTE + c
+    return (a or 0) * MINUTE + (b or 0)
+
+
+def elements(text: str) -> int:
+    """How many workers an array has at once at most. Raises InputError for what is no range."""
+    match = _ARRAY.fullmatch(text)
+    if match is None or int(match["last"]) < int(match["first"]) or match["at_once"] == "0":
+        raise InputError(f"--array {text}: expected a range of workers as in 0-7 or 0-31%8, got {text!r}")
+    count = int(match["last"]) - int(match["first"]) + 1
+    return min(count, int(match["at_once"])) if match["at_once"] else count
+
+
+def one_word(option: str, text: str) -> str:
+    """A value that stands in a `#SBATCH` line. Raises InputError for one with blanks or control characters."""
+    if not _ONE_WORD.fullmatch(text):
+        raise InputError(f"{option}: expected one word, got {text!r}")
+    return text
+
+
+def further_option(text: str) -> str:
+    """An option of sbatch as it stands in a `#SBATCH` line. Raises InputError for one that the script sets itself."""
+    option = one_word("--sbatch", text)
+    if not option.startswith("-"):
+        raise InputError(f"--sbatch {text}: expected an option of sbatch, as in --sbatch=--exclusive, got {text!r}")
+    name = option.partition("=")[0]
+    if name in OF_THE_SCRIPT:
+        ours = OF_THE_SCRIPT[name]
+        instead = f"{ours} instead" if ours else "nothing in its place: the script needs its own"
+        raise InputError(f"--sbatch {text}: expected {instead}, got {name}")
+    return option
+
+
+def memory(text: str) -> str:
+    """The value of --mem. Raises InputError for what sbatch does not read as an amount."""
+    if not _MEMORY.fullmatch(text):
+        raise InputError(f"--mem {text}: expected an amount of memory as in 64G, got {text!r}")
+    return text
