@@ -26,7 +26,7 @@ from smoothsweep.core.text import shortened
 from smoothsweep.orchestrator.cluster import interrupts
 from smoothsweep.orchestrator.commands.audit.arguments import add_audit_command
 from smoothsweep.orchestrator.commands.batch.slurm import add_slurm_command
-from smoothsweep.orchestrator.commands.data.arguments import add_data_commands
+from smoothsweep.orchestrator.commands.data import add_data_commands
 from smoothsweep.orchestrator.commands.health.arguments import add_doctor_command
 from smoothsweep.orchestrator.commands.health.plugins import add_plugins_command
 from smoothsweep.orchestrator.commands.health.storage.arguments import add_store_commands

@@ -8,7 +8,7 @@ import pytest
 from smoothsweep.core.metrics.power import QUICKSTART, Design
 from smoothsweep.core.metrics.power import planned as planned_power
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.data.own_sweep import Sizes, own_sweep_text, sweep_name
+from smoothsweep.orchestrator.commands.data import Sizes, own_sweep_text, sweep_name
 from smoothsweep.sweeps.load import load_sweep
 from tests.labelled_files import encoded, folders, regular_folders, scene
 

@@ -1,15 +1,26 @@
-"""A first sweep file for a user's own images: what its sizes follow from, section by section with the reasons."""
+"""`smoothsweep data check` and `smoothsweep init`: what is on disk, and a first sweep file for one's own images.
+
+The file's sizes follow from the images, section by section with the reasons; `smoothsweep plan` takes it as it is.
+"""
 
 from __future__ import annotations
 
+import argparse
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from smoothsweep.core.data.own_check import OwnCheck
-from smoothsweep.sweeps.yaml_reader import as_yaml
+from smoothsweep.core import screen
+from smoothsweep.core.arguments import add_bits
+from smoothsweep.core.data.names import PUBLISHED_SETS
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.files import write_file
+from smoothsweep.core.text import few, printable
+
+if TYPE_CHECKING:
+    from smoothsweep.core.data.own_check import OwnCheck
 
 LOSSES = ("poincare", "logit")
 """The published loss, and one that also works where gradients are masked."""
@@ -22,6 +33,157 @@ HEAD = (
     "What leaks from a classifier of your own images? As `smoothsweep init` wrote it; docs/sweep-keys.md\n"
     "describes every key. Next: smoothsweep plan FILE, then smoothsweep run FILE."
 )
+
+
+def add_data_commands(commands: argparse._SubParsersAction) -> None:
+    """Adds `data` and `init` to a parser's commands."""
+    check = (
+        commands.add_parser("data", help="look at your own data, or a published data set, on disk")
+        .add_subparsers(required=True, metavar="check")
+        .add_parser(
+            "check",
+            help="what was found, what is missing, broken or there twice; of a published set, whether "
+            "counts equal the paper's",
+        )
+    )
+    check.add_argument("path", type=Path, metavar="PATH", help="your own: a folder per person, or a Parquet file")
+    check.add_argument(
+        "--public",
+        type=Path,
+        metavar="PATH",
+        help="your public images of other people: none of them may be a private one",
+    )
+    _add_looking(check)
+    check.add_argument("--as", choices=PUBLISHED_SETS, dest="kind", help="the published data set it should be")
+    check.add_argument("--classes", type=int, help="with --as: how many classes to expect (default: the paper's)")
+    check.add_argument("--pictures", help="celeba only: crops, aligned, in_the_wild or in_the_wild_68")
+    check.set_defaults(command=_check)
+    init = commands.add_parser("init", help="write a first sweep file for your own data")
+    init.add_argument(
+        "--data",
+        type=Path,
+        metavar="PATH",
+        help="the private images: a folder per person, or a Parquet file (default: a name to fill in)",
+    )
+    init.add_argument("--public", type=Path, metavar="PATH", help="images of other people, as the attacker has them")
+    _add_looking(init)
+    init.add_argument(
+        "--no-faces",
+        action="store_false",
+        dest="faces",
+        help="the images show no faces: the general judge in place of a face embedder",
+    )
+    init.add_argument("--out", type=Path, metavar="FILE", help="where to write (default: NAME.yaml, after the data)")
+    init.set_defaults(command=_init)
+
+
+def _add_looking(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--judge",
+        metavar="NAME=FILE",
+        help="a face embedder with the file of its weights, which looks for the private people on the public images "
+        "(default: copies alone are looked for)",
+    )
+    add_bits(command)
+
+
+def _check(options: argparse.Namespace) -> int:
+    if options.kind is not None:
+        for name, value in (("--public", options.public), ("--judge", options.judge), ("--bits", options.bits)):
+            if value is not None:
+                raise InputError(f"{name} {value}: expected none beside --as {options.kind}, not your own data")
+        return _check_published(options)
+    for name, value in (("--classes", options.classes), ("--pictures", options.pictures)):
+        if value is not None:
+            raise InputError(f"{name} {value}: expected --as beside it, got none")
+    return _check_own(options)
+
+
+def _check_own(options: argparse.Namespace) -> int:
+    """The exit code: 1 where loading would refuse something. Raises InputError where a private picture is public."""
+    from smoothsweep.core.data.likeness import refuse_identical
+    from smoothsweep.core.data.own_check import check_own
+    from smoothsweep.orchestrator.commands.audit.judges import judge_of
+    from smoothsweep.orchestrator.commands.audit.people_shown import Found, look_for_people
+
+    path, public, bits = options.path, options.public, options.bits
+    judges = judge_of(options.judge)
+    check = check_own(path, public, bits=bits, tell=screen.out)
+    shown = Found() if public is None else look_for_people(path, public, judges, bits=bits)
+    screen.out_text("\n".join(map(printable, check.lines((*shown.warnings, *shown.notes)))))
+    if public is not None:
+        refuse_identical(path, public, check.shared)
+    return 0 if check.is_usable else 1
+
+
+def _check_published(options: argparse.Namespace) -> int:
+    """The exit code: 1 where something is missing, broken, or not as recorded."""
+    from smoothsweep.core.data.published import check_published
+
+    check = check_published(options.kind, options.path, classes=options.classes, pictures=options.pictures)
+    screen.out_text("\n".join(map(printable, check.lines)))
+    return 0 if check.is_complete else 1
+
+
+def _init(options: argparse.Namespace) -> int:
+    """Write a first sweep file. Returns the exit code.
+
+    Raises InputError, and writes nothing, for images that a sweep would refuse, and where there is something already.
+    """
+    from smoothsweep.orchestrator.commands.audit.judges import judge_of
+    from smoothsweep.orchestrator.planning.power import power_before_data, power_lines
+    from smoothsweep.sweeps.load import load_sweep
+    from smoothsweep.sweeps.loaded import check
+    from smoothsweep.sweeps.yaml_reader import read_yaml
+
+    file = options.out or Path(f"{sweep_name(options.data)}.yaml")
+    if file.exists() or file.is_symlink():
+        raise InputError(f"--out {file}: expected a new file, got one that is there already")
+    if not file.parent.is_dir():
+        raise InputError(f"--out {file}: expected a file in a folder that is there, got no folder {file.parent}")
+    data, public = (path and path.expanduser().resolve() for path in (options.data, options.public))
+    if data is None and public is not None:
+        raise InputError(f"--public {public}: expected --data beside it, got none")
+    judges = judge_of(options.judge)
+    subject = FACES if options.faces else NO_FACES
+    if judges:
+        subject = replace(subject, judges=judges)
+    sizes = Sizes() if data is None else _sizes(data, public, judges, options.bits)
+    text = own_sweep_text(data, public, sizes, subject)
+    check(read_yaml(text, str(file)), str(file))
+    write_file(file, text)
+    screen.out(
+        f"{file}: four smoothing factors, each attacked with the published loss and with logit; change it as you like"
+    )
+    for line in power_lines(power_before_data(load_sweep(file))):
+        screen.out(line)
+    screen.out(f"then: smoothsweep plan {file}")
+    return 0
+
+
+def _sizes(data: Path, public: Path | None, judges: dict[str, Any], bits: int | None) -> Sizes:
+    from smoothsweep.core.data.likeness import pair_labels, refuse_identical
+    from smoothsweep.core.data.own_check import check_own
+    from smoothsweep.orchestrator.commands.audit.people_shown import look_for_people
+
+    check = check_own(data, public, bits=bits, tell=screen.out)
+    if check.faults:
+        raise InputError(
+            f"data {data}: expected images that a sweep takes, got {len(check.faults)} faults "
+            f"(smoothsweep data check lists them): {few(check.faults, 2)}"
+        )
+    if public is not None:
+        refuse_identical(data, public, check.shared)
+    for where, pairs in check.near.items():
+        if pairs:
+            screen.err(f"smoothsweep: {len(pairs)} near-duplicates {where}: {few(pair_labels(pairs, '~'))}")
+    if public is not None:
+        shown = look_for_people(data, public, judges, bits=bits)
+        for line in shown.warnings:
+            screen.err(f"smoothsweep: --public {public}: {line}")
+        for line in shown.notes:
+            screen.out(line)
+    return Sizes.of(check)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,6 +321,8 @@ def own_sweep_text(data: Path | None, public: Path | None, sizes: Sizes, subject
 
 
 def _section(comment: str, tree: dict[str, Any]) -> str:
+    from smoothsweep.sweeps.yaml_reader import as_yaml
+
     return (_comment(comment) if comment else "") + as_yaml(tree)
 
 
