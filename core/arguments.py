@@ -25,9 +25,9 @@ def option(help: str, *flags: str, default: Any = None, **how: Any) -> Any:
 
 
 def add_options(parser: argparse.ArgumentParser | argparse._ArgumentGroup, request: type[Any]) -> None:
-    """Give a command the options that a request's fields are."""
+    """Give a command the options that the fields are which a request itself declares."""
     for entry in fields(request):
-        if how := dict(entry.metadata):
+        if (how := dict(entry.metadata)) and entry.name in request.__annotations__:
             flags = how.pop("flags") or (f"--{entry.name.replace('_', '-')}",)
             default = entry.default if entry.default_factory is MISSING else entry.default_factory()
             parser.add_argument(*flags, default=default, **how)
@@ -58,14 +58,12 @@ def add_out(parser: argparse.ArgumentParser, text: str, *, required: bool = Fals
     parser.add_argument("--out", type=Path, action=FolderToWrite, required=required, metavar="DIR", help=text)
 
 
-def add_bits(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
-    """Give a command that reads images its `--bits N`."""
-    parser.add_argument(
-        "--bits",
-        type=int,
-        choices=(8, 10, 12, 14, 16),
-        help="how many bits the images use whose files have 16 or 32 for each value (bits of a sweep file's data)",
-    )
+BITS: dict[str, Any] = {
+    "help": "how many bits the images use whose files have 16 or 32 for each value (bits of a sweep file's data)",
+    "type": int,
+    "choices": (8, 10, 12, 14, 16),
+}
+"""The option `--bits` of a command that reads images."""
 
 
 def refusal(out: Path | None, error: OSError) -> str | None:

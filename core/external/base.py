@@ -5,8 +5,8 @@ docs/new-model.md shows how to add one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -33,21 +33,12 @@ class Budget:
     per_second: float
 
 
-def option(help: str, *, metavar: str | None = None, reads: Callable[[str], Any] | None = str) -> Any:
-    """A field that is an option of the command line, `--its-name`, None where it is not given.
-
-    reads: what makes its value of the text; None for an option without a value, which is False where it is not given.
-    """
-    metadata = {"help": help, "metavar": metavar, "reads": reads}
-    return field(default=False if reads is None else None, metadata=metadata)
-
-
 @dataclass(frozen=True, kw_only=True)
 class ForeignModel:
     """A kind of model that is no network of ours, as `smoothsweep audit` and `smoothsweep import target` open it.
 
-    Its fields are options of these commands that mean nothing to other kinds (`option`); `__post_init__` refuses values
-    out of range.
+    Its fields are options of these commands that mean nothing to other kinds (`core.arguments.option`);
+    `__post_init__` refuses values out of range.
     """
 
     words: ClassVar[str] = ""

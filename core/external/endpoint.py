@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from smoothsweep.core.arguments import option
 from smoothsweep.core.cards import read_card
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.asking import MOST_BYTES, KeptAnswers, bearer, check_plain, posted
-from smoothsweep.core.external.base import Budget, ForeignModel, option
+from smoothsweep.core.external.base import Budget, ForeignModel
 from smoothsweep.core.text import shortened
 
 if TYPE_CHECKING:
@@ -52,9 +53,9 @@ class HTTPEndpoint(ForeignModel):
         "Pictures of people leave this machine: nothing is sent without --yes. What was answered is never asked again.",
     )
 
-    yes: bool = option("send the pictures of --data, and what attacks draw", reads=None)
-    queries: int | None = option(f"at most so many in all (default: {QUERIES})", metavar="N", reads=int)
-    per_second: float | None = option(f"no faster than that (default: {PER_SECOND:g})", metavar="N", reads=float)
+    yes: bool = option("send the pictures of --data, and what attacks draw", default=False, action="store_true")
+    queries: int | None = option(f"at most so many in all (default: {QUERIES})", metavar="N", type=int)
+    per_second: float | None = option(f"no faster than that (default: {PER_SECOND:g})", metavar="N", type=float)
     token_env: str | None = option("the environment variable that holds its bearer token", metavar="NAME")
 
     def __post_init__(self) -> None:

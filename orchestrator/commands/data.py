@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core import screen
-from smoothsweep.core.arguments import add_bits
+from smoothsweep.core.arguments import BITS
 from smoothsweep.core.data.names import PUBLISHED_SETS
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
@@ -84,7 +84,7 @@ def _add_looking(command: argparse.ArgumentParser) -> None:
         help="a face embedder with the file of its weights, which looks for the private people on the public images "
         "(default: copies alone are looked for)",
     )
-    add_bits(command)
+    command.add_argument("--bits", **BITS)
 
 
 def _check(options: argparse.Namespace) -> int:

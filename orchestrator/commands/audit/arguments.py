@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from smoothsweep.core.arguments import add_out, refuse_missing
+from smoothsweep.core.arguments import add_options, add_out, refuse_missing
 from smoothsweep.core.audit.references import EPOCHS
 from smoothsweep.core.external.kinds import KINDS, as_source
 from smoothsweep.core.models.embedder_kinds import FACES, GENERAL
 from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
-from smoothsweep.orchestrator.commands.importing.arguments import add_kind_options, add_reading_options, reading_of
+from smoothsweep.orchestrator.commands.importing.arguments import Reading, add_kind_options, reading_of
 
 NAMED = ", ".join(kind.form for kind in KINDS.values() if kind.form)
 PROGRAMS = ", ".join(kind.short for kind in KINDS.values() if kind.short)
@@ -95,12 +95,13 @@ def _add_images(audit: argparse.ArgumentParser) -> None:
 
 
 def _add_reading(audit: argparse.ArgumentParser) -> None:
-    add_reading_options(
+    add_options(
         audit.add_argument_group(
             "how the model reads an image",
             "Its weights do not say. What is said here is tried on the data before anything is attacked; a model that "
             "does not recognise them is refused, with the reading that fits better if there is one.",
-        )
+        ),
+        Reading,
     )
 
 

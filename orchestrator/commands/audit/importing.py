@@ -16,14 +16,14 @@ from smoothsweep.core.external.base import ForeignModel
 from smoothsweep.core.external.kinds import Named, Source, apply_options, is_external, kind_made_of, kind_of, name_of
 from smoothsweep.core.external.recogniser import EnrolledEmbedder, read_recogniser
 from smoothsweep.core.models.weight_files import file_sha256
-from smoothsweep.orchestrator.commands.importing.converting import (
-    TargetRequest,
+from smoothsweep.orchestrator.commands.importing.arguments import Reading, TargetRequest
+from smoothsweep.orchestrator.commands.importing.enrolling import Gallery, import_recogniser
+from smoothsweep.orchestrator.commands.importing.targets import (
+    as_typed,
     check_description,
     import_target_file,
     read_checkpoint,
 )
-from smoothsweep.orchestrator.commands.importing.describing import Reading, as_typed
-from smoothsweep.orchestrator.commands.importing.enrolling import Gallery, import_recogniser
 from smoothsweep.sweeps.imported import CARD, ImportedClassifier, TargetCard
 
 ON_CARD = (

@@ -26,7 +26,7 @@ from smoothsweep.orchestrator.commands.audit.importing import (
     ModelUnderAudit,
 )
 from smoothsweep.orchestrator.commands.audit.judges import judge_of, second_judge
-from smoothsweep.orchestrator.commands.importing.describing import Reading
+from smoothsweep.orchestrator.commands.importing.arguments import Reading
 from smoothsweep.orchestrator.commands.importing.enrolling import Gallery
 from smoothsweep.sweeps.imported import CARD, TargetCard
 

@@ -3,17 +3,119 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_args
 
-from smoothsweep.core.arguments import FolderToWrite, add_bits, refuse_missing
+from smoothsweep.core.arguments import BITS, FolderToWrite, add_options, option, refuse_missing, request_of
 from smoothsweep.core.attacks.gan.imported import NETWORKS
 from smoothsweep.core.data.names import PUBLISHED_SETS
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import Answers
-from smoothsweep.core.external.kinds import KINDS, as_source
+from smoothsweep.core.external.kinds import KINDS, Source, as_source
 from smoothsweep.core.priors.settings import IMAGES, READ_OUT
+
+_ORDER = ("R", "G", "B")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What the owner of a classifier says of it; None where nothing was said.
+
+    Attributes:
+        architecture: Needed for weights alone.
+        options: Options that one kind of foreign model alone has, by the names of its fields.
+    """
+
+    architecture: str | None = None
+    image_size: int | None = option(
+        "side of its images; needed unless the architecture fixes it (vit_b_16: 224, inception_v3: 299)",
+        type=int,
+        metavar="PIXELS",
+    )
+    mean: list[float] | None = option(
+        "mean of the channels of pictures in [0, 1], e.g. ImageNet's (default: 0.5 0.5 0.5)",
+        type=float,
+        nargs=3,
+        metavar=_ORDER,
+    )
+    std: list[float] | None = option(
+        "std of the channels of pictures in [0, 1], e.g. ImageNet's (default: 0.5 0.5 0.5)",
+        type=float,
+        nargs=3,
+        metavar=_ORDER,
+    )
+    input_range: list[float] | None = option(
+        "instead: black and white as it was shown them, e.g. 0 1 or 0 255 (default: -1 1)",
+        type=float,
+        nargs=2,
+        metavar=("LOW", "HIGH"),
+    )
+    channels: str | None = option(
+        "the order in which it gets a picture's channels: bgr for one trained on files as OpenCV reads them; "
+        "--mean and --std are of red, green and blue all the same (default: rgb)",
+        choices=("rgb", "bgr"),
+    )
+    transform_input: bool | None = option(
+        "inception_v3 only, and there needed: whether it maps its inputs to other statistics first",
+        choices=("true", "false"),
+    )
+    answers: str | None = option(
+        "what a program says of an image: numbers before the softmax, after it, or the class alone (default: logits)",
+        choices=get_args(Answers),
+    )
+    bits: int | None = option(**BITS)
+    weights: str | None = option(
+        "of a checkpoint that holds several sets of weights (plain and averaged, say) take this one (default: one is "
+        "taken, and the others are named)",
+        metavar="NAME",
+    )
+    leave_out: list[int] | None = option(
+        "outputs of a program that are nobody of the data, from 0: a background class, say",
+        type=int,
+        nargs="+",
+        metavar="OUTPUT",
+    )
+    random_answers: bool | None = option(
+        "the program draws noise on purpose, as some defenses do: a picture's answer may vary", action="store_true"
+    )
+    stated_acc: float | None = option(
+        "the test accuracy it is said to have", "--test-acc", dest="stated_acc", type=float, metavar="FRACTION"
+    )
+    class_names: Path | None = option(
+        "a name per line, in the order of its outputs, as the data have them (default: the data's own order)",
+        type=Path,
+        metavar="FILE",
+    )
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def given(self, *names: str) -> Iterator[tuple[str, Any]]:
+        """The options among these attributes that were given, as typed, each with its value."""
+        for name in names:
+            if (value := getattr(self, name)) is not None:
+                yield "--test-acc" if name == "stated_acc" else f"--{name.replace('_', '-')}", value
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetRequest(Reading):
+    """A classifier to bring in.
+
+    Attributes:
+        data: A published set's name, or the path of own data.
+        data_path: Where the published set lies.
+    """
+
+    file: Source
+    out: Path
+    classes: int = option("how many classes it tells apart", type=int, required=True)
+    alpha: float | None = option("the smoothing factor it was trained with, for the tables", type=float)
+    data: str | None = option(
+        "what it was trained on, to measure its test accuracy: a folder of class folders, a Parquet file, or one of "
+        f"{', '.join(PUBLISHED_SETS)}",
+        metavar="NAME|PATH",
+    )
+    data_path: Path | None = option("where the published data set of that name lies", type=Path, metavar="DIR")
 
 
 def add_import_commands(commands: argparse._SubParsersAction) -> None:
@@ -27,14 +129,17 @@ def add_import_commands(commands: argparse._SubParsersAction) -> None:
     )
     prior.set_defaults(command=_import_prior)
     target = things.add_parser("target", help="a classifier: a checkpoint, or a program such as an ONNX file")
-    _what_it_is(target)
-    add_reading_options(
-        target.add_argument_group(
-            "how it reads an image",
-            "The weights do not say. Whatever is said here is tried on real images, now if there are any and before "
-            "every attack: a classifier that does not recognise them is refused.",
-        )
+    target.add_argument(
+        "--architecture",
+        help="needed for a checkpoint, e.g. resnet152 or timm:vit_tiny_patch16_224; a program brings its own",
     )
+    add_options(target, TargetRequest)
+    reading = (
+        "how it reads an image",
+        "The weights do not say. Whatever is said here is tried on real images, now if there are any and before every "
+        "attack: a classifier that does not recognise them is refused.",
+    )
+    add_options(target.add_argument_group(*reading), Reading)
     add_kind_options(target)
     target.set_defaults(command=_import_target)
     gan = things.add_parser("gan", help="the GAN of GMI, KED-MI, LOMMA or PLG-MI, from the official checkpoints")
@@ -95,118 +200,25 @@ def _of_random_face(prior: argparse.ArgumentParser) -> None:
     )
 
 
-def _what_it_is(target: argparse.ArgumentParser) -> None:
-    target.add_argument(
-        "--architecture",
-        help="needed for a checkpoint, e.g. resnet152 or timm:vit_tiny_patch16_224; a program brings its own",
-    )
-    target.add_argument("--classes", type=int, required=True, help="how many classes it tells apart")
-    target.add_argument("--alpha", type=float, help="the smoothing factor it was trained with, for the tables")
-    target.add_argument(
-        "--data",
-        metavar="NAME|PATH",
-        help="what it was trained on, to measure its test accuracy: a "
-        f"folder of class folders, a Parquet file, or one of {', '.join(PUBLISHED_SETS)}",
-    )
-    target.add_argument("--data-path", type=Path, metavar="DIR", help="where the published data set of that name lies")
-
-
-def add_reading_options(reading: argparse._ArgumentGroup) -> None:
-    """Options that say what a checkpoint does not: size, normalisation, class names."""
-    reading.add_argument(
-        "--image-size",
-        type=int,
-        metavar="PIXELS",
-        help="side of its images; needed unless the architecture fixes it (vit_b_16: 224, inception_v3: 299)",
-    )
-    for name in ("mean", "std"):
-        reading.add_argument(
-            f"--{name}",
-            type=float,
-            nargs=3,
-            metavar=("R", "G", "B"),
-            help=f"{name} of the channels of pictures in [0, 1], e.g. ImageNet's (default: 0.5 0.5 0.5)",
-        )
-    reading.add_argument(
-        "--input-range",
-        type=float,
-        nargs=2,
-        metavar=("LOW", "HIGH"),
-        help="instead: black and white as it was shown them, e.g. 0 1 or 0 255 (default: -1 1)",
-    )
-    reading.add_argument(
-        "--channels",
-        choices=("rgb", "bgr"),
-        help="the order in which it gets a picture's channels: bgr for one trained on files as OpenCV reads them; "
-        "--mean and --std are of red, green and blue all the same (default: rgb)",
-    )
-    reading.add_argument(
-        "--transform-input",
-        choices=("true", "false"),
-        help="inception_v3 only, and there needed: whether it maps its inputs to other statistics first",
-    )
-    reading.add_argument(
-        "--answers",
-        choices=get_args(Answers),
-        help="what a program says of an image: numbers before "
-        "the softmax, after it, or the class alone (default: logits)",
-    )
-    add_bits(reading)
-    reading.add_argument(
-        "--weights",
-        metavar="NAME",
-        help="of a checkpoint that holds several sets of weights (plain and averaged, say) take this one (default: one "
-        "is taken, and the others are named)",
-    )
-    reading.add_argument(
-        "--leave-out",
-        type=int,
-        nargs="+",
-        metavar="OUTPUT",
-        help="outputs of a program that are nobody of the data, from 0: a background class, say",
-    )
-    reading.add_argument(
-        "--random-answers",
-        action="store_true",
-        default=None,
-        help="the program draws noise on purpose, as some defenses do: a picture's answer may vary",
-    )
-    reading.add_argument("--test-acc", type=float, metavar="FRACTION", help="the test accuracy it is said to have")
-    reading.add_argument(
-        "--class-names",
-        type=Path,
-        metavar="FILE",
-        help="a name per line, in the order of its outputs, as the data have them (default: the data's own order)",
-    )
-
-
 def add_kind_options(command: argparse.ArgumentParser) -> None:
     """Options that one kind of foreign model alone has."""
-    for kind in (model_kind for model_kind in KINDS.values() if fields(model_kind)):
-        group = command.add_argument_group(*kind.options)
-        for field in fields(kind):
-            option, name = field.metadata, f"--{field.name.replace('_', '-')}"
-            if option["reads"] is None:
-                group.add_argument(name, action="store_true", help=option["help"])
-            else:
-                group.add_argument(name, type=option["reads"], metavar=option["metavar"], help=option["help"])
+    for kind in KINDS.values():
+        if fields(kind):
+            add_options(command.add_argument_group(*kind.options), kind)
 
 
 def reading_of(options: argparse.Namespace) -> dict[str, Any]:
     """What was said of how a classifier reads an image, and what its kind alone is told: fields of `Reading`."""
-    names = ("architecture", "image_size", "mean", "std", "input_range", "class_names", "answers", "channels")
-    names += ("bits", "weights", "leave_out", "random_answers")
-    kind_options = [field.name for kind in KINDS.values() for field in fields(kind)]
+    kind_options = [entry.name for kind in KINDS.values() for entry in fields(kind)]
     return {
-        **{name: getattr(options, name) for name in names},
+        **{entry.name: getattr(options, entry.name) for entry in fields(Reading) if entry.name != "options"},
         "transform_input": None if options.transform_input is None else options.transform_input == "true",
-        "stated_acc": options.test_acc,
         "options": {name: getattr(options, name) for name in kind_options},
     }
 
 
 def _import_prior(options: argparse.Namespace) -> int:
-    from smoothsweep.orchestrator.commands.importing.converting import import_prior_file, import_random_face
+    from smoothsweep.orchestrator.commands.importing.weights import import_prior_file, import_random_face
 
     out = options.out or _imported_folder(options, "priors")
     if str(options.file) == "random-face":
@@ -221,23 +233,15 @@ def _import_prior(options: argparse.Namespace) -> int:
 
 def _import_target(options: argparse.Namespace) -> int:
     refuse_missing("FILE", options.file)
-    from smoothsweep.orchestrator.commands.importing.converting import TargetRequest, import_target_file
+    from smoothsweep.orchestrator.commands.importing.targets import import_target_file
 
-    request = TargetRequest(
-        file=options.file,
-        out=options.out or _imported_folder(options, "targets"),
-        classes=options.classes,
-        data=options.data,
-        data_path=options.data_path,
-        alpha=options.alpha,
-        **reading_of(options),
-    )
-    return import_target_file(request)
+    out = options.out or _imported_folder(options, "targets")
+    return import_target_file(request_of(TargetRequest, options, out=out, **reading_of(options)))
 
 
 def _import_judge(options: argparse.Namespace) -> int:
     refuse_missing("FILE", options.file)
-    from smoothsweep.orchestrator.commands.importing.converting import import_judge_file
+    from smoothsweep.orchestrator.commands.importing.weights import import_judge_file
 
     folder = _imported_folder(options, "judges")
     return import_judge_file(options.file, options.out or folder.with_name(f"{folder.name}.safetensors"))
@@ -246,7 +250,7 @@ def _import_judge(options: argparse.Namespace) -> int:
 def _import_gan(options: argparse.Namespace) -> int:
     refuse_missing("FILE", options.file)
     refuse_missing("--discriminator", options.discriminator)
-    from smoothsweep.orchestrator.commands.importing.converting import import_gan_files
+    from smoothsweep.orchestrator.commands.importing.weights import import_gan_files
 
     out = options.out or _imported_folder(options, "gans")
     return import_gan_files(options.part, options.file, options.discriminator, out)
@@ -275,6 +279,6 @@ def add_weights_commands(commands: argparse._SubParsersAction) -> None:
 
 
 def _stage_weights(options: argparse.Namespace) -> int:
-    from smoothsweep.orchestrator.commands.importing.stage_weights import stage_weights_of
+    from smoothsweep.orchestrator.commands.importing.weights import stage_weights_of
 
     return stage_weights_of(options.sweeps, options.dir)

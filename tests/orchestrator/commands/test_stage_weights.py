@@ -1,6 +1,6 @@
 """Which published weights a sweep needs, a search's choices included."""
 
-from smoothsweep.orchestrator.commands.importing.stage_weights import needed_files
+from smoothsweep.orchestrator.commands.importing.weights import needed_files
 from smoothsweep.orchestrator.stages.weights import missing_imagenet_weights
 from smoothsweep.sweeps.expand import expand
 from smoothsweep.sweeps.load import load_sweep

@@ -1,83 +1,231 @@
-"""What the user who brings a classifier in says of it, as a card; and what real images say to that."""
+"""`smoothsweep import target`: a classifier brought in with a card that says how it is read, tried on real images.
+
+A checkpoint is converted once; what answers and shows no layers is kept as it is, once it has been opened and tried.
+"""
 
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from smoothsweep.core import screen
+from smoothsweep.core.checks import present
 from smoothsweep.core.data.names import PUBLISHED_NAMES, PUBLISHED_SETS
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.kinds import KINDS, Source, is_external
-from smoothsweep.core.files import write_file
+from smoothsweep.core.external.base import Answers, ForeignModel
+from smoothsweep.core.external.kinds import (
+    KINDS,
+    Named,
+    agree_to,
+    apply_options,
+    is_external,
+    kind_made_of,
+    kind_of,
+    name_of,
+    needs_consent,
+)
+from smoothsweep.core.files import making_folder, write_file
 from smoothsweep.core.readers.files import read_whole, why_unread
-from smoothsweep.sweeps.data import Bits, LabelledData
-from smoothsweep.sweeps.imported import CARD_VERSION, TargetCard, checked_card
+from smoothsweep.orchestrator.commands.importing.arguments import Reading, TargetRequest
+from smoothsweep.sweeps.data import LabelledData
+from smoothsweep.sweeps.imported import CARD, CARD_VERSION, WEIGHTS, TargetCard, checked_card
 
 if TYPE_CHECKING:
+    from smoothsweep.core.models.classifiers import Classifier
     from smoothsweep.core.models.inference import Channels, Normalisation, Triple
+    from smoothsweep.core.models.official import ImportFacts
     from smoothsweep.core.models.reading import MisreadModel
 
 MOST_NAME_BYTES = 8 * 2**20
 LABELLED = "labelled"  # data of the user's own
+GIVES = {
+    "gradients": "gradients come back through it, so that every attack on answers can be tried",
+    "scores": "it gives scores and no gradients",
+    "labels": "it gives the class alone",
+}
+SHOWN = {
+    "nhwc": "[N, S, S, 3], channels last",
+    "grey nchw": "[N, 1, S, S], the luminance 0.299 R + 0.587 G + 0.114 B",
+    "grey nhwc": "[N, S, S, 1], the luminance 0.299 R + 0.587 G + 0.114 B",
+}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reading:
-    """What the owner of a classifier says of it; None where nothing was said.
+def import_target_file(request: TargetRequest) -> int:
+    """Convert a classifier into a folder that a sweep can name; tried on real images where the data are given.
 
-    Attributes:
-        stated_acc: The accuracy that was stated, in [0, 1].
-        architecture: Needed for weights alone.
-        answers: What a program says of an image, a word of `core.external.base.Answers`.
-        bits: How many bits the images of its data use whose files have 16 or 32 for each value.
-        weights: Which set of weights of a checkpoint is taken, where it has several.
-        leave_out: Outputs of a program that are nobody.
-        random_answers: Whether a program draws noise on purpose.
-        options: Options that one kind of foreign model alone has, by the names of its fields.
+    Raises InputError, one line, for a description that cannot be true, and for one that real images contradict.
+    Returns the exit code.
     """
-
-    architecture: str | None
-    image_size: int | None
-    transform_input: bool | None
-    mean: list[float] | None
-    std: list[float] | None
-    input_range: list[float] | None
-    class_names: Path | None
-    stated_acc: float | None
-    answers: str | None = None
-    channels: str | None = None
-    bits: Bits | None = None
-    weights: str | None = None
-    leave_out: list[int] | None = None
-    random_answers: bool | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-    def given(self, *names: str) -> Iterator[tuple[str, Any]]:
-        """The options among these attributes that were given, as typed, each with its value."""
-        for name in names:
-            if (value := getattr(self, name)) is not None:
-                yield "--test-acc" if name == "stated_acc" else f"--{name.replace('_', '-')}", value
+    kind, made = kind_of(request.file), kind_made_of(request.architecture)
+    model = apply_options(kind, request.options, request.file)
+    if model is not None:
+        model.check(name_of(request.file))
+        refuse_layers(request, model)
+    elif made is None:
+        return _import_checkpoint(request)
+    else:
+        _refuse_answers(request)
+        model = KINDS[made]()
+    refuse_existing(request.out)
+    with tempfile.TemporaryDirectory() as place:
+        return _import_program(request, present(kind or made, "kind"), model, Path(place) / model.file)
 
 
-@dataclass(frozen=True, kw_only=True)
-class TargetRequest(Reading):
-    """A classifier to bring in.
+def _import_checkpoint(request: TargetRequest) -> int:
+    from safetensors.torch import save
 
-    Attributes:
-        data: A published set's name, or the path of own data.
-        data_path: Where the published set lies.
+    from smoothsweep.tasks.imported import adopt
+
+    card = make_card(request, architecture=_named_architecture(request))
+    refuse_existing(request.out)
+    model, facts = read_checkpoint(request)
+    weights = {name: value.contiguous() for name, value in model.state_dict().items()}
+    tested = test_on_data(request, card, partial(adopt, weights), facts.remarks)
+    card = card.found(source=facts.source(request.file.name), **tested)
+    with making_folder(request.out) as draft:
+        write_file(draft / WEIGHTS, save(weights))
+        write_file(draft / CARD, card.text)
+    tensors = f"{facts.tensors} tensors ({facts.wrapping})"
+    screen.out(f"{request.file.name}: {card.architecture} of {card.num_classes} classes, {tensors}")
+    for line in (*facts.remarks, *card_lines(card)):
+        screen.out(line)
+    folder = f"{{imported: {request.out}}}"
+    screen.out(f"in a sweep file:  recipe: {folder}   or   judges: {{evaluator: {folder}}}")
+    return 0
+
+
+def read_checkpoint(request: TargetRequest) -> tuple[Classifier, ImportFacts]:
+    """The network of a checkpoint, and what the file was. Raises InputError where it is another architecture's."""
+    from smoothsweep.core.models.official import import_target
+
+    return import_target(
+        cast("Path", request.file),
+        architecture=_named_architecture(request),
+        num_classes=request.classes,
+        transform_input=request.transform_input,
+        protocol="paper",
+        weights=request.weights,
+    )
+
+
+def check_description(request: TargetRequest) -> None:
+    """Raise InputError for what can be seen to be wrong of a description before the file and the pictures are read."""
+    kind = kind_of(request.file)
+    if kind is not None:
+        refuse_layers(request, KINDS[kind]())
+    if kind is not None or kind_made_of(request.architecture) is not None:
+        normalised(request)
+    else:
+        make_card(request, architecture=_named_architecture(request))
+
+
+def _named_architecture(request: TargetRequest) -> str:
+    """The network that a checkpoint holds. Raises InputError where it is not named, and for what a program is told."""
+    if request.architecture is None:
+        held = f"the network that {request.file.name} holds, e.g. resnet18"
+        raise InputError(f"--architecture: expected {held}, got none")
+    _refuse_answers(request)
+    return request.architecture
+
+
+def _refuse_answers(request: TargetRequest) -> None:
+    for option, value in request.given("answers", "leave_out", "random_answers"):
+        raise InputError(f"{option}: expected none with a checkpoint, which gives logits, got {as_typed(value)}")
+
+
+def _import_program(request: TargetRequest, kind: str, model: ForeignModel, place: Path) -> int:
+    """Keep what answers and shows no layers with a card that says what it gives.
+
+    place: for the file that stands for a model without one, or that a checkpoint is turned into. Raises InputError, one
+    line, also for a file that does more than compute; nothing is written then.
     """
+    import torch
 
-    file: Source
-    out: Path
-    classes: int
-    data: str | None
-    data_path: Path | None
-    alpha: float | None
+    from smoothsweep.core.external.model import try_external
+    from smoothsweep.core.models.inference import Normalisation
+    from smoothsweep.core.models.weight_files import file_sha256
+    from smoothsweep.tasks.imported import adopt_external
+
+    answers = cast("Answers", request.answers or "logits")
+    stated: dict[str, Any] = {"answers": answers, "access": "labels" if answers == "labels" else "scores"}
+    stated |= {"leave_out": request.leave_out, "random_answers": request.random_answers}
+    file, facts = place, None
+    if isinstance(request.file, Named):
+        make_card(request, architecture=kind, outside=stated)  # before anything of it is written, run or asked
+        model.agree(request.out)
+        write_file(file, model.describe(request.file.text, request.out))
+    elif request.architecture is not None:
+        facts = model.make(
+            request.architecture,
+            request.file,
+            num_classes=request.classes,
+            image_size=request.image_size,
+            out=file,
+            weights=request.weights,
+        )
+    else:
+        file = request.file
+    if needs_consent(kind):
+        agree_to(file)  # the user who runs this command named it
+        if model.computes_alone:
+            screen.err(
+                f"{request.file}: this system cannot isolate a program, which could therefore do what you can do"
+            )
+    opened = KINDS[kind].open(file, {"answers": answers}, torch.device("cpu"))
+    card = make_card(request, architecture=kind, image_size=opened.side, outside=stated)
+    abilities = try_external(
+        opened,
+        answers=answers,
+        num_classes=card.num_classes,
+        image_size=card.image_size,
+        normalisation=Normalisation(mean=card.mean, std=card.std, channels=card.channels),
+        leave_out=request.leave_out or (),
+        random=bool(request.random_answers),
+        where=str(request.file),
+    )
+    card = card.found(outside=stated | vars(abilities))
+    remarks, name = () if facts is None else facts.remarks, request.file.name
+    measured = test_on_data(request, card, partial(adopt_external, file), remarks)
+    source = program_source(name, kind, card.num_classes, file_sha256(file)) if facts is None else facts.source(name)
+    card = card.found(source=source, **measured)
+    with making_folder(request.out) as draft:
+        shutil.copyfile(file, draft / model.file)
+        write_file(draft / CARD, card.text)
+    _tell(request, model, card, [opened.remark, *remarks])
+    return 0
+
+
+def _tell(request: TargetRequest, model: ForeignModel, card: TargetCard, remarks: list[str]) -> None:
+    name, found = request.file.name, present(card.outside, "outside")
+    screen.out(f"{name}: {model.words} of {card.num_classes} classes; {GIVES[found.access]}")
+    said = {
+        f"it takes batches of {found.rows}: it is asked so many images at once": found.rows,
+        f"it is shown images as {SHOWN.get(str(found.layout))}": found.layout,
+        f"it is shown images as numbers of the type {found.dtype}": found.dtype,
+        f"outputs left out, as nobody: {', '.join(map(str, found.leave_out or ()))}": found.leave_out,
+        "it draws noise on purpose: its answers to one picture vary": found.random_answers,
+    }
+    for line in [*(line for line, holds in said.items() if holds), *filter(None, remarks)]:
+        screen.out(f"{name}: {line}")
+    if model.remark:
+        screen.out(model.remark.format(name=name))
+    for line in card_lines(card):
+        screen.out(line)
+    screen.out(f"in a sweep file:  recipe: {{imported: {request.out}}}")
+
+
+def refuse_layers(request: TargetRequest, model: ForeignModel) -> None:
+    """Raise InputError for what is said of a network of ours and says nothing of this kind of model."""
+    for option, value in request.given("architecture", "transform_input", "weights"):
+        raise InputError(f"{option}: expected none with {model.words}, which brings its own, got {as_typed(value)}")
+    for option, value in request.given("mean", "std", "input_range", "channels") if model.sent_pictures else ():
+        raise InputError(f"{option}: expected none with {model.words}, which is sent pictures, got {as_typed(value)}")
 
 
 def refuse_existing(out: Path, what: str = "folder") -> None:

@@ -1,33 +1,23 @@
-"""`smoothsweep import prior|target|judge|gan`: weights of others brought in, converted once, nothing of it executed."""
+"""`smoothsweep import prior|judge|gan` and `weights stage`: weights of others, converted once, none of it executed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from smoothsweep.core import screen
 from smoothsweep.core.checks import require_count
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.kinds import KINDS, apply_options, kind_made_of, kind_of, name_of
 from smoothsweep.core.files import making_folder, write_file
 from smoothsweep.core.priors.settings import RANDOM_FACE_LICENCE
-from smoothsweep.orchestrator.commands.importing.describing import (
-    TargetRequest,
-    as_typed,
-    card_lines,
-    make_card,
-    normalised,
-    refuse_existing,
-    test_on_data,
-)
-from smoothsweep.orchestrator.commands.importing.programs import import_made, import_program, refuse_layers
-from smoothsweep.sweeps.imported import CARD, WEIGHTS, TargetCard
-
-if TYPE_CHECKING:
-    from smoothsweep.core.models.classifiers import Classifier
-    from smoothsweep.core.models.official import ImportFacts
+from smoothsweep.orchestrator.commands.importing.targets import refuse_existing
+from smoothsweep.orchestrator.stages.weights import pretrained_architectures
+from smoothsweep.sweeps.expand import expand
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion
+from smoothsweep.sweeps.recipes import every_choice
+from smoothsweep.sweeps.schema import InversionSweep, ToySweep
 
 USUAL = 128  # pixels of a read-out of random-face
 CLOSED = 24  # images of its closed form, the first ones; the training begins after them
@@ -137,70 +127,6 @@ def _face_judge(path: str | None) -> tuple[str, Path] | None:
     return name, Path(weights)
 
 
-def import_target_file(request: TargetRequest) -> int:
-    """Convert a checkpoint into a folder that a sweep can name; tried on real images where the data are given.
-
-    Raises InputError, one line, for a description that cannot be true, and for one that real images contradict.
-    Returns the exit code.
-    """
-    kind = kind_of(request.file)
-    model = apply_options(kind, request.options, request.file)
-    if kind is not None and model is not None:
-        model.check(name_of(request.file))
-        return import_program(request, kind, model)
-    if (made := kind_made_of(request.architecture)) is not None:
-        return import_made(request, made)
-    card = make_card(request, architecture=_named_architecture(request))
-    refuse_existing(request.out)
-    model, facts = read_checkpoint(request)
-    weights = {name: value.contiguous() for name, value in model.state_dict().items()}
-    tested = test_on_data(request, card, partial(_adopt, weights), facts.remarks)
-    card = card.found(source=facts.source(request.file.name), **tested)
-    write_folder(request.out, card, weights)
-    tensors = f"{facts.tensors} tensors ({facts.wrapping})"
-    screen.out(f"{request.file.name}: {card.architecture} of {card.num_classes} classes, {tensors}")
-    for line in (*facts.remarks, *card_lines(card)):
-        screen.out(line)
-    folder = f"{{imported: {request.out}}}"
-    screen.out(f"in a sweep file:  recipe: {folder}   or   judges: {{evaluator: {folder}}}")
-    return 0
-
-
-def read_checkpoint(request: TargetRequest) -> tuple[Classifier, ImportFacts]:
-    """The network of a checkpoint, and what the file was. Raises InputError where it is another architecture's."""
-    from smoothsweep.core.models.official import import_target
-
-    return import_target(
-        cast("Path", request.file),
-        architecture=_named_architecture(request),
-        num_classes=request.classes,
-        transform_input=request.transform_input,
-        protocol="paper",
-        weights=request.weights,
-    )
-
-
-def check_description(request: TargetRequest) -> None:
-    """Raise InputError for what can be seen to be wrong of a description before the file and the pictures are read."""
-    kind = kind_of(request.file)
-    if kind is not None:
-        refuse_layers(request, KINDS[kind]())
-    if kind is not None or kind_made_of(request.architecture) is not None:
-        normalised(request)
-    else:
-        make_card(request, architecture=_named_architecture(request))
-
-
-def _named_architecture(request: TargetRequest) -> str:
-    """The network that a checkpoint holds. Raises InputError where it is not named, and for what a program is told."""
-    if request.architecture is None:
-        held = f"the network that {request.file.name} holds, e.g. resnet18"
-        raise InputError(f"--architecture: expected {held}, got none")
-    for option, value in request.given("answers", "leave_out", "random_answers"):
-        raise InputError(f"{option}: expected none with a checkpoint, which gives logits, got {as_typed(value)}")
-    return request.architecture
-
-
 def import_judge_file(file: Path, out: Path) -> int:
     """Convert published weights of a face embedder into a file that a sweep can name. Returns the exit code.
 
@@ -240,16 +166,36 @@ def import_gan_files(part: str, generator: Path, discriminator: Path | None, out
     return 0
 
 
-def write_folder(out: Path, card: TargetCard, weights: dict[str, Any]) -> None:
-    """weights.safetensors and target.json, written beside `out` and renamed: nothing is ever half there."""
-    from safetensors.torch import save
+def stage_weights_of(sweeps: list[Path], folder: Path | None) -> int:
+    """Fetch and verify what the sweeps need (all known files if none is named); 1 if something could not be had."""
+    from smoothsweep.core.models.weight_files import WEIGHT_FILES, stage_weights, weight_file, weight_folders
 
-    with making_folder(out) as draft:
-        write_file(draft / WEIGHTS, save(weights))
-        write_file(draft / CARD, card.text)
+    names = list(WEIGHT_FILES) if not sweeps else needed_files(load_sweep(path) for path in sweeps)
+    if not names:
+        screen.out("these sweeps need no published weights")
+        return 0
+    staged = stage_weights(names, folder or weight_folders()[0])
+    for file in staged:
+        entry = weight_file(file.name)
+        screen.out(f"ok    {file.name:<14} {file.path}" if file.path else f"MISS  {file.name:<14} {file.reason}")
+        if file.path:
+            screen.out(f"      {'':<14} {entry.licence}")
+    return 0 if all(file.path for file in staged) else 1
 
 
-def _adopt(weights: dict[str, Any], *options: Any, where: str) -> dict[str, Any]:
-    from smoothsweep.tasks.imported import adopt
+def needed_files(sweeps: Iterable[LoadedSweep]) -> list[str]:
+    """Names of the weight files that the trials of these sweeps read: to start from, and to judge with."""
+    names: list[str] = []
+    for loaded in sweeps:
+        if not isinstance(loaded.sweep, ToySweep):
+            cells = every_choice(loaded) if loaded.sweep.search else []
+            for cell in [*expand(loaded), *cells]:
+                names += [
+                    *pretrained_architectures(as_inversion(cell.settings)),
+                    *_judged_with(as_inversion(cell.settings)),
+                ]
+    return list(dict.fromkeys(names))
 
-    return adopt(weights, *options, where=where)
+
+def _judged_with(settings: InversionSweep) -> list[str]:
+    return [judge.staged for judge in settings.judges.built.values() if judge.staged is not None]
