@@ -33,7 +33,7 @@ def add_options(parser: argparse.ArgumentParser | argparse._ArgumentGroup, reque
             parser.add_argument(*flags, default=default, **how)
 
 
-def request_of(request: type[Any], options: argparse.Namespace, **more: Any) -> Any:
+def request_of(request: type[Any], options: argparse.Namespace, /, **more: Any) -> Any:
     """The request that was typed. more: fields that no option is, or that are something else by now."""
     typed = {entry.name: getattr(options, entry.name) for entry in fields(request) if entry.name not in more}
     return request(**typed, **more)
