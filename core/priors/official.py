@@ -13,7 +13,7 @@ import io
 import json
 import pickle
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -44,7 +44,7 @@ LICENCE_NOTICE = (
 NEEDED = "the PyTorch file stylegan2-ada-pytorch/pretrained/ffhq.pkl is needed (or another network of that project)"
 _KEYS, _EXTRAS = ("G", "D", "G_ema"), ("training_set_kwargs", "augment_pipe")
 _FIR = torch.outer(torch.tensor([1.0, 3.0, 3.0, 1.0]), torch.tensor([1.0, 3.0, 3.0, 1.0])) / 64
-_MOST_LAYERS, _MOST_DEPTH, _LARGEST = 1000, 8, 2**20
+_MOST_LAYERS, _MOST_DEPTH = 1000, 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,6 +163,43 @@ class _Unpickler(pickle.Unpickler):
         return _NAMES[full]
 
 
+_SIZES = {"img_resolution": None, "c_dim": 0, "img_channels": 3}
+_WIDTHS = {"channel_base": 32768, "channel_max": 512, "num_fp16_res": 0, "conv_clamp": None}
+_LAYERS = {"activation": "lrelu", "resample_filter": [1, 3, 3, 1], "fp16_channels_last": False}
+_USUAL: dict[str, dict[str, Any]] = {
+    "G_ema": {
+        **_SIZES,
+        "z_dim": None,
+        "w_dim": None,
+        "mapping_kwargs": {
+            "num_layers": 8,
+            "embed_features": None,
+            "layer_features": None,
+            "activation": "lrelu",
+            "lr_multiplier": MAPPING_LEARNING_RATE,
+            "w_avg_beta": 0.995,
+        },
+        "synthesis_kwargs": {**_WIDTHS, **_LAYERS, "architecture": "skip", "use_noise": True},
+    },
+    "D": {
+        **_SIZES,
+        **_WIDTHS,
+        "architecture": "resnet",
+        "cmap_dim": None,
+        "block_kwargs": {**_LAYERS, "freeze_layers": 0},
+        "epilogue_kwargs": {"mbstd_group_size": 4, "mbstd_num_channels": 1, "activation": "lrelu"},
+    },
+}
+"""Every constructor argument of a network with its official default."""
+_FREE = {
+    *("img_resolution", "z_dim", "w_dim", "num_layers", "channel_base", "channel_max", "conv_clamp"),
+    *("mbstd_group_size", "embed_features", "layer_features", "w_avg_beta", "num_fp16_res", "fp16_channels_last"),
+    *("freeze_layers", "cmap_dim"),
+}
+"""Arguments that our configuration has, too, and those that no image depends on; any other has its default."""
+_NEVER_MADE = ("mapping_kwargs",)  # of a discriminator without labels
+
+
 def open_pickle(program: BinaryIO, settings: dict[str, Any], device: torch.device) -> Loaded:
     """The tensors of G_ema and D, without the constant filters, and as JSON what the file says of them."""
     try:
@@ -189,14 +226,7 @@ def _read(program: BinaryIO) -> dict[str, Any]:
         if got != wanted:
             raise InputError(f"{key}: expected a {wanted}, got {shortened(str(got))!r}")
     layers = {key: _flattened(top[key], key) for key in ("G_ema", "D")}
-    arguments = {
-        "G_ema": _nested(layers["G_ema"], GENERATOR, {"mapping_kwargs": MAPPING, "synthesis_kwargs": SYNTHESIS}),
-        "D": _nested(
-            layers["D"],
-            DISCRIMINATOR,
-            {"block_kwargs": BLOCK, "mapping_kwargs": UNUSED_MAPPING, "epilogue_kwargs": EPILOGUE},
-        ),
-    }
+    arguments = {key: _constructed(network, _USUAL[key]) for key, network in layers.items()}
     config = _config(arguments["G_ema"], arguments["D"])
     networks = {key: _facts(network, arguments[key], config) for key, network in layers.items()}
     said = {"protocol": protocol[0], "networks": networks, "config": asdict(config)}
@@ -270,26 +300,29 @@ def _facts(layers: _Layers, arguments: dict[str, Any], config: StyleGAN2Config) 
     }
 
 
-def _nested(layers: _Layers, rules: Rules, parts: Mapping[str, Rules]) -> dict[str, Any]:
+def _constructed(layers: _Layers, usual: Mapping[str, Any]) -> dict[str, Any]:
     """Every argument that a network was constructed with, defaults filled in. Raises InputError, which names it."""
     state = layers.records[""].meta["state"]
     if state.get("_init_args") != () or type(state.get("_init_kwargs")) is not dict:
         raise InputError(f"{layers.where}: expected constructor arguments given by keyword")
-    arguments = _checked(state["_init_kwargs"], rules, layers.where)
-    return arguments | {
-        name: _checked(arguments[name], part, f"{layers.where}: {name}") for name, part in parts.items()
-    }
+    return _filled(state["_init_kwargs"], usual, layers.where)
 
 
-def _checked(stated: Mapping[Any, Any], rules: Rules, where: str) -> dict[str, Any]:
-    if unknown := [name for name in stated if name not in rules]:
+def _filled(stated: Any, usual: Mapping[str, Any], where: str) -> dict[str, Any]:
+    if not isinstance(stated, dict):
+        raise InputError(f"{where}: expected a dict, got {shortened(repr(stated))}")
+    if unknown := [name for name in stated if name not in usual and name not in _NEVER_MADE]:
         got = shortened(repr(unknown[0]))
-        raise InputError(f"{where}: unknown constructor argument {got}, expected {', '.join(rules)}")
-    arguments = {name: stated.get(name, default) for name, (_, _, default) in rules.items()}
-    for name, (expected, accepts, _) in rules.items():
-        if not accepts(arguments[name]):
-            raise InputError(f"{where}: {name}: expected {expected}, got {shortened(repr(arguments[name]))}")
-    return arguments
+        raise InputError(f"{where}: unknown constructor argument {got}, expected {', '.join(usual)}")
+    made = {}
+    for name, wanted in usual.items():
+        value = stated.get(name, {} if isinstance(wanted, dict) else wanted)
+        if isinstance(wanted, dict):
+            value = _filled(value, wanted, f"{where}: {name}")
+        elif name not in _FREE and (list(value) if isinstance(value, tuple) else value) != wanted:
+            raise InputError(f"{where}: {name}: expected {wanted!r}, got {shortened(repr(value))}")
+        made[name] = value
+    return made
 
 
 def _config(generator: dict[str, Any], discriminator: dict[str, Any]) -> StyleGAN2Config:
@@ -335,103 +368,3 @@ def _attributes(class_name: str, path: str, config: StyleGAN2Config) -> dict[str
         name = shortened(repr(class_name))
         raise InputError(f"{path}: the class {name} is not of a StyleGAN2-ADA network")
     return table[class_name]
-
-
-# What each constructor argument may be, in words and as a test, and the official default of an absent one.
-Rule = tuple[str, Callable[[Any], bool], Any]
-Rules = dict[str, Rule]
-
-
-def _whole(least: int, most: int = _LARGEST, *, default: int | None = None, none: bool = False) -> Rule:
-    words = f"a whole number from {least} to {most}" + (" or None" if none else "")
-    return words, lambda value: (none and value is None) or (type(value) is int and least <= value <= most), default
-
-
-def _positive(default: float | None, *, none: bool = False) -> Rule:
-    words = "a number > 0" + (" or None" if none else "")
-    return words, lambda value: (none and value is None) or (_is_number(value) and 0 < value < float("inf")), default
-
-
-def _only(wanted: Any, *, required: bool = False) -> Rule:
-    """Exactly this value, which our networks have. It is the default too, unless it must be stated."""
-
-    def accepts(value: Any) -> bool:
-        same_kind = _is_number(value) if _is_number(wanted) else type(value) is type(wanted)
-        return same_kind and value == wanted
-
-    return repr(wanted), accepts, None if required else wanted
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float)
-
-
-_UNUSED = _whole(0, none=True)
-_DICT: Rule = ("a dict", lambda value: type(value) is dict, {})
-_FLAG: Rule = ("True or False", lambda value: type(value) is bool, False)
-_FILTER: Rule = (
-    "[1, 3, 3, 1]",
-    lambda value: type(value) in (list, tuple) and list(value) == [1, 3, 3, 1],
-    [1, 3, 3, 1],
-)
-_WIDTHS: Rules = {
-    "channel_base": _whole(1, default=32768),
-    "channel_max": _whole(1, default=512),
-    "num_fp16_res": _whole(0, 64, default=0),  # noted, not followed
-    "conv_clamp": _positive(None, none=True),
-}
-_IMAGES: Rules = {
-    "c_dim": _only(0, required=True),
-    "img_resolution": _whole(8),
-    "img_channels": _only(3, required=True),
-}
-GENERATOR: Rules = {
-    **_IMAGES,
-    "z_dim": _whole(1),
-    "w_dim": _whole(1),
-    "mapping_kwargs": _DICT,
-    "synthesis_kwargs": _DICT,
-}
-MAPPING: Rules = {
-    "num_layers": _whole(1, 64, default=8),
-    "embed_features": _UNUSED,
-    "layer_features": _whole(1, none=True),
-    "activation": _only("lrelu"),
-    "lr_multiplier": _only(0.01),
-    "w_avg_beta": _positive(0.995),
-}
-SYNTHESIS: Rules = {
-    **_WIDTHS,
-    "architecture": _only("skip"),
-    "resample_filter": _FILTER,
-    "use_noise": _only(True),
-    "activation": _only("lrelu"),
-    "fp16_channels_last": _FLAG,
-}
-DISCRIMINATOR: Rules = {
-    **_IMAGES,
-    **_WIDTHS,
-    "architecture": _only("resnet"),
-    "cmap_dim": _UNUSED,
-    "block_kwargs": _DICT,
-    "mapping_kwargs": _DICT,
-    "epilogue_kwargs": _DICT,
-}
-BLOCK: Rules = {
-    "activation": _only("lrelu"),
-    "resample_filter": _FILTER,
-    "freeze_layers": _whole(0, default=0),
-    "fp16_channels_last": _FLAG,
-}
-UNUSED_MAPPING: Rules = {  # of a network that labels would need: without labels it is never made
-    **MAPPING,
-    "num_layers": _whole(0, 64, default=8),
-    "layer_features": _UNUSED,
-    "lr_multiplier": _positive(0.01),
-}
-del UNUSED_MAPPING["w_avg_beta"]
-EPILOGUE: Rules = {
-    "mbstd_group_size": _whole(1, default=4, none=True),
-    "mbstd_num_channels": _only(1),
-    "activation": _only("lrelu"),
-}

@@ -113,7 +113,7 @@ def test_an_option_of_one_kind_is_refused_with_every_other(name, network, home, 
     with example(name).made(network, home / "made") as (model, options):
         for kind, field in others:
             flag = f"--{field.name.replace('_', '-')}"
-            more = [flag] if field.metadata["reads"] is None else [flag, "1"]
+            more = [flag] if field.metadata.get("action") else [flag, "1"]
             given = ["import", "target", str(model), "--classes", str(CLASSES), "--image-size", str(SIDE), *options]
             assert main([*given, "--out", str(home / "out"), *more]) == 2
             said = capsys.readouterr().err

@@ -234,7 +234,7 @@ def poisoned(value):
         ),
         (set_argument("G_ema", "synthesis_kwargs", "architecture", value="resnet"), "architecture: expected 'skip'"),
         (set_argument("G_ema", "synthesis_kwargs", "use_noise", value=False), "use_noise: expected True, got False"),
-        (set_argument("G_ema", "synthesis_kwargs", "conv_clamp", value=-1), "conv_clamp: expected a number > 0 or No"),
+        (both("synthesis_kwargs.conv_clamp", "conv_clamp", -1), "conv_clamp: expected"),
         (set_argument("G_ema", "synthesis_kwargs", "conv_clamp", value=256), "conv_clamp: G_ema has 256, D has None"),
         (set_argument("G_ema", "synthesis_kwargs", "magic", value=1), "unknown constructor argument 'magic'"),
         (
