@@ -21,8 +21,8 @@ from smoothsweep.core.uris import shown_uri
 
 if TYPE_CHECKING:
     from smoothsweep.orchestrator.planning.plan import Plan
-    from smoothsweep.orchestrator.store.common.base import Store
-    from smoothsweep.sweeps.any_sweep import Resources
+    from smoothsweep.orchestrator.store.base import Store
+    from smoothsweep.sweeps.schema import Resources
 
 GRACE, LEAST_GRACE_S = "300", 120
 START_S = 60  # until the first stage runs: Ray, imports
