@@ -10,7 +10,7 @@ from smoothsweep.core.audit.references import EPOCHS
 from smoothsweep.core.external.kinds import KINDS, as_source
 from smoothsweep.core.models.embedder_kinds import FACES, GENERAL
 from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
-from smoothsweep.orchestrator.commands.importing.arguments import Reading, add_kind_options, reading_of
+from smoothsweep.orchestrator.commands.importing.requests import Reading, add_kind_options, reading_of
 
 NAMED = ", ".join(kind.form for kind in KINDS.values() if kind.form)
 PROGRAMS = ", ".join(kind.short for kind in KINDS.values() if kind.short)

@@ -16,8 +16,8 @@ from smoothsweep.core.external.base import ForeignModel
 from smoothsweep.core.external.kinds import Named, Source, apply_options, is_external, kind_made_of, kind_of, name_of
 from smoothsweep.core.external.recogniser import EnrolledEmbedder, read_recogniser
 from smoothsweep.core.models.weight_files import file_sha256
-from smoothsweep.orchestrator.commands.importing.arguments import Reading, TargetRequest
 from smoothsweep.orchestrator.commands.importing.enrolling import Gallery, import_recogniser
+from smoothsweep.orchestrator.commands.importing.requests import Reading, TargetRequest
 from smoothsweep.orchestrator.commands.importing.targets import (
     as_typed,
     check_description,

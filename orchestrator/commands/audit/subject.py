@@ -26,8 +26,8 @@ from smoothsweep.orchestrator.commands.audit.importing import (
     ModelUnderAudit,
 )
 from smoothsweep.orchestrator.commands.audit.judges import judge_of, second_judge
-from smoothsweep.orchestrator.commands.importing.arguments import Reading
 from smoothsweep.orchestrator.commands.importing.enrolling import Gallery
+from smoothsweep.orchestrator.commands.importing.requests import Reading
 from smoothsweep.sweeps.imported import CARD, TargetCard
 
 if TYPE_CHECKING:
