@@ -26,9 +26,11 @@ from torch.utils._pytree import tree_flatten
 from torch.utils.flop_counter import flop_registry
 
 from smoothsweep.core.attacks.optimisation.crops import Preprocess
-from smoothsweep.core.attacks.optimisation.objective import LatentObjective
+from smoothsweep.core.attacks.optimisation.descent import LatentObjective
+from smoothsweep.core.attacks.optimisation.losses import attack_loss
+from smoothsweep.core.attacks.ppa.batches import batches_of
 from smoothsweep.core.attacks.ppa.config import OptimiseConfig
-from smoothsweep.core.attacks.ppa.inversion import descend_batches, gradient_batch, loss_of
+from smoothsweep.core.attacks.ppa.inversion import descend_batches, gradient_batch
 from smoothsweep.core.attacks.shared.execution import Execution, frozen
 from smoothsweep.core.devices import ExecutionConfig, Precision
 from smoothsweep.core.priors.settings import StyleGAN2Config
@@ -130,12 +132,12 @@ def step_counts(precision: Precision, *, smoke: bool) -> tuple[Counts, int]:
 
 def _counted(parts: Mapping[str, Any], run: Execution, rows: int, steps: int) -> Counts:
     config, start = OptimiseConfig(steps=steps, batch_size=rows), torch.empty(rows, 1, 512, device="meta")
-    batch = gradient_batch(run, dict(parts), start, config, most=rows)
-    loss = loss_of(config, "paper", None)
-    objective = partial(LatentObjective, **parts, target_class=3, batch=batch, loss=loss)
+    at_once = gradient_batch(run, dict(parts), start, config)
+    objective = partial(LatentObjective, **parts, batch=at_once, loss=attack_loss(config.loss, "paper"))
+    batches = batches_of(3, (0, 3, "optimise"), rows, rows)
     counting = Counting()
     with counting, counting.filters():
-        descend_batches(start, objective, config, together=1, key=(0, 3, "optimise"), protocol="paper")
+        descend_batches(start, batches, objective, config, together=1, protocol="paper", steps=steps)
     return counting.found
 
 

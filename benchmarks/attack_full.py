@@ -91,7 +91,7 @@ def measure(case: Case) -> tuple[Clock, dict[str, float]]:
             official, target, w, case.target_class, selected=case.selected, repeats=2 * case.steps, **common
         ),
     )
-    best = clock.run("ours", "stage 3", lambda: our_side.selected(prior, target, ours, run, case))
+    best, images = clock.run("ours", "stage 3", lambda: our_side.selected(prior, target, ours, run, case))
     differences["scores"] = (scores - best.all_scores).abs().max().item()
     chosen_labels = torch.full((len(chosen),), case.target_class)
     verdict = clock.run(
@@ -111,7 +111,7 @@ def measure(case: Case) -> tuple[Clock, dict[str, float]]:
         ),
     )
     cache = clock.run("ours, once per sweep", "real images", lambda: our_side.embed_real(judges, real, run, case))
-    judged = clock.run("ours", "judges", lambda: our_side.judge(judges, best, cache, run, case))
+    judged = clock.run("ours", "judges", lambda: our_side.judge(judges, best.order, images, cache, run, case))
     for name in ("dist_eval", "dist_face", "fid", "prdc"):
         expected = verdict[name].mean().item()
         differences[f"mean {name}, relative"] = abs(judged[name].mean().item() - expected) / max(abs(expected), 1e-12)
@@ -120,7 +120,7 @@ def measure(case: Case) -> tuple[Clock, dict[str, float]]:
         "knowledge",
         lambda: our_side.extract(lambda: our_side.official_images(official, chosen, case), case),
     )
-    kept = best.images["target"][best.order]
+    kept = images["target"][best.order]
     clock.run("ours", "knowledge", lambda: our_side.extract(lambda: kept, case, torch.channels_last))
     return clock, differences
 

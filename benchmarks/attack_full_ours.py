@@ -12,10 +12,13 @@ from torch import Tensor, nn
 
 from benchmarks import yardstick
 from smoothsweep.core.attacks.optimisation.crops import CropRule, Crops, Preprocess, draw_shared_crop
-from smoothsweep.core.attacks.ppa.config import CandidateConfig, OptimiseConfig, PoolConfig, SelectConfig
-from smoothsweep.core.attacks.ppa.inversion import optimise, select
-from smoothsweep.core.attacks.ppa.pool import decode_pool, sample_candidates, score_pool
+from smoothsweep.core.attacks.ppa.config import CandidateConfig, OptimiseConfig, Pool, SelectConfig
+from smoothsweep.core.attacks.ppa.inversion import optimise
+from smoothsweep.core.attacks.ppa.pool import decode_pool, make_candidates, sample_candidates
+from smoothsweep.core.attacks.ppa.selection import Selection, select
+from smoothsweep.core.attacks.shared.base import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
+from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.models.classifiers import SmallResNet
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
 from smoothsweep.core.seeds import generator
@@ -113,46 +116,53 @@ class StatedCrops:
 
 def candidates(prior: StyleGAN2, target: nn.Module, run: Execution, case: Case) -> Tensor:
     """The start latents [n, 1, w_dim] of stage 1."""
-    pool = PoolConfig(size=case.pool, crop=case.crop, image_size=case.pixels)
-    w, images = decode_pool(prior, pool, device="cpu", batch_size=case.batch, execution=run)
-    confidences = score_pool(target, images, hflip=True, batch_size=case.batch, device="cpu", execution=run)
+    shape = Preprocess(size=case.pixels, crop=case.crop)
+    pool = Pool(size=case.pool, crop=case.crop)
+    w, images = decode_pool(prior, pool, lambda decoded: shape(decoded.clamp(-1, 1)), run)
+    part_context: Any = None  # it is short: it keeps no state
+    view: Any = view_of(target, "scores", num_classes=CLASSES, image_size=case.pixels, execution=run)
+    inputs = AttackInputs(protocol="paper", parts={"pool": {"images": images}})
+    confidences = make_candidates({}, inputs, view, part_context).tensors["confidences"]
     return sample_candidates(confidences, w, case.target_class, CandidateConfig(candidates=case.candidates))[0]
 
 
 def optimised(prior: StyleGAN2, target: nn.Module, w0: Tensor, run: Execution, case: Case) -> Any:
     """What stage 2 makes of the start latents."""
-    return optimise(
+    (found,) = optimise(
         prior,
         target,
-        w0,
-        case.target_class,
+        [w0],
+        [case.target_class],
         OptimiseConfig(steps=case.steps, batch_size=case.batch),
         seed=0,
         protocol="paper",
         transform=Preprocess(size=case.pixels, crop=case.crop),
-        device="cpu",
+        run=run,
         draw_crops=StatedCrops("optimise"),
-        execution=run,
     )
+    return found
 
 
-def selected(prior: StyleGAN2, target: nn.Module, w: Tensor, run: Execution, case: Case) -> Any:
-    """What stage 3 keeps, with the images that the judges see."""
-    sides = {"target": case.pixels, "evaluator": case.side(299), "face": case.side(160)}
-    return select(
+def selected(
+    prior: StyleGAN2, target: nn.Module, w: Tensor, run: Execution, case: Case
+) -> tuple[Selection, dict[str, Tensor]]:
+    """What stage 3 keeps, and the images of all latents that the judges see."""
+    (best,) = select(
         prior,
         target,
-        w,
-        case.target_class,
+        [w],
+        [case.target_class],
         SelectConfig(selected=case.selected, selection_repeats=2 * case.steps),
         seed=0,
         protocol="paper",
         transform=Preprocess(size=case.pixels, crop=case.crop),
-        device="cpu",
+        run=run,
         draw_crops=StatedCrops("select"),
-        execution=run,
-        keep={name: Preprocess(size=side, crop=case.crop) for name, side in sides.items()},
     )
+    sides = {"target": case.pixels, "evaluator": case.side(299), "face": case.side(160)}
+    with torch.no_grad():
+        decoded = torch.cat([run.synthesizer(prior, case.crop)(rows) for rows in w.split(case.batch)])
+        return best, {name: Preprocess(size=side, crop=case.crop)(decoded) for name, side in sides.items()}
 
 
 @torch.no_grad()
@@ -171,14 +181,18 @@ def _embed(run: Execution, network: nn.Module, images: Tensor, case: Case) -> Te
 
 @torch.no_grad()
 def judge(
-    judges: yardstick.JudgeNetworks, best: Any, real: dict[str, Tensor], run: Execution, case: Case
+    judges: yardstick.JudgeNetworks,
+    order: Tensor,
+    images: dict[str, Tensor],
+    real: dict[str, Tensor],
+    run: Execution,
+    case: Case,
 ) -> dict[str, Tensor]:
     """The same verdicts from the images that stage 3 kept: the evaluator sees each once, and FID and PRDC share."""
-    order = best.order
-    features = _embed(run, judges.evaluator, best.images["evaluator"], case)
+    features = _embed(run, judges.evaluator, images["evaluator"], case)
     predicted = judges.head(features).argmax(1)
-    fid = _embed(run, judges.fid, best.images["evaluator"][order], case)
-    face = _embed(run, judges.face, best.images["face"][order], case)
+    fid = _embed(run, judges.fid, images["evaluator"][order], case)
+    face = _embed(run, judges.face, images["face"][order], case)
     moments = [yardstick.moments(fid), yardstick.moments(real["fid"])]
     return {
         "unfiltered": predicted,

@@ -166,14 +166,13 @@ def _ours(prior: StyleGAN2, target: nn.Module, w0: Tensor, size: Size, execution
         return optimise(
             prior,
             target,
-            w0[:rows],
-            0,
+            [w0[:rows]],
+            [0],
             OptimiseConfig(steps=steps, batch_size=size.batch),
             seed=0,
             protocol="paper",
             transform=Preprocess(size=size.image, crop=size.crop),
-            device=execution.device,
-            execution=execution,
+            run=execution,
         )
 
     return run

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from smoothsweep.core.attacks.optimisation.objective import target_logits
+from smoothsweep.core.attacks.optimisation.descent import target_logits
 from smoothsweep.core.data.images import aligned_corners, stretched
 from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.metrics.accuracy import gmi_report, result_slots, spread_over_restarts, topk_hits

@@ -16,12 +16,10 @@ import torch
 from torch import Tensor
 
 from smoothsweep.core.attacks.optimisation.crops import Preprocess
-from smoothsweep.core.attacks.optimisation.descent import StepGradient, descend
+from smoothsweep.core.attacks.optimisation.descent import LatentObjective, StepGradient, Target, descend
 from smoothsweep.core.attacks.optimisation.losses import Protocol, attack_loss
-from smoothsweep.core.attacks.optimisation.objective import LatentObjective, Target
-from smoothsweep.core.attacks.ppa.batching import batch_spans, group_views, row_scale
+from smoothsweep.core.attacks.ppa.batches import batches_of, row_neighbours, row_scale, row_views
 from smoothsweep.core.attacks.ppa.config import Loss, OptimiseConfig
-from smoothsweep.core.attacks.ppa.neighbours import group_neighbours
 from smoothsweep.core.attacks.shared.execution import Execution, frozen
 from smoothsweep.core.judges.gradients import Gradients
 from smoothsweep.core.metrics.intervals import seed_mean_interval
@@ -106,17 +104,18 @@ def follow_gradients(
             synthesize=execution.synthesizer(prior, settings.crop),
             target=watched,
             transform=Preprocess(size=image_size, crop=settings.crop),
-            target_class=target_class,
             batch=None,
-            loss=partial(attack_loss(loss), protocol=protocol),
+            loss=attack_loss(loss, protocol),
         )
         parts = []
-        for span in batch_spans(len(w0), config.batch_size):
-            views = group_views([span], config.batch_size, config.crop_rule, len(w0), key, protocol, None)
-            scale = row_scale([span], protocol).to(device)
-            near = group_neighbours(config.average, [span], config.batch_size, len(w0), key, protocol)
-            step = objective(views=views, neighbours=near, first=span.start, scale=scale)
-            parts.append(_followed(w0[span], step, target_class, watched, config))
+        for batch in batches_of(target_class, key, len(w0), config.batch_size):
+            step = objective(
+                labels=torch.full((len(batch),), target_class, device=device),
+                views=row_views([batch], config.crop_rule, protocol),
+                neighbours=row_neighbours(config.average, [batch], protocol),
+                scale=row_scale([batch], protocol).to(device),
+            )
+            parts.append(_followed(w0[batch.rows], step, target_class, watched, config))
     return GradientPath(**{name: torch.cat([part[name] for part in parts], 1).cpu() for name in RANGES})
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from annotated_types import Ge, Le
 
 from smoothsweep.core.attacks.latent_images import LatentImages
-from smoothsweep.core.attacks.ppa.pool_parts import FromPool
+from smoothsweep.core.attacks.ppa.config import FromPool
 from smoothsweep.core.attacks.shared.base import Access, Aggregate, AttackInputs, Reconstructions
 from smoothsweep.core.bounds import MOST, Latents, Positive
 from smoothsweep.core.checks import present, require

@@ -49,16 +49,16 @@ _STUDENT = {
 }
 
 _OWN_PARTS: dict[str, PartKind] = {
-    "pool": PartKind(version=4, make="smoothsweep.core.attacks.ppa.pool_parts:make_pool", title="candidate pool"),
-    "candidates": PartKind(version=4, make="smoothsweep.core.attacks.ppa.pool_parts:make_candidates", access="scores"),
+    "pool": PartKind(version=4, make="smoothsweep.core.attacks.ppa.pool:make_pool", title="candidate pool"),
+    "candidates": PartKind(version=4, make="smoothsweep.core.attacks.ppa.pool:make_candidates", access="scores"),
     "temperature": PartKind(
         version=1,
-        make="smoothsweep.core.attacks.ppa.temperature:make_temperature",
+        make="smoothsweep.core.attacks.ppa.pool:make_temperature",
         access="gradients",
         told_protocol=False,
     ),
     "pool_features": PartKind(
-        version=1, make="smoothsweep.core.attacks.ppa.pool_parts:make_pool_features", access="gradients", layers=True
+        version=1, make="smoothsweep.core.attacks.ppa.pool:make_pool_features", access="gradients", layers=True
     ),
     "plg_labels": PartKind(
         version=1, make="smoothsweep.core.attacks.plg.labels:make_labels", access="scores", title="PLG pseudo-labels"

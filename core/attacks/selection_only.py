@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from smoothsweep.core.attacks.ppa.pool_parts import FromPool
+from smoothsweep.core.attacks.ppa.config import FromPool
 from smoothsweep.core.attacks.shared.base import Access, AttackInputs, Reconstructions
 
 if TYPE_CHECKING:

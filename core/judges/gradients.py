@@ -8,8 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from annotated_types import Ge, Le
 
-from smoothsweep.core.attacks.ppa.adaptive_config import Averaging
-from smoothsweep.core.attacks.ppa.config import Loss, OptimiseConfig
+from smoothsweep.core.attacks.ppa.config import Averaging, Loss, OptimiseConfig
 from smoothsweep.core.bounds import MOST, Beta, Count, Positive, Seed
 from smoothsweep.core.checks import require_range
 from smoothsweep.core.errors import InputError

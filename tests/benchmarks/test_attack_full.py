@@ -64,22 +64,22 @@ def test_in_double_precision_both_sides_find_the_same_latents_scores_and_choice(
     prior, target = networks
     w0, expected, chosen, scores = official
     run = Execution(ExecutionConfig(rows_per_batch=rows), "cpu")
-    found = optimise(
+    (found,) = optimise(
         prior,
         target,
-        w0,
-        3,
+        [w0],
+        [3],
         OptimiseConfig(steps=5, batch_size=6),
         seed=0,
         protocol="paper",
         transform=Preprocess(size=32, crop=CASE.crop),
-        device="cpu",
+        run=run,
         draw_crops=attack_full_ours.StatedCrops("optimise"),
-        execution=run,
-    ).w
-    torch.testing.assert_close(found, expected, atol=1e-8, rtol=0)
+    )
+    torch.testing.assert_close(found.w, expected, atol=1e-8, rtol=0)
     assert (expected - w0).abs().max() > 0.01
-    best = attack_full_ours.selected(prior, target, found, run, CASE)
+    best, images = attack_full_ours.selected(prior, target, found.w, run, CASE)
+    assert {name: image.shape[-1] for name, image in images.items()} == {"target": 32, "evaluator": 43, "face": 23}
     torch.testing.assert_close(best.all_scores.double(), scores.double(), atol=1e-5, rtol=0)
     torch.testing.assert_close(best.w, chosen, atol=1e-8, rtol=0)
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from smoothsweep.core.attacks.optimisation.losses import ATTACK_LOSSES
+from smoothsweep.core.attacks.optimisation.losses import ATTACK_LOSSES, attack_loss
 from smoothsweep.core.defenses.base import LabelSmoothing, SmoothedLoss, Step
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.priors.kinds import NETWORKS
@@ -87,6 +87,6 @@ def test_classifiers_trained_and_asked(name, request):
 @pytest.mark.parametrize("name", sorted(ATTACK_LOSSES))
 def test_objectives_of_attacks(name, protocol, elsewhere):
     logits = torch.rand(ROWS, CLASSES, device=elsewhere, requires_grad=True)
-    losses = ATTACK_LOSSES[name](logits, torch.zeros(ROWS, dtype=torch.long, device=elsewhere), protocol)
+    losses = attack_loss(name, protocol)(logits, torch.zeros(ROWS, dtype=torch.long, device=elsewhere))
     (gradient,) = torch.autograd.grad(losses.sum(), logits)
     assert losses.shape == (ROWS,) and losses.device.type == gradient.device.type == ELSEWHERE

@@ -9,18 +9,17 @@ core/attacks/if_gmi/search.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 from smoothsweep.core.attacks.ppa.config import (
     CandidateConfig,
+    FromPool,
     Loss,
     OptimiseConfig,
-    PoolConfig,
     SelectConfig,
     check_stages,
 )
-from smoothsweep.core.attacks.ppa.pool_parts import FromPool
 from smoothsweep.core.attacks.shared.base import Access, Aggregate, AttackInputs, Reconstructions
 from smoothsweep.core.bounds import Beta, Count, Positive
 from smoothsweep.core.checks import present, require
@@ -155,11 +154,10 @@ class IFGMI(SelectConfig, FromPool):
 
     def _staged(self, view: GradientView, inputs: AttackInputs) -> StagedSearch:
         from smoothsweep.core.attacks.if_gmi.search import StagedSearch, StagePlan
-        from smoothsweep.core.attacks.ppa.pool import preprocess_of
+        from smoothsweep.core.attacks.optimisation.crops import Preprocess
         from smoothsweep.core.priors.registry import card_of
 
         self.check_prior(lambda: card_of(present(inputs.prior, "prior")))
-        pool = PoolConfig(**{f.name: getattr(self.pool, f.name) for f in fields(self.pool)}, image_size=view.image_size)
         prior = cast("StyleGAN2", inputs.prior)  # by its card
         plans = [
             StagePlan(descent=descent, radius=radius)
@@ -170,7 +168,7 @@ class IFGMI(SelectConfig, FromPool):
             target=view.logits,
             plans=plans,
             select=self,
-            transform=preprocess_of(pool),
+            transform=Preprocess(size=view.image_size, crop=self.pool.crop),
             rgb=self._keeps_rgb(present(inputs.protocol, "protocol")),
             protocol=present(inputs.protocol, "protocol"),
             run=view.execution,

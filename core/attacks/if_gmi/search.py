@@ -16,20 +16,86 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from smoothsweep.core.attacks.if_gmi.l1_ball import l1_balls
-from smoothsweep.core.attacks.if_gmi.states import Stage, make_stage
 from smoothsweep.core.attacks.optimisation.crops import Preprocess
+from smoothsweep.core.attacks.optimisation.descent import Descent, LatentObjective, Target
 from smoothsweep.core.attacks.optimisation.losses import Protocol, attack_loss
-from smoothsweep.core.attacks.optimisation.objective import LatentObjective, Target
+from smoothsweep.core.attacks.ppa.batches import batches_of
 from smoothsweep.core.attacks.ppa.config import OptimiseConfig, SelectConfig
 from smoothsweep.core.attacks.ppa.inversion import descend_batches, gradient_batch
 from smoothsweep.core.attacks.ppa.pool import best_first
 from smoothsweep.core.attacks.ppa.selection import DECODE_ROWS, confidence_and_margin, graded_views
-from smoothsweep.core.attacks.shared.execution import Execution, frozen
+from smoothsweep.core.attacks.shared.execution import Execution, Synthesize, frozen
 from smoothsweep.core.checks import present
 from smoothsweep.core.data.images import centre_crop
 from smoothsweep.core.devices import DeviceBatch
-from smoothsweep.core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.priors.base import spread_over_places
+from smoothsweep.core.priors.stylegan2 import FrozenSynthesis, StyleGAN2
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagePlan:
+    """How one stage moves its states. radius: of the L1 balls of w and of the features."""
+
+    descent: OptimiseConfig
+    radius: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """The synthesis from `block` on. A row of its states is [w | features that enter the block | RGB sum before it].
+
+    Stage 0 has w alone. rgb: whether the RGB sum of the blocks before is kept; without it, as in the official code,
+    their part of the image is gone, and a stage begins with another image than the one before has left.
+    """
+
+    prior: StyleGAN2
+    synthesis: FrozenSynthesis
+    block: int
+    rgb: bool
+
+    @property
+    def optimised_columns(self) -> tuple[slice, ...]:
+        """The columns of w, and those of the features. The RGB sum is no variable."""
+        w = slice(0, self.prior.w_dim)
+        if self.block == 0:
+            return (w,)
+        channels, side = self.synthesis.entering(self.block)
+        return w, slice(w.stop, w.stop + channels * side**2)
+
+    def images(self, states: Tensor) -> Tensor:
+        """states [N, ...] -> images float32 [N, 3, S, S], unclipped; differentiable in what is moved."""
+        ws, features, rgb = self._split_states(states)
+        return self.synthesis.through(ws, features, rgb, first=self.block)[1]
+
+    def next_states(self, states: Tensor) -> Tensor:
+        """The states of the next stage: the same w, and what leaves this one's block."""
+        ws, features, rgb = self._split_states(states)
+        features, rgb = self.synthesis.through(ws, features, rgb, first=self.block, last=self.block + 1)
+        parts = [ws[:, 0], features.flatten(1).to(states.dtype), *([rgb.flatten(1)] if self.rgb else [])]
+        return torch.cat(parts, 1)
+
+    def _split_states(self, states: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """w [N, num_ws, w_dim], features [N, C, r, r] and the RGB sum [N, 3, r, r], None where there is none."""
+        w, *spans = self.optimised_columns
+        ws = spread_over_places(states[:, None, w], num_ws=self.prior.num_ws, w_dim=self.prior.w_dim)
+        if not spans:
+            return ws, None, None
+        (channels, side), (span,) = self.synthesis.entering(self.block), spans
+        features = states[:, span].unflatten(1, (channels, side, side))
+        rgb = states[:, span.stop :].detach().unflatten(1, (3, side, side)) if self.rgb else None
+        return ws, features.contiguous(memory_format=torch.channels_last), rgb
+
+
+def make_stage(
+    run: Execution, prior: StyleGAN2, crop: int | None, *, block: int, rgb: bool
+) -> tuple[Stage, Synthesize]:
+    """The stage that begins at `block`, and its images in the form to use; the same one whenever it is asked for.
+
+    crop: of the central crop alone, as of `Execution.synthesizer`.
+    """
+    stage = Stage(prior=prior, synthesis=run.frozen_synthesis(prior, crop), block=block, rgb=rgb)
+    key = ("stage", id(prior), crop, block, rgb)
+    return stage, run.prepare_once(key, prior, lambda: stage.images)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,19 +103,13 @@ class StageResult:
     """What a stage has come to.
 
     Attributes:
-        states: [K, ...] after its last step, with which the next begins.
-        selectable: The iterates whose images count.
-        loss: [steps, K] before each update.
-        image_cosine: [steps - 1, K].
-        frozen: bool [K].
+        descent: Of all candidates; the next stage begins with its last iterates.
+        selectable: The iterates whose images count, [K, ...].
     """
 
     stage: Stage
-    states: Tensor
+    descent: Descent
     selectable: Tensor
-    loss: Tensor
-    image_cosine: Tensor
-    frozen: Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +178,8 @@ class StagedSearch:
                 if best is None or graded.mean_margin > best.mean_margin:
                     best, chosen = graded, block
                 worth.append(graded.mean_margin)
-                course.append((reached.loss.cpu(), reached.image_cosine.cpu(), reached.frozen.cpu()))
+                ran = reached.descent  # whose states are large: only its course is kept
+                course.append((ran.loss.cpu(), ran.image_cosine.cpu(), ran.frozen.cpu()))
         loss, cosine, stopped = zip(*course, strict=True)
         return Inversion(
             best=present(best, "a stage"),
@@ -131,44 +192,37 @@ class StagedSearch:
 
     def run_stage(self, block: int, states: Tensor, target_class: int, *, seed: int) -> StageResult:
         """The descent of the stage that begins at `block`, from states [K, ...]; networks must be frozen."""
-        plan, batch, (stage, synthesize) = self.plans[block], self._batch(states), self._stage(block)
-        descents = descend_batches(
+        plan, rows, (stage, synthesize) = self.plans[block], self._rows(states), self._stage(block)
+        key = (seed, target_class, "optimise", *(("stage", block) if block else ()))
+        descent = descend_batches(
             states,
-            partial(self._objective, synthesize, batch, target_class, plan.descent.loss),
+            batches_of(target_class, key, len(states), plan.descent.batch_size),
+            partial(self._objective, synthesize, rows, plan.descent.loss),
             plan.descent,
             # Feature maps are large, and a descent has half a dozen of each: one batch at a time.
-            together=1 if block else max(1, batch.rows // plan.descent.batch_size),
+            together=1 if block else max(1, rows.rows // plan.descent.batch_size),
             protocol=self.protocol,
-            key=(seed, target_class, "optimise", *(("stage", block) if block else ())),
+            steps=plan.descent.steps,
             within=partial(l1_balls, spans=stage.optimised_columns, radius=plan.radius),
         )
-        after = torch.cat([descent.w for descent in descents])
-        return StageResult(
-            stage=stage,
-            states=after,
-            # The official code stores the images of its last step's forward pass, and the state behind that step.
-            selectable=torch.cat([descent.last_evaluated for descent in descents])
-            if self.protocol == "paper"
-            else after,
-            loss=torch.cat([descent.loss for descent in descents], 1),
-            image_cosine=torch.cat([descent.image_cosine for descent in descents], 1),
-            frozen=torch.cat([descent.frozen for descent in descents]),
-        )
+        # The official code stores the images of its last step's forward pass, and the state behind that step.
+        selectable = descent.last_evaluated if self.protocol == "paper" else descent.w
+        return StageResult(stage=stage, descent=descent, selectable=selectable)
 
     def next_states(self, reached: StageResult) -> Tensor:
         """The states with which the stage after this one begins."""
-        return self._by_rows(reached.stage.next_states, reached.states)
+        return self._by_rows(reached.stage.next_states, reached.descent.w)
 
     def select_best(self, reached: StageResult, target_class: int, *, seed: int) -> StageSelection:
         """A stage by the target's own word: its images under the random views of Plug & Play's selection."""
         images, crop = self._by_rows(reached.stage.images, reached.selectable), self.transform.crop
         images = images if crop is None else centre_crop(images, crop)
         with torch.no_grad():
-            grades = graded_views(
+            (grades,) = graded_views(
                 self.run,
                 self.target,
-                self.transform(images),
-                target_class,
+                [self.transform(images)],
+                [target_class],
                 self.select,
                 confidence_and_margin,
                 seed=seed,
@@ -189,19 +243,18 @@ class StagedSearch:
         return make_stage(self.run, self.prior, self.transform.crop, block=block, rgb=self.rgb)
 
     def _objective(
-        self, synthesize: Callable[[Tensor], Tensor], batch: DeviceBatch, target_class: int, loss: str, **group: Any
+        self, synthesize: Callable[[Tensor], Tensor], rows: DeviceBatch, loss: str, **group: Any
     ) -> LatentObjective:
         return LatentObjective(
             synthesize=synthesize,
             target=self.run.target(self.target),
             transform=self.transform,
-            batch=batch,
-            target_class=target_class,
-            loss=partial(attack_loss(loss), protocol=self.protocol),
+            batch=rows,
+            loss=attack_loss(loss, self.protocol),
             **group,
         )
 
-    def _batch(self, states: Tensor) -> DeviceBatch:
+    def _rows(self, states: Tensor) -> DeviceBatch:
         """How many rows are computed at once: measured on stage 0, which synthesises more than those behind it."""
         networks = {
             "synthesize": self._stage(0)[1],
@@ -216,9 +269,38 @@ class StagedSearch:
         return torch.cat(batch.run(lambda rows: function(states[rows]), len(states)))
 
 
-@dataclass(frozen=True, kw_only=True)
-class StagePlan:
-    """How one stage moves its states. radius: of the L1 balls of w and of the features."""
+def l1_balls(start: Tensor, spans: Sequence[slice], radius: float) -> Callable[[Tensor], Tensor]:
+    """What brings rows [B, N] back to within `radius` of those of `start` [B, N], in each span of columns by itself.
 
-    descent: OptimiseConfig
-    radius: float
+    It is the L1 ball around where a stage began, which its latents and feature maps do not leave.
+
+    The nearest point of the ball by Euclid's distance; what lies inside stays as it is, bit for bit.
+    """
+
+    def nearest(rows: Tensor) -> Tensor:
+        for span in spans:
+            moved = rows[:, span] - start[:, span]
+            outside = moved.abs().sum(1, dtype=torch.float64) > radius
+            if bool(outside.any()):
+                rows = rows.clone()
+                back = torch.stack([on_l1_ball(row, radius) for row in moved[outside]])
+                rows[outside, span] = start[outside, span] + back
+        return rows
+
+    return nearest
+
+
+def on_l1_ball(change: Tensor, radius: float) -> Tensor:
+    """The point of L1 norm `radius` that is nearest to a `change` [N] of a larger norm: every entry shrunk by as much.
+
+    By how much is found without sorting (Michelot 1986): the entries that the shrinking leaves grow fewer, in at most N
+    rounds and rarely more than ten, since a feature map has millions of them.
+    """
+    kept = change.abs().double()
+    while True:
+        shrunk_by = (kept.sum() - radius) / len(kept)
+        left = kept[kept > shrunk_by]
+        if len(left) in (0, len(kept)):
+            break
+        kept = left
+    return change.sign() * (change.abs() - shrunk_by).clamp_min(0).to(change.dtype)

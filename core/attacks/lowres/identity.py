@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from smoothsweep.core.attacks.optimisation.feature_pull import feature_pull
+from smoothsweep.core.attacks.optimisation.losses import feature_pull
 from smoothsweep.core.attacks.shared.view import GradientView
 
 Logits = Callable[[Tensor], Tensor]

@@ -100,25 +100,28 @@ class Views:
 
 
 class RowViews:
-    """The crops of candidates whose batches have `Views` of their own, for whatever rows are computed together."""
+    """The crops of rows that are computed together, which lie one part after the other: each part has its own `Views`.
 
-    def __init__(self, parts: Sequence[tuple[slice, Views]]) -> None:
-        """parts: rows of the candidates (consecutive, ascending) and their views."""
+    parts: the views, and the rows of those that the part has, consecutive and ascending.
+    """
+
+    def __init__(self, parts: Sequence[tuple[Views, slice]]) -> None:
         self.parts = parts
         self._drawn: tuple[int, list[Crops]] | None = None
 
     def at(self, step: int, images: Tensor, rows: slice) -> Crops:
-        """The crops of `rows`, which show `images` [N, 3, H, W]; every batch's are drawn once per step."""
+        """The crops of `rows`, which show `images` [N, 3, H, W]; those of all parts are drawn once per step."""
         if self._drawn is None or self._drawn[0] != step:
-            self._drawn = step, [views.at(step, images) for _, views in self.parts]
-        parts = []
-        for (span, _), crops in zip(self.parts, self._drawn[1], strict=True):
-            first, last = max(rows.start, span.start), min(rows.stop, span.stop)
+            self._drawn = step, [views.at(step, images) for views, _ in self.parts]
+        found, start = [], 0
+        for (_, span), crops in zip(self.parts, self._drawn[1], strict=True):
+            first, last = max(rows.start, start), min(rows.stop, start + span.stop - span.start)
             if first < last:
-                parts.append((crops.of(slice(first, last)), last - first))
-        if len(parts) == 1:
-            return parts[0][0]
-        return joined_crops([crops.repeated(count) for crops, count in parts])
+                found.append((crops.of(slice(first - start + span.start, last - start + span.start)), last - first))
+            start += span.stop - span.start
+        if len(found) == 1:
+            return found[0][0]
+        return joined_crops([crops.repeated(count) for crops, count in found])
 
 
 def _draw(rule: CropRule, count: int, height: int, width: int, source: torch.Generator, *, whole_pixels: bool) -> Crops:

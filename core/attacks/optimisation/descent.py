@@ -1,12 +1,31 @@
-"""Gradient descent on a batch of latents, row by row: a row that breaks is stopped, its neighbours go on."""
+"""Gradient descent on a batch of latents: what a step minimises, and the steps.
+
+Row by row: a row that breaks is stopped, its neighbours go on.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
+
+from smoothsweep.core.attacks.optimisation.crops import Crops, RowViews, apply_crops
+from smoothsweep.core.devices import DeviceBatch
+from smoothsweep.core.errors import InputError
+
+Target = Callable[[Tensor], Tensor]
+"""images float [N, 3, H, W] -> logits [N, C]; an nn.Module or a plain function."""
+
+Answer = Any
+"""Logits [N, C]; or, for a loss that looks at both, features [N, D] and logits."""
+
+Transform = Callable[[Tensor], Tensor]
+"""The fixed way from the prior's images [N, 3, R, R] to the target's input [N, 3, S, S], e.g. `Preprocess`.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +41,120 @@ class StepGradient:
     loss: Tensor
     latent: Tensor
     image: Tensor
+
+
+class Neighbours(Protocol):
+    """Images around an image. views: how many."""
+
+    @property
+    def views(self) -> int: ...
+
+    def of(self, images: Tensor, view: int, step: int, rows: slice) -> Tensor:
+        """One neighbour of each of the images [N, 3, S, S], differentiable; rows: which of the rows they show."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatentObjective:
+    """(w [B, ...], step) -> losses and gradients: synthesise, clip, transform, crop, target, loss.
+
+    Attributes:
+        labels: The class of each row, int64 [B].
+        views: The random crops of each step, None for no crop.
+        loss: (what the target answers, targets) -> [B].
+        scale: Factor on the gradient of each row's loss, [B] (the reciprocal size of its batch for the gradient of the
+            batch mean).
+        batch: How many rows are computed at once, None for all.
+        discriminator: Full-size unclipped images -> logits, its term softplus(-D(image)) weighted by
+            discriminator_weight and not part of the losses reported. The image gradient is taken at the output of
+            `transform`, from the target's loss alone.
+        neighbours: Images around what the target would be shown, over which loss and gradient are then means; None for
+            those at the image itself.
+    """
+
+    synthesize: Callable[[Tensor], Tensor]
+    target: Callable[[Tensor], Answer]
+    transform: Transform
+    labels: Tensor
+    loss: Callable[[Answer, Tensor], Tensor]
+    views: RowViews | None
+    scale: Tensor
+    batch: DeviceBatch | None
+    clip: bool = False
+    discriminator: Target | None = None
+    discriminator_weight: float = 0.0
+    neighbours: Neighbours | None = None
+
+    def __call__(self, w: Tensor, step: int) -> StepGradient:
+        if self.batch is None:
+            try:
+                return self._of_rows(w, step, slice(0, len(w)))
+            except torch.OutOfMemoryError as error:
+                raise InputError(
+                    f"optimise.batch_size: expected a number of images that fits into device memory, got {len(w)}, "
+                    "which the discriminator must see together"
+                ) from error
+        parts = self.batch.run(lambda rows: self._of_rows(w, step, rows), len(w))
+        if len(parts) == 1:
+            return parts[0]
+        return StepGradient(**{name: torch.cat([getattr(p, name) for p in parts]) for name in vars(parts[0])})
+
+    def _of_rows(self, w: Tensor, step: int, rows: slice) -> StepGradient:
+        w = w[rows].detach().requires_grad_(True)
+        images = self.synthesize(w)
+        target_inputs = self.transform(images.clamp(-1, 1) if self.clip else images)
+        crops = None if self.views is None else self.views.at(step, target_inputs, rows)
+        # Two half backward passes, through the target and then through the prior, cost what one would: no
+        # parameter wants a gradient, and the gradient at the image is the quantity of the paper's eq. 4.
+        if self.neighbours is None:
+            losses = self._losses(target_inputs, crops, rows)
+            (at_image,) = torch.autograd.grad(losses.sum(), target_inputs)
+        else:
+            losses, at_image = self._averaged(target_inputs, crops, self.neighbours, step, rows)
+        scale = self.scale[rows]
+        outputs, gradients = [target_inputs], [at_image * scale[:, None, None, None]]
+        if self.discriminator is not None and self.discriminator_weight:
+            realism = F.softplus(-self.discriminator(images)).flatten(1).mean(1)
+            outputs.append(realism)
+            gradients.append(self.discriminator_weight * scale)
+        (at_latent,) = torch.autograd.grad(outputs, w, grad_outputs=gradients)
+        # Copies: a recorded graph (core.attacks.shared.execution) writes its results to the same place at every call.
+        return StepGradient(loss=losses.detach(), latent=at_latent.clone(), image=at_image.clone())
+
+    def _losses(self, images: Tensor, crops: Crops | None, rows: slice) -> Tensor:
+        return self.loss(target_logits(self.target, images, crops), self.labels[rows].to(images.device))
+
+    def _averaged(
+        self, shown: Tensor, crops: Crops | None, neighbours: Neighbours, step: int, rows: slice
+    ) -> tuple[Tensor, Tensor]:
+        """Losses and gradient at `shown`, means over the neighbours of its cropped form.
+
+        The gradients are brought back to one image before they are added up: those of a turned neighbour lie in a frame
+        of their own. One neighbour after the other, so that memory is that of a single one.
+        """
+        seen = shown if crops is None else apply_crops(shown, crops, shown.shape[-1])
+        leaf, total, losses = seen.detach(), torch.zeros_like(seen), shown.new_zeros(len(shown))
+        for view in range(neighbours.views):
+            leaf.requires_grad_(True)
+            view_losses = self._losses(neighbours.of(leaf, view, step, rows), None, rows)
+            total = total + torch.autograd.grad(view_losses.sum(), leaf)[0]
+            losses = losses + view_losses.detach()
+        total = total / neighbours.views
+        at_image = total if crops is None else torch.autograd.grad(seen, shown, grad_outputs=total)[0]
+        return losses / neighbours.views, at_image
+
+
+def target_logits(
+    target: Callable[[Tensor], Answer], images: Tensor, crops: Crops | None, *, size: int | None = None
+) -> Answer:
+    """The target's logits [N, C] on the cropped images, resized to `size` (None: as large as the images).
+
+    images: float [N, 3, S, S]. Without crops the images are shown as they are.
+    """
+    if crops is not None:
+        images = apply_crops(images, crops, size or images.shape[-1])
+    # Small convolutional targets are a fifth faster on CPUs in this layout.
+    return target(images.contiguous(memory_format=torch.channels_last))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,14 +187,13 @@ def descend(
     betas: tuple[float, float],
     weight_decay: float = 0.0,
     project: Callable[[Tensor], Tensor] | None = None,
-    on_step: Callable[[int, Tensor], None] | None = None,
 ) -> Descent:
     """`steps` Adam steps (a fresh state, eps 1e-8) from w0 [B, ...]; returns the last iterate. Otherwise as `walk`."""
 
     def adam(w: Tensor) -> torch.optim.Optimizer:
         return torch.optim.Adam([w], lr=lr_at(0), betas=betas, weight_decay=weight_decay)
 
-    return walk(w0, gradient_at, adam, steps=steps, lr_at=lr_at, project=project, on_step=on_step)
+    return walk(w0, gradient_at, adam, steps=steps, lr_at=lr_at, project=project)
 
 
 def walk(
@@ -72,14 +204,12 @@ def walk(
     steps: int,
     lr_at: Callable[[int], float],
     project: Callable[[Tensor], Tensor] | None = None,
-    on_step: Callable[[int, Tensor], None] | None = None,
 ) -> Descent:
     """`steps` steps from w0 [B, ...] by the optimiser made for the leaf; returns the last iterate.
 
     gradient_at(w, step) is given a leaf that requires gradients. project: where every step ends; the optimiser's own
     state does not hear of it. A row whose loss or gradient is not finite goes back to its last iterate where both were,
-    stays there and is reported in `frozen`; nothing is copied to the host during the descent. on_step(step, loss [B])
-    is called before each update.
+    stays there and is reported in `frozen`; nothing is copied to the host during the descent.
     """
     w = w0.detach().clone().requires_grad_(True)
     mover = optimiser(w)
@@ -96,8 +226,6 @@ def walk(
         if previous_image is not None and previous_latent is not None:
             images.append((unit_image * previous_image).sum(1))
             latents.append((unit_latent * previous_latent).sum(1))
-        if on_step is not None:
-            on_step(step, losses[-1])
         good = torch.where(_like(alive, w), w.detach(), good)
         _update(mover, w, gradient.latent.masked_fill(~_like(alive, w), 0.0), lr_at(step))
         with torch.no_grad():  # momentum and weight decay move a row even without a gradient

@@ -5,7 +5,8 @@ A new objective is one function and one entry of `ATTACK_LOSSES`.
 
 from __future__ import annotations
 
-import typing
+from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import torch
@@ -15,13 +16,6 @@ from torch import Tensor
 from smoothsweep.core.errors import InputError
 
 Protocol = Literal["paper", "clean"]
-
-
-class AttackLoss(typing.Protocol):
-    """Logits [N, C] and targets [N], under a protocol -> losses [N]."""
-
-    def __call__(self, logits: Tensor, targets: Tensor, protocol: Protocol) -> Tensor: ...
-
 
 _NO_LOGITS = 1e-20  # a row whose largest |logit| is below this counts as all zero
 
@@ -101,36 +95,32 @@ def logit_loss(logits: Tensor, targets: Tensor) -> Tensor:
     return -logits.gather(1, targets[:, None])[:, 0]
 
 
-def _poincare(logits: Tensor, targets: Tensor, protocol: Protocol) -> Tensor:
-    return poincare_loss(logits, targets, norm="computed" if protocol == "paper" else "analytic")
+def feature_pull(features: Tensor, mean: Tensor) -> Tensor:
+    """Mean squared distance to `mean` [D] over the dimensions, [N] of features [N, D]: LOMMA's term beside a loss.
+
+    sutd-visual-computing-group/Re-thinking_MI (attack.py) draws a feature from the estimated distribution, and then
+    overwrites it by the mean; so the mean alone is used.
+    """
+    return (features - mean).square().mean(1)
 
 
-def _cross_entropy(logits: Tensor, targets: Tensor, protocol: Protocol) -> Tensor:
-    return cross_entropy_loss(logits, targets)
-
-
-def _max_margin(logits: Tensor, targets: Tensor, protocol: Protocol) -> Tensor:
-    return max_margin_loss(logits, targets)
-
-
-def _logit(logits: Tensor, targets: Tensor, protocol: Protocol) -> Tensor:
-    return logit_loss(logits, targets)
-
-
-ATTACK_LOSSES: dict[str, AttackLoss] = {
-    "cross_entropy": _cross_entropy,
-    "logit": _logit,
-    "max_margin": _max_margin,
-    "poincare": _poincare,
+ATTACK_LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "cross_entropy": cross_entropy_loss,
+    "logit": logit_loss,
+    "max_margin": max_margin_loss,
+    "poincare": poincare_loss,
 }
 
 
-def attack_loss(name: str) -> AttackLoss:
-    """The loss called `name`: (logits [N, C], targets [N], protocol) -> [N]. Raises InputError for another
-    name.
+def attack_loss(name: str, protocol: Protocol) -> Callable[[Tensor, Tensor], Tensor]:
+    """The loss called `name`: (logits [N, C], targets [N]) -> [N]. Raises InputError for another name.
+
+    Under protocol paper the Poincaré loss has the rounding of the official code.
     """
     if name not in ATTACK_LOSSES:
         raise InputError(f"attack loss: expected one of {', '.join(sorted(ATTACK_LOSSES))}, got {name!r}")
+    if name == "poincare" and protocol == "paper":
+        return partial(poincare_loss, norm="computed")
     return ATTACK_LOSSES[name]
 
 

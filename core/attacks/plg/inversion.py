@@ -19,9 +19,8 @@ import torch
 from torch import Tensor
 
 from smoothsweep.core.attacks.gan.conditional_generator import ConditionalGenerator, with_class
-from smoothsweep.core.attacks.optimisation.descent import Descent, StepGradient, descend
+from smoothsweep.core.attacks.optimisation.descent import Descent, StepGradient, Target, descend, target_logits
 from smoothsweep.core.attacks.optimisation.losses import Protocol, attack_loss
-from smoothsweep.core.attacks.optimisation.objective import Target, target_logits
 from smoothsweep.core.attacks.plg.augment import Distortion, distort, draw_distortion
 from smoothsweep.core.attacks.plg.draws import JITTER
 from smoothsweep.core.attacks.ppa.pool import best_first
@@ -116,7 +115,7 @@ class _Objective:
         distorted = torch.cat([2 * distort((images + 1) / 2, view.of(rows)) - 1 for view in views])
         logits = target_logits(self.target, distorted, None)
         labels = torch.full((len(distorted),), self.wanted.target_class, device=logits.device)
-        per_view = attack_loss(self.wanted.loss)(logits, labels, self.wanted.protocol)
+        per_view = attack_loss(self.wanted.loss, self.wanted.protocol)(logits, labels)
         losses = per_view.unflatten(0, (len(views), -1)).sum(0)
         (at_image,) = torch.autograd.grad(losses.sum() / (REFERENCE_BATCH if paper else 1), images)
         (at_latent,) = torch.autograd.grad(images, z, grad_outputs=at_image)

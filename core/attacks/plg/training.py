@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, Protocol
 
 import torch
@@ -114,7 +113,7 @@ def _update_generator(state: ConditionalPair, fakes: Fakes, logits: Logits) -> t
     state.discriminator.requires_grad_(False)
     made = state.generator(fakes.z.to(state.device), labels)
     hinge = generator_hinge(state.discriminator(made, labels))
-    loss_of = partial(attack_loss(state.recipe.loss), protocol=state.protocol)
+    loss_of = attack_loss(state.recipe.loss, state.protocol)
     inversion = loss_of(logits(target_images(made, fakes.distortion, state.config.output)), labels).mean()
     descend(state.generator_adam, hinge + state.recipe.inversion_weight * inversion)
     state.discriminator.requires_grad_(True)

@@ -6,22 +6,19 @@ method itself is core/attacks/ppa/inversion.py; its three stages can be chosen o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, ClassVar, Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from smoothsweep.core.attacks.ppa.config import (
+    MOST_ROWS,
     CandidateConfig,
     OptimiseConfig,
     Pool,
-    PoolConfig,
-    PPAConfig,
     SelectConfig,
     check_stages,
+    pool_and_candidates,
 )
-from smoothsweep.core.attacks.ppa.pool_parts import FEATURES, pool_and_candidates, pool_features
-from smoothsweep.core.attacks.ppa.stage_kinds import ROWS, STAGES, StageKind
-from smoothsweep.core.attacks.ppa.temperature import TEMPERATURE, temperature_part
 from smoothsweep.core.attacks.shared.base import (
     Access,
     Aggregate,
@@ -38,9 +35,10 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.kinds import PRIORS
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.optimisation.feature_pull import FeaturePull
     from smoothsweep.core.attacks.shared.view import GradientView
 
+TEMPERATURE, FEATURES = "temperature", "pool_features"
+"""Parts: the temperature of a target, and the mean of its penultimate features, by its answers on the pool."""
 
 RATE = StatedRate(
     device="A100",
@@ -50,6 +48,21 @@ RATE = StatedRate(
     source="the authors' issue tracker, see docs/cluster.md; it does not say of how many steps",
 )
 """500 classes of 50 candidates each."""
+
+
+Stages = Mapping[str, Mapping[str, frozenset[str]]]
+"""Stage -> kind of it, the usual one first -> the attack's parameters that this kind reads, of those not all do."""
+
+_NOTHING: frozenset[str] = frozenset()
+_VIEWED = frozenset({"selection_repeats", "selection_crop_scale", "selection_crop_ratio"})
+_MOVED = frozenset({"loss", "steps", "lr", "betas", "crop_scale", "batch_size", "clip"}) | {
+    *("discriminator_weight", "temperature", "average", "restarts", "feature_weight")
+}
+STAGES: Stages = {
+    "sample": {"top_confidence": _NOTHING, "random": _NOTHING},
+    "optimise": {"adam": _MOVED, "none": _NOTHING},
+    "select": {"augmented_confidence": _VIEWED, "augmented_margin": _VIEWED, "top_confidence": _NOTHING},
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +103,7 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
     The settings of the stages are described with their classes; one that no chosen stage reads is refused.
 
     Attributes:
-        stages: The ways of each stage, the usual one first; an attack that derives from this one may add to them.
+        stages: The kinds of each stage; an attack that derives from this one may add to them, and to `ways`.
         pool: The latents to begin with.
         sample: How stage 1 chooses latents of the pool.
         optimise: How stage 2 moves them.
@@ -108,7 +121,7 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
         "gradient_cosine": "mean",
         "num_frozen": "sum",
     }
-    stages: ClassVar[Mapping[str, Mapping[str, StageKind]]] = STAGES
+    stages: ClassVar[Stages] = STAGES
     other_targets: ClassVar[Mapping[str, str | None]] = {"sampling_target": "candidates", "selection_target": None}
 
     steps: Count = 50
@@ -126,9 +139,9 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
             require_choice(f"attack.{stage}.kind", chosen, tuple(table))
             self._refuse_unread(stage, table, chosen)
 
-    def _refuse_unread(self, stage: str, table: Mapping[str, StageKind], chosen: str) -> None:
+    def _refuse_unread(self, stage: str, table: Mapping[str, frozenset[str]], chosen: str) -> None:
         defaults = {f.name: f.default for f in fields(self)}
-        for name in sorted(frozenset().union(*(kind.reads for kind in table.values())) - table[chosen].reads):
+        for name in sorted(frozenset().union(*table.values()) - table[chosen]):
             if getattr(self, name) != defaults[name]:
                 raise InputError(f"attack.{name}: expected no value with {stage} {chosen}, which does not read it")
 
@@ -173,8 +186,10 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
     def parts(self) -> tuple[Part, ...]:
         """The decoded pool, shared by all targets of one input size, the target's confidence in it, its temperature and
         its mean feature, where they are asked for."""
-        tempered = (temperature_part(self.temperature),) if self.temperature else ()
-        return (*pool_and_candidates(self.pool), *tempered, *((pool_features(),) if self.feature_weight else ()))
+        fitted: dict[str, Any] = {TEMPERATURE: asdict(self.temperature)} if self.temperature else {}
+        fitted |= {FEATURES: {}} if self.feature_weight else {}
+        more = (Part(name=name, needs=("target", "pool"), settings=settings) for name, settings in fitted.items())
+        return (*pool_and_candidates(self.pool), *more)
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -205,78 +220,59 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
         """So many classes that their candidates fill a pass, on a CPU and where no term looks at more than a row."""
         if device != "cpu" or self.discriminator_weight or self.average or self.feature_weight:
             return 1
-        kinds = (self.stages[stage][getattr(self, stage).kind] for stage in ("optimise", "select"))
-        if any(kind.together is None for kind in kinds):
+        if self.optimise.kind != "adam" or self.select.kind == "top_confidence":
             return 1
-        return max(1, ROWS // (self.candidates * (self.restarts.count if self.restarts else 1)))
+        return max(1, MOST_ROWS // (self.candidates * (self.restarts.count if self.restarts else 1)))
 
-    def invert(self, view: GradientView, inputs: AttackInputs, target_class: int, *, seed: int) -> Reconstructions:
-        """The three stages on one class."""
-        from smoothsweep.core.attacks.ppa.inversion import Stages, invert_class
-        from smoothsweep.core.attacks.ppa.results import as_reconstructions
+    def ways(self) -> Mapping[str, Mapping[str, Callable[..., Any]]]:
+        """Stage -> kind of it -> the function that does it, called as `core.attacks.ppa.inversion` does."""
+        from smoothsweep.core.attacks.ppa.inversion import leave_as_sampled, optimise
+        from smoothsweep.core.attacks.ppa.pool import sample_at_random, sample_candidates
+        from smoothsweep.core.attacks.ppa.selection import select, select_by_confidence, select_by_margin
 
-        selector = inputs.targets.get("selection_target")
-        stages = {stage: table[getattr(self, stage).kind].function() for stage, table in self.stages.items()}
-        reconstruction = invert_class(
-            present(inputs.prior, "prior"),
-            view.logits,
-            inputs.parts["candidates"]["confidences"],
-            inputs.parts["pool"]["w"],
-            target_class,
-            self.at(view.image_size),
-            seed=seed,
-            protocol=present(inputs.protocol, "protocol"),
-            device=view.execution.device,
-            selector=selector.logits if selector is not None else None,
-            discriminator=present(inputs.discriminator, "discriminator")() if self.discriminator_weight else None,
-            pull=self._pull(view, inputs),
-            temperature=self._temperature(inputs),
-            stages=Stages(**stages),
-            execution=view.execution,
-        )
-        return as_reconstructions(reconstruction)
+        return {
+            "sample": {"top_confidence": sample_candidates, "random": sample_at_random},
+            "optimise": {"adam": optimise, "none": leave_as_sampled},
+            "select": {
+                "augmented_confidence": select,
+                "augmented_margin": select_by_margin,
+                "top_confidence": select_by_confidence,
+            },
+        }
 
     def invert_batch(
         self, view: GradientView, inputs: AttackInputs, classes: Sequence[int], *, seed: int
-    ) -> Sequence[Reconstructions]:
-        """The classes side by side where that changes none of their numbers, else one after the other."""
-        from smoothsweep.core.attacks.ppa.results import as_reconstructions
-        from smoothsweep.core.attacks.ppa.side_by_side import Together, invert_together
-        from smoothsweep.core.attacks.shared.execution import is_default_execution
+    ) -> list[Reconstructions]:
+        """The three stages, on `side_by_side` classes at once; one by one where another trial's target selects."""
+        from smoothsweep.core.attacks.optimisation.crops import Preprocess
+        from smoothsweep.core.attacks.ppa.inversion import invert_classes
 
-        together = len(classes) > 1 and self.side_by_side(view.execution.device.type) > 1
-        if not together or not is_default_execution(view.execution) or "selection_target" in inputs.targets:
-            return super().invert_batch(view, inputs, classes, seed=seed)
-        kinds = {stage: table[getattr(self, stage).kind] for stage, table in self.stages.items()}
-        reconstructions = invert_together(
-            present(inputs.prior, "prior"),
-            view,
-            inputs.parts["candidates"]["confidences"],
-            inputs.parts["pool"]["w"],
-            classes,
-            self.at(view.image_size),
-            seed=seed,
-            protocol=present(inputs.protocol, "protocol"),
-            temperature=self._temperature(inputs),
-            stages=Together(
-                sample=kinds["sample"].function(),
-                optimise=kinds["optimise"].function_together(),
-                select=kinds["select"].function_together(),
-            ),
-        )
-        return [as_reconstructions(reconstruction) for reconstruction in reconstructions]
-
-    def _temperature(self, inputs: AttackInputs) -> float | None:
-        return float(inputs.parts[TEMPERATURE][TEMPERATURE]) if self.temperature else None
-
-    def _pull(self, view: GradientView, inputs: AttackInputs) -> FeaturePull | None:
-        from smoothsweep.core.attacks.optimisation.feature_pull import FeaturePull
-
-        if not self.feature_weight:
-            return None
-        return FeaturePull(features=view.features, mean=inputs.parts[FEATURES]["mean"].to(view.execution.device))
-
-    def at(self, image_size: int) -> PPAConfig:
-        """The method's settings for a target with inputs of `image_size` pixels."""
-        pool = PoolConfig(**{f.name: getattr(self.pool, f.name) for f in fields(self.pool)}, image_size=image_size)
-        return PPAConfig(pool=pool, candidates=self, optimise=self, select=self)
+        ways = self.ways()
+        selector = inputs.targets.get("selection_target")
+        mean = inputs.parts[FEATURES]["mean"].to(view.execution.device) if self.feature_weight else None
+        width = self.side_by_side(view.execution.device.type) if selector is None else 1
+        reconstructions: list[Reconstructions] = []
+        for first in range(0, len(classes), width):
+            reconstructions += invert_classes(
+                present(inputs.prior, "prior"),
+                view.logits,
+                inputs.parts["candidates"]["confidences"],
+                inputs.parts["pool"]["w"],
+                classes[first : first + width],
+                candidates=self,
+                descent=self,
+                selection=self,
+                transform=Preprocess(size=view.image_size, crop=self.pool.crop),
+                seed=seed,
+                protocol=present(inputs.protocol, "protocol"),
+                run=view.execution,
+                sample=ways["sample"][self.sample.kind],
+                move=ways["optimise"][self.optimise.kind],
+                keep=ways["select"][self.select.kind],
+                selector=None if selector is None else selector.logits,
+                discriminator=present(inputs.discriminator, "discriminator")() if self.discriminator_weight else None,
+                temperature=float(inputs.parts[TEMPERATURE][TEMPERATURE]) if self.temperature else None,
+                features=view.features,
+                mean_feature=mean,
+            )
+        return reconstructions

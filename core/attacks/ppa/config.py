@@ -2,17 +2,32 @@
 
 Defaults are the values that every shipped configuration shares (`LukasStruppek/Plug-and-Play-Attacks`,
 configs/attacking/); what differs between data sets has no default here. Each stage has a class of its own settings;
-a whole attack is all of them at once (core/attacks/ppa/attack.py), so their names differ.
+a whole attack is all of them at once (core/attacks/ppa/attack.py), so their names differ. What fits the attack to a
+target that hides its gradients, or its differences, belongs to no published attack and is absent by default.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal, get_args
+from dataclasses import asdict, dataclass, field, fields
+from functools import lru_cache
+from typing import Annotated, Literal, get_args
+
+from annotated_types import Ge, Le
 
 from smoothsweep.core.attacks.optimisation.crop_rule import CropRule
-from smoothsweep.core.attacks.ppa.adaptive_config import Averaging, Restarts, TemperatureScaling
-from smoothsweep.core.bounds import Beta, Count, Fraction, Latents, Layers, NotNegative, Positive, Seed
+from smoothsweep.core.attacks.shared.base import Attack, Part
+from smoothsweep.core.bounds import (
+    MOST,
+    Beta,
+    Count,
+    Fraction,
+    Latents,
+    Layers,
+    NotNegative,
+    OpenFraction,
+    Positive,
+    Seed,
+)
 from smoothsweep.core.checks import require, require_range
 from smoothsweep.core.declared import check_fields
 from smoothsweep.core.errors import InputError
@@ -20,6 +35,82 @@ from smoothsweep.core.errors import InputError
 Loss = Literal["poincare", "cross_entropy", "max_margin", "logit"]
 LOSSES: tuple[Loss, ...] = get_args(Loss)
 """The names of `core.attacks.optimisation.losses.ATTACK_LOSSES`, which loads torch."""
+
+MOST_ROWS = 32
+"""Candidates that fill a pass through small networks on a CPU: with more, one costs no less (docs/benchmarks.md)."""
+
+MOST_DEGREES = 15.0
+"""A view turned further shows another image than its neighbour."""
+
+_OF_TRANSFORMS, _OF_NOISE = ("crop_scale", "crop_ratio", "hflip", "degrees"), ("noise",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Averaging:
+    """A step's gradient as the mean over neighbours of the image that the target would be shown.
+
+    AlignMI (arXiv 2509.20177, section 5; AlanPeng0897/AlignMI, high_resolution/attacks/optimize.py), whose values are
+    the defaults, but for its 50 views.
+
+    Attributes:
+        views: Neighbours of a step, each of them a query.
+        kind: "transforms", a random crop, mirror and rotation, or "noise", Gaussian.
+        crop_scale: Smallest and largest fraction of the area that a crop keeps, with transforms.
+        crop_ratio: Smallest and largest width over height of a crop, with transforms.
+        hflip: Probability of a horizontal flip, with transforms.
+        degrees: Largest rotation in degrees, with transforms.
+        noise: Standard deviation with kind noise, as a fraction of the image's range (0.05 as in the paper; the cited
+            code has 0.06).
+    """
+
+    views: Count = 8
+    kind: Literal["transforms", "noise"] = "transforms"
+    crop_scale: tuple[float, float] = (0.8, 1.0)
+    crop_ratio: tuple[float, float] = (0.9, 1.1)
+    hflip: Fraction = 0.5
+    degrees: Annotated[float, Ge(0), Le(MOST_DEGREES)] = 5.0
+    noise: Positive = 0.05
+
+    def __post_init__(self) -> None:
+        require_range("attack.average.crop_scale", self.crop_scale, 0, 1)
+        require_range("attack.average.crop_ratio", self.crop_ratio, 0, float("inf"))
+        unread = _OF_NOISE if self.kind == "transforms" else _OF_TRANSFORMS
+        for setting in fields(self):
+            read = setting.name not in unread or getattr(self, setting.name) == setting.default
+            require(
+                read,
+                f"attack.average.{setting.name}",
+                f"no value with kind {self.kind}, which does not read it",
+                getattr(self, setting.name),
+            )
+
+    @property
+    def crop_rule(self) -> CropRule:
+        """The crop and the mirror of a neighbour."""
+        return CropRule(scale=self.crop_scale, ratio=self.crop_ratio, hflip=self.hflip)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TemperatureScaling:
+    """Logits are divided by a temperature before the loss, so that the loss of an overconfident target does not vanish.
+
+    mean_confidence: the temperature is the one at which the target's mean top-1 softmax on the pool's images is this.
+    """
+
+    mean_confidence: OpenFraction = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restarts:
+    """Further descents from around every candidate, all of which go on to stage 3.
+
+    Attributes:
+        count: Descents of a candidate in all, the first from the candidate itself.
+        spread: How far around it the others begin, in standard deviations of every coordinate over the pool.
+    """
+
+    count: Annotated[int, Ge(2), Le(MOST)] = 2
+    spread: Positive = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,14 +136,6 @@ class Pool:
 
     def __post_init__(self) -> None:
         check_fields(self, "attack.pool.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class PoolConfig(Pool):
-    """A pool for targets with inputs of `image_size` pixels; clip: scored images are clipped to [-1, 1] first."""
-
-    image_size: Count
-    clip: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,19 +273,6 @@ class SelectConfig:
         return CropRule(scale=self.selection_crop_scale, ratio=self.selection_crop_ratio, hflip=self.selection_hflip)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PPAConfig:
-    """A whole attack: the pool and the three stages."""
-
-    pool: PoolConfig
-    candidates: CandidateConfig = field(default_factory=CandidateConfig)
-    optimise: OptimiseConfig
-    select: SelectConfig = field(default_factory=SelectConfig)
-
-    def __post_init__(self) -> None:
-        check_stages(self.pool, self.candidates, self.select)
-
-
 def check_stages(pool: Pool, candidates: CandidateConfig, select: SelectConfig) -> None:
     """Raise InputError where a stage would be asked for more than the one before it leaves."""
     got = candidates.candidates
@@ -213,3 +283,46 @@ def check_stages(pool: Pool, candidates: CandidateConfig, select: SelectConfig) 
 def _check_crops(scale_name: str, scale: tuple[float, float], ratio_name: str, ratio: tuple[float, float]) -> None:
     require_range(scale_name, scale, 0, 1)
     require_range(ratio_name, ratio, 0, float("inf"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FromPool(Attack):
+    """An attack that begins with the best `selected` of a pool.
+
+    pool: the latents to begin with, shared with Plug & Play.
+    """
+
+    pool: Pool = field(default_factory=Pool)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(
+            self.selected <= self.pool.size, "attack.selected", f"at most pool.size ({self.pool.size})", self.selected
+        )
+
+    @property
+    def most_queries_once(self) -> int:
+        """Every image of the pool and its mirror."""
+        return 2 * self.pool.size
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The pool and the target's scores of it."""
+        return pool_and_candidates(self.pool)
+
+    @property
+    def crop(self) -> int | None:
+        """The pool's crop."""
+        return self.pool.crop
+
+
+@lru_cache
+def pool_and_candidates(pool: Pool) -> tuple[Part, Part]:
+    """The parts of attacks that begin with a pool; `core.attacks.ppa.pool` makes them.
+
+    The pool is one for all targets of an input size, the confidences belong to a target.
+    """
+    return (
+        Part(name="pool", needs=("prior",), settings=asdict(pool)),
+        Part(name="candidates", needs=("target", "pool")),
+    )

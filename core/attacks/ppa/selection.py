@@ -6,22 +6,26 @@ at 1.0 wherever a target is sure of everything; `select_by_margin` ranks the sam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from smoothsweep.core.attacks.optimisation.crops import Crops, DrawCrops, Preprocess
+from smoothsweep.core.attacks.optimisation.crops import DRAW_CROPS, DrawCrops, Preprocess, Views, joined_crops
+from smoothsweep.core.attacks.optimisation.descent import Target, Transform, target_logits
 from smoothsweep.core.attacks.optimisation.losses import Protocol, check_protocol, max_margin_loss
-from smoothsweep.core.attacks.optimisation.objective import Target, Transform, target_logits
-from smoothsweep.core.attacks.ppa.batching import views_of
 from smoothsweep.core.attacks.ppa.config import SelectConfig
-from smoothsweep.core.attacks.ppa.pool import EXECUTION, best_first
-from smoothsweep.core.attacks.ppa.results import Selection
-from smoothsweep.core.attacks.shared.execution import Execution, as_execution, frozen
-from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.attacks.ppa.pool import best_first
+from smoothsweep.core.attacks.shared.execution import (
+    Execution,
+    frozen,
+    is_default_execution,
+    same_bits,
+    sample_positions,
+)
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.base import Prior
 
@@ -30,170 +34,169 @@ DECODE_ROWS, CLASSIFY_ROWS = 25, 250  # candidates at once at most; rounding apa
 Grade = Callable[[Tensor, int], Tensor]
 """(logits [N, C], class) -> what is averaged over the views, [N] or [N, G]."""
 
-_USUAL: Mapping[str, Any] = {"draw_crops": None, "keep": {}, "execution": EXECUTION}
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """What stage 3 kept of a class, best first, on the CPU.
+
+    Attributes:
+        w: [k, 1 or num_ws, w_dim].
+        scores: [k], mean target softmax.
+        order: int64 [k] into the candidates.
+        all_scores: [K], the scores of all candidates in the order they came.
+        rows: Name -> [k], what else is known of each.
+    """
+
+    w: Tensor
+    scores: Tensor
+    order: Tensor
+    all_scores: Tensor
+    rows: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 def select(
     prior: Prior,
     target: Target,
-    w: Tensor,
-    target_class: int,
+    latents: Sequence[Tensor],
+    classes: Sequence[int],
     config: SelectConfig,
     *,
     seed: int,
     protocol: Protocol,
     transform: Transform,
-    device: torch.device | str,
+    run: Execution,
+    by_margin: bool = False,
     draw_crops: DrawCrops | None = None,
-    keep: Mapping[str, Transform] | None = None,
-    execution: Execution | ExecutionConfig = EXECUTION,
-) -> Selection:
-    """Stage 3: of the latents w [K, 1 or num_ws, w_dim], keep those the target recognises most robustly.
+) -> list[Selection]:
+    """Stage 3: of every class's latents [K, 1 or num_ws, w_dim], keep those the target recognises most robustly.
 
-    Score: mean softmax of `target_class` over config.selection_repeats random crops and mirrors of the (unclipped)
+    Score: mean softmax of the class over config.selection_repeats random crops and mirrors of the (unclipped)
     image, resized back to the target's input. Under "paper" each draw is shared by all candidates of the
-    class, so the comparison is fair; under "clean" every image has its own. Each image is synthesised once, for
-    the judges as well: keep names what else to make of it, e.g. {"evaluator": Preprocess(crop=800, size=299)}, and
-    `Selection.images` returns that for all K latents. A score that is not a number ranks last. Results are on the
-    CPU. Raises InputError for wrong settings, for fewer than `selected` latents, or when not even one image fits
-    into the device's memory.
+    class, so the comparison is fair; under "clean" every image has its own. Each image is synthesised once. A score
+    that is not a number ranks last. Raises InputError for wrong settings, for fewer than `selected` latents, or when
+    not even one image fits into the device's memory.
+
+    by_margin: rank by the mean margin, the logit of the class less the largest other, which is then a row "margin".
     """
-    scores, images = _mean_grades(
-        prior,
-        target,
-        w,
-        target_class,
-        config,
-        confidence,
-        seed=seed,
-        protocol=protocol,
-        transform=transform,
-        device=device,
-        draw_crops=draw_crops,
-        keep=keep or {},
-        execution=execution,
-    )
-    return ranked_by_confidence(w, scores, config, images)
+    check_protocol(protocol)
+    grade = confidence_and_margin if by_margin else confidence
+    with torch.no_grad(), frozen(prior, target), run.arithmetic():
+        synthesize = run.synthesizer(prior, crop_of(transform))
+        batch = run.forward_batch("synthesis", synthesize, most=DECODE_ROWS)
+        images = []
+        for latent in latents:
+            _check_count(latent, config)
+            w = latent.to(run.device)
+            images.append(torch.cat(batch.run(lambda rows, w=w: transform(synthesize(w[rows])), len(w))))
+        graded = graded_views(
+            run, target, images, classes, config, grade, seed=seed, protocol=protocol, draw_crops=draw_crops
+        )
+    if by_margin:
+        return [_ranked(w, *grades.unbind(1), config, "margin") for w, grades in zip(latents, graded, strict=True)]
+    return [_ranked(w, scores, scores, config) for w, scores in zip(latents, graded, strict=True)]
 
 
-def select_by_margin(
-    prior: Prior, target: Target, w: Tensor, target_class: int, config: SelectConfig, **others: Any
-) -> Selection:
-    """As `select`, in the order of the mean margin: the logit of `target_class` less the largest other.
-
-    The scores are mean softmaxes as there, of the same views; the margins of what is kept are its row "margin".
-    """
-    grades, images = _mean_grades(prior, target, w, target_class, config, confidence_and_margin, **{**_USUAL, **others})
-    return ranked_by_margin(w, grades, config, images)
+select_by_margin = partial(select, by_margin=True)
 
 
-def ranked_by_confidence(
-    w: Tensor, grades: Tensor, config: SelectConfig, images: Mapping[str, Tensor] | None = None
-) -> Selection:
-    """The best of w [K, ...] by their mean softmaxes [K]."""
-    order = best_first(grades)[: config.selected]
-    known_images = images or {}
-    return Selection(
-        w=w.detach().cpu()[order], scores=grades[order], order=order, all_scores=grades, images=known_images
-    )
+def select_by_confidence(
+    prior: Prior,
+    target: Target,
+    latents: Sequence[Tensor],
+    classes: Sequence[int],
+    config: SelectConfig,
+    *,
+    transform: Transform,
+    run: Execution,
+    **_: Any,
+) -> list[Selection]:
+    """Stage 3 without augmentation: the softmax of the class on the image itself, looked at once."""
+    with torch.no_grad(), frozen(prior, target), run.arithmetic():
+        synthesize, judge = run.synthesizer(prior, None), run.target(target)
+        batch = run.forward_batch("selection", synthesize, most=DECODE_ROWS)
+        found = []
+        for latent, target_class in zip(latents, classes, strict=True):
+            _check_count(latent, config)
+            w = latent.to(run.device)
+
+            def score(rows: slice, w: Tensor = w, target_class: int = target_class) -> Tensor:
+                return confidence(target_logits(judge, transform(synthesize(w[rows])), None).float(), target_class)
+
+            scores = torch.cat(batch.run(score, len(w))).cpu()
+            found.append(_ranked(latent, scores, scores, config))
+    return found
 
 
-def ranked_by_margin(
-    w: Tensor, grades: Tensor, config: SelectConfig, images: Mapping[str, Tensor] | None = None
-) -> Selection:
-    """The best of w [K, ...] by the second of their mean grades [K, 2], softmax and margin."""
-    scores, margins = grades.unbind(1)
-    order = best_first(margins)[: config.selected]
+def _ranked(w: Tensor, scores: Tensor, ranking: Tensor, config: SelectConfig, row: str | None = None) -> Selection:
+    """The best of w [K, ...] by `ranking` [K], which is kept as a row where that has a name."""
+    order = best_first(ranking)[: config.selected]
     return Selection(
         w=w.detach().cpu()[order],
         scores=scores[order],
         order=order,
         all_scores=scores,
-        images=images or {},
-        rows={"margin": margins[order]},
+        rows={row: ranking[order]} if row else {},
     )
 
 
-def _mean_grades(
-    prior: Prior,
-    target: Target,
-    w: Tensor,
-    target_class: int,
-    config: SelectConfig,
-    grade: Grade,
-    *,
-    seed: int,
-    protocol: Protocol,
-    transform: Transform,
-    device: torch.device | str,
-    draw_crops: DrawCrops | None,
-    keep: Mapping[str, Transform],
-    execution: Execution | ExecutionConfig,
-) -> tuple[Tensor, dict[str, Tensor]]:
-    """The mean grade of every latent over its views, [K] or [K, G] on the CPU, and what was kept of the synthesis."""
-    check_protocol(protocol)
+def _check_count(w: Tensor, config: SelectConfig) -> None:
     if len(w) < config.selected:
         raise InputError(f"selected: expected at most the {len(w)} candidates, got {config.selected}")
-    run = as_execution(execution, device)
-    with torch.no_grad(), frozen(prior, target), run.arithmetic():
-        images, judge_images = decoded(run, prior, w.to(device), transform, keep, DECODE_ROWS)
-        grades = graded_views(
-            run, target, images, target_class, config, grade, seed=seed, protocol=protocol, draw_crops=draw_crops
-        )
-    return grades, judge_images
 
 
 def graded_views(
     run: Execution,
     target: Target,
-    images: Tensor,
-    target_class: int,
+    images: Sequence[Tensor],
+    classes: Sequence[int],
     config: SelectConfig,
     grade: Grade,
     *,
     seed: int,
     protocol: Protocol,
     draw_crops: DrawCrops | None = None,
-) -> Tensor:
-    """The mean grade of images [K, 3, S, S], as a target is shown them, over their views: [K] or [K, G] on the CPU.
+) -> list[Tensor]:
+    """The mean grade of every class's images [K, 3, S, S], as a target is shown them, over their views.
 
-    The views follow from the seed, the class and, under "clean", the row; to be called without gradients.
+    [K] or [K, G] on the CPU. The views follow from the seed, the class and, under "clean", the row. Several classes go
+    through the target at once where that changes no bit of any. To be called without gradients.
     """
-    views = views_of(config.selection_crop_rule, len(images), (seed, target_class, "select"), protocol, draw_crops)
-    judge, total = run.target(target), torch.zeros(())
+    count, size, rule = len(images[0]), config.selection_view_size, config.selection_crop_rule
+    judge = run.target(target)
     batch = run.forward_batch("classification", judge, most=CLASSIFY_ROWS)
+    draw = None if draw_crops is None and rule.is_identity else draw_crops or DRAW_CROPS[protocol]
+
+    def answers(places: Sequence[int], shown: Tensor, repeat: int) -> Sequence[Tensor]:
+        """The target's logits of one view of these classes' images, [K, C] each."""
+        crops = None
+        if draw is not None:
+            keys = [(seed, classes[place], "select") for place in places]
+            drawn = [Views(rule=rule, count=count, key=key, draw=draw).at(repeat, shown) for key in keys]
+            crops = drawn[0] if len(drawn) == 1 else joined_crops([one.repeated(count) for one in drawn])
+            crops = crops.to(shown.device)
+
+        def logits(rows: slice) -> Tensor:
+            return target_logits(judge, shown[rows], None if crops is None else crops.of(rows), size=size).float()
+
+        return torch.cat(batch.run(logits, len(shown))).split(count)
+
+    every = list(range(len(classes)))
+    whole = images[0] if len(images) == 1 else torch.cat([*images])
+
+    def agree() -> bool:
+        """Whether the first view of the first, the middle and the last class gets the same bits by itself."""
+        beside = answers(every, whole, 0)
+        return all(same_bits(answers([n], images[n], 0)[0], beside[n]) for n in sample_positions(len(classes)))
+
+    what = ("selection", len(classes), count, size, protocol)
+    together = len(classes) > 1 and is_default_execution(run) and run.check_once(what, (judge,), agree)
+    groups = [(every, whole)] if together else [([place], images[place]) for place in every]
+    totals = [torch.zeros(()) for _ in classes]
     for repeat in range(config.selection_repeats):
-        crops = None if views is None else views.at(repeat, images).to(images.device)
-        score = partial(_graded, grade, judge, images, crops, config.selection_view_size, target_class)
-        total = total + torch.cat(batch.run(score, len(images)))
-    return (total / config.selection_repeats).cpu()
-
-
-def decoded(
-    run: Execution,
-    prior: Prior,
-    w: Tensor,
-    transform: Transform,
-    keep: Mapping[str, Transform],
-    batch_size: int,
-) -> tuple[Tensor, dict[str, Tensor]]:
-    """What the target is shown of w (on the device) and what is kept for judges (on the CPU), from one synthesis."""
-    crops = {crop_of(way) for way in (transform, *keep.values())}
-    synthesize = run.synthesizer(prior, crops.pop() if len(crops) == 1 else None)
-
-    def decode(rows: slice) -> tuple[Tensor, dict[str, Tensor]]:
-        images = synthesize(w[rows])
-        return transform(images), {name: way(images).cpu() for name, way in keep.items()}
-
-    parts = run.forward_batch("synthesis", synthesize, most=batch_size).run(decode, len(w))
-    return torch.cat([part[0] for part in parts]), {n: torch.cat([part[1][n] for part in parts]) for n in keep}
-
-
-def _graded(
-    grade: Grade, target: Target, images: Tensor, crops: Crops | None, size: int | None, target_class: int, rows: slice
-) -> Tensor:
-    drawn_crops = None if crops is None else crops.of(rows)
-    return grade(target_logits(target, images[rows], drawn_crops, size=size).float(), target_class)
+        seen = [logits for places, shown in groups for logits in answers(places, shown, repeat)]
+        grades = [grade(logits, target_class) for logits, target_class in zip(seen, classes, strict=True)]
+        totals = [total + one for total, one in zip(totals, grades, strict=True)]
+    return [(total / config.selection_repeats).cpu() for total in totals]
 
 
 def confidence(logits: Tensor, target_class: int) -> Tensor:

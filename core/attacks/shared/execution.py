@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from smoothsweep.core.attacks.optimisation.descent import Descent, StepGradient
-from smoothsweep.core.attacks.optimisation.objective import Target
+from smoothsweep.core.attacks.optimisation.descent import Descent, StepGradient, Target
 from smoothsweep.core.devices import DeviceBatch, ExecutionConfig, arithmetic, channels_last, suitable_rows
 from smoothsweep.core.priors.base import Decoder, PriorNetwork, spread_over_places
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from smoothsweep.core.attacks.optimisation.objective import Target, target_logits
+from smoothsweep.core.attacks.optimisation.descent import Target, target_logits
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS, Access
 from smoothsweep.core.attacks.shared.execution import Execution, PreparedTarget, frozen_copy, not_counted_in
 from smoothsweep.core.errors import InputError

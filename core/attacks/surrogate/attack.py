@@ -10,7 +10,7 @@ found is selected by the target's answers under random views: the only queries o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from smoothsweep.core.attacks.ppa.config import CandidateConfig, Loss, OptimiseConfig, Pool, SelectConfig
@@ -24,7 +24,6 @@ from smoothsweep.core.models.architectures import check_image_size
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smoothsweep.core.attacks.ppa.config import PPAConfig
     from smoothsweep.core.attacks.shared.view import LabelView
 
 
@@ -124,37 +123,39 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
 
     def invert(self, view: LabelView, inputs: AttackInputs, target_class: int, *, seed: int) -> Reconstructions:
         """Plug & Play on the surrogates, then the target's choice."""
-        from smoothsweep.core.attacks.ppa.inversion import Stages, invert_class
+        from smoothsweep.core.attacks.optimisation.crops import Preprocess
+        from smoothsweep.core.attacks.ppa.inversion import invert_classes
         from smoothsweep.core.attacks.ppa.selection import select_by_margin
 
         networks, answered = inputs.networks[SURROGATES], inputs.parts[ANSWERS[self.learns]]
         names = [f"surrogate{number}" for number in range(len(self.surrogates.architectures))]
-        reconstruction = invert_class(
+        (found,) = invert_classes(
             present(inputs.prior, "prior"),
             view.execution.ensemble([networks[name] for name in names]),
             self._confidences(inputs),
             inputs.parts[PICTURES]["w"],
-            target_class,
-            self._stages_at(view.image_size),
+            [target_class],
+            candidates=self,
+            descent=self,
+            selection=SelectConfig(selected=self.finalists, selection_repeats=self.views),
+            transform=Preprocess(size=view.image_size, crop=self.pool.crop),
             seed=seed,
             protocol=present(inputs.protocol, "protocol"),
-            device=view.execution.device,
-            stages=Stages(select=select_by_margin),
-            execution=view.execution,
+            run=view.execution,
+            keep=select_by_margin,
         )
-        order, scores = self._chosen(reconstruction.w, view, inputs, target_class, seed=seed)
-        hits, curve = float(answered["hits"][target_class]), reconstruction.loss_curve
+        finalists = present(found.w, "finalists")
+        order, scores = self._chosen(finalists, view, inputs, target_class, seed=seed)
+        hits = float(answered["hits"][target_class])
         return Reconstructions(
-            w=reconstruction.w[order],
+            w=finalists[order],
             scores=scores,
-            rows={"pool_index": reconstruction.pool_index[order]},
-            curves={"loss": curve},
+            rows={"pool_index": found.rows["pool_index"][order]},
+            curves=found.curves,
             facts={
                 "hits": hits,
                 "never_hit": float(hits == 0),
-                "loss_first": float(curve[0]),
-                "loss_last": float(curve[-1]),
-                "num_frozen": float(reconstruction.num_frozen),
+                **{name: found.facts[name] for name in ("loss_first", "loss_last", "num_frozen")},
             },
         )
 
@@ -189,14 +190,6 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
             total += self._answers(view, apply_crops(pictures, crops, side), target_class)
         order = best_first(total[:, 0])[: self.selected]
         return order, (total[:, 1] / self.views).float()[order]
-
-    def _stages_at(self, image_size: int) -> PPAConfig:
-        """Plug & Play on the surrogates, which keeps the finalists."""
-        from smoothsweep.core.attacks.ppa.config import PoolConfig, PPAConfig
-
-        pool = PoolConfig(**{f.name: getattr(self.pool, f.name) for f in fields(self.pool)}, image_size=image_size)
-        select = SelectConfig(selected=self.finalists, selection_repeats=self.views)
-        return PPAConfig(pool=pool, candidates=self, optimise=self, select=select)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
-from smoothsweep.core.attacks.ppa.config import Pool, PoolConfig
+from smoothsweep.core.attacks.ppa.config import Pool
 from smoothsweep.core.attacks.shared.base import AttackInputs, MadePart, Part, PartContext
 from smoothsweep.core.attacks.surrogate.config import SurrogateTraining
 from smoothsweep.core.checks import present, require
@@ -46,23 +46,14 @@ def check_budget(pool_size: int, classes: int) -> None:
 
 def make_pictures(settings: Mapping[str, Any], inputs: AttackInputs, view: View, part_context: PartContext) -> MadePart:
     """w [Q, num_ws, w_dim]; images uint8 [Q, 3, image_size, image_size], as they are sent to the target."""
-    import torch
-
-    from smoothsweep.core.attacks.ppa.pool import preprocess_of
+    from smoothsweep.core.attacks.optimisation.crops import Preprocess
+    from smoothsweep.core.attacks.ppa.pool import decode_pool
     from smoothsweep.core.data.images import to_uint8
 
-    config, run = PoolConfig(**settings, image_size=view.image_size), view.execution
-    shape = preprocess_of(config)
-    z = torch.from_numpy(present(inputs.prior, "prior").sample_z(config.size, config.seed)).float().to(run.device)
-    with torch.no_grad(), run.arithmetic():
-        w = present(inputs.prior, "prior").map(z, psi=config.truncation_psi, cutoff=config.truncation_cutoff)
-        synthesize = run.synthesizer(present(inputs.prior, "prior"), config.crop)
-
-        def decode(rows: slice) -> Tensor:
-            return to_uint8(shape(synthesize(w[rows]).clamp(-1, 1))).cpu()
-
-        images = run.forward_batch("synthesis", synthesize, most=ROWS).run(decode, len(w))
-    return MadePart(tensors={"w": w.cpu(), "images": torch.cat(images)})
+    pool, prior = Pool(**settings), present(inputs.prior, "prior")
+    shape = Preprocess(size=view.image_size, crop=pool.crop)
+    w, images = decode_pool(prior, pool, lambda decoded: to_uint8(shape(decoded.clamp(-1, 1))), view.execution)
+    return MadePart(tensors={"w": w, "images": images})
 
 
 def make_answered_labels(

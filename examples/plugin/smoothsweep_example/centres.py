@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from smoothsweep.core.attacks.ppa.pool_parts import FromPool
+from smoothsweep.core.attacks.ppa.config import FromPool
 from smoothsweep.core.attacks.shared.base import (
     Access,
     AttackInputs,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from smoothsweep.core.attacks.ppa.attack import Optimise, PlugAndPlay, StageKind
+from smoothsweep.core.attacks.ppa.attack import Optimise, PlugAndPlay, Stages
 from smoothsweep.core.bounds import NotNegative
 
 
@@ -18,9 +18,6 @@ class Steps(Optimise):
 
 
 _ADAM = PlugAndPlay.stages["optimise"]["adam"]
-_LANGEVIN = StageKind(
-    run="smoothsweep_example.langevin_steps:optimise_by_langevin", reads=(_ADAM.reads - {"betas"}) | {"noise"}
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,9 +28,9 @@ class Langevin(PlugAndPlay):
     """
 
     title = "Langevin Plug & Play"
-    stages: ClassVar[Mapping[str, Mapping[str, StageKind]]] = {
+    stages: ClassVar[Stages] = {
         **PlugAndPlay.stages,
-        "optimise": {"langevin": _LANGEVIN, "adam": _ADAM},
+        "optimise": {"langevin": (_ADAM - {"betas"}) | {"noise"}, "adam": _ADAM},
     }
 
     optimise: Steps = field(default_factory=Steps)
@@ -43,3 +40,10 @@ class Langevin(PlugAndPlay):
     def variant(self) -> Any:
         """Its noise too."""
         return " ".join([super().variant, f"noise {self.noise:g}"])
+
+    def ways(self) -> Mapping[str, Mapping[str, Callable[..., Any]]]:
+        """The steps beside Adam's."""
+        from smoothsweep_example.langevin_steps import optimise_by_langevin
+
+        ways = super().ways()
+        return {**ways, "optimise": {**ways["optimise"], "langevin": optimise_by_langevin}}

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from smoothsweep.core.analysis.gradients import band_over_classes, follow_gradients, random_starts
-from smoothsweep.core.attacks.ppa.adaptive_config import Averaging
+from smoothsweep.core.attacks.ppa.config import Averaging
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError

@@ -3,8 +3,8 @@
 import torch
 
 from smoothsweep.core.attacks.cma_es import principal_space
-from smoothsweep.core.attacks.ppa.adaptive_config import Restarts
-from smoothsweep.core.attacks.ppa.restarts import around
+from smoothsweep.core.attacks.ppa.config import Restarts
+from smoothsweep.core.attacks.ppa.pool import around
 from smoothsweep.core.priors.base import nearest_latents
 
 UNITS = torch.tensor([0.05, 1.0, 20.0, 3.0])

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from smoothsweep.core.attacks.ppa.pool_parts import make_candidates
+from smoothsweep.core.attacks.ppa.pool import make_candidates
 from smoothsweep.core.attacks.registry import ATTACKS, make_attack
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.core.data.images import to_unit

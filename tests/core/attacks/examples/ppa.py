@@ -41,7 +41,7 @@ WRONG = [
     ({"precision": "fp8"}, "attack.precision"),
 ]
 
-STREAMS = {"ppa/pool.py": ["sample"], "ppa/neighbours.py": ["turn", "turn", "noise"], "ppa/restarts.py": ["restart"]}
+STREAMS = {"ppa/pool.py": ["sample", "restart"], "ppa/batches.py": ["turn", "turn", "noise"]}
 
 
 KEPT = None  # the trial's own attack: "attack, clean" and "attack, paper"

@@ -132,7 +132,7 @@ def test_rows_of_several_batches_get_each_the_crops_of_its_own_batch(draw):
     """Each batch draws for all five candidates, or one crop for all of them."""
     rule, images = CropRule(scale=(0.5, 0.9), ratio=(0.8, 1.2), hflip=0.5), torch.zeros(5, 3, 12, 12)
     views = [Views(rule=rule, count=5, key=(1, number), draw=draw) for number in (0, 1)]
-    rows = RowViews([(slice(0, 2), views[0]), (slice(2, 5), views[1])])
+    rows = RowViews([(views[0], slice(0, 2)), (views[1], slice(2, 5))])
     for step in (0, 1):
         first, second = (one.at(step, images) for one in views)
         found = rows.at(step, images, slice(1, 4))

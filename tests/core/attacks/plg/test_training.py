@@ -99,7 +99,7 @@ def test_the_hinge_losses_are_the_official_ones():
 )
 def test_the_inversion_losses_are_the_official_ones(name, loss, tolerance):
     logits = golden("plg_logits").requires_grad_()
-    found = attack_loss(loss)(logits, golden("plg_labels"), "paper").mean()
+    found = attack_loss(loss, "paper")(logits, golden("plg_labels")).mean()
     torch.testing.assert_close(found, golden(f"plg_{name}"), rtol=0, atol=tolerance)
     (gradient,) = torch.autograd.grad(found, logits)
     torch.testing.assert_close(gradient, golden(f"plg_{name}_grad"), rtol=0, atol=tolerance)

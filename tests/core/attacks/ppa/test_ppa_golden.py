@@ -1,4 +1,4 @@
-"""Stages 2 and 3 against values of the published code (tests/golden/ppa.npz)."""
+"""The three stages against values of the published code (tests/golden/ppa.npz)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,16 @@ from torchvision.transforms import RandomResizedCrop
 
 from smoothsweep.core.attacks.optimisation.crops import Crops, Preprocess
 from smoothsweep.core.attacks.optimisation.losses import poincare_loss
-from smoothsweep.core.attacks.ppa.config import OptimiseConfig, SelectConfig
-from smoothsweep.core.attacks.ppa.inversion import optimise, select
+from smoothsweep.core.attacks.ppa.config import CandidateConfig, OptimiseConfig, Pool, SelectConfig
+from smoothsweep.core.attacks.ppa.inversion import optimise
+from smoothsweep.core.attacks.ppa.pool import decode_pool, make_candidates, sample_candidates
+from smoothsweep.core.attacks.ppa.selection import select
+from smoothsweep.core.attacks.shared.base import AttackInputs
+from smoothsweep.core.attacks.shared.execution import Execution
+from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.priors.base import sample_latents
 
+RUN = Execution(ExecutionConfig(), "cpu")
 GOLDEN = np.load(Path(__file__).parents[3] / "golden" / "ppa.npz")
 
 
@@ -36,11 +43,81 @@ class TanhPrior:
 
 
 class GivenImages:
+    """A prior whose latents are row numbers into given images; two w vectors, the first one counts."""
+
+    z_dim, num_ws, w_dim = 7, 2, 1
+
     def __init__(self, images):
         self.images = images
+        self.mapped = None
+
+    def sample_z(self, n, seed):
+        return sample_latents(n, self.z_dim, seed)
+
+    def map(self, z, *, psi=1.0, cutoff=None):
+        self.mapped = z, psi, cutoff
+        first = torch.arange(len(z), dtype=torch.float32)[:, None]
+        return torch.stack([first, first + 0.5], dim=1)
 
     def synthesize(self, w):
         return self.images[w[:, 0, 0].long()]
+
+
+POOL, SHAPE = Pool(size=30, crop=16), Preprocess(size=8, crop=16)
+
+
+class Scores:
+    """A view of a target by its scores."""
+
+    def __init__(self, weight):
+        self.weight = weight
+
+    def scores(self, images):
+        return (images.flatten(1) @ self.weight).softmax(1)
+
+
+@pytest.mark.parametrize(
+    ("hflip", "clip", "suffix"),
+    [(True, True, "hflip"), (False, True, "noflip"), (True, False, "hflip_noclip")],
+)
+def test_stage_1_matches_the_official_code(hflip, clip, suffix):
+    prior, view, shape = GivenImages(golden("s1_raw_images")), Scores(golden("s1_classifier_weight")), SHAPE
+    w, images = decode_pool(prior, POOL, (lambda x: shape(x.clamp(-1, 1))) if clip else shape, RUN)
+    confidences = view.scores(images)
+    if hflip:
+        inputs = AttackInputs(protocol="paper", parts={"pool": {"images": images}})
+        confidences = make_candidates({}, inputs, view, None).tensors["confidences"]
+    if clip:
+        torch.testing.assert_close(confidences, golden(f"s1_confidences_{suffix}"), atol=1e-5, rtol=0)
+    for target_class, expected in enumerate(golden(f"s1_selected_index_{suffix}")):
+        w0, index, confidence = sample_candidates(confidences, w, target_class, CandidateConfig(candidates=5))
+        assert torch.equal(index, expected)
+        assert torch.equal(w0, expected.float()[:, None, None])
+        assert torch.equal(confidence, confidences[expected, target_class])
+
+
+def test_ranking_matches_the_official_one():
+    confidences, w = golden("s1_rank_confidences"), torch.zeros(40, 1, 1)
+    for target_class, expected in enumerate(golden("s1_rank_selected_index")):
+        _, index, _ = sample_candidates(confidences, w, target_class, CandidateConfig(candidates=6))
+        assert torch.equal(index, expected)
+
+
+def test_the_pool_is_the_official_one():
+    prior = GivenImages(golden("s1_raw_images"))
+    decode_pool(prior, POOL, SHAPE, RUN)
+    z, psi, cutoff = prior.mapped
+    torch.testing.assert_close(z[:4], golden("s1_z_seed42_first").float(), atol=1e-6, rtol=0)
+    assert z.shape == (30, 7) and (psi, cutoff) == (0.5, 8)
+
+
+def test_latents_of_the_paper_are_those_of_the_official_generator():
+    head = sample_latents(2000, 512, 42)
+    np.testing.assert_allclose(head[:2, :16], GOLDEN["s1_seed42_z2000_head"], atol=1e-12)
+    for size in (2000, 5000):
+        z = head if size == 2000 else sample_latents(size, 512, 42)
+        stats = [z.sum(), z.std(), z[-1, -1], z[1000, 0]]
+        np.testing.assert_allclose(stats, GOLDEN[f"s1_seed42_z{size}_stats"], rtol=1e-10)
 
 
 def attack_rows(protocol, discriminator=None, **changes):
@@ -50,16 +127,16 @@ def attack_rows(protocol, discriminator=None, **changes):
     w, loss = torch.empty_like(w0), torch.empty(config.steps, len(w0))
     for target_class in targets.unique().tolist():
         rows = targets == target_class
-        found = optimise(
+        (found,) = optimise(
             TanhPrior(),
             lambda x: x.flatten(1) @ golden("s2_target_weight"),
-            w0[rows],
-            target_class,
+            [w0[rows]],
+            [target_class],
             config,
             seed=0,
             protocol=protocol,
             transform=Preprocess(size=8),
-            device="cpu",
+            run=RUN,
             discriminator=discriminator,
         )
         w[rows], loss[:, rows] = found.w, found.loss
@@ -95,16 +172,16 @@ def test_optimisation_with_a_discriminator_matches():
 
 def selected(target_class, config, **more):
     rows = (golden("s3_targets") == target_class).nonzero().flatten()
-    found = select(
+    (found,) = select(
         GivenImages(golden("s3_raw_images")),
         lambda x: F.adaptive_avg_pool2d(x, 4).flatten(1) @ golden("s3_classifier_weight"),
-        rows.float()[:, None, None],
-        target_class,
+        [rows.float()[:, None, None]],
+        [target_class],
         config,
         seed=0,
         protocol="paper",
         transform=Preprocess(crop=20, size=16),
-        device="cpu",
+        run=RUN,
         **more,
     )
     assert torch.equal(found.w.flatten().long(), rows[found.order])

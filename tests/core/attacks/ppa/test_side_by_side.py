@@ -6,10 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from smoothsweep.core.attacks.ppa.adaptive_config import Averaging, Restarts, TemperatureScaling
-from smoothsweep.core.attacks.ppa.attack import Optimise, PlugAndPlay, Select
-from smoothsweep.core.attacks.ppa.config import Pool
-from smoothsweep.core.attacks.ppa.temperature import TEMPERATURE
+from smoothsweep.core.attacks.ppa.attack import TEMPERATURE, Optimise, PlugAndPlay, Select
+from smoothsweep.core.attacks.ppa.config import Averaging, Pool, Restarts, TemperatureScaling
 from smoothsweep.core.attacks.shared.base import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution, PreparedTarget, same_bits
 from smoothsweep.core.attacks.shared.view import view_of

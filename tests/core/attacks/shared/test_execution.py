@@ -1,18 +1,22 @@
-"""How an execution shares out the rows of an attack: by memory, by batch, and changing no number."""
+"""How an execution shares out the rows of an attack, and the networks that it makes ready: changing no number."""
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 
 import pytest
 import torch
+from torch import nn
 
-from smoothsweep.core.attacks.ppa.config import CandidateConfig, OptimiseConfig, PoolConfig, PPAConfig, SelectConfig
-from smoothsweep.core.attacks.ppa.inversion import optimise, select
-from smoothsweep.core.attacks.ppa.pool import preprocess_of
-from smoothsweep.core.attacks.shared.execution import Execution, PreparedTarget
+from smoothsweep.core.attacks.optimisation.crops import Preprocess
+from smoothsweep.core.attacks.ppa.config import OptimiseConfig, SelectConfig
+from smoothsweep.core.attacks.ppa.inversion import optimise
+from smoothsweep.core.attacks.ppa.selection import select
+from smoothsweep.core.attacks.shared.execution import Execution, PreparedTarget, fold_batchnorm, frozen_copy, same_bits
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
 
@@ -27,13 +31,13 @@ def target(images):
     return torch.tanh(images.flatten(1) @ WEIGHTS[0] * 0.1) * 3
 
 
-CONFIG = PPAConfig(
-    pool=PoolConfig(size=20, crop=12, image_size=12),
-    candidates=CandidateConfig(candidates=7),
-    optimise=OptimiseConfig(steps=6, lr=0.05, batch_size=3),
-    select=SelectConfig(selected=4, selection_repeats=4, selection_crop_scale=(0.6, 0.9)),
-)
-COMMON = {"seed": 5, "transform": preprocess_of(CONFIG.pool), "device": "cpu"}
+OPTIMISE = OptimiseConfig(steps=6, lr=0.05, batch_size=3)
+SELECT = SelectConfig(selected=4, selection_repeats=4, selection_crop_scale=(0.6, 0.9))
+COMMON = {"seed": 5, "transform": Preprocess(size=12, crop=12)}
+
+
+def run(**settings):
+    return Execution(ExecutionConfig(**settings), "cpu")
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +45,10 @@ def w0():
     return torch.randn(7, 1, 8, generator=torch.Generator().manual_seed(0)).double()
 
 
-def optimised(w0, protocol, execution=None, **more):
-    given = {} if execution is None else {"execution": execution}
-    return optimise(PRIOR, target, w0, 2, CONFIG.optimise, protocol=protocol, **COMMON, **given, **more)
+def optimised(w0, protocol, execution=None, asked=target, config=OPTIMISE, **more):
+    given = {**COMMON, "run": execution or run(), **more}
+    (found,) = optimise(PRIOR, asked, [w0], [2], config, protocol=protocol, **given)
+    return found
 
 
 @pytest.fixture(scope="module", params=["paper", "clean"])
@@ -73,12 +78,12 @@ def test_what_measures_the_batch_is_no_query():
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 6, 7, 50])
 def test_how_many_rows_are_computed_at_once_changes_nothing(w0, protocol, rows):
     expected = optimised(w0, protocol)
-    found = optimised(w0, protocol, ExecutionConfig(rows_per_batch=rows))
+    found = optimised(w0, protocol, run(rows_per_batch=rows))
     for name, value in vars(expected).items():
         torch.testing.assert_close(getattr(found, name), value, atol=1e-8, rtol=1e-8, msg=name)
-    first, second = (
-        select(PRIOR, target, expected.w, 2, CONFIG.select, protocol=protocol, execution=e, **COMMON)
-        for e in (ExecutionConfig(), ExecutionConfig(rows_per_batch=rows))
+    (first,), (second,) = (
+        select(PRIOR, target, [expected.w], [2], SELECT, protocol=protocol, run=one, **COMMON)
+        for one in (run(), run(rows_per_batch=rows))
     )
     torch.testing.assert_close(first.all_scores, second.all_scores, atol=1e-6, rtol=0)
     assert torch.equal(first.order, second.order)
@@ -94,12 +99,12 @@ def test_running_out_of_memory_changes_nothing_and_is_remembered(w0, protocol, l
             raise torch.OutOfMemoryError("device is full")
         return target(images)
 
-    run = Execution(ExecutionConfig(rows_per_batch=7), "cpu")
-    found = optimise(PRIOR, hungry, w0, 2, CONFIG.optimise, protocol=protocol, execution=run, **COMMON)
+    execution = run(rows_per_batch=7)
+    found = optimised(w0, protocol, execution, hungry)
     torch.testing.assert_close(found.w, optimised(w0, protocol).w, atol=1e-8, rtol=0)
     assert max(sizes) > limit
     sizes.clear()
-    optimise(PRIOR, hungry, w0, 2, CONFIG.optimise, protocol=protocol, execution=run, **COMMON)
+    optimised(w0, protocol, execution, hungry)
     assert max(sizes) <= limit
 
 
@@ -107,30 +112,19 @@ def test_a_single_image_that_does_not_fit_is_an_input_error(w0):
     def never(images):
         raise torch.OutOfMemoryError("device is full")
 
-    run = Execution(ExecutionConfig(rows_per_batch=4), "cpu")
     with pytest.raises(InputError, match="at least one image at a time"):
-        optimise(PRIOR, never, w0, 2, CONFIG.optimise, protocol="paper", execution=run, **COMMON)
+        optimised(w0, "paper", run(rows_per_batch=4), never)
 
 
 def test_a_batch_seen_by_a_discriminator_is_computed_as_a_whole(w0):
-    sizes, config = [], dataclasses.replace(CONFIG.optimise, discriminator_weight=0.3)
+    sizes, config = [], dataclasses.replace(OPTIMISE, discriminator_weight=0.3)
 
     def compares(images):
         sizes.append(images.shape)
         return (images - images.mean(0)).square().flatten(1).mean(1, keepdim=True)
 
     for rows in (1, 50):
-        optimise(
-            PRIOR,
-            target,
-            w0,
-            2,
-            config,
-            protocol="paper",
-            discriminator=compares,
-            execution=ExecutionConfig(rows_per_batch=rows),
-            **COMMON,
-        )
+        optimised(w0, "paper", run(rows_per_batch=rows), config=config, discriminator=compares)
     assert {tuple(shape) for shape in sizes} == {(3, 3, 16, 16), (1, 3, 16, 16)}  # 7 = 3 + 3 + 1, whole images
 
 
@@ -138,11 +132,94 @@ def test_a_batch_that_does_not_fit_beside_a_discriminator_is_an_input_error(w0):
     def full(images):
         raise torch.OutOfMemoryError("device is full")
 
-    config = dataclasses.replace(CONFIG.optimise, discriminator_weight=0.3)
+    config = dataclasses.replace(OPTIMISE, discriminator_weight=0.3)
     with pytest.raises(InputError, match=r"optimise\.batch_size: expected .* got 3"):
-        optimise(PRIOR, target, w0, 2, config, protocol="paper", discriminator=full, **COMMON)
+        optimised(w0, "paper", config=config, discriminator=full)
 
 
-def test_an_option_without_effect_on_the_device_is_an_input_error(w0):
+def test_an_option_without_effect_on_the_device_is_an_input_error():
     with pytest.raises(InputError, match="cuda_graphs: expected a CUDA device"):
-        optimised(w0, "paper", ExecutionConfig(cuda_graphs=True))
+        run(cuda_graphs=True)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "size", "left"),
+    [("resnet_small", 32, 0), ("vgg_small", 32, 0), ("resnet18", 32, 0), ("densenet121", 32, 62)],
+)
+def test_a_folded_network_is_the_same_network(architecture, size, left):
+    network = build_classifier(architecture, 4, seed=1, protocol="clean").eval()
+    for module in network.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.running_mean.normal_(0, 0.2, generator=torch.Generator().manual_seed(0))
+            module.running_var.uniform_(0.5, 2, generator=torch.Generator().manual_seed(1))
+    images = torch.randn(2, 3, size, size, generator=torch.Generator().manual_seed(2))
+    folded = frozen_copy(network)
+    assert sum(isinstance(module, nn.BatchNorm2d) for module in folded.modules()) == left
+    with torch.no_grad():
+        expected = network(images)
+        torch.testing.assert_close(folded(images), expected, atol=2e-5 * float(expected.abs().max()) + 1e-6, rtol=1e-4)
+    assert not any(p.requires_grad for p in folded.parameters()) and all(p.requires_grad for p in network.parameters())
+
+
+class Branches(nn.Module):
+    """What cannot be folded: a convolution seen twice, one used twice, control flow on values."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.kind = kind
+        self.convolution, self.norm = nn.Conv2d(3, 3, 1), nn.BatchNorm2d(3)
+        self.norm.running_mean.fill_(0.3)
+
+    def forward(self, x):
+        if self.kind == "values" and x.mean() > 0:
+            x = -x
+        y = self.convolution(x)
+        if self.kind == "seen twice":
+            return self.norm(y) + y
+        return self.norm(y) + self.convolution(y) if self.kind == "called twice" else self.norm(y)
+
+
+@pytest.mark.parametrize("kind", ["values", "seen twice", "called twice"])
+def test_what_cannot_be_folded_stays_as_it_is(kind):
+    network = Branches(kind).eval()
+    images = torch.rand(2, 3, 4, 4, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(fold_batchnorm(network)(images), network(images))
+
+
+def test_bfloat16_stays_near_and_returns_single_precision():
+    network = build_classifier("resnet18", 4, seed=1, protocol="clean").eval()
+    images = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(2))
+    with torch.no_grad():
+        logits = Execution(ExecutionConfig(precision="bf16"), "cpu").target(network)(images)
+        expected = network(images)
+    assert logits.dtype == torch.float32
+    assert 0 < (logits - expected).abs().max() < 0.05 * expected.abs().max()
+
+
+@pytest.mark.parametrize("crop", [None, 12])
+def test_a_generator_in_bfloat16_is_near_further_than_rounding_and_gives_single_precision(w0, crop):
+    single = copy.deepcopy(PRIOR).float()
+    w = w0.float()
+    made = {}
+    for precision in ("fp32", "bf16"):
+        with torch.no_grad():
+            made[precision] = Execution(ExecutionConfig(precision=precision), "cpu").synthesizer(single, crop)(w)
+    assert made["fp32"].dtype == made["bf16"].dtype == torch.float32
+    gap, scale = (made["bf16"] - made["fp32"]).abs().max(), made["fp32"].abs().max()
+    assert 1e-4 * scale < gap < 0.2 * scale
+    whole = single.synthesize(w).detach()
+    shown = whole if crop is None else whole[:, :, 2:14, 2:14]
+    torch.testing.assert_close(made["fp32"], shown, atol=1e-5 * float(scale), rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ([1.0, float("nan")], [1.0, float("nan")], True),
+        ([0.0], [-0.0], False),
+        ([1.0], [1.0 + 2**-23], False),
+        ([1.0], [1.0, 1.0], False),
+    ],
+)
+def test_bits_are_compared_not_values(one, other, expected):
+    assert same_bits(torch.tensor(one), torch.tensor(other)) is expected
