@@ -27,7 +27,7 @@ Key = tuple[int | str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Batch:
+class CandidateBatch:
     """A batch of the candidates of a class.
 
     Attributes:
@@ -48,20 +48,22 @@ class Batch:
         return self.rows.stop - self.rows.start
 
 
-def batches_of(label: int, key: Key, count: int, batch_size: int) -> list[Batch]:
+def batches_of(label: int, key: Key, count: int, batch_size: int) -> list[CandidateBatch]:
     """The batches of a class's `count` candidates; the last may be short."""
     return [
-        Batch(label=label, key=key, number=number, rows=slice(first, min(first + batch_size, count)), count=count)
+        CandidateBatch(
+            label=label, key=key, number=number, rows=slice(first, min(first + batch_size, count)), count=count
+        )
         for number, first in enumerate(range(0, count, batch_size))
     ]
 
 
-def row_keys(group: Sequence[Batch]) -> list[tuple[Key, int]]:
+def row_keys(group: Sequence[CandidateBatch]) -> list[tuple[Key, int]]:
     """Of every row of the group: the key of its class, and which of the class's candidates it is."""
     return [(batch.key, row) for batch in group for row in range(batch.rows.start, batch.rows.stop)]
 
 
-def row_scale(group: Sequence[Batch], protocol: Protocol) -> Tensor:
+def row_scale(group: Sequence[CandidateBatch], protocol: Protocol) -> Tensor:
     """The factor [rows of the group] on each row's gradient: under "paper" that of its batch's mean, else 1."""
     sizes = torch.tensor([len(batch) for batch in group])
     scale = 1 / sizes if protocol == "paper" else torch.ones(len(sizes))
@@ -69,7 +71,11 @@ def row_scale(group: Sequence[Batch], protocol: Protocol) -> Tensor:
 
 
 def row_views(
-    group: Sequence[Batch], rule: CropRule, protocol: Protocol, draw_crops: DrawCrops | None = None, what: Key = ()
+    group: Sequence[CandidateBatch],
+    rule: CropRule,
+    protocol: Protocol,
+    draw_crops: DrawCrops | None = None,
+    what: Key = (),
 ) -> RowViews | None:
     """The crops of a group's rows, None if there are none.
 
@@ -88,7 +94,9 @@ def row_views(
     return RowViews([(Views(rule=rule, count=count, key=key, draw=draw), rows) for key, (count, rows) in drawn.items()])
 
 
-def row_neighbours(averaging: Averaging | None, group: Sequence[Batch], protocol: Protocol) -> Neighbours | None:
+def row_neighbours(
+    averaging: Averaging | None, group: Sequence[CandidateBatch], protocol: Protocol
+) -> Neighbours | None:
     """The neighbours of the images of a group's rows, over which a step's gradient is averaged; None for none.
 
     AlanPeng0897/AlignMI, high_resolution/attacks/optimize.py: transformation-augmented and perturbation-averaged
@@ -127,7 +135,7 @@ class Transforms:
     views: int
     crops: Sequence[RowViews | None]
     degrees: float
-    group: Sequence[Batch]
+    group: Sequence[CandidateBatch]
     shared: bool
     paired: bool
 
@@ -143,7 +151,7 @@ class Transforms:
         share = torch.cat([self._turns(batch, view, step) for batch in self.group])[rows]
         return rotated(images, (2 * share - 1) * self.degrees)
 
-    def _turns(self, batch: Batch, view: int, step: int) -> Tensor:
+    def _turns(self, batch: CandidateBatch, view: int, step: int) -> Tensor:
         """How far each row of a batch turns, float32 in [0, 1)."""
         if self.shared:
             source = generator(*batch.key, "turn", batch.number, view, step)

@@ -33,7 +33,15 @@ from smoothsweep.core.attacks.optimisation.descent import (
     walk,
 )
 from smoothsweep.core.attacks.optimisation.losses import Protocol, attack_loss, check_protocol, feature_pull
-from smoothsweep.core.attacks.ppa.batches import Batch, Key, batches_of, row_keys, row_neighbours, row_scale, row_views
+from smoothsweep.core.attacks.ppa.batches import (
+    CandidateBatch,
+    Key,
+    batches_of,
+    row_keys,
+    row_neighbours,
+    row_scale,
+    row_views,
+)
 from smoothsweep.core.attacks.ppa.config import MOST_ROWS, CandidateConfig, OptimiseConfig, SelectConfig
 from smoothsweep.core.attacks.ppa.pool import Starts, around, sample_candidates
 from smoothsweep.core.attacks.ppa.selection import Selection, crop_of, select
@@ -190,7 +198,7 @@ def _loss(
 
 def descend_batches(
     start: Tensor,
-    batches: Sequence[Batch],
+    batches: Sequence[CandidateBatch],
     objective: Callable[..., LatentObjective],
     config: OptimiseConfig,
     *,
