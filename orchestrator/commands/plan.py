@@ -14,7 +14,7 @@ from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.text import counted, printable
 from smoothsweep.orchestrator.planning.costs import before_data
-from smoothsweep.orchestrator.planning.plan import Plan, history_of, make_plan, plan_summary, refuse_impossible
+from smoothsweep.orchestrator.planning.plan import Plan, make_plan, plan_summary, refuse_impossible
 from smoothsweep.orchestrator.planning.power import (
     asked_difference,
     membership_lines,
@@ -26,7 +26,6 @@ from smoothsweep.orchestrator.planning.proposals import ProposalLog
 from smoothsweep.orchestrator.search.forecast import forecast_of
 from smoothsweep.orchestrator.stages.fingerprints import files_may_be_absent
 from smoothsweep.orchestrator.stages.weights import weights_summary
-from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.tasks.stage_names import stage_title
@@ -253,9 +252,8 @@ def print_plan(
         planned = make_plan(trials, store, forecast_of(proposed))
         refuse_impossible(planned)
         stated = None if overrides else loaded.hardware  # what the file says is of the file as it is
-        history = history_of(planned, store)
-        summary = {**plan_summary(planned, store, dollars, history=history), "absent": absent, "stated": stated}
-        summary |= before_data(planned, history, absent, dollars)
+        summary = {**plan_summary(planned, dollars), "absent": absent, "stated": stated}
+        summary |= before_data(planned, absent, dollars)
         summary |= weights_summary(loaded, trials) | power_of_plan(loaded, planned, store, difference)
         summary |= membership_of_plan(planned.stages)
     screen.out_text(json.dumps(summary, indent=1) if as_json else plan_text(summary))
@@ -292,14 +290,14 @@ def amount(option: str, text: str) -> float:
     return value
 
 
-def confirm(plan: Plan, store: Store, limits: Confirmation, budget_hours: float | None = None) -> None:
+def confirm(plan: Plan, limits: Confirmation, budget_hours: float | None = None) -> None:
     """Say what the run is expected to cost and, above a threshold, ask. Raises InputError where it must not start.
 
     A plan of partly unknown cost asks as soon as its known part is too much; what another machine would take counts
     where this store knows nothing. Where neither tells the cost, it asks unless a budget bounds it.
     budget_hours: device-hours that are left of the sweep's budget, None without one.
     """
-    summary = plan_summary(plan, store, limits.price)
+    summary = plan_summary(plan, limits.price)
     for line in expectation(summary):
         screen.err(line)
     reasons = (

@@ -69,18 +69,18 @@ def run_and_report(
         raise InputError(stop.message)
     quarantine_damaged(store, with_ancestors([stage for trial in [*trials, *first] for stage in trial.stages]))
     plan = make_plan(trials, store, forecast_of(proposed))
-    work = make_plan([*trials, *first], store, plan.forecast)
+    work = plan.with_trials(first, store) if agenda else plan
     refuse_impossible(work)
     if guard is not None:
         guard(plan)
     refuse_small_budget(loaded, work, store)
-    confirm(plan, store, limits or Confirmation(), hours_left(store, loaded.sweep.name, loaded.sweep.budget))
+    confirm(plan, limits or Confirmation(), hours_left(store, loaded.sweep.name, loaded.sweep.budget))
     with ClusterSession(address, loaded.sweep.resources, store, work.missing, code=code) as place:
         if work.missing and place.is_named_cluster:
             place.facts  # noqa: B018 - an unfit cluster is found before anything is written
         recorder = open_recorder(loaded, store, tracking_uri, models=loaded.sweep.tracking.models)
         store.open_for_writing()
-        run = _make_run(proposed, trials, recorder, agenda, code)
+        run = _make_run(proposed, plan, recorder, agenda, code)
         _run_phases(run, proposed, [trial for trial in trials if trial.phase != "reaudit"], agenda, place)
     recorder.finish()
     folder = out or store.sweep_folder(loaded.sweep.name)
@@ -94,14 +94,12 @@ def run_and_report(
     return 1 if run.failures or damaged or recorder.unwritten or (run.left_open and agenda is None) else 0
 
 
-def _make_run(
-    proposed: ProposalLog, trials: list[Trial], recorder: Recorder, agenda: Agenda | None, code: str
-) -> SweepRun:
-    """Prepare a run of these trials without starting it."""
+def _make_run(proposed: ProposalLog, plan: Plan, recorder: Recorder, agenda: Agenda | None, code: str) -> SweepRun:
+    """Prepare a run of this plan without starting it."""
     sweep, store = proposed.loaded.sweep, proposed.store
     return begin_run(
         name=sweep.name,
-        trials=trials,
+        plan=plan,
         store=store,
         resources=sweep.resources.model_dump(),
         recorder=recorder,

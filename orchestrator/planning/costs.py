@@ -1,15 +1,26 @@
-"""What stages have cost so far: the base of every forecast. Unknown stays unknown."""
+"""What stages cost: measured in this store, else by shipped rates, else by what others state. Unknown stays unknown.
+
+A shipped rate says how long one unit of a stage's work takes, and the unit is counted from the configuration. What
+cannot be counted (images of a folder, a defense with steps of its own, a part of an attack that is not listed) has no
+rate, and its cost stays unknown. Such a number is told as what it is, "about, from another machine"; a run asks for
+confirmation by it where the store itself has not measured enough.
+
+A stated rate is one that its source states for the same kind of work on GPUs; nothing is added to it. Work without a
+stated rate has no number, and the text says which work that is.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from smoothsweep.core.attacks.registry import PARTS
 from smoothsweep.core.attacks.shared.base import StatedWork
+from smoothsweep.core.checks import present
 from smoothsweep.core.data.names import PUBLISHED_NAMES
 from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.judges.membership import Membership
@@ -62,122 +73,129 @@ INPUT_DRIVERS = (  # what of an input makes it dearer to read: a target's epochs
 )
 READ_AT_MOST = 200  # manifests per kind of stage; the newest tell enough
 
-Key = tuple[object, tuple[tuple[str, int], ...]]  # what drives the cost of the stage itself, and of each input
+
+class DeviceTime(NamedTuple):
+    """Device-seconds of some stages.
+
+    Attributes:
+        mean, least, most: What this store knows of such stages.
+        unknown: Stages that it has never measured.
+        lent: Device-seconds of those by the shipped rates.
+        without: How many of them have no rate either.
+    """
+
+    mean: float = 0.0
+    least: float = 0.0
+    most: float = 0.0
+    unknown: int = 0
+    lent: float = 0.0
+    without: int = 0
+
+
+def total_of(times: Iterable[DeviceTime]) -> DeviceTime:
+    """All of them together."""
+    return DeviceTime(*map(sum, zip(DeviceTime(), *times, strict=True)))
 
 
 class History:
-    """Seconds that finished stages took which are alike in kind, size and what they read.
+    """Seconds that finished stages of a store took which are alike in kind, size and what they read.
 
-    devices: kind of stage -> the devices ('cpu', 'cuda') it was measured on.
+    Manifests of a kind are read, the newest of them, when it is first asked for. Without a store nothing is known.
+    known: stages that manifests may name as inputs, whether or not their artifacts are still in the store.
     """
 
-    def __init__(self, known: Iterable[Stage] = ()) -> None:
-        """known: stages that manifests may name as inputs, whether or not their artifacts are still in the store."""
-        self._known = {stage.fingerprint: stage for stage in known}
-        self._seen: dict[object, tuple[int, float, float, float]] = {}  # how many, their sum, least, most
-        self._kinds: dict[str, tuple[int, float]] = {}  # how many, their sum
-        self._numbers: dict[object, int] = {}  # of equal descriptions: a long chain of inputs is one number
-        self._keys: dict[str, Key] = {}  # by fingerprint: forecasts ask for the same stages again and again
-        self._inputs: dict[str, int] = {}  # by fingerprint
-        self.devices: dict[str, set[str]] = {}
+    def __init__(self, store: Store | None = None, known: Iterable[Stage] = ()) -> None:
+        self._store, self._known = store, {stage.fingerprint: stage for stage in known}
+        self._seconds: dict[str, list[float]] = defaultdict(list)  # of alike stages by description, of all by kind
+        self._devices: dict[str, set[str]] = defaultdict(set)
+        self._described: dict[str, str] = {}  # by fingerprint: forecasts ask for the same stages again and again
+        self._inputs: dict[str, str] = {}  # by fingerprint: what of it makes its readers dearer, as a digest
+        self._read: set[str] = set()
 
-    def add(self, stage_name: str, config: dict[str, Any], seconds: float) -> None:
-        """Note a stage of which we know the configuration alone; it counts where nothing more alike was measured."""
-        self._add(_drivers(stage_name, config, COST_DRIVERS), stage_name, seconds)
+    def read(self, kinds: Iterable[str]) -> None:
+        """Read the manifests of these kinds of stages, those that were read before left out."""
+        for kind in {*kinds} - self._read:
+            self._read.add(kind)
+            for manifest in () if self._store is None else self._store.newest(kind, READ_AT_MOST):
+                with contextlib.suppress(ValueError, KeyError):  # of another version: a measurement less
+                    inputs = [self._input_of_manifest(*item) for item in sorted(manifest["inputs"].items())]
+                    key = _description(kind, manifest["config"], COST_DRIVERS, inputs)
+                    self._note(key, kind, float(manifest["seconds"]))
+                    if device := manifest.get("device"):
+                        self._devices[kind].add(str(device).split(":")[0])
 
     def add_stage(self, stage: Stage, seconds: float) -> None:
-        """Note a finished stage."""
-        self._add(self._key(stage), stage.name, seconds)
+        """Note a stage that has been finished since."""
+        self.read([stage.name])
+        self._note(self._description_of(stage), stage.name, seconds)
 
-    def add_manifest(self, store: Store, manifest: dict[str, Any]) -> None:
-        """Note a finished stage by its manifest and those of its inputs. KeyError where something is missing in it."""
-        name, config = manifest["stage"], manifest["config"]
-        inputs = tuple(self._input_of_manifest(store, *item) for item in sorted(manifest["inputs"].items()))
-        self._add((_drivers(name, config, COST_DRIVERS), inputs), name, float(manifest["seconds"]))
-        if device := manifest.get("device"):
-            self.devices.setdefault(name, set()).add(str(device).split(":")[0])
+    def devices(self, kind: str) -> set[str]:
+        """The devices ('cpu', 'cuda') that such stages were measured on."""
+        self.read([kind])
+        return self._devices.get(kind, set())
 
     def expected(self, stage: Stage) -> tuple[float, float, float] | None:
         """(mean, least, most) seconds of such stages so far, or None."""
-        if stage.name not in self._kinds:
+        self.read([stage.name])
+        if stage.name not in self._seconds:
             return None
-        key = self._key(stage)
-        seen = self._seen.get(key) or self._seen.get(key[0])
-        return (seen[1] / seen[0], seen[2], seen[3]) if seen else None
+        seen = self._seconds.get(self._description_of(stage))
+        return (sum(seen) / len(seen), min(seen), max(seen)) if seen else None
 
     def usual(self, kind: str) -> float | None:
         """Mean seconds of all such stages so far, however unlike; None where there are none."""
-        known, sum_s = self._kinds.get(kind, (0, 0.0))
-        return sum_s / known if known else None
+        self.read([kind])
+        seen = self._seconds.get(kind)
+        return sum(seen) / len(seen) if seen else None
 
-    def _add(self, key: object, kind: str, seconds: float) -> None:
-        count, total, least, most = self._seen.get(key, (0, 0.0, seconds, seconds))
-        self._seen[key] = (count + 1, total + seconds, min(least, seconds), max(most, seconds))
-        known, sum_s = self._kinds.get(kind, (0, 0.0))
-        self._kinds[kind] = known + 1, sum_s + seconds
-
-    def _key(self, stage: Stage) -> Key:
-        key = self._keys.get(stage.fingerprint)
-        if key is None:
-            inputs = tuple((name, self._input(source)) for name, source in sorted(stage.inputs.items()))
-            key = self._keys[stage.fingerprint] = (_drivers(stage.name, stage.config, COST_DRIVERS), inputs)
-        return key
-
-    def _input(self, stage: Stage) -> int:
-        number = self._inputs.get(stage.fingerprint)
-        if number is None:
-            inputs = tuple((name, self._input(source)) for name, source in sorted(stage.inputs.items()))
-            number = self._number((_drivers(stage.name, stage.config, INPUT_DRIVERS), inputs))
-            self._inputs[stage.fingerprint] = number
-        return number
-
-    def _input_of_manifest(self, store: Store, name: str, source: dict[str, str]) -> tuple[str, int]:
-        """The number of an input that the store knows; an input that is gone is like no other."""
-        fingerprint = source["fingerprint"]
-        if fingerprint in self._known:
-            return name, self._input(self._known[fingerprint])
-        if fingerprint not in self._inputs:
-            description: object = fingerprint
-            self._inputs[fingerprint] = self._number(description)  # also while it is read: it may name itself
-            with contextlib.suppress(OSError, Damage, ValueError, KeyError, RecursionError):
-                manifest = store.manifest_of(source["stage"], fingerprint)
-                inputs = tuple(self._input_of_manifest(store, *item) for item in sorted(manifest["inputs"].items()))
-                description = (_drivers(manifest["stage"], manifest["config"], INPUT_DRIVERS), inputs)
-            self._inputs[fingerprint] = self._number(description)
-        return name, self._inputs[fingerprint]
-
-    def _number(self, description: object) -> int:
-        return self._numbers.setdefault(description, len(self._numbers))
-
-    def total(
-        self, stages: Iterable[Stage], devices_held: Callable[[Stage], float] = lambda _: 1.0
-    ) -> tuple[float, float, float, int]:
-        """Summed (mean, least, most) device-seconds over the stages, and how many of them are of unknown cost.
+    def total(self, stages: Iterable[Stage], devices_held: Callable[[Stage], float] = lambda _: 1.0) -> DeviceTime:
+        """Device-time of these stages together.
 
         devices_held: how many devices such a stage occupies while it runs; the default counts plain seconds.
         """
-        mean = least = most = 0.0
-        unknown = 0
+        times = []
         for stage in stages:
-            expected = self.expected(stage)
-            if expected is None:
-                unknown += 1
-                continue
-            held = devices_held(stage)
-            mean += held * expected[0]
-            least += held * expected[1]
-            most += held * expected[2]
-        return mean, least, most, unknown
+            held, expected = devices_held(stage), self.expected(stage)
+            if expected is not None:
+                times.append(DeviceTime(*(held * seconds for seconds in expected)))
+            else:
+                rated = reference_s(stage)
+                times.append(DeviceTime(unknown=1, lent=held * (rated or 0.0), without=rated is None))
+        return total_of(times)
+
+    def _note(self, description: str, kind: str, seconds: float) -> None:
+        self._seconds[description].append(seconds)
+        self._seconds[kind].append(seconds)
+
+    def _description_of(self, stage: Stage) -> str:
+        if stage.fingerprint not in self._described:
+            inputs = [(role, self._input(source)) for role, source in sorted(stage.inputs.items())]
+            self._described[stage.fingerprint] = _description(stage.name, stage.config, COST_DRIVERS, inputs)
+        return self._described[stage.fingerprint]
+
+    def _input(self, stage: Stage) -> str:
+        if stage.fingerprint not in self._inputs:
+            inputs = [(role, self._input(source)) for role, source in sorted(stage.inputs.items())]
+            self._inputs[stage.fingerprint] = _description(stage.name, stage.config, INPUT_DRIVERS, inputs)
+        return self._inputs[stage.fingerprint]
+
+    def _input_of_manifest(self, role: str, source: dict[str, str]) -> tuple[str, str]:
+        """The description of an input that the store knows; an input that is gone is like no other."""
+        fingerprint = source["fingerprint"]
+        if fingerprint in self._known:
+            return role, self._input(self._known[fingerprint])
+        if fingerprint not in self._inputs:
+            self._inputs[fingerprint] = fingerprint  # also while it is read: it may name itself
+            with contextlib.suppress(OSError, Damage, ValueError, KeyError, RecursionError):
+                manifest = present(self._store, "store").manifest_of(source["stage"], fingerprint)
+                inputs = [self._input_of_manifest(*item) for item in sorted(manifest["inputs"].items())]
+                self._inputs[fingerprint] = _description(manifest["stage"], manifest["config"], INPUT_DRIVERS, inputs)
+        return role, self._inputs[fingerprint]
 
 
-def read_history(store: Store, names: Iterable[str], known: Iterable[Stage] = ()) -> History:
-    """Read the newest manifests of these kinds of stages. known: the sweep's own stages, some perhaps deleted."""
-    history = History(known)
-    for name in names:
-        for manifest in store.newest(name, READ_AT_MOST):
-            with contextlib.suppress(ValueError, KeyError):  # of another version: a measurement less
-                history.add_manifest(store, manifest)
-    return history
+def _description(kind: str, config: Mapping[str, Any], keys: Iterable[str], inputs: list[tuple[str, str]]) -> str:
+    """A digest of what decides the cost of a stage, and of what it reads: a long chain of inputs stays short."""
+    return sha256(repr((_drivers(kind, config, keys), inputs)).encode()).hexdigest()
 
 
 def _drivers(name: str, config: Mapping[str, Any], keys: Iterable[str]) -> tuple[str, str]:
@@ -379,66 +397,28 @@ def reference_s(stage: Stage) -> float | None:
     return None if count is None else rate * count
 
 
-def borrowed(
-    stages: Iterable[Stage], history: History, held: Callable[[Stage], float] = lambda _: 1.0
-) -> tuple[float, int]:
-    """(device-seconds by the rates, stages without a rate) of those stages that this store has never measured."""
-    seconds, without = 0.0, 0
-    for stage in stages:
-        if history.expected(stage) is None:
-            of_stage = reference_s(stage)
-            seconds, without = seconds + held(stage) * (of_stage or 0.0), without + (of_stage is None)
-    return seconds, without
-
-
-def borrowed_forecast(
-    shared: Iterable[Stage],
-    steps: Iterable[tuple[int, Sequence[Sequence[Stage]]]],
-    history: History,
-    held: Callable[[Stage], float],
-) -> tuple[float, int]:
-    """As `borrowed`, of recipes that a search may still propose (`planning.plan.SearchForecast`): each sample of a step
-    stands for an equal part of its recipes."""
-    seconds, without = borrowed(shared, history, held)
-    for count, samples in steps:
-        lent = [borrowed(sample, history, held) for sample in samples]
-        if lent:
-            seconds += count * sum(seconds_lent for seconds_lent, _ in lent) / len(lent)
-            without += count * max(stages_without for _, stages_without in lent)
-    return seconds, without
-
-
-def rated(
-    total: tuple[float, float, float, int], lent: tuple[float, int], capped: float | None = None
-) -> dict[str, Any]:
-    """What these rates say of a cost, for a plan.
+def by_rates(total: DeviceTime, capped: float | None = None) -> dict[str, Any]:
+    """What the shipped rates say of a cost, for a plan.
 
     `about`: where they tell all that this store has not measured; `partly`: where they tell half of its stages or more,
-    since the rest says little of the whole; else null.
-
-    Args:
-        total: Device-seconds that this store knows (mean, least, most), and of how many stages it knows nothing.
-        lent: What `borrowed` says of those.
-        capped: Device-seconds that a budget leaves, None without one.
+    since the rest says little of the whole; else null. capped: device-seconds that a budget leaves, None without one.
     """
-    (mean, _, _, unknown), (seconds, without) = total, lent
-    hours = min(mean + seconds, math.inf if capped is None else capped) / 3600
-    forecast = {"hours": hours, "stages": unknown, "machine": MACHINE}
-    some = bool(unknown and without and seconds) and 2 * without <= unknown
+    hours = min(total.mean + total.lent, math.inf if capped is None else capped) / 3600
+    forecast = {"hours": hours, "stages": total.unknown, "machine": MACHINE}
+    some = bool(total.unknown and total.without and total.lent) and 2 * total.without <= total.unknown
     return {
-        "about": forecast if unknown and not without else None,
-        "partly": {**forecast, "without": without} if some else None,
+        "about": forecast if total.unknown and not total.without else None,
+        "partly": {**forecast, "without": total.without} if some else None,
     }
 
 
 GPUS = 4
 
 
-def before_data(plan: Plan, history: History, absent: Mapping[str, str], price: float | None) -> dict[str, Any]:
+def before_data(plan: Plan, absent: Mapping[str, str], price: float | None) -> dict[str, Any]:
     """Keys of a plan's summary: `cards`, counts of data that are not there; `stated_cost`, null where no rate suits.
 
     Args:
-        history: Durations that the plan knows.
         absent: Key of the sweep file -> place where nothing lies.
         price: Dollars per device-hour.
     """
@@ -446,7 +426,7 @@ def before_data(plan: Plan, history: History, absent: Mapping[str, str], price: 
     kinds = dict.fromkeys(sweep.data.kind for sweep in settings) if "data.path" in absent else {}
     return {
         "cards": [_card(kind) for kind in kinds if kind in PUBLISHED_NAMES],
-        "stated_cost": _stated(plan, history, price),
+        "stated_cost": _stated(plan, price),
     }
 
 
@@ -458,9 +438,9 @@ def _card(kind: str) -> dict[str, Any]:
     return {"data": kind, **counts, "training_images": train}
 
 
-def _stated(plan: Plan, history: History, price: float | None) -> dict[str, Any] | None:
+def _stated(plan: Plan, price: float | None) -> dict[str, Any] | None:
     """Attacks that must run, that this store has not measured, and that a rate suits, by their size."""
-    missing = {stage.fingerprint for stage in plan.missing if history.expected(stage) is None}
+    missing = {stage.fingerprint for stage in plan.missing if plan.history.expected(stage) is None}
     sizes: dict[str, tuple[int, StatedWork]] = {}  # fingerprint of an attack -> its classes and the work of one
     for trial in plan.trials:
         for stage in trial.stages:

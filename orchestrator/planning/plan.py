@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.planning.costs import History, borrowed, borrowed_forecast, rated, read_history
+from smoothsweep.orchestrator.planning.costs import DeviceTime, History, by_rates, total_of
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.fingerprints import lacks_files
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, with_ancestors
@@ -21,10 +23,8 @@ from smoothsweep.tasks.stage_names import stage_title
 if TYPE_CHECKING:
     from smoothsweep.orchestrator.cluster.connection import ClusterFacts
 
-Total = tuple[float, float, float, int]  # device-seconds: mean, least, most; and how many stages are of unknown cost
 SEEDS = ("seed", "seeds")  # keys of a stage's configuration, which decide nothing but where its task says so
 Held = Callable[[Stage], float]  # how many devices, or what share of one, a stage holds
-NOTHING: Total = (0.0, 0.0, 0.0, 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,12 +56,16 @@ class SearchForecast:
 class Plan:
     """Trials of a sweep, their distinct stages (inputs first), and which of those have artifacts.
 
-    forecast: what a search may still propose; None where there is nothing more to come.
+    Attributes:
+        cached: Fingerprints of those.
+        history: What stages have cost in the store.
+        forecast: What a search may still propose; None where there is nothing more to come.
     """
 
     trials: list[Trial]
     stages: list[Stage]
-    cached: frozenset[str]  # fingerprints
+    cached: frozenset[str]
+    history: History = field(default_factory=History, compare=False)
     forecast: SearchForecast | None = None
 
     @cached_property
@@ -82,6 +86,13 @@ class Plan:
     def is_complete(self, trial: Trial) -> bool:
         return all(stage.fingerprint in self.cached for stage in trial.stages)
 
+    def with_trials(self, trials: list[Trial], store: Store) -> Plan:
+        """The plan of these trials too; only their stages that it does not know are looked up."""
+        known = {stage.fingerprint for stage in self.stages}
+        stages = with_ancestors([*self.stages, *(stage for trial in trials for stage in trial.stages)])
+        found = {s.fingerprint for s in stages if s.fingerprint not in known and store.has(s)}
+        return replace(self, trials=[*self.trials, *trials], stages=stages, cached=self.cached | found)
+
 
 def make_plan(trials: list[Trial], store: Store, forecast: SearchForecast | None = None) -> Plan:
     """Look every stage up in the store; a damaged artifact does not count, and is told of."""
@@ -90,7 +101,8 @@ def make_plan(trials: list[Trial], store: Store, forecast: SearchForecast | None
     stages = with_ancestors([stage for trial in trials for stage in trial.stages])
     present = {name: store.finished(name) for name in {stage.name for stage in stages}}
     cached = frozenset(s.fingerprint for s in stages if s.fingerprint in present[s.name] and store.has(s))
-    return Plan(trials=trials, stages=stages, cached=cached, forecast=forecast)
+    history = History(store, known=stages)
+    return Plan(trials=trials, stages=stages, cached=cached, history=history, forecast=forecast)
 
 
 def _cell_by_cell(trials: list[Trial]) -> list[Trial]:
@@ -129,66 +141,61 @@ def _checked(stage: Stage, reads: tuple[str, ...]) -> str:
     return canonical_json([stage.name, shown])
 
 
-def history_of(plan: Plan, store: Store) -> History:
-    """What stages of the plan's kinds have cost so far."""
-    names = {stage.name for stage in (*plan.stages, *_forecast_stages(plan.forecast))}
-    return read_history(store, names, known=plan.stages)
-
-
-def plan_summary(
-    plan: Plan, store: Store, price: float | None = None, *, history: History | None = None
-) -> dict[str, Any]:
-    """The plan as JSON values: counts, device-hours to run and device-hours reused, each with a range.
+def plan_summary(plan: Plan, price: float | None = None) -> dict[str, Any]:
+    """Counts and expected cost of a plan as JSON values, by kind of stage too.
 
     Device-hours are null where a kind of stage was never measured here; `known_device_hours` is the part known, `about`
     what another machine's rates say of the rest, null where they do not; `partly` what they say of some of it. price:
-    dollars per device-hour. history: of the plan.
+    dollars per device-hour.
     """
-    missing = {stage.fingerprint for stage in plan.missing}
+    missing, forecast, history = {stage.fingerprint for stage in plan.missing}, plan.forecast, plan.history
     to_run = _by_name(stage for stage in plan.stages if stage.fingerprint in missing)
     reused = _by_name(s for s in plan.stages if s.fingerprint in plan.cached and s.fingerprint not in missing)
-    history = history or history_of(plan, store)
-    known = plan.trials[0].settings if plan.trials else None if plan.forecast is None else plan.forecast.settings
+    known = plan.trials[0].settings if plan.trials else None if forecast is None else forecast.settings
     held = devices_held(known, history) if known is not None else lambda _: 1.0
-    further, capped = _forecast_cost(plan.forecast, history, held)
     costs = {name: history.total(stages, held) for name, stages in to_run.items()}
-    lent = {name: borrowed(stages, history, held) for name, stages in to_run.items()}
-    lent_known = sum(seconds for seconds, _ in lent.values()), sum(n for _, n in lent.values())
-    lent_forecast = _forecast_lent(plan.forecast, history, held)
-    lent_further = rated(further, lent_forecast)
-    lent_whole = lent_known[0] + lent_forecast[0], lent_known[1] + lent_forecast[1]
-    has_looks = plan.forecast is not None and bool(plan.forecast.looks)
     savings = {name: history.total(stages, held) for name, stages in reused.items()}
+    listed, further = total_of(costs.values()), _forecast_time(forecast, history, held)
+    budget = None if forecast is None or forecast.budget_hours is None else 3600 * forecast.budget_hours
+    ahead = {**_cost(further, price), **by_rates(further)}
+    looks = search = None
+    if forecast is not None and forecast.looks:
+        looks = {
+            "at_most_more_trials": forecast.trials,
+            "seeds": list(forecast.looks),
+            "without": {**_cost(listed, price), **by_rates(listed)},
+            "without_stages": len(missing),
+            **ahead,
+        }
+    elif forecast is not None:
+        search = {
+            "at_most_more_recipes": forecast.recipes,
+            "at_most_audited_again": forecast.again,
+            "budget_device_hours_left": forecast.budget_hours,
+            **ahead,
+        }
+    whole = total_of([listed, further])
     return {
         "trials": len(plan.trials),
         "trials_complete": sum(plan.is_complete(trial) for trial in plan.trials),
         "stages": len(plan.stages),
         "stages_cached": len(plan.cached),
         "stages_to_run": len(missing),
-        **_cost(_with_ahead(_sum(costs), further, capped), price),
-        **rated(_sum({"known": _sum(costs), "ahead": further}), lent_whole, capped),
+        **_cost(whole, price, budget),
+        **by_rates(whole, budget),
         "price_per_device_hour": price,
-        "measured_on": sorted(set().union(*(history.devices.get(name, ()) for name in costs))),
-        "reused": {"stages": len(plan.cached), **_cost(_sum(savings), price)},
-        "looks": {
-            "at_most_more_trials": plan.forecast.trials,
-            "seeds": list(plan.forecast.looks),
-            "without": {**_cost(_sum(costs), price), **rated(_sum(costs), lent_known)},
-            "without_stages": len(missing),
-            **_cost(further, price),
-            **lent_further,
-        }
-        if has_looks
-        else None,
-        "search": None if has_looks else _search_summary(plan.forecast, {**_cost(further, price), **lent_further}),
+        "measured_on": sorted(set().union(*map(history.devices, costs))),
+        "reused": {"stages": len(plan.cached), **_cost(total_of(savings.values()), price)},
+        "looks": looks,
+        "search": search,
         "by_stage": {
             name: {
                 "total": total,
                 "cached": len(reused[name]),
                 "to_run": len(to_run[name]),
-                **_cost(costs.get(name, NOTHING), price),
-                **rated(costs.get(name, NOTHING), lent.get(name, (0.0, 0))),
-                "reused": _cost(savings.get(name, NOTHING), price),
+                **_cost(costs.get(name, DeviceTime()), price),
+                **by_rates(costs.get(name, DeviceTime())),
+                "reused": _cost(savings.get(name, DeviceTime()), price),
             }
             for name, total in Counter(stage.name for stage in plan.stages).items()
         },
@@ -202,54 +209,24 @@ def _by_name(stages: Iterable[Stage]) -> dict[str, list[Stage]]:
     return by_name
 
 
-def _search_summary(forecast: SearchForecast | None, cost: dict[str, Any]) -> dict[str, Any] | None:
-    """What a search may still propose, as JSON values."""
-    if forecast is None:
-        return None
-    return {
-        "at_most_more_recipes": forecast.recipes,
-        "at_most_audited_again": forecast.again,
-        "budget_device_hours_left": forecast.budget_hours,
-        **cost,
-    }
+def _forecast_time(forecast: SearchForecast | None, history: History, held: Held) -> DeviceTime:
+    """Device-time of all that a search may still propose.
 
-
-def _forecast_stages(forecast: SearchForecast | None) -> list[Stage]:
-    if forecast is None:
-        return []
-    return [*forecast.shared, *(s for _, samples in forecast.steps for sample in samples for s in sample)]
-
-
-def _forecast_lent(forecast: SearchForecast | None, history: History, held: Held) -> tuple[float, int]:
-    return (0.0, 0) if forecast is None else borrowed_forecast(forecast.shared, forecast.steps, history, held)
-
-
-def _forecast_cost(forecast: SearchForecast | None, history: History, held: Held) -> tuple[Total, float | None]:
-    """Device-seconds of all that a search may still propose, and at most how many its budget leaves.
-
-    The least and the most are those of the cheapest and the dearest sample recipe, as often as there are recipes.
+    Each sample of a step stands for an equal part of its recipes. The least and the most are those of the cheapest and
+    the dearest sample recipe, as often as there are recipes.
     """
     if forecast is None:
-        return NOTHING, None
-    total = history.total(forecast.shared, held)
+        return DeviceTime()
+    parts = [history.total(forecast.shared, held)]
     for count, samples in forecast.steps:
-        costs = [history.total(sample, held) for sample in samples]
-        if not costs:
-            continue
-        mean = sum(cost[0] for cost in costs) / len(costs)
-        least, most = min(cost[1] for cost in costs), max(cost[2] for cost in costs)
-        least = 0.0 if forecast.looks else least
-        unknown = max(cost[3] for cost in costs)
-        total = _sum({"a": total, "b": (count * mean, count * least, count * most, count * unknown)})
-    return total, None if forecast.budget_hours is None else 3600 * forecast.budget_hours
-
-
-def _with_ahead(known: Total, further: Total, capped: float | None) -> Total:
-    """Both together, but never more than the budget."""
-    mean, least, most, unknown = _sum({"known": known, "forecast": further})
-    if capped is None:
-        return mean, least, most, unknown
-    return min(mean, capped), min(least, capped), min(most, capped), unknown
+        if samples:
+            means, leasts, mosts, unknowns, lents, withouts = zip(
+                *(history.total(s, held) for s in samples), strict=True
+            )
+            least = 0.0 if forecast.looks else min(leasts)
+            each = (fmean(means), least, max(mosts), max(unknowns), fmean(lents), max(withouts))
+            parts.append(DeviceTime(*(count * value for value in each)))
+    return total_of(parts)
 
 
 def devices_held(settings: Sweep, history: History) -> Held:
@@ -263,20 +240,17 @@ def devices_held(settings: Sweep, history: History) -> Held:
     def held(stage: Stage) -> float:
         if (workers := stage.config.get("workers", 1)) > 1:
             return float(workers)
-        if not stage.task.on_device or "cuda" not in history.devices.get(stage.name, ()):
+        if not stage.task.on_device or "cuda" not in history.devices(stage.name):
             return 1.0
         return (resources.gpus_per_training if stage.task.trains else resources.gpus_per_task) or 1.0
 
     return held
 
 
-def _sum(totals: dict[str, Total]) -> Total:
-    mean, least, most, unknown = map(sum, zip(NOTHING, *totals.values(), strict=True))
-    return mean, least, most, unknown
-
-
-def _cost(total: Total, price: float | None) -> dict[str, Any]:
-    mean, low, high, unknown = total
+def _cost(total: DeviceTime, price: float | None, budget: float | None = None) -> dict[str, Any]:
+    """Hours and dollars. budget: device-seconds that are left, which nothing exceeds."""
+    most = math.inf if budget is None else budget
+    mean, low, high, unknown = (*(min(seconds, most) for seconds in total[:3]), total.unknown)
     cost = {
         "device_hours": None if unknown else mean / 3600,
         "device_hours_range": None if unknown else [low / 3600, high / 3600],

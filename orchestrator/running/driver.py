@@ -13,7 +13,6 @@ from smoothsweep.core.errors import InputError, StoreGone
 from smoothsweep.core.same_code import only_this_code
 from smoothsweep.orchestrator.cluster import interrupts
 from smoothsweep.orchestrator.cluster.lifeline import explaining_rays_errors
-from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.running.cluster_session import ClusterSession
 from smoothsweep.orchestrator.running.sweep_run import SweepRun
@@ -34,14 +33,11 @@ PATIENCE_S = 30.0  # for Tune to end
 def run_trials(run: SweepRun, trials: list[Trial], place: ClusterSession) -> None:
     """Finish every one of these trials that is not finished yet. Raises InputError where the user's data are wrong."""
     run.add_trials(trials)
-    plan = make_plan(trials, run.store)
-    _read_input(run, plan.missing)
-    pending = {}
+    pending = {trial.id: trial for trial in trials if run.is_open(trial)}
+    _read_input(run, run.missing(trials))
     for trial in trials:
-        if plan.is_complete(trial):
+        if trial.id not in pending:
             run.trial_done(trial, None)
-        else:
-            pending[trial.id] = trial
     if not pending:
         return
     if _is_spent(run):
@@ -56,7 +52,7 @@ def run_trials(run: SweepRun, trials: list[Trial], place: ClusterSession) -> Non
 
 def run_search(run: SweepRun, loaded: LoadedSweep, agenda: Agenda, place: ClusterSession) -> None:
     """Propose and finish recipes until the search ends. Raises InputError where the user's data are wrong."""
-    _read_input(run, make_plan(agenda.preview(), run.store).missing)
+    _read_input(run, run.looked_up(agenda.preview()).missing)
     agenda.begin()
     if _is_spent(run):
         agenda.stop()
@@ -91,7 +87,7 @@ def _is_spent(run: SweepRun) -> bool:
 
 def _read_input(run: SweepRun, missing: list[Stage]) -> None:
     """Prepare the data here and now: mistakes in them are the user's, and then nothing is left behind."""
-    stages = [stage for stage in missing if stage.name in READ_HERE]
+    stages = [stage for stage in missing if stage.name in READ_HERE and not run.store.has(stage)]
     for stage in stages:
         started = time.monotonic()
         try:

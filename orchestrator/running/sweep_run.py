@@ -13,8 +13,8 @@ from smoothsweep.core.attacks.surrogate.parts import SURROGATES
 from smoothsweep.core.durations import duration
 from smoothsweep.core.judges.table import JUDGES, stage_of
 from smoothsweep.core.text import counted
-from smoothsweep.orchestrator.planning.costs import History, read_history, reference_s
-from smoothsweep.orchestrator.planning.plan import Plan, make_plan
+from smoothsweep.orchestrator.planning.costs import reference_s
+from smoothsweep.orchestrator.planning.plan import Plan
 from smoothsweep.orchestrator.planning.state import SweepState, other_driver, read_failures, write_state
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.result.estimates import judge_checks, untold
@@ -64,11 +64,9 @@ class SweepRun:
     never_run: dict[str, Stage] = field(default_factory=dict)
     stopped: str | None = None
     state: SweepState = field(init=False)
-    history: History = field(init=False)
 
     def __post_init__(self) -> None:
-        names = {stage.name for stage in self.plan.missing}
-        self.history = read_history(self.store, names, known=self.plan.stages)
+        self.plan.history.read({stage.name for stage in self.plan.missing})  # before this run adds to it
         self.state = SweepState(
             name=self.name,
             total_stages=len(self.plan.stages),
@@ -94,7 +92,7 @@ class SweepRun:
         stage = self._todo.pop(fingerprint, None)
         if stage is not None:
             self.state.done_stages += 1
-            self.history.add_stage(stage, seconds)
+            self.plan.history.add_stage(stage, seconds)
             if rated := reference_s(stage):
                 self._took, self._should_have = self._took + seconds, self._should_have + rated
             self.say_of_judges(stage)
@@ -122,15 +120,27 @@ class SweepRun:
         new = [trial for trial in trials if trial.id not in self._known]
         self._known |= {trial.id for trial in new}
         self._remember(new)
-        for stage in with_ancestors([stage for trial in new for stage in trial.stages]):
-            if stage.fingerprint not in self._counted:
-                self._counted.add(stage.fingerprint)
-                self.state.total_stages += 1
-                if self.store.has(stage):
-                    self.state.done_stages += 1
-                else:
-                    self._todo[stage.fingerprint] = stage
+        plan = self.looked_up(new)
+        missing = {stage.fingerprint: stage for stage in plan.missing if stage.fingerprint not in self._counted}
+        fresh = {stage.fingerprint for stage in plan.stages} - self._counted
+        self._counted |= fresh
+        self._todo |= missing
+        self.state.total_stages += len(fresh)
+        self.state.done_stages += len(fresh) - len(missing)
         self.state.total_trials += len(new)
+
+    def looked_up(self, trials: list[Trial]) -> Plan:
+        """The plan of trials that came after the run's own."""
+        return Plan(trials=[], stages=[], cached=frozenset()).with_trials(trials, self.store)
+
+    def is_open(self, trial: Trial) -> bool:
+        """Whether a trial, which was added, has a stage that is not done."""
+        return any(stage.fingerprint in self._todo for stage in trial.stages)
+
+    def missing(self, trials: Iterable[Trial]) -> list[Stage]:
+        """The stages that these trials, which were added, still need, inputs first."""
+        stages = with_ancestors([stage for trial in trials for stage in trial.stages])
+        return [stage for stage in stages if stage.fingerprint in self._todo]
 
     def trial_done(self, trial: Trial, failure: str | None) -> None:
         """Note the outcome and hand the trial to the recorder. What a stop left unfinished is open, not failed.
@@ -168,7 +178,7 @@ class SweepRun:
         at_work = {entry["fingerprint"]: entry["seconds"] for entry in self.state.running}
         left, unknown = [0.0], 0
         for fingerprint, stage in self._todo.items():
-            if alike := self.history.expected(stage):
+            if alike := self.plan.history.expected(stage):
                 expected = alike[0]
             else:
                 if fingerprint not in self._rated:
@@ -193,7 +203,7 @@ class SweepRun:
 def begin_run(
     *,
     name: str,
-    trials: list[Trial],
+    plan: Plan,
     store: Store,
     resources: dict[str, Any],
     recorder: Recorder,
@@ -202,11 +212,11 @@ def begin_run(
     reserved: float = 0.0,
     code: str | None = None,
 ) -> SweepRun:
-    """A run of these trials, of which nothing has been started."""
+    """A run of this plan, of which nothing has been started."""
     store.sweep_away_drafts()
     run = SweepRun(
         name=name,
-        plan=make_plan(trials, store),
+        plan=plan,
         store=store,
         resources=resources,
         recorder=recorder,
@@ -216,7 +226,7 @@ def begin_run(
         code=code,
     )
     display.say(
-        f"{name}: {counted(len(trials), 'trial')}, {counted(len(run.plan.stages), 'stage')}, "
+        f"{name}: {counted(len(plan.trials), 'trial')}, {counted(len(run.plan.stages), 'stage')}, "
         f"{len(run.plan.stages) - len(run.plan.missing)} already in {store.location}"
     )
     if earlier := earlier_versions_line(store, run.plan.missing):

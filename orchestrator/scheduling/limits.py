@@ -7,7 +7,7 @@ from typing import Any
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.durations import duration
-from smoothsweep.orchestrator.planning.costs import History, read_history
+from smoothsweep.orchestrator.planning.costs import History
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.base import Store
 
@@ -43,8 +43,7 @@ class Limits:
     """The limits of every stage of a sweep. resources: its `resources` as a mapping."""
 
     def __init__(self, store: Store, resources: dict[str, Any]) -> None:
-        self._store, self._resources = store, resources
-        self._histories: dict[str, History] = {}
+        self._history, self._resources = History(store), resources
 
     def of(self, stage: Stage, expected_s: float | None) -> Limit:
         """The sweep file's time-out; without one, silence for `TIMES` what such a stage takes, half an hour at least.
@@ -64,10 +63,8 @@ class Limits:
 
         Reads manifests: not for the event loop.
         """
-        if stage.name not in self._histories:
-            self._histories[stage.name] = read_history(self._store, [stage.name])
-        history = self._histories[stage.name]
-        expected = history.expected(stage) if history.devices.get(stage.name) == {device} else None
+        known = self._history.devices(stage.name) == {device}
+        expected = self._history.expected(stage) if known else None
         return None if expected is None else expected[2]
 
 

@@ -6,7 +6,6 @@ import math
 from typing import cast
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.planning.costs import read_history
 from smoothsweep.orchestrator.planning.plan import Plan, SearchForecast, devices_held
 from smoothsweep.orchestrator.planning.proposals import Proposal, ProposalLog, TrialMaker
 from smoothsweep.orchestrator.planning.trial import Trial
@@ -99,12 +98,11 @@ def refuse_small_budget(loaded: LoadedSweep, plan: Plan, store: Store) -> None:
     missing = {stage.fingerprint for stage in plan.missing}
     trials = [[s for s in with_ancestors(t.stages) if s.fingerprint in missing] for t in plan.trials[:50]]
     works = [(stages, 1) for stages in trials if stages] or _recipes_of(loaded, plan.forecast, store)
-    history = read_history(store, {stage.name for stages, _ in works for stage in stages}, known=plan.stages)
-    held = devices_held(loaded.sweep, history)
-    totals = [(history.total(stages, held), trials) for stages, trials in works]
-    if not totals or any(unknown for (_, _, _, unknown), _ in totals):
+    held = devices_held(loaded.sweep, plan.history)
+    totals = [(plan.history.total(stages, held), trials) for stages, trials in works]
+    if not totals or any(total.unknown for total, _ in totals):
         return
-    cheapest = min(least / trials for (_, least, _, _), trials in totals)
+    cheapest = min(total.least / trials for total, trials in totals)
     if cheapest > 3600 * budget.device_hours:
         raise InputError(
             f"{loaded.source}: budget.device_hours: expected at least what one trial costs, about "

@@ -54,7 +54,7 @@ def far_ends(raw: dict[str, Any], folder: Path) -> dict[str, Any] | str:
         trials = trials_of(loaded, store)
         found = {"folder": store.sweep_folder(sweep.name).name, "trials": [_trial(trial) for trial in trials]}
         forecast = forecast_of(ProposalLog(loaded, Store(root=folder / "empty")))
-        found["plan"] = plan_summary(make_plan(trials, store, forecast), store)
+        found["plan"] = plan_summary(make_plan(trials, store, forecast))
         found["opened"] = opened
         found["ray"] = _asked_of_ray(sweep, store)
         found["models"], found["needed"] = sweep.tracking.models, sweep.accuracy_needed

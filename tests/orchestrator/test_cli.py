@@ -185,7 +185,7 @@ def test_only_yes_starts_a_dear_run(answer, dear, monkeypatch):
 
 def asked(dear, **wishes):
     sweep, store = dear
-    confirm(make_plan(trials_of(load_sweep(sweep)), store), store, Confirmation(**wishes))
+    confirm(make_plan(trials_of(load_sweep(sweep)), store), Confirmation(**wishes))
 
 
 def test_yes_is_the_answer_for_scripts_and_a_person_may_give_it(dear, capsys, monkeypatch):
@@ -208,7 +208,7 @@ def test_what_another_machine_would_take_asks_above_the_threshold_alone(tmp_path
     with pytest.raises(InputError, match=r"about .* device-hours, by another machine's rates, exceed --confirm"):
         asked(fresh, above_hours=0.0)
     plan = make_plan(trials_of(load_sweep(fresh[0])), fresh[1])
-    confirm(plan, fresh[1], Confirmation(above_hours=1e-4), budget_hours=1e-4)  # which bounds it
+    confirm(plan, Confirmation(above_hours=1e-4), budget_hours=1e-4)  # which bounds it
 
 
 @pytest.fixture
@@ -253,10 +253,10 @@ def test_an_unknown_cost_without_a_terminal_needs_yes_or_a_budget(unknown, capsy
         ({"price": 5.1, "above_dollars": 102}, 20.0, True),
     ):
         if may:
-            confirm(plan, store, Confirmation(**wishes), budget)
+            confirm(plan, Confirmation(**wishes), budget)
         else:
             with pytest.raises(InputError, match="the cost of 2 stages is unknown"):
-                confirm(plan, store, Confirmation(**wishes), budget)
+                confirm(plan, Confirmation(**wishes), budget)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from smoothsweep.core.audit.training import training_seconds
 from smoothsweep.core.checks import present
 from smoothsweep.core.durations import duration
 from smoothsweep.core.judges.table import stage_of
-from smoothsweep.orchestrator.planning.costs import History, read_history
+from smoothsweep.orchestrator.planning.costs import History
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.planning.proposals import trials_of
 from smoothsweep.orchestrator.planning.trial import inversion_stages
@@ -91,15 +91,14 @@ def forecast(tree: dict[str, Any], store: Store, *, timed: Callable[..., float] 
     expected to take the mean of the measured ones.
     """
     plan = make_plan(trials_of(as_loaded(tree)), store)
-    history = read_history(store, {stage.name for stage in plan.stages}, known=plan.stages)
     usual = _means(store, (stage for stage in plan.stages if stage.fingerprint in plan.cached))
     training = rest = 0.0
     for stage in plan.missing:
         if stage.name in ("target", "shadow"):
-            training += _of_training(stage, store, history, timed)
+            training += _of_training(stage, store, plan.history, timed)
         else:
-            measured = history.expected(stage)
-            rest += measured[0] if measured else usual.get(stage.name) or history.usual(stage.name) or 0.0
+            measured = plan.history.expected(stage)
+            rest += measured[0] if measured else usual.get(stage.name) or plan.history.usual(stage.name) or 0.0
     done = sum(float(store.manifest(stage)["seconds"]) for stage in plan.stages if stage.fingerprint in plan.cached)
     return Cost(training=training, rest=rest, done=done)
 

@@ -21,7 +21,6 @@ from smoothsweep.core.uris import shown_uri
 
 if TYPE_CHECKING:
     from smoothsweep.orchestrator.planning.plan import Plan
-    from smoothsweep.orchestrator.store.base import Store
     from smoothsweep.sweeps.schema import Resources
 
 GRACE, LEAST_GRACE_S = "300", 120
@@ -174,7 +173,7 @@ def submit_sweep(request: SlurmRequest) -> int:
     plan = make_plan(proposed.trials(), store, forecast_of(proposed))
     refuse_impossible(plan)
     job = job_of(request, loaded.sweep.name)
-    _refuse_short(plan, store, seconds_of_limit(request.time), job.grace_s)
+    _refuse_short(plan, seconds_of_limit(request.time), job.grace_s)
     _refuse_too_few_gpus(plan, loaded.sweep.resources, job)
     scripts = job.scripts()
     if request.dry_run:
@@ -262,7 +261,7 @@ def _run_arguments(request: SlurmRequest) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _refuse_short(plan: Plan, store: Store, limit_s: int, grace_s: int) -> None:
+def _refuse_short(plan: Plan, limit_s: int, grace_s: int) -> None:
     """Raise InputError where a stage that keeps no checkpoint would not end within one time limit."""
     room = limit_s - grace_s - START_S
     if room <= 0:
@@ -270,12 +269,10 @@ def _refuse_short(plan: Plan, store: Store, limit_s: int, grace_s: int) -> None:
             f"--time: expected more than the warning before the limit ({grace_s} s) and the start ({START_S} s), "
             f"got {limit_s} s"
         )
-    from smoothsweep.orchestrator.planning.plan import history_of
     from smoothsweep.tasks.stage_names import stage_title
 
-    history = history_of(plan, store)
     for stage in plan.missing:
-        kind, expected = stage.task, history.expected(stage)
+        kind, expected = stage.task, plan.history.expected(stage)
         if expected is not None and not kind.trains and kind.shard is None and expected[0] > room:
             raise InputError(
                 f"--time: expected at least {round(expected[0]) + grace_s + START_S} s, since stage "

@@ -6,7 +6,7 @@ import pytest
 from tiny import write_tiny
 
 from benchmarks.sleeping import Sleep
-from smoothsweep.orchestrator.planning.costs import READ_AT_MOST, read_history
+from smoothsweep.orchestrator.planning.costs import READ_AT_MOST, History
 from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
 from smoothsweep.orchestrator.planning.proposals import trials_of
 from smoothsweep.orchestrator.store.base import Store
@@ -17,7 +17,7 @@ from tests.orchestrator.planning.measured_stages import everything_of, pretend
 def forecast_of(store, sweep, change, name):
     trial = trials_of(load_sweep(sweep, [change]))[0]
     stage = next(s for s in everything_of([trial]) if s.name == name)
-    return read_history(store, [name]).expected(stage)
+    return History(store).expected(stage)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_measurements_outlive_their_inputs(tmp_path):
     store = Store(root=tmp_path / "store")
     trials = trials_of(load_sweep(write_tiny(tmp_path)))
     pretend(store, trials[0].stages[2], 9.0)
-    row = plan_summary(make_plan(trials, store), store)["by_stage"]["attack"]
+    row = plan_summary(make_plan(trials, store))["by_stage"]["attack"]
     assert (row["cached"], row["to_run"], row["device_hours"]) == (1, 1, 9.0 / 3600)
 
 
@@ -56,7 +56,7 @@ def test_damaged_and_unfinished_manifests_are_measurements_less(tmp_path):
         pretend(store, stage, seconds)
     (store.place(stages[2]) / "manifest.json").write_text("{")
     (store.place(stages[3]) / "manifest.json").unlink()
-    assert read_history(store, ["sleep", "never"]).expected(stages[0]) == (2.0, 1.0, 3.0)
+    assert History(store).expected(stages[0]) == (2.0, 1.0, 3.0)
 
 
 def test_only_the_newest_measurements_are_read(tmp_path):
@@ -67,5 +67,5 @@ def test_only_the_newest_measurements_are_read(tmp_path):
         stage = Sleep(config={"classes": n})
         pretend(store, stage, n)
         os.utime(store.place(stage) / "manifest.json", (1000 + n, 1000 + n))
-    mean, least, most = read_history(store, ["sleep"]).expected(Sleep(config={}))
+    mean, least, most = History(store).expected(Sleep(config={}))
     assert (least, most) == (3.0, READ_AT_MOST + 2.0) and math.isclose(mean, (least + most) / 2)

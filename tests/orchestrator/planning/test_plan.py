@@ -9,7 +9,7 @@ from tiny import write_tiny
 
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.plan import expectation, plan_text
-from smoothsweep.orchestrator.planning.costs import History, read_history
+from smoothsweep.orchestrator.planning.costs import History
 from smoothsweep.orchestrator.planning.plan import devices_held, make_plan, plan_summary
 from smoothsweep.orchestrator.planning.proposals import trials_of
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
@@ -21,7 +21,7 @@ from tests.orchestrator.planning.measured_stages import everything_of, pretend
 def test_what_is_shared_is_counted_once(tmp_path):
     trials = trials_of(load_sweep(write_tiny(tmp_path), ["seeds=[1, 2]"]))
     plan = make_plan(trials, Store(root=tmp_path / "store"))
-    summary = plan_summary(plan, Store(root=tmp_path / "store"))
+    summary = plan_summary(plan)
     totals = {name: row["total"] for name, row in summary["by_stage"].items()}
     assert totals == {
         "data": 1,
@@ -47,11 +47,11 @@ def test_costs_come_from_stages_of_the_same_size_and_unknown_stays_unknown(tmp_p
     mine = [s for s in targets if s.config["architecture"] == "resnet_small"]
     pretend(store, mine[0].inputs["data"], 1.0)
     pretend(store, mine[0], 12.0)
-    history = read_history(store, ["target"])
+    history = History(store)
     assert history.expected(mine[1]) == (12.0, 12.0, 12.0)
     evaluator = next(s for s in targets if s.config["architecture"] == "vgg_small")
     assert history.expected(evaluator) is None
-    row = plan_summary(make_plan(trials, store), store)["by_stage"]["target"]
+    row = plan_summary(make_plan(trials, store))["by_stage"]["target"]
     assert (row["cached"], row["to_run"], row["stages_of_unknown_cost"]) == (1, 2, 1)
 
 
@@ -99,7 +99,7 @@ def measured(tmp_path):
 def test_a_plan_of_measured_stages_has_hours_dollars_and_what_is_reused(measured):
     store, trials = measured
     pretend(store, trials[1].stages[1], 7200.0)  # the target of the second cell: one hour to two hours from now on
-    summary = plan_summary(make_plan(trials[:3], store), store, price=2.5)
+    summary = plan_summary(make_plan(trials[:3], store), price=2.5)
     reused, target = summary["reused"], summary["by_stage"]["target"]
     assert (target["total"], target["cached"], target["to_run"]) == (4, 3, 1)
     assert (target["device_hours"], target["device_hours_range"]) == (1.5, [1.0, 2.0])
@@ -116,7 +116,7 @@ def test_a_plan_of_measured_stages_has_hours_dollars_and_what_is_reused(measured
 def test_every_cost_of_a_plan_has_its_price(measured):
     """Wherever device-hours stand, dollars stand beside them, and are the price times the hours."""
     store, trials = measured
-    summary, found = plan_summary(make_plan(trials, store), store, price=2.5), []
+    summary, found = plan_summary(make_plan(trials, store), price=2.5), []
 
     def visit(node):
         if "device_hours" in node:
@@ -138,11 +138,11 @@ def test_what_is_gone_and_not_needed_is_told_so_that_the_head_adds_up(tmp_path):
     trials = trials_of(load_sweep(write_tiny(tmp_path)))[:1]
     for stage in everything_of(trials):
         pretend(store, stage, 1.0)
-    whole = plan_summary(make_plan(trials, store), store)
+    whole = plan_summary(make_plan(trials, store))
     assert "needed" not in plan_text(whole).splitlines()[0]
     gone = next(stage for stage in everything_of(trials) if stage.name == "candidates")
     shutil.rmtree(store.place(gone))
-    summary = plan_summary(make_plan(trials, store), store)
+    summary = plan_summary(make_plan(trials, store))
     head = f"{whole['stages'] - 1} in the store, 0 to run, 1 neither there nor needed"
     assert head in plan_text(summary).splitlines()[0]
 
@@ -167,7 +167,7 @@ def test_a_finished_sweep_costs_nothing_more(tmp_path):
     trials = trials_of(load_sweep(write_tiny(tmp_path)))
     for stage in everything_of(trials):
         pretend(store, stage, 1.0)
-    summary = plan_summary(make_plan(trials, store), store, price=3.0)
+    summary = plan_summary(make_plan(trials, store), price=3.0)
     assert summary["device_hours"] == 0 and summary["dollars"] == 0
     assert expectation(summary) == ["expected device time: none, every stage is in the store"]
 
@@ -178,7 +178,7 @@ def test_tasks_that_share_a_gpu_hold_a_part_of_it_and_every_training_worker_a_wh
     trials = trials_of(load_sweep(write_tiny(tmp_path), shares))
     for stage in everything_of(trials[:1]):
         pretend(store, stage, 3600.0, device="cuda")
-    by_stage = plan_summary(make_plan(trials, store), store)["by_stage"]
+    by_stage = plan_summary(make_plan(trials, store))["by_stage"]
     assert by_stage["attack"]["device_hours"] == 0.25 and by_stage["target"]["device_hours"] == 2
     assert by_stage["data"]["reused"]["device_hours"] == 1
     spread = Stage(name="target", config={"workers": 4})

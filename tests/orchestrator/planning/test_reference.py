@@ -84,7 +84,7 @@ def test_what_nobody_has_measured_stays_unknown(change, kind, tmp_path):
     loaded = load_sweep(write_tiny(tmp_path, grid={}, baseline={}), [change])
     assert reference_s(stages_of(loaded)[kind]) is None
     store = Store(root=tmp_path / "store")
-    summary = plan_summary(make_plan(trials_of(loaded), store), store)
+    summary = plan_summary(make_plan(trials_of(loaded), store))
     assert summary["about"] is None and summary["by_stage"][kind]["about"] is None
     assert summary["by_stage"]["data"]["about"]["hours"] > 0
 
@@ -100,7 +100,7 @@ def test_where_the_rates_tell_a_part_the_plan_tells_that_part_and_how_many_stage
     plan = make_plan(trials_of(loaded), store)
     known = [reference_s(stage) for stage in plan.stages if reference_s(stage) is not None]
     unknown = len(plan.stages) - len(known)
-    summary = plan_summary(plan, store)
+    summary = plan_summary(plan)
     assert summary["about"] is None and 0 < unknown == summary["partly"]["without"]
     assert summary["partly"]["hours"] == pytest.approx(sum(known) / 3600)
     assert summary["by_stage"]["target"]["partly"]["without"] == 1 and summary["by_stage"]["data"]["partly"] is None
@@ -118,7 +118,7 @@ def test_a_search_that_has_not_begun_is_told_by_the_rates_and_never_above_its_bu
     for hours in (2.0, 0.25):
         loaded = load_sweep(sweep, [f"budget.device_hours={hours}", "reaudit=null"])
         proposed = ProposalLog(loaded, store)
-        told[hours] = plan_summary(make_plan([], store, forecast_of(proposed)), store)
+        told[hours] = plan_summary(make_plan([], store, forecast_of(proposed)))
     whole = told[2.0]
     assert whole["about"]["hours"] == whole["search"]["about"]["hours"] and whole["device_hours"] is None
     quickstart = load_sweep(shipped_sweeps()["quickstart"])

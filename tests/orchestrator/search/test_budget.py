@@ -133,7 +133,7 @@ def test_the_plan_of_a_search_says_what_may_come(tmp_path):
 
 
 def summary_of(loaded, store):
-    return plan_summary(make_plan(trials_of(loaded, store), store, forecast_of(ProposalLog(loaded, store))), store)
+    return plan_summary(make_plan(trials_of(loaded, store), store, forecast_of(ProposalLog(loaded, store))))
 
 
 def test_the_plan_counts_the_re_audit_until_its_recipes_are_known(tmp_path):

@@ -79,7 +79,7 @@ def test_without_a_baseline_nothing_is_decided_and_nothing_added(tmp_path):
 
 def planned(loaded, store):
     plan = make_plan(trials_of(loaded, store), store, forecast_of(ProposalLog(loaded, store)))
-    summary = plan_summary(plan, store)
+    summary = plan_summary(plan)
     return summary, plan_text(summary)
 
 

@@ -3,7 +3,6 @@
 import pytest
 
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.planning.plan import make_plan
 from tests.recorded import recorded
 from tests.tiny import write_tiny
 
@@ -23,8 +22,8 @@ def started(monkeypatch):
     class Started(Exception):
         pass
 
-    def begin_run(*, trials, store, **_):
-        seen.extend(stage.name for stage in make_plan(trials, store).missing)
+    def begin_run(*, plan, **_):
+        seen.extend(stage.name for stage in plan.missing)
         raise Started
 
     monkeypatch.setattr("smoothsweep.orchestrator.commands.run.begin_run", begin_run)
