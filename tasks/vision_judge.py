@@ -17,8 +17,7 @@ from torch import Tensor
 
 from smoothsweep.core.data.images import to_uint8
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.asking import ADDRESS, KeptAnswers, named_address
-from smoothsweep.core.external.vision_model import VisionModel
+from smoothsweep.core.external.asking import ADDRESS, KeptAnswers, VisionModel, named_address
 from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.judges.vision_language import RECONSTRUCTION
 from smoothsweep.core.metrics.accuracy import class_means, result_slots

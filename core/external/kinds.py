@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import ForeignModel
-from smoothsweep.core.external.endpoint import HTTPEndpoint
-from smoothsweep.core.external.function import Function
+from smoothsweep.core.external.named import Function, HTTPEndpoint
 from smoothsweep.core.external.programs import ONNX, TorchExport, TorchScript
 from smoothsweep.core.external.recogniser import EnrolledEmbedder
 from smoothsweep.core.files import write_file

@@ -1,15 +1,13 @@
 """Functions of the user's: found where they were named, run as they were brought in, refused in one line."""
 
-import json
 import sys
-from hashlib import sha256
 
 import pytest
 import torch
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.function import describe_function, open_function
 from smoothsweep.core.external.model import answering
+from smoothsweep.core.external.named import describe_function, open_function
 
 CPU = torch.device("cpu")
 CODE = """
@@ -74,12 +72,6 @@ def test_a_module_that_is_nowhere_or_has_changed_is_one_line(folder):
     (folder / f"{folder.name}.py").write_text(CODE + "\n# other\n")
     with pytest.raises(InputError, match="got one that has changed: import it again"):
         open_function(path, {}, CPU)
-
-
-def test_what_describes_a_function_names_its_folder_and_its_file_s_digest(folder):
-    found = json.loads(described(folder, "load").read_text())
-    digest = sha256(CODE.encode()).hexdigest()
-    assert found == {"module": folder.name, "factory": "load", "folder": str(folder.resolve()), "sha256": digest}
 
 
 def test_a_module_in_a_package_or_installed_is_found_and_the_folder_comes_first(tmp_path, monkeypatch):

@@ -1,22 +1,29 @@
 """What somebody calls a model, and what a file is by what is in it."""
 
 import io
+import os
+import resource
 import zipfile
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
+import torch
 
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.external import kinds
 from smoothsweep.core.external.kinds import (
     KINDS,
     Named,
-    apply_options,
+    agree_to,
+    agreed_to,
     as_source,
-    is_external,
-    kind_made_of,
     kind_of,
     kind_of_file,
+    needs_consent,
 )
+from smoothsweep.core.readers.files import MOST_BYTES
+from smoothsweep.tasks.external import copy_external
 
 
 @pytest.mark.parametrize(
@@ -91,14 +98,6 @@ def test_what_is_no_archive_is_none_and_onnx_goes_by_its_name(tmp_path):
     assert kind_of_file(archive(tmp_path / "x.onnx", "m/models/model.json")) == "onnx"
 
 
-def test_words_that_stand_for_kinds_and_for_networks_of_timm():
-    assert [is_external(word) for word in (*KINDS, "resnet18", "timm:resnet10t", None)] == [True] * len(KINDS) + [
-        False
-    ] * 3
-    named = ("timm:resnet10t", "timm:", "resnet10t", "my-timm:x", None)
-    assert [kind_made_of(word) for word in named] == ["torch_export", "torch_export", None, None, None]
-
-
 def test_the_files_of_stores_and_imported_folders_are_called_as_ever():
     """Whoever renames one can no longer open what was imported yesterday."""
     files = {
@@ -111,24 +110,59 @@ def test_the_files_of_stores_and_imported_folders_are_called_as_ever():
     assert {name: KINDS[name].file for name in files} == files
 
 
-GIVEN = {"yes": True, "queries": 7, "per_second": 0.5, "token_env": "MINE"}
+CPU = torch.device("cpu")
 
 
-def test_a_kind_gets_the_options_that_were_given_for_it():
-    """What was not given, or says no, counts for nothing: for every kind there are the options of all."""
-    endpoint = apply_options("endpoint", GIVEN, Named("http://host/"))
-    assert endpoint == KINDS["endpoint"](**GIVEN)
-    absent = {"yes": False, "queries": None, "per_second": None, "token_env": None}
-    assert apply_options("endpoint", absent, Path("a")) == KINDS["endpoint"]()
-    for kind in KINDS:
-        assert type(apply_options(kind, absent, Path("a"))) is KINDS[kind]
-    assert apply_options(None, absent, Path("a")) is None and apply_options(None, {}, Path("a")) is None
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_what_is_no_file_is_one_line_and_not_waited_for(kind, tmp_path):
+    os.mkfifo(path := tmp_path / KINDS[kind].file)
+    assert kind_of_file(path) == (kind if KINDS[kind].is_named(path) else None)
+    with pytest.raises(InputError, match="expected a regular file") as refused:
+        KINDS[kind].open(path, {}, CPU)
+    assert "\n" not in str(refused.value)
+    for ask in (agreed_to, agree_to):
+        with pytest.raises(InputError, match="expected a regular file"):
+            ask(path)
 
 
-@pytest.mark.parametrize("option", GIVEN)
-@pytest.mark.parametrize("kind", ["onnx", "function", None])
-def test_an_option_of_an_endpoint_is_none_of_another_model(option, kind):
-    with pytest.raises(InputError) as refused:
-        apply_options(kind, {"yes": False, option: GIVEN[option]}, Path("a/model.pt"))
-    flag = {"per_second": "--per-second", "token_env": "--token-env"}.get(option, f"--{option}")
-    assert str(refused.value) == f"{flag}: expected it with an HTTP endpoint alone, got a/model.pt"
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_a_file_larger_than_any_model_is_one_line_and_not_read(kind, tmp_path):
+    with (path := tmp_path / KINDS[kind].file).open("wb") as file:
+        file.truncate(MOST_BYTES + 1)  # a hole
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for refused in (
+        lambda: KINDS[kind].open(path, {}, CPU),
+        lambda: agreed_to(path),
+        lambda: copy_external(path, tmp_path / "copy"),
+    ):
+        with pytest.raises(InputError, match=f"{path}: expected ") as line:
+            refused()
+        assert "\n" not in str(line.value)
+    assert not (tmp_path / "copy").exists() and [one.name for one in tmp_path.iterdir()] == [path.name]
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 256 * 2**10
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "resnet18", "a kind of tomorrow"])
+@pytest.mark.parametrize("able", [True, False])
+def test_programs_need_consent_where_they_cannot_be_isolated(kind, able, monkeypatch):
+    monkeypatch.setattr(kinds, "can_isolate", lambda: able)
+    assert needs_consent(kind) is (kind in KINDS and not (able and KINDS[kind].computes_alone))
+
+
+def test_consent_is_to_the_content_and_lies_in_the_users_settings(tmp_path, monkeypatch):
+    """In XDG_CONFIG_HOME, else in ~/.config, by SHA-256: another home has agreed to nothing."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    first, second, third = (tmp_path / name for name in ("a.pt", "b.pt", "c.pt"))
+    for model, content in ((first, b"one"), (second, b"two"), (third, b"one")):
+        model.write_bytes(content)
+    agree_to(first)
+    assert [agreed_to(model) for model in (first, second, third)] == [True, False, True]
+    noted = tmp_path / "config" / "smoothsweep" / "agreed" / sha256(b"one").hexdigest()
+    assert noted.is_file()
+    first.write_bytes(b"One")
+    assert not agreed_to(first)
+    monkeypatch.setenv("XDG_CONFIG_HOME", "")
+    monkeypatch.setenv("HOME", str(tmp_path / "other"))
+    assert not agreed_to(third)
+    with pytest.raises(FileNotFoundError):
+        agreed_to(tmp_path / "nothing")

@@ -6,13 +6,11 @@ import io
 import pytest
 import torch
 from onnx import helper
-from torch import nn
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external import programs as onnx_file
 from smoothsweep.core.external.programs import ONNX
 from tests.core.external.test_programs import found_of, model_of, opened, pictures
-from tests.foreign_classifier import SIDE
 from tests.made_onnx import as_onnx
 from tests.made_programs import Shades
 
@@ -64,22 +62,6 @@ def test_what_is_lacking_is_said_with_an_opset_by_which_nothing_is(operators, op
         best = int(said.split()[-1])
         assert all(known(name, best) for name in operators)
         assert not any(all(known(name, later) for name in operators) for later in range(best + 1, opset))
-
-
-@pytest.mark.parametrize("convert", [True, False])
-@pytest.mark.parametrize("compare", [True, False])
-@pytest.mark.parametrize("rows", ["rows", 3])
-def test_a_program_that_is_loaded_answers_as_the_network_and_says_what_it_is(tmp_path, convert, compare, rows):
-    network, images = Shades(torch.linspace(-1, 1, CLASSES)).eval(), pictures(3)
-    path = as_onnx(network, tmp_path / "model.onnx", rows=rows)
-    loaded = onnx_file.load_onnx(io.BytesIO(path.read_bytes()), {"convert": convert, "compare": compare}, CPU)
-    shape = [None if rows == "rows" else 3, 3, SIDE, SIDE]
-    facts = {"inputs": 1, "outputs": 1, "shape": shape, "differentiable": convert, "remark": ""}
-    assert loaded.facts == {**facts, "dtype": "float32", "weights": "float32"}
-    assert isinstance(loaded.answer, nn.Module) == convert
-    torch.testing.assert_close(loaded.answer(images), network(images))
-    if convert:
-        assert not loaded.answer.training and not any(one.requires_grad for one in loaded.answer.parameters())
 
 
 @pytest.fixture

@@ -169,7 +169,7 @@ class Baked(nn.Module):
         return self.network(images.reshape(self.rows, 3, 32, 32))
 
 
-@pytest.mark.parametrize("rows", [1, 3, 4, 7])
+@pytest.mark.parametrize("rows", [1, 7])
 def test_a_baked_batch_size_is_found_and_asked_for(network, tmp_path, rows):
     """Seven is on no list, but the program's own error says it."""
     path = torchscript(Baked(network, rows).eval(), tmp_path / "baked.pt")
@@ -204,7 +204,7 @@ class More(nn.Module):
         return answer.softmax(1) if self.end == "probabilities" else answer
 
 
-@pytest.mark.parametrize("places", [[0], [4], [2, 0]])
+@pytest.mark.parametrize("places", [[4], [2, 0]])
 @pytest.mark.parametrize("answers", ["logits", "probabilities"])
 def test_outputs_that_are_nobody_are_left_out(network, tmp_path, answers, places):
     path = torchscript(More(network, places, answers).eval(), tmp_path / "more.pt")
@@ -245,18 +245,6 @@ def test_a_single_number_is_the_second_of_two_classes(tmp_path, answers, end):
     found = found_of(path, answers, num_classes=2)
     logits = model_of(path, found, answers, num_classes=2)(pictures(5))
     torch.testing.assert_close(logits[:, 1] - logits[:, 0], One()(pictures(5)), rtol=1e-3, atol=1e-3)
-
-
-def test_logarithms_of_probabilities_are_logits(network, tmp_path):
-    class Logged(Softmaxed):
-        def forward(self, images: torch.Tensor) -> torch.Tensor:
-            return self.network(images).log_softmax(1)
-
-    path = torchscript(Logged(network), tmp_path / "logged.pt")
-    model = model_of(path, found_of(path))
-    torch.testing.assert_close(model(pictures(5)).softmax(1), network(pictures(5)).softmax(1))
-    with pytest.raises(InputError, match="their logarithms are logits"):
-        found_of(path, "probabilities")
 
 
 class Trained(nn.Module):
@@ -323,17 +311,6 @@ def test_a_defense_that_draws_noise_on_purpose_says_so(network, tmp_path):
     with pytest.raises(InputError, match="--random-answers"):
         found_of(path)
     assert found_of(path, random=True).access == "gradients"
-
-
-def test_an_error_keeps_the_first_sentence_of_the_library_s(network, tmp_path):
-    """Of a traceback that of the error at its end; of onnxruntime which size was expected."""
-    grey = as_onnx(network, tmp_path / "model.onnx")
-    with pytest.raises(InputError, match=r"Got invalid dimensions for input: images .* Got: 8 Expected: 32") as refused:
-        opened(grey, "scores").answer(torch.zeros(2, 3, 8, 8))
-    assert "\n" not in str(refused.value)
-    path = torchscript(nn.Sequential(nn.Flatten(), nn.Linear(12, CLASSES)), tmp_path / "linear.pt")
-    with pytest.raises(InputError, match=r"got: mat1 and mat2 shapes cannot be multiplied \(\dx3072 and 12x4\)"):
-        found_of(path)
 
 
 FORWARD = """
@@ -431,17 +408,6 @@ def test_weights_in_another_file_are_named_with_what_to_do(network, tmp_path):
     assert (tmp_path / "beside.data").is_file()
     with pytest.raises(InputError, match=r"weights that lie in beside\.data: write one file") as refused:
         KINDS["onnx"].open(path, {}, CPU)
-    assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize("kind", ["torchscript", "torch_export", "onnx"])
-@pytest.mark.parametrize("content", [b"", b"noise" * 50, b"PK\x03\x04 cut off"])
-def test_a_file_of_something_else_is_one_line(tmp_path, kind, content):
-    path = tmp_path / KINDS[kind].file
-    path.write_bytes(content)
-    with pytest.raises(InputError) as refused:
-        KINDS[kind].open(path, {}, CPU)
-    assert str(refused.value).startswith(f"{path}: expected {KINDS[kind].words}, got: ")
     assert "\n" not in str(refused.value)
 
 

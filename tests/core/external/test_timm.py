@@ -6,17 +6,14 @@ is installed.
 
 import json
 import sys
-from dataclasses import MISSING, fields, replace
 from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import nn
 
-from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import KINDS
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
 from smoothsweep.sweeps.imported import ImportedClassifier
 
 SIDE, CLASSES = 16, 3
@@ -127,27 +124,6 @@ def test_without_timm_one_line_says_how_to_have_it(tmp_path, capsys, monkeypatch
     save(Network(CLASSES), tmp_path)
     assert main(arguments(tmp_path, "resnet_t", "--image-size", SIDE)) == 2
     assert "pip install 'smoothsweep[timm]'" in capsys.readouterr().err
-
-
-def test_an_audit_s_reference_needs_a_network_of_ours(tmp_path):
-    save(Network(CLASSES), tmp_path)
-    unsaid = {part.name: None for part in fields(AuditRequest) if part.default is MISSING}
-    request = AuditRequest(
-        **{
-            **unsaid,
-            "model": tmp_path / "own.pth",
-            "architecture": "timm:resnet_t",
-            "data": tmp_path,
-            "public": tmp_path,
-            "minutes": 5.0,
-            "people": 2,
-            "reference": "",
-            "options": {},
-        }
-    )
-    with pytest.raises(InputError, match="which cannot be trained here"):
-        request.check()
-    replace(request, reference="resnet18").check()
 
 
 @pytest.mark.slow
