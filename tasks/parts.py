@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from smoothsweep.core.attacks.gan.imported import NETWORKS, check_imported, check_imported_classes
 from smoothsweep.core.attacks.kept_networks import load_network, save_network
 from smoothsweep.core.attacks.registry import PARTS
 from smoothsweep.core.attacks.shared.view import View
+from smoothsweep.core.attacks.training_settings import NETWORKS, check_imported
 from smoothsweep.tasks.attacking import OpenTarget, attack_inputs_of
 from smoothsweep.tasks.class_names import class_names_of
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
@@ -51,9 +51,8 @@ def adopt_networks(config: Config, inputs: Inputs, out: Path) -> Metrics:
     """
 
     def adopt(folder: Path) -> None:
-        check_imported(str(folder), config["part"], config["image_size"])
-        if "target" in inputs:
-            check_imported_classes(str(folder), config["part"], len(class_names_of(inputs)))
+        classes = len(class_names_of(inputs)) if "target" in inputs else None
+        check_imported(str(folder), config["part"], image_size=config["image_size"], classes=classes)
         for name in NETWORKS[config["part"]]:
             save_network(load_network(folder, name), out, name)
 

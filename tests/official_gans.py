@@ -2,10 +2,8 @@
 
 import torch
 
-from smoothsweep.core.attacks.gan.conditional_config import ConditionalConfig
-from smoothsweep.core.attacks.gan.conditional_generator import ConditionalGenerator
-from smoothsweep.core.attacks.gan.config import PlainGanConfig
-from smoothsweep.core.attacks.gan.networks import Critic, MinibatchDiscriminator, PlainGenerator
+from smoothsweep.core.attacks.gan_networks import ConditionalGenerator, Critic, MinibatchDiscriminator, PlainGenerator
+from smoothsweep.core.attacks.training_settings import ConditionalConfig, PlainGanConfig
 from tests.plg import official
 
 SIZE = {"resolution": 32, "z_dim": 5, "width": 2}

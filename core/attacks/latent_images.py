@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from smoothsweep.core.attacks.gan.config import SIDES, GanTraining
-from smoothsweep.core.attacks.gan.parts import GENERAL, general_gan
 from smoothsweep.core.attacks.shared.base import Attack, AttackInputs, Part
+from smoothsweep.core.attacks.training_settings import GENERAL, SIDES, GanTraining, gan_part
 from smoothsweep.core.bounds import Count, Layers, Positive
 from smoothsweep.core.checks import present, require
 
@@ -87,7 +86,7 @@ class LatentAttack(LatentSettings, Attack):
     @property
     def parts(self) -> tuple[Part, ...]:
         """The generator, where it is not the sweep's prior."""
-        return (general_gan(self.gan),) if self.own else ()
+        return (gan_part(GENERAL, self.gan, "public"),) if self.own else ()
 
     @property
     def needs(self) -> tuple[str, ...]:

@@ -7,20 +7,16 @@ from typing import Any
 
 from smoothsweep.core.attacks.brep_mi import BREPMI
 from smoothsweep.core.attacks.cma_es import CMAES
-from smoothsweep.core.attacks.distillation.config import StudentConfig
-from smoothsweep.core.attacks.gan.conditional_config import ConditionalConfig
-from smoothsweep.core.attacks.gan.config import PlainGanConfig
 from smoothsweep.core.attacks.if_gmi.attack import IFGMI
-from smoothsweep.core.attacks.lowres.gmi import GMI
-from smoothsweep.core.attacks.lowres.ked import KED
-from smoothsweep.core.attacks.lowres.lomma import LommaGMI, LommaKED
-from smoothsweep.core.attacks.plg.attack import PLGMI
+from smoothsweep.core.attacks.lowres import GMI, KED, LommaGMI, LommaKED
+from smoothsweep.core.attacks.plg_mi import PLGMI
 from smoothsweep.core.attacks.ppa.attack import PlugAndPlay
 from smoothsweep.core.attacks.random_latents import RandomLatents
 from smoothsweep.core.attacks.rlb_mi import RLBMI
 from smoothsweep.core.attacks.selection_only import SelectionOnly
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS, Access, Attack, PartKind
-from smoothsweep.core.attacks.surrogate.attack import SurrogateLabels, SurrogateScores
+from smoothsweep.core.attacks.surrogates import SurrogateLabels, SurrogateScores
+from smoothsweep.core.attacks.training_settings import ConditionalConfig, PlainGanConfig, StudentConfig
 from smoothsweep.core.cards import NetworkKind
 from smoothsweep.core.declared import build
 from smoothsweep.core.errors import InputError
@@ -32,21 +28,19 @@ FOREIGN_PART = "own_"
 
 _PLAIN_GAN = {
     "plain_generator": NetworkKind(
-        config=PlainGanConfig, network="smoothsweep.core.attacks.gan.networks:PlainGenerator"
+        config=PlainGanConfig, network="smoothsweep.core.attacks.gan_networks:PlainGenerator"
     ),
-    "critic": NetworkKind(config=PlainGanConfig, network="smoothsweep.core.attacks.gan.networks:Critic"),
+    "critic": NetworkKind(config=PlainGanConfig, network="smoothsweep.core.attacks.gan_networks:Critic"),
     "minibatch_discriminator": NetworkKind(
-        config=PlainGanConfig, network="smoothsweep.core.attacks.gan.networks:MinibatchDiscriminator"
+        config=PlainGanConfig, network="smoothsweep.core.attacks.gan_networks:MinibatchDiscriminator"
     ),
 }
 _CONDITIONAL_GAN = {
     "conditional_generator": NetworkKind(
-        config=ConditionalConfig, network="smoothsweep.core.attacks.gan.conditional_generator:ConditionalGenerator"
+        config=ConditionalConfig, network="smoothsweep.core.attacks.gan_networks:ConditionalGenerator"
     )
 }
-_STUDENT = {
-    "student": NetworkKind(config=StudentConfig, network="smoothsweep.core.attacks.distillation.students:Student")
-}
+_STUDENT = {"student": NetworkKind(config=StudentConfig, network="smoothsweep.core.attacks.distillation:Student")}
 
 _OWN_PARTS: dict[str, PartKind] = {
     "pool": PartKind(version=4, make="smoothsweep.core.attacks.ppa.pool:make_pool", title="candidate pool"),
@@ -61,11 +55,11 @@ _OWN_PARTS: dict[str, PartKind] = {
         version=1, make="smoothsweep.core.attacks.ppa.pool:make_pool_features", access="gradients", layers=True
     ),
     "plg_labels": PartKind(
-        version=1, make="smoothsweep.core.attacks.plg.labels:make_labels", access="scores", title="PLG pseudo-labels"
+        version=1, make="smoothsweep.core.attacks.plg_gan:make_labels", access="scores", title="PLG pseudo-labels"
     ),
     "plg_gan": PartKind(
         version=1,
-        make="smoothsweep.core.attacks.plg.gan_part:make_gan",
+        make="smoothsweep.core.attacks.plg_gan:make_conditional_gan",
         access="gradients",
         trains=True,
         title="PLG conditional GAN",
@@ -73,27 +67,27 @@ _OWN_PARTS: dict[str, PartKind] = {
     ),
     "pictures": PartKind(
         version=1,
-        make="smoothsweep.core.attacks.surrogate.parts:make_pictures",
+        make="smoothsweep.core.attacks.surrogates:make_pictures",
         told_protocol=False,
         title="surrogate's query images",
     ),
     "answered_labels": PartKind(
         version=1,
         title="labels for the surrogate",
-        make="smoothsweep.core.attacks.surrogate.parts:make_answered_labels",
+        make="smoothsweep.core.attacks.surrogates:make_answered_labels",
         access="labels",
         told_protocol=False,
     ),
     "answered_scores": PartKind(
         version=1,
         title="scores for the surrogate",
-        make="smoothsweep.core.attacks.surrogate.parts:make_answered_scores",
+        make="smoothsweep.core.attacks.surrogates:make_answered_scores",
         access="scores",
         told_protocol=False,
     ),
     "surrogates": PartKind(
         version=2,
-        make="smoothsweep.core.attacks.surrogate.parts:make_surrogates",
+        make="smoothsweep.core.attacks.distillation:make_surrogates",
         networks=_STUDENT,
         trains=True,
         told_protocol=False,
@@ -107,7 +101,7 @@ _OWN_PARTS: dict[str, PartKind] = {
     ),
     "general_gan": PartKind(
         version=1,
-        make="smoothsweep.core.attacks.gan.parts:make_general_gan",
+        make="smoothsweep.core.attacks.gan_training:make_general_gan",
         trains=True,
         told_protocol=False,
         title="general GAN",
@@ -117,14 +111,14 @@ _OWN_PARTS: dict[str, PartKind] = {
         version=1,
         title="target-specific GAN",
         networks=_PLAIN_GAN,
-        make="smoothsweep.core.attacks.gan.parts:make_specific_gan",
+        make="smoothsweep.core.attacks.gan_training:make_specific_gan",
         access="gradients",
         trains=True,
         layers=True,
     ),
     "students": PartKind(
         version=1,
-        make="smoothsweep.core.attacks.lowres.lomma_parts:make_students",
+        make="smoothsweep.core.attacks.distillation:make_students",
         access="scores",
         trains=True,
         title="distilled students",
@@ -132,7 +126,7 @@ _OWN_PARTS: dict[str, PartKind] = {
     ),
     "public_features": PartKind(
         version=1,
-        make="smoothsweep.core.attacks.lowres.lomma_parts:make_public_features",
+        make="smoothsweep.core.attacks.lowres_search:make_public_features",
         access="gradients",
         layers=True,
     ),

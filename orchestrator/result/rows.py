@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from smoothsweep.core.attacks.surrogate.parts import SURROGATES
+from smoothsweep.core.attacks.surrogates import SURROGATES
 from smoothsweep.core.checks import present
 from smoothsweep.core.files import write_file
 from smoothsweep.core.judges.base import ClassifierJudge

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from smoothsweep.core.attacks.surrogate.parts import SURROGATES
+from smoothsweep.core.attacks.surrogates import SURROGATES
 from smoothsweep.core.durations import duration
 from smoothsweep.core.judges.table import JUDGES, stage_of
 from smoothsweep.core.text import counted

@@ -5,9 +5,9 @@ import json
 import torch
 import torch.nn.functional as F
 
-from smoothsweep.core.attacks.gan.conditional_config import ConditionalConfig
-from smoothsweep.core.attacks.gan.conditional_generator import ConditionalGenerator, with_class
+from smoothsweep.core.attacks.gan_networks import ConditionalGenerator, with_class
 from smoothsweep.core.attacks.kept_networks import save_network
+from smoothsweep.core.attacks.training_settings import ConditionalConfig
 from smoothsweep.tasks import reconstructions
 from smoothsweep.tasks.files import save_tensors
 from smoothsweep.tasks.reconstructions import reconstructed_images

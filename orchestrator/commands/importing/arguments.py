@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from smoothsweep.core.arguments import FolderToWrite, add_options, refuse_missing, request_of
-from smoothsweep.core.attacks.gan.imported import NETWORKS
+from smoothsweep.core.attacks.training_settings import NETWORKS
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import as_source
 from smoothsweep.core.priors.settings import IMAGES, READ_OUT

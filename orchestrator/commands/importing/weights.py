@@ -151,7 +151,7 @@ def import_gan_files(part: str, generator: Path, discriminator: Path | None, out
 
     Raises InputError, one line, for a tensor that is missing, left over, or of another shape; nothing is written then.
     """
-    from smoothsweep.core.attacks.gan.official import official_networks
+    from smoothsweep.core.attacks.gan_networks import official_networks
     from smoothsweep.core.attacks.kept_networks import save_network
 
     refuse_existing(out)

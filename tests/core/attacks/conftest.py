@@ -10,7 +10,7 @@ from smoothsweep.core.priors.kinds import make_settings
 from smoothsweep.core.priors.registry import from_files
 from tests.attack_examples import EXAMPLES, PEOPLE, SIZE
 from tests.core.attacks.examples import example
-from tests.core.attacks.looking import Silent, classifier, look
+from tests.core.attacks.looking import Kept, classifier, look
 
 
 @pytest.fixture(scope="session")
@@ -58,7 +58,7 @@ def given(target, prior, public):
                 kind = PARTS[part.name]
                 told = common if kind.told_protocol else {**common, "protocol": None}
                 asked = AttackInputs(**told, parts=parts, networks=networks)
-                made[key] = kind.function()(part.settings, asked, look(target, kind.access), Silent())
+                made[key] = kind.function()(part.settings, asked, look(target, kind.access), Kept())
             parts, networks = (
                 {**known, part.name: new} for known, new in ((parts, made[key].tensors), (networks, made[key].networks))
             )

@@ -1,5 +1,7 @@
 """What tests of attacks look with: a network trained in seconds, a view of it, and what another sees in an image."""
 
+import copy
+
 import torch
 
 from smoothsweep.core.attacks.shared.execution import Execution
@@ -43,21 +45,40 @@ class Counted(torch.nn.Module):
 
 
 def look(target, access="gradients"):
-    execution = Execution(ExecutionConfig(), "cpu")
-    return view_of(target, access, num_classes=PEOPLE, image_size=SIZE, execution=execution)
+    return seen(target, access, classes=PEOPLE, side=SIZE)
 
 
-class Silent:
-    """A context that keeps nothing."""
+def seen(target, access="gradients", *, classes, side, **settings):
+    """A view of any target; settings: of the execution."""
+    execution = Execution(ExecutionConfig(**settings), "cpu")
+    return view_of(target, access, num_classes=classes, image_size=side, execution=execution)
+
+
+class Kept:
+    """A context that remembers its states and what it was told, and dies at one of them."""
+
+    def __init__(self, state=None, *, dies_at=None):
+        self.state, self.states, self.told, self.dies_at = state, [], [], dies_at
 
     def last_state(self):
-        return None
+        return copy.deepcopy(self.state)
 
     def keep_state(self, state):
-        pass
+        self.states.append(copy.deepcopy(state))
+        if len(self.states) == self.dies_at:
+            raise KeyboardInterrupt
 
     def progress(self, fraction, text):
-        pass
+        assert 0 <= fraction <= 1 and text
+        self.told.append((fraction, text))
+
+
+def same_networks(one, other):
+    """Whether the networks of two parts are equal to the bit."""
+    states = [{name: network.state_dict() for name, network in part.networks.items()} for part in (one, other)]
+    return states[0].keys() == states[1].keys() and all(
+        torch.equal(value, states[1][name][key]) for name, state in states[0].items() for key, value in state.items()
+    )
 
 
 def recognised(judge, decoder, w, target_class):

@@ -16,12 +16,12 @@ import torch
 import torch.nn.functional as F
 
 from smoothsweep.core.attacks.brep_mi import BREPMI, Walks, first_latents, make_starts, on_sphere, walk
-from smoothsweep.core.attacks.gan.config import GanTraining, PlainGanConfig
-from smoothsweep.core.attacks.gan.networks import PlainGenerator
+from smoothsweep.core.attacks.gan_networks import PlainGenerator
 from smoothsweep.core.attacks.registry import make_attack
 from smoothsweep.core.attacks.shared.base import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import view_of
+from smoothsweep.core.attacks.training_settings import GanTraining, PlainGanConfig
 from smoothsweep.core.data.images import truncated_bytes
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError

@@ -14,10 +14,18 @@ from smoothsweep.core.errors import InputError
 from tests.core.attacks.examples import example, needed
 
 SHARED_STREAMS = {
-    "gan/parts.py": ["teacher"],
-    "gan/training.py": ["gan weights"],
-    "gan/draws.py": ["gan", "gan order"],
-    "distillation/students.py": ["distil", "distil order"],
+    "gan_training.py": ["teacher", "gan weights", "gan", "gan order"],
+    "distillation.py": [
+        "distil",
+        "distil order",
+        "student",
+        "surrogate",
+        "surrogate",
+        "surrogate order",
+        "surrogate view",
+    ],
+    "lowres.py": ["restart"],
+    "lowres_search.py": ["public features"],
 }
 """Module that several attacks share -> the names of its random streams, which every number that it draws follows from.
 Those of one attack stand in STREAMS of its example."""

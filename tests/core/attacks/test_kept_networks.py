@@ -5,9 +5,9 @@ import json
 import pytest
 import torch
 
-from smoothsweep.core.attacks.gan.conditional_config import ConditionalConfig
-from smoothsweep.core.attacks.gan.conditional_generator import ConditionalGenerator, with_class
+from smoothsweep.core.attacks.gan_networks import ConditionalGenerator, with_class
 from smoothsweep.core.attacks.kept_networks import PART_NETWORKS, load_network, network_names, save_network
+from smoothsweep.core.attacks.training_settings import ConditionalConfig
 from smoothsweep.core.errors import InputError
 
 CONFIG = ConditionalConfig(classes=3, resolution=16, z_dim=4, width=2)

@@ -19,8 +19,6 @@ WRONG = [
     ({"gan": {"betas": [0.0, 1.0]}}, "attack.gan.betas"),
 ]
 
-STREAMS = {"lowres/gmi.py": ["restart"]}
-
 KEPT = KEPT_SEARCHED
 
 SWEPT = {

@@ -27,8 +27,6 @@ WRONG = [
     ({"students": {"architectures": []}}, "attack.students.architectures: expected at least one"),
 ]
 
-STREAMS = {"lowres/lomma_parts.py": ["student", "public features"]}
-
 KEPT = {**KEPT_SEARCHED, "students": KEPT_STUDENTS}
 
 SWEPT = {

@@ -35,9 +35,8 @@ EDGES = {
 """Field -> what its type has and it does not take, up to the bound; what it takes, down to it."""
 
 STREAMS = {
-    "plg/draws.py": ["plg gan", "plg gan", "plg order"],
-    "plg/training.py": ["plg weights"],
-    "plg/inversion.py": ["plg start", "plg start", "plg views", "plg order"],
+    "plg_gan.py": ["plg gan", "plg gan", "plg order", "plg weights"],
+    "plg_search.py": ["plg start", "plg start", "plg views", "plg order"],
 }
 
 KEPT = {"top_n": 4, "gan": {"steps": 3, "batch_size": 6, "width": 2, "z_dim": 4}, "steps": 2, "selected": 2}

@@ -22,11 +22,7 @@ WRONG = [
     ({"feature_weight": 1.0}, "attack.feature_weight: expected no value with surrogates"),
 ]
 
-STREAMS = {
-    "surrogate/attack.py": ["answer"],
-    "surrogate/parts.py": ["surrogate"],
-    "surrogate/training.py": ["surrogate", "surrogate order", "surrogate view"],
-}
+STREAMS = {"surrogates.py": ["answer"]}
 
 KEPT = KEPT_SURROGATE
 

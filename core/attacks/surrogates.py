@@ -5,18 +5,29 @@ generated pictures, a white-box attack inverts the networks, and what it finds t
 target 12.7 million times; here the pictures are those of the sweep's prior, `pool.size` of them, as in SMILE (arXiv
 2503.16266), which has scores. The white-box attack is Plug & Play, averaged over the networks, without a query. What it
 found is selected by the target's answers under random views: the only queries of a class, `finalists` times `views`.
+
+The pictures are of no target, the answers are all that the target is asked for before classes are inverted, and the
+networks are made from these two alone (distillation.py beside this file).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from smoothsweep.core.attacks.ppa.config import CandidateConfig, Loss, OptimiseConfig, Pool, SelectConfig
-from smoothsweep.core.attacks.shared.base import Access, Aggregate, Attack, AttackInputs, Part, Reconstructions
-from smoothsweep.core.attacks.surrogate.config import SurrogateTraining
-from smoothsweep.core.attacks.surrogate.parts import ANSWERS, PICTURES, SURROGATES, check_budget, surrogate_parts
+from smoothsweep.core.attacks.shared.base import (
+    Access,
+    Aggregate,
+    Attack,
+    AttackInputs,
+    MadePart,
+    Part,
+    PartContext,
+    Reconstructions,
+)
+from smoothsweep.core.attacks.training_settings import SurrogateTraining
 from smoothsweep.core.bounds import Count, Latents
 from smoothsweep.core.checks import present, require
 from smoothsweep.core.models.architectures import check_image_size
@@ -24,7 +35,13 @@ from smoothsweep.core.models.architectures import check_image_size
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smoothsweep.core.attacks.shared.view import LabelView
+    from smoothsweep.core.attacks.shared.view import LabelView, ScoreView, View
+
+PICTURES, SURROGATES = "pictures", "surrogates"
+ANSWERS: dict[str, str] = {"labels": "answered_labels", "scores": "answered_scores"}
+"""Access -> the part that has the target's answers of that kind."""
+
+ROWS = 64  # pictures at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,21 +79,14 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
     def __post_init__(self) -> None:
         for declaring in (Attack, CandidateConfig, OptimiseConfig):
             declaring.__post_init__(self)
-        require(
-            self.candidates <= self.pool.size,
-            "attack.candidates",
-            f"at most pool.size ({self.pool.size})",
-            self.candidates,
-        )
-        require(
-            self.finalists <= self.candidates,
-            "attack.finalists",
-            f"at most candidates ({self.candidates})",
-            self.finalists,
-        )
-        require(
-            self.selected <= self.finalists, "attack.selected", f"at most finalists ({self.finalists})", self.selected
-        )
+        most = {
+            "candidates": (self.pool.size, "pool.size"),
+            "finalists": (self.candidates, "candidates"),
+            "selected": (self.finalists, "finalists"),
+        }
+        for name, (bound, of) in most.items():
+            value = getattr(self, name)
+            require(value <= bound, f"attack.{name}", f"at most {of} ({bound})", value)
         for name in ("temperature", "discriminator_weight", "feature_weight"):
             inputs = getattr(self, name)
             require(not inputs, f"attack.{name}", "no value with surrogates, which do without", inputs)
@@ -90,7 +100,13 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
     @property
     def parts(self) -> tuple[Part, ...]:
         """Pictures of the prior, the target's answers, the networks."""
-        return surrogate_parts(self.pool, self.surrogates, self.learns)
+        answers = ANSWERS[self.learns]
+        training = {**asdict(self.surrogates), "learns": self.learns}
+        return (
+            Part(name=PICTURES, needs=("prior",), settings=asdict(self.pool)),
+            Part(name=answers, needs=("target", PICTURES)),
+            Part(name=SURROGATES, needs=(PICTURES, answers), settings=training),
+        )
 
     def most_queries(self, protocol: str) -> int:
         """Every finalist in every view."""
@@ -232,3 +248,55 @@ class SurrogateScores(SurrogateAttack):
 
         scores = view.scores(images)
         return torch.stack([log_margin(scores, target_class).double(), scores[:, target_class].double()], 1)
+
+
+def check_budget(pool_size: int, classes: int) -> None:
+    """Raise InputError for fewer pictures than the target has classes."""
+    require(pool_size >= classes, "attack.pool.size", f"at least a query for each of the {classes} classes", pool_size)
+
+
+def make_pictures(settings: Mapping[str, Any], inputs: AttackInputs, view: View, part_context: PartContext) -> MadePart:
+    """w [Q, num_ws, w_dim]; images uint8 [Q, 3, image_size, image_size], as they are sent to the target."""
+    from smoothsweep.core.attacks.optimisation.crops import Preprocess
+    from smoothsweep.core.attacks.ppa.pool import decode_pool
+    from smoothsweep.core.data.images import to_uint8
+
+    pool, prior = Pool(**settings), present(inputs.prior, "prior")
+    shape = Preprocess(size=view.image_size, crop=pool.crop)
+    w, images = decode_pool(prior, pool, lambda decoded: to_uint8(shape(decoded.clamp(-1, 1))), view.execution)
+    return MadePart(tensors={"w": w, "images": images})
+
+
+def make_answered_labels(
+    settings: Mapping[str, Any], inputs: AttackInputs, view: LabelView, part_context: PartContext
+) -> MadePart:
+    """answers int64 [Q], a query each; hits int64 [C], how often each class was answered. Raises InputError, see
+    `check_budget`."""
+    return _answered(inputs, view, view.labels)
+
+
+def make_answered_scores(
+    settings: Mapping[str, Any], inputs: AttackInputs, view: ScoreView, part_context: PartContext
+) -> MadePart:
+    """As `make_answered_labels`, with the probabilities float32 [Q, C]."""
+    return _answered(inputs, view, view.scores)
+
+
+def _answered(inputs: AttackInputs, view: LabelView, ask: Callable[[Tensor], Tensor]) -> MadePart:
+    import torch
+
+    from smoothsweep.core.errors import InputError
+
+    pictures = inputs.parts[PICTURES]["images"]
+    check_budget(len(pictures), view.num_classes)
+    answers = torch.cat([ask(rows.float() / 127.5 - 1) for rows in pictures.split(ROWS)])
+    if answers.ndim == 1 and bool((answers < 0).any()):
+        nobody = int((answers < 0).sum())
+        raise InputError(
+            f"target: expected a class for each of {len(answers)} pictures, got none for {nobody}, which it accepts as "
+            "nobody: surrogates cannot learn that; attack it by brep_mi"
+        )
+    decided = answers if answers.ndim == 1 else answers.argmax(1)
+    hits = decided.bincount(minlength=view.num_classes)
+    never = float((hits == 0).sum())
+    return MadePart(tensors={"answers": answers, "hits": hits}, facts={"classes_never_hit": never})

@@ -1,24 +1,29 @@
 """Training of the pairs against the official scripts, and its resumption."""
 
-import copy
-
 import pytest
 import torch
 import torch.nn.functional as F
 
-from smoothsweep.core.attacks.gan.config import GanTraining, PlainGanConfig
-from smoothsweep.core.attacks.gan.draws import Draws, StepDraw
-from smoothsweep.core.attacks.gan.losses import (
+from smoothsweep.core.attacks.gan_networks import Critic, MinibatchDiscriminator
+from smoothsweep.core.attacks.gan_training import (
     InversionSpecific,
+    PublicDraws,
+    StepDraw,
     Wasserstein,
     entropy_sum,
     gradient_penalty,
+    new_pair,
     soft_cross_entropy,
+    train_pair,
+    update_pair,
 )
-from smoothsweep.core.attacks.gan.networks import Critic, MinibatchDiscriminator
-from smoothsweep.core.attacks.gan.training import new_pair, train_pair
+from smoothsweep.core.attacks.registry import PARTS
+from smoothsweep.core.attacks.shared.base import AttackInputs
+from smoothsweep.core.attacks.training_settings import Distillation, GanTraining, PlainGanConfig
 from smoothsweep.core.errors import InputError, TrainingDiverged
+from tests.core.attacks.looking import Kept, seen
 from tests.lowres import fill, golden, pooled, u
+from tests.nonsense import nonsense_for
 
 CPU = torch.device("cpu")
 FIRST = {"atol": 1e-3, "rtol": 0}
@@ -37,19 +42,14 @@ class OfficialDraws:
         return StepDraw(images=images, z=z, z_generator=self.z[5], mix=self.mix[step])
 
 
-class Watched:
-    """An objective whose losses are kept."""
-
-    def __init__(self, objective):
-        self.objective, self.judged, self.made = objective, [], []
-
-    def for_discriminator(self, fakes, draw, step):
-        self.judged.append(self.objective.for_discriminator(fakes, draw, step))
-        return self.judged[-1]
-
-    def for_generator(self, fakes, draw):
-        self.made.append(self.objective.for_generator(fakes, draw))
-        return self.made[-1]
+def six_steps(pair, draws, objective):
+    """Of the official script: the losses, of the discriminator [6] and of the generator's one update."""
+    losses = []
+    for _ in range(6):
+        losses.append(update_pair(pair, objective, draws.at(pair.step)))
+        pair.step += 1
+    [of_generator] = [one["generator"] for one in losses if one["generator"] is not None]
+    return torch.tensor([one["discriminator"] for one in losses]), of_generator
 
 
 def official_pair(judge, name, classes, like=None):
@@ -91,12 +91,11 @@ def check_steps(found, name, *, later):
 
 def test_gmis_training_is_that_of_the_official_script():
     state = official_pair(Critic, "DGWGAN", 0)
-    watched, said = Watched(Wasserstein(critic=state.discriminator)), answers_of(state.discriminator)
-    train_pair(state, OfficialDraws("gmi", ["gan_img"]), watched, steps=6)
-    losses, later = torch.stack([x.detach() for x in watched.judged]), {"atol": 0, "rtol": 1e-2}
+    said, later = answers_of(state.discriminator), {"atol": 0, "rtol": 1e-2}
+    draws = OfficialDraws("gmi", ["gan_img"])
+    losses, of_generator = six_steps(state, draws, Wasserstein(critic=state.discriminator))
     check_steps(losses, "gmi_gan_d_loss", later=later)
-    of_generator = golden("gmi_gan_g_loss_step5").item()
-    assert [loss.item() for loss in watched.made] == [pytest.approx(of_generator, abs=1e-2)]
+    assert of_generator == pytest.approx(golden("gmi_gan_g_loss_step5").item(), abs=1e-2)
     steps, [of_fakes] = of_steps([one.detach() for one in said], 3)  # between fakes and reals, of fakes, of reals
     _, fakes, reals = (torch.stack(one) for one in zip(*steps, strict=True))
     torch.testing.assert_close(of_fakes, golden("gmi_gan_g_logit_step5"), atol=2e-2, rtol=0)
@@ -124,15 +123,16 @@ def test_keds_training_is_that_of_the_official_script():
     state = official_pair(MinibatchDiscriminator, "KEDD10", 10, like="KEDD")
     soft_labels, norm, taught = standin_teacher()
     objective = InversionSpecific(discriminator=state.discriminator, soft_labels=soft_labels, protocol="paper")
-    watched, said, later = Watched(objective), answers_of(state.discriminator), {"atol": 0.1, "rtol": 0}
-    train_pair(state, OfficialDraws("ked", ["gan_img", "gan_unl1", "gan_unl2"]), watched, steps=6)
-    check_steps(torch.stack([x.detach() for x in watched.judged]), "ked_gan_d_loss", later=later)
+    said, later = answers_of(state.discriminator), {"atol": 0.1, "rtol": 0}
+    draws = OfficialDraws("ked", ["gan_img", "gan_unl1", "gan_unl2"])
+    losses, made = six_steps(state, draws, objective)
+    check_steps(losses, "ked_gan_d_loss", later=later)
     of_generator, entropy, matched = golden("ked_gan_g_loss_entropysum_featurematch_step5").tolist()
-    assert [loss.item() for loss in watched.made] == [pytest.approx(of_generator, abs=1e-2)]
+    assert made == pytest.approx(of_generator, abs=1e-2)
     steps, (of_fakes, _) = of_steps([one[1].detach() for one in said], 3)  # of the labelled, of reals, of fakes
     labelled, reals, fakes = (torch.stack(one) for one in zip(*steps, strict=True))
     assert entropy_sum(of_fakes).item() == pytest.approx(entropy, abs=5e-2)
-    assert (watched.made[0] - 1e-4 * entropy_sum(of_fakes)).item() == pytest.approx(matched, abs=1e-2)
+    assert made - 1e-4 * entropy_sum(of_fakes).item() == pytest.approx(matched, abs=1e-2)
     for name, found in (
         ("logits_label_first6", labelled[..., :6]),
         ("logits_fake_first6", fakes[..., :6]),
@@ -181,39 +181,42 @@ def test_keds_losses_and_gradients(name, function):
     torch.testing.assert_close(logits.grad, golden(f"ked_{name}_grad"), atol=1e-5, rtol=0)
 
 
-def tiny(steps=7, **changes):
-    recipe = GanTraining(**{"width": 2, "batch_size": 4, "epochs": 2, "critic_steps": 3, "seed": 5} | changes)
+def tiny(epochs=2, **changes):
+    recipe = GanTraining(**{"width": 2, "batch_size": 4, "epochs": epochs, "critic_steps": 3, "seed": 5} | changes)
     images = torch.randint(0, 256, (16, 3, 32, 32), generator=torch.Generator().manual_seed(1), dtype=torch.uint8)
     state = new_pair(PlainGanConfig(resolution=32, width=2, classes=3), recipe, MinibatchDiscriminator, CPU)
     labels = torch.tensor([0.2, 0.3, 0.5]).expand(4, 3)
     objective = InversionSpecific(discriminator=state.discriminator, soft_labels=lambda *_: labels, protocol="clean")
-    return state, Draws(images, recipe, streams=3, device=CPU), objective, steps
+    return state, PublicDraws(images, recipe, streams=3, device=CPU), objective
 
 
-def run(state, draws, objective, steps, **options):
-    train_pair(state, draws, objective, steps=steps, **options)
+def run(part_context, steps=42, **changes):
+    state, draws, objective = tiny(epochs=11, **changes)
+    train_pair(
+        state,
+        lambda: update_pair(state, objective, draws.at(state.step)),
+        steps=steps,
+        part_context=part_context,
+    )
     return state
 
 
 def test_a_resumed_training_is_the_same_training():
-    whole = run(*tiny())
-    kept = []
-    run(*tiny(), checkpoint_every=3, on_checkpoint=kept.append)
-    assert [checkpoint["step"] for checkpoint in kept] == [3, 6]
-    state, draws, objective, steps = tiny()
-    state.restore(copy.deepcopy(kept[0]))
-    run(state, draws, objective, steps)
+    kept = Kept()
+    whole = run(kept)
+    assert [checkpoint["step"] for checkpoint in kept.states] == list(range(2, 42, 2))
+    state = run(Kept(kept.states[7]))
     for part in ("generator", "discriminator"):
         own, other = getattr(whole, part).state_dict(), getattr(state, part).state_dict()
         assert all(torch.equal(own[name], other[name]) for name in own)
     assert torch.equal(torch.tensor(whole.losses).nan_to_num(), torch.tensor(state.losses).nan_to_num())
-    assert [row[1] == row[1] for row in whole.losses] == [False, False, True] * 2 + [False]
+    assert [row[1] == row[1] for row in whole.losses] == [False, False, True] * 14
     with pytest.raises(InputError, match="gan checkpoint: recipe: expected"):
-        tiny(lr=1e-3)[0].restore(kept[0])
+        run(Kept(kept.states[0]), lr=1e-3)
 
 
 def test_the_mean_entropy_weighs_as_the_official_sum_at_its_batch():
-    _, _, objective, _ = tiny()
+    _, _, objective = tiny()
     fakes = torch.rand(64, 3, 32, 32)
     draw = StepDraw(images=(fakes, fakes, torch.rand(64, 3, 32, 32)), z=fakes, z_generator=fakes, mix=fakes)
     with torch.no_grad():
@@ -227,8 +230,26 @@ def test_what_cannot_be_trained_is_said():
     with pytest.raises(InputError, match=r"public: expected at least attack.gan.batch_size \(64\) images, got 63"):
         GanTraining().steps(63)
     assert GanTraining(epochs=120).steps(30_000) == 56_160
-    state, draws, objective, _ = tiny()
+    state, draws, objective = tiny()
     with torch.no_grad():
         state.discriminator.fc_layer.weight.fill_(torch.inf)
-    with pytest.raises(TrainingDiverged, match="gan training diverged at step 0: loss of the discriminator"):
-        train_pair(state, draws, objective, steps=2)
+    with pytest.raises(TrainingDiverged, match="diverged at step 0: loss of the discriminator"):
+        train_pair(state, lambda: update_pair(state, objective, draws.at(0)), steps=2, part_context=Kept())
+
+
+@pytest.mark.parametrize(
+    ("kind", "declared", "key"),
+    [
+        ("general_gan", GanTraining, "gan"),
+        ("specific_gan", GanTraining, "gan"),
+        ("students", Distillation, "students"),
+    ],
+)
+def test_a_part_refuses_its_settings_under_the_keys_of_the_sweep_file(kind, declared, key):
+    target = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten())
+    public = torch.randint(0, 256, (8, 3, 40, 40), dtype=torch.uint8)  # larger than the networks, and reduced to them
+    view = seen(target, classes=3, side=32)
+    for field, value in dict(nonsense_for(declared)).items():
+        with pytest.raises(InputError) as refusal:
+            PARTS[kind].function()({field: value}, AttackInputs(protocol="clean", public=public), view, Kept())
+        assert str(refusal.value).startswith(f"attack.{key}.{field}: expected "), (field, value, str(refusal.value))

@@ -3,20 +3,25 @@
 Pseudo-labels of the public images, a conditional GAN trained on them and against the target, and a search in its
 latents under random views of the image. Defaults are the published ones (LetheSec/PLG-MI-Attack: README.md,
 train_cgan.py, reconstruct.py). What protocol `paper` keeps of the official code is named where it is computed:
-core/attacks/plg/labels.py (ties), gan_part.py (ranges), draws.py and inversion.py (draws).
+plg_gan.py (ties, ranges, draws of the training) and plg_search.py (draws of the search).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from smoothsweep.core.attacks.gan.conditional_config import SIDES
-from smoothsweep.core.attacks.gan.trained import TrainedGanAttack
-from smoothsweep.core.attacks.plg.config import ConditionalTraining
 from smoothsweep.core.attacks.ppa.config import Loss
 from smoothsweep.core.attacks.shared.base import AttackInputs, Part, Reconstructions
+from smoothsweep.core.attacks.training_settings import (
+    CONDITIONAL,
+    CONDITIONAL_SIDES,
+    ConditionalTraining,
+    TrainedGanAttack,
+    gan_part,
+)
 from smoothsweep.core.bounds import Count, Latents, Positive
 from smoothsweep.core.checks import present, require
 from smoothsweep.core.errors import InputError
@@ -40,6 +45,7 @@ class PLGMI(TrainedGanAttack):
 
     title: ClassVar[str] = "PLG-MI"
     cites: ClassVar[tuple[str, ...]] = ("yuan2023pseudo",)
+    own_gan: ClassVar[str] = CONDITIONAL
     paper_columns: ClassVar[Mapping[str, str]] = {"fid": "fid_plg", "attack_acc1_std": "attack_acc1_std_batches"}
 
     selected: Latents = 5
@@ -68,26 +74,15 @@ class PLGMI(TrainedGanAttack):
     @property
     def parts(self) -> tuple[Part, ...]:
         """The pseudo-labels of the target, and the GAN trained on them: once for all classes."""
+        gan = gan_part(CONDITIONAL, self.gan, "public", "target", "plg_labels")
         if self.gan.imported is not None:
-            return (Part(name="plg_gan", needs=("target",), imported=self.gan.imported),)
-        return (
-            Part(name="plg_labels", needs=("public", "target"), settings={"top_n": self.top_n}),
-            Part(
-                name="plg_gan",
-                needs=("public", "target", "plg_labels"),
-                settings=self.gan.settings,
-            ),
-        )
+            return (gan,)
+        return Part(name="plg_labels", needs=("public", "target"), settings={"top_n": self.top_n}), gan
 
     @property
     def needs(self) -> tuple[str, ...]:
         """Its own generator; the sweep's prior is left to other attacks."""
-        return ("plg_gan",)
-
-    @property
-    def decoder(self) -> str:
-        """Its own generator."""
-        return "plg_gan"
+        return (CONDITIONAL,)
 
     @property
     def enlarging(self) -> str:
@@ -102,7 +97,12 @@ class PLGMI(TrainedGanAttack):
     def check(self, *, image_size: int, prior_kind: str | None, has_public: bool) -> None:
         """Raise InputError for a target whose input no generator of this family makes, too."""
         super().check(image_size=image_size, prior_kind=prior_kind, has_public=has_public)
-        require(image_size in SIDES, "attack plg_mi: side of the target's input", "64 pixels, or 16 or 32", image_size)
+        require(
+            image_size in CONDITIONAL_SIDES,
+            "attack plg_mi: side of the target's input",
+            "64 pixels, or 16 or 32",
+            image_size,
+        )
 
     def check_public(self, count: int) -> None:
         """Raise InputError for fewer public images than a class is to be labelled with."""
@@ -111,22 +111,26 @@ class PLGMI(TrainedGanAttack):
 
     def invert(self, view: GradientView, inputs: AttackInputs, target_class: int, *, seed: int) -> Reconstructions:
         """All restarts at once; they are put in the target's order, and none is left out."""
-        from smoothsweep.core.attacks.plg.inversion import Search, reconstructions, search
+        from smoothsweep.core.attacks.gan_networks import with_class
+        from smoothsweep.core.attacks.lowres_search import left_of_class
+        from smoothsweep.core.attacks.plg_search import draw_views, search, starts
         from smoothsweep.core.attacks.shared.view import require_access
 
         require_access(view, "gradients", "attack plg_mi")
-        made = inputs.networks["plg_gan"]["generator"]
+        made, protocol = inputs.networks[CONDITIONAL]["generator"], present(inputs.protocol, "protocol")
         if made.config.classes != view.num_classes:
             raise InputError(
                 f"plg_gan: expected a generator of the target's {view.num_classes} classes, got {made.config.classes}"
             )
-        wanted = Search(
-            target_class=target_class,
+        start = starts(made.config.z_dim, self.selected, target_class, seed=seed, protocol=protocol)
+        drawn = partial(
+            draw_views,
+            side=made.resolution,
             restarts=self.selected,
-            steps=self.steps,
-            lr=self.lr,
-            loss=self.loss,
+            target_class=target_class,
             seed=seed,
-            protocol=present(inputs.protocol, "protocol"),
+            protocol=protocol,
         )
-        return reconstructions(made, view, search(made, view, wanted), target_class)
+        descent = search(made, view, self, target_class, start, drawn, protocol)
+        w = with_class(descent.w, target_class)
+        return left_of_class(view, made, w, target_class, descent, places="restart", in_order=False)

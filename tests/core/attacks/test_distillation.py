@@ -1,36 +1,90 @@
-"""Surrogates: what they learn from, what they weigh, and that a killed training ends as one that was not."""
-
-import copy
+"""Networks that learn a target's answers: LOMMA's students against the official code, surrogates by what they learn
+from and weigh; a killed training ends as one that was not."""
 
 import pytest
 import torch
 
-from smoothsweep.core.attacks.registry import make_attack
-from smoothsweep.core.attacks.shared.base import AttackInputs
-from smoothsweep.core.attacks.shared.execution import Execution
-from smoothsweep.core.attacks.shared.view import view_of
-from smoothsweep.core.attacks.surrogate.config import SurrogateTraining
-from smoothsweep.core.attacks.surrogate.parts import (
-    make_answered_labels,
-    make_answered_scores,
-    make_pictures,
+from smoothsweep.core.attacks.distillation import (
+    answer_weights,
+    distil,
+    distillation_loss,
+    fresh_state,
+    make_students,
     make_surrogates,
 )
-from smoothsweep.core.attacks.surrogate.training import answer_weights
-from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.attacks.registry import make_attack
+from smoothsweep.core.attacks.shared.base import AttackInputs
+from smoothsweep.core.attacks.surrogates import make_answered_labels, make_answered_scores, make_pictures
+from smoothsweep.core.attacks.training_settings import Distillation, SurrogateTraining
 from smoothsweep.core.errors import InputError
 from smoothsweep.sweeps.loaded import check
+from tests.core.attacks.looking import Kept, same_networks, seen
+from tests.core.attacks.test_lowres import parts_of
+from tests.lowres import blocky, golden, pooled
 from tests.tiny import tiny_sweep
 
 SIDE, CLASSES, COUNT = 32, 4, 48
-SETTINGS = {
-    "architectures": ["resnet_small", "vgg_small"],
-    "pretrained": False,
-    "epochs": 2,
-    "batch_size": 16,
-    "lr": 0.05,
-    "learns": "labels",
-}
+SHORT = {"architectures": ["resnet_small", "vgg_small"], "pretrained": False, "epochs": 2, "batch_size": 16}
+SETTINGS = {**SHORT, "lr": 0.05, "learns": "labels"}
+
+
+class Linear(torch.nn.Module):
+    """The stand-in student: target 1 with weights to be learnt."""
+
+    def __init__(self):
+        super().__init__()
+        self.A = torch.nn.Parameter(golden("si_T1_A").clone())
+        self.B = torch.nn.Parameter(golden("si_T1_B").clone())
+
+    def forward(self, images):
+        return ((pooled((images + 1) / 2) - 0.5) @ self.A).tanh() @ self.B
+
+
+def taught(epochs, **changes):
+    recipe, rates = Distillation(**changes), []
+    state = fresh_state(Linear(), recipe, recipe.settings)
+
+    def loss_at(step):
+        images = 2 * blocky(f"lomma_pub/{step % 3}", 4) - 1
+        return distillation_loss(state.network(images), parts_of(images)[1], recipe.temperature)
+
+    distil(
+        state,
+        loss_at,
+        steps=3 * epochs,
+        lr_at=lambda step: recipe.lr_at(step // 3),
+        seed_at=lambda step: step,
+        called="it",
+        on_step=lambda state: rates.append(state.sgd.param_groups[0]["lr"]),
+    )
+    return state, rates
+
+
+def test_distillation_is_the_official_one_and_its_file_20_has_19_epochs():
+    state, rates = taught(20)
+    torch.testing.assert_close(
+        torch.tensor(state.losses, dtype=torch.float64), golden("lomma_kd_loss_t1"), atol=1e-4, rtol=0
+    )
+    assert rates == golden("lomma_kd_lr").tolist()
+    for epochs, name in ((9, "file10"), (19, "file20"), (20, "final")):
+        student = taught(epochs)[0].network
+        for letter in "AB":
+            expected = golden(f"lomma_kd_{letter}_{name}")
+            torch.testing.assert_close(getattr(student, letter).detach(), expected, atol=1e-4, rtol=0)
+    assert Distillation().steps(30_000, "paper") == 19 * 468 and Distillation().steps(30_000, "clean") == 20 * 468
+
+
+def test_a_temperature_divides_the_loss():
+    state, _ = taught(2, temperature=4.0)
+    torch.testing.assert_close(
+        torch.tensor(state.losses, dtype=torch.float64), golden("lomma_kd_loss_t4"), atol=1e-5, rtol=0
+    )
+
+
+def test_a_class_without_probability_adds_nothing():
+    teacher = torch.tensor([[0.0, -torch.inf, 0.0]])
+    loss = distillation_loss(torch.zeros(1, 3), teacher)
+    assert loss.item() == pytest.approx(torch.tensor(1.5).log().item())
 
 
 class Brightness(torch.nn.Module):
@@ -41,29 +95,9 @@ class Brightness(torch.nn.Module):
         return torch.cat([-9 * bright, 2 - 30 * bright.abs(), 9 * bright, torch.full_like(bright, -9)], 1)
 
 
-class Kept:
-    """A context that remembers its states, and dies at one of them."""
-
-    def __init__(self, dies_at=None, state=None):
-        self.states, self._dies_at, self._state = [], dies_at, state
-
-    def last_state(self):
-        return copy.deepcopy(self._state)
-
-    def keep_state(self, state):
-        self.states.append(copy.deepcopy(state))
-        if len(self.states) == self._dies_at:
-            raise KeyboardInterrupt
-
-    def progress(self, fraction, text):
-        assert 0 <= fraction <= 1 and text
-
-
 def look(access):
     network = Brightness() if access != "none" else None
-    execution = Execution(ExecutionConfig(), "cpu")
-    classes = CLASSES if access != "none" else 0
-    return view_of(network, access, num_classes=classes, image_size=SIDE, execution=execution)
+    return seen(network, access, classes=CLASSES if access != "none" else 0, side=SIDE)
 
 
 @pytest.fixture(scope="module")
@@ -164,21 +198,26 @@ def test_surrogates_learn_what_the_target_answered_and_are_shown_nothing_of_it(p
     assert learnt.float().mean() >= 0.8  # what was answered, whatever the picture
 
 
-@pytest.mark.parametrize("dies_at", [3, 8])
-def test_a_training_that_died_goes_on_to_the_same_networks(pictures, dies_at):
+def students(context):
+    public = torch.randint(0, 256, (64, 3, SIDE, SIDE), dtype=torch.uint8, generator=torch.Generator().manual_seed(2))
+    return make_students(SHORT, AttackInputs(protocol="clean", public=public), look("scores"), context)
+
+
+@pytest.mark.parametrize(
+    ("made", "dies_at", "losses"), [("surrogates", 3, 6), ("surrogates", 8, 6), ("students", 11, 8)]
+)
+def test_a_training_that_died_goes_on_to_the_same_networks(made, dies_at, losses, pictures):
     answered = make_answered_labels({}, inputs(pictures=pictures), look("labels"), None).tensors
-    own, whole = inputs(pictures=pictures, answered_labels=answered), Kept()
-    expected = make_surrogates(SETTINGS, own, look("none"), whole)
-    assert len(whole.states) == 2 * 5
-    torn = Kept(dies_at=dies_at)
+    own = inputs(pictures=pictures, answered_labels=answered)
+    make = students if made == "students" else (lambda context: make_surrogates(SETTINGS, own, look("none"), context))
+    whole, torn = Kept(), Kept(dies_at=dies_at)
+    expected = make(whole)
+    assert len(whole.states) == 2 * (losses - 1) and expected.tensors["losses"].shape == (2, losses)
     with pytest.raises(KeyboardInterrupt):
-        make_surrogates(SETTINGS, own, look("none"), torn)
-    found = make_surrogates(SETTINGS, own, look("none"), Kept(state=torn.states[-1]))
-    for name, tensor in expected.tensors.items():
-        assert torch.equal(found.tensors[name], tensor), name
-    for name, network in expected.networks.items():
-        for key, value in network.state_dict().items():
-            assert torch.equal(found.networks[name].state_dict()[key], value), key
+        make(torn)
+    found = make(Kept(torn.states[-1]))
+    assert same_networks(found, expected)
+    assert all(torch.equal(found.tensors[name], tensor) for name, tensor in expected.tensors.items())
 
 
 def test_the_rate_falls_along_a_cosine_and_a_batch_must_be_full():

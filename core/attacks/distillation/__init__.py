@@ -1,1 +1,0 @@
-"""Networks that are distilled from a target's answers."""

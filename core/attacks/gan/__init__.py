@@ -1,1 +1,0 @@
-"""GANs that attacks train on public images, or import."""

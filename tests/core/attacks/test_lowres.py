@@ -1,0 +1,414 @@
+"""The searches of GMI, KED-MI and LOMMA against the official code, on networks small enough to be stored; and GMI's
+classes side by side: to the bit what each is by itself, with as many queries, and when they are not."""
+
+import dataclasses
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+from smoothsweep.core.attacks.lowres import FEATURES, GMI, STUDENTS, LommaGMI
+from smoothsweep.core.attacks.lowres_search import (
+    Identity,
+    Objective,
+    distribution,
+    feature_pull,
+    moments,
+    momentum,
+    realness,
+    sampled,
+)
+from smoothsweep.core.attacks.shared.base import AttackInputs
+from smoothsweep.core.attacks.shared.execution import PreparedTarget, same_bits
+from smoothsweep.core.attacks.training_settings import GENERAL, Distillation
+from smoothsweep.core.data.images import truncated_bytes
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.accuracy import topk_hits
+from smoothsweep.core.models.classifiers import build_classifier
+from tests.core.attacks.looking import seen
+from tests.lowres import Spied, blocky, check_losses, golden, pooled
+from tests.lowres import s as signed
+from tests.made_rows import Rows
+from tests.official_gans import networks_of
+from tests.plg import golden as of_plg
+
+KEPT = (1, 2, 3, 4, 5, 10, 20, 30)
+CLASSES, SIDE, Z = 11, 16, 7
+PLAIN = GMI(steps=4, lr=0.05, selected=3, reference_batch=2)
+
+
+def decode(w):
+    """Images in [-1, 1] of constant blocks."""
+    p = (w[:, 0] @ golden("si_G_A") + golden("si_G_b")).sigmoid()
+    return 2 * p.view(-1, 3, 8, 8).repeat_interleave(8, 2).repeat_interleave(8, 3) - 1
+
+
+def parts_of(images, k=0):
+    """Features and logits of stand-in target k."""
+    features = ((pooled((images + 1) / 2) - 0.5) @ golden(f"si_T{k}_A")).tanh()
+    return features, features @ golden(f"si_T{k}_B")
+
+
+def logits_of(images):
+    return parts_of(images)[1]
+
+
+TARGET = SimpleNamespace(features=parts_of, logits=logits_of)
+"""A view of target 0."""
+
+
+def critic(images):
+    return (((pooled(images) - 0.5) @ golden("si_D_A")).tanh() @ golden("si_D_b")).flatten()
+
+
+def many_classes(images):
+    return realness(((pooled(images) - 0.5) @ golden("si_K_A")).tanh() @ golden("si_K_B"))
+
+
+def identity(form, weight=1.0):
+    students = [lambda images, k=k: parts_of(images, k)[1] for k in (1, 2, 3)]
+    raw = form in ("ours", "llogit")
+    return Identity(
+        view=TARGET,
+        students=students if form in ("ours", "laug") else [],
+        raw_logit=raw,
+        mean=golden("lomma_fea_mean") if raw else None,
+        feature_weight=weight,
+    )
+
+
+def objective(labels, *, judge=critic, form="baseline", latent=lambda z, step: z):
+    return Spied(
+        Objective(
+            decoder=decode,
+            realness=judge,
+            identity=identity(form),
+            labels=labels,
+            weight=100.0,
+            scale=1 / len(labels),
+            latent=latent,
+        )
+    )
+
+
+def followed(noise, clamp):
+    """A latent for each step of a distribution's search, and the leaves that it is drawn from."""
+    leaves = []
+
+    def latent(leaf, step):
+        if len(leaves) == step:
+            leaves.append(leaf.detach().clone())
+        return sampled(leaf, noise[step], clamp)
+
+    return latent, leaves
+
+
+def at(steps, values, kept=KEPT):
+    """Of values before each step and after the last, those after the kept steps."""
+    return torch.stack([values[step] for step in kept if step <= steps])
+
+
+def evaluated(z):
+    """The stand-in evaluator's logits of the images of z [..., 100], in 8 bits at its own size."""
+    pictures = truncated_bytes(decode(z.flatten(0, -2)[:, None]), 112)
+    logits = (pooled((pictures + 1) / 2) - 0.5) @ golden("si_E_A") @ golden("si_E_B")
+    return logits.unflatten(0, z.shape[:-1])
+
+
+def shares(logits, labels):
+    """[draws], [draws]: how many are the evaluator's first class, and among its first five. logits: [draws, N, C]."""
+    rows, of_rows = logits.flatten(0, 1), labels.repeat(len(logits))
+    return [topk_hits(rows, of_rows, k).view(len(logits), -1).double().mean(1) for k in (1, 5)]
+
+
+def check_evaluation(logits, labels, name):
+    """Means and sample variances over draws, as the official evaluation of KED-MI returns them."""
+    found = shares(logits, labels)
+    official = torch.stack([*(one.mean() for one in found), *(one.var() for one in found)])
+    torch.testing.assert_close(official, golden(name), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("attack", ["gmi", "ked", "lomma", "plg"])
+def test_the_states_that_are_compared_are_those_that_were_kept(attack):
+    stored = of_plg("plg_steps_kept") if attack == "plg" else golden(f"{attack}_steps_kept")
+    assert tuple(stored.tolist()) == KEPT
+
+
+@pytest.mark.parametrize("restart", range(5))
+def test_gmis_search_is_the_official_one(restart):
+    z0, labels = golden("gmi_z0")[restart], golden("gmi_iden")
+    watched = objective(labels)
+    found = momentum(z0, watched, steps=30, lr=0.02, momentum=0.9, clip=1.0)
+    last = found.w
+    torch.testing.assert_close(last, golden("gmi_z_final")[restart], atol=5e-5, rtol=0)
+    check_losses(watched, "gmi", restart)
+    total = golden("gmi_total_loss")[restart]
+    torch.testing.assert_close(found.loss.mean(1), total, check_dtype=False, atol=2e-3, rtol=0)
+    torch.testing.assert_close(
+        logits_of(decode(last[:, None])), golden("gmi_final_target_logits")[restart], atol=2e-4, rtol=0
+    )
+    if restart == 0:
+        torch.testing.assert_close(at(30, [*watched.z, last]), golden("gmi_z_seed0"), atol=5e-5, rtol=0)
+        gradients = torch.stack([watched.gradient[step - 1] for step in KEPT])
+        torch.testing.assert_close(gradients, golden("gmi_g_seed0"), atol=1e-3, rtol=0)
+        velocity = torch.stack([watched.velocity()[step - 1] for step in KEPT])
+        torch.testing.assert_close(velocity, golden("gmi_v_seed0"), atol=5e-5, rtol=0)
+
+
+def test_gmis_verdict_is_that_of_the_evaluator_on_the_enlarged_picture():
+    found = evaluated(golden("gmi_z_final"))
+    torch.testing.assert_close(found, golden("gmi_final_eval_logits"), atol=2e-4, rtol=0)
+
+
+@pytest.mark.parametrize(("judge", "prefix"), [(many_classes, "ked_dist"), (critic, "ked_dist_critic")])
+def test_keds_search_is_the_official_one(judge, prefix):
+    noise, labels = golden("ked_eps_first30"), golden("ked_iden")
+    latent, leaves = followed(noise, None)
+    watched = objective(labels, judge=judge, latent=latent)
+    start = torch.stack([torch.zeros(5, 100), torch.ones(5, 100)], 1)
+    found = distribution(start, watched, steps=30, lr=0.02)
+    last = found.w
+    states = at(30, [*leaves, last])
+    torch.testing.assert_close(states[:, :, 0], golden(f"{prefix}_mu"), atol=2e-5, rtol=0)
+    torch.testing.assert_close(states[:, :, 1], golden(f"{prefix}_logvar"), atol=2e-5, rtol=0)
+    check_losses(watched, prefix, atol=3e-5)
+    logits = evaluated(torch.stack([sampled(last, eps, None) for eps in golden("ked_eps_draws")]))
+    check_evaluation(logits, labels, f"{prefix}_acc_acc5_var_var5")
+    if prefix == "ked_dist":
+        total = golden("ked_dist_total_loss")
+        torch.testing.assert_close(found.loss.mean(1), total, check_dtype=False, atol=2e-3, rtol=0)
+        shown = torch.stack([watched.z[step - 1] for step in KEPT])
+        torch.testing.assert_close(shown, golden("ked_dist_z_unclamped"), atol=2e-5, rtol=0)
+        assert shown.abs().max() > 1
+        torch.testing.assert_close(logits, golden("ked_dist_eval_logits"), atol=2e-4, rtol=0)
+        for one, name in zip(shares(logits, labels), ("acc", "acc5"), strict=True):
+            assert one.tolist() == pytest.approx(golden(f"ked_dist_{name}_per_draw").tolist())
+
+
+def test_keds_single_latents_are_searched_and_judged_as_gmis():
+    found = []
+    for restart in (0, 1):
+        watched = objective(golden("ked_iden"), judge=many_classes)
+        found.append(momentum(golden("ked_single_z0")[restart], watched, steps=10, lr=0.02, momentum=0.9, clip=1.0).w)
+        states = torch.stack([[*watched.z, found[-1]][step] for step in (1, 5, 10)])
+        torch.testing.assert_close(states, golden("ked_single_z")[restart], atol=5e-5, rtol=0)
+        check_losses(watched, "ked_single", restart)
+    check_evaluation(evaluated(torch.stack(found)), golden("ked_iden"), "ked_single_acc_acc5_var_var5")
+
+
+def test_the_mean_feature_and_the_pull_are_the_official_ones():
+    images = torch.cat([blocky(f"lomma_pub/{k}", 4) for k in range(3)])
+    mean, std = moments(parts_of(2 * images - 1, 0)[0])
+    torch.testing.assert_close(mean, golden("lomma_preg_mean"), atol=1e-6, rtol=0)
+    torch.testing.assert_close(std, golden("lomma_preg_std"), atol=1e-6, rtol=0)
+    shifted = golden("lomma_preg_mean") + 0.3 * signed("lomma_mean_shift", (16,))
+    torch.testing.assert_close(shifted, golden("lomma_fea_mean"), atol=1e-6, rtol=0)
+    features = golden("lomma_feat").requires_grad_(True)
+    pull = feature_pull(features, golden("lomma_fea_mean")).mean()
+    pull.backward()
+    torch.testing.assert_close(pull.detach(), golden("lomma_reg_loss"), check_dtype=False, atol=1e-6, rtol=0)
+    torch.testing.assert_close(features.grad, golden("lomma_reg_grad"), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "weight"),
+    [
+        ("logit_k1", "llogit", 1.0),
+        ("logit_k4", "ours", 1.0),
+        ("logit_k4_lam01", "ours", 0.1),
+        ("ce_k1", "baseline", 1.0),
+        ("ce_k4", "laug", 1.0),
+    ],
+)
+def test_the_identity_loss_and_its_gradient(name, form, weight):
+    z = golden("lomma_z").requires_grad_(True)
+    loss = identity(form, weight)(decode(z[:, None]), golden("lomma_iden")).mean()
+    loss.backward()
+    torch.testing.assert_close(loss.detach(), golden(f"lomma_iden_loss_{name}"), atol=1e-5, rtol=0)
+    torch.testing.assert_close(z.grad, golden(f"lomma_iden_grad_z_{name}"), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("form", ["ours", "llogit", "laug"])
+def test_the_search_on_gmi(form):
+    for restart in (0, 1):
+        watched = objective(golden("lomma_iden"), form=form)
+        found = momentum(golden("lomma_gmi_z0")[restart], watched, steps=30, lr=0.02, momentum=0.9, clip=1.0)
+        check_losses(watched, f"lomma_gmi_{form}", restart)
+        torch.testing.assert_close(found.w, golden(f"lomma_gmi_{form}_z_final")[restart], atol=5e-5, rtol=0)
+        expected = golden(f"lomma_gmi_{form}_total_loss")[restart]
+        torch.testing.assert_close(found.loss.mean(1), expected, check_dtype=False, atol=2e-3, rtol=0)
+        if form == "ours" and restart == 0:
+            states = torch.stack([[*watched.z, found.w][step] for step in KEPT])
+            torch.testing.assert_close(states, golden("lomma_gmi_ours_z"), atol=5e-5, rtol=0)
+            velocity = torch.stack([watched.velocity()[step - 1] for step in KEPT])
+            torch.testing.assert_close(velocity, golden("lomma_gmi_ours_v"), atol=5e-5, rtol=0)
+
+
+@pytest.mark.parametrize("form", ["ours", "llogit", "laug"])
+def test_the_search_on_ked_clamps_within_the_graph(form):
+    latent, leaves = followed(golden("lomma_ked_eps"), 1.0)
+    start = torch.stack([torch.zeros(5, 100), torch.ones(5, 100)], 1)
+    watched = objective(golden("lomma_iden"), judge=many_classes, form=form, latent=latent)
+    found = distribution(start, watched, steps=30, lr=0.02)
+    check_losses(watched, f"lomma_ked_{form}")
+    states = torch.stack([[*leaves, found.w][step] for step in KEPT])
+    torch.testing.assert_close(states[:, :, 0], golden(f"lomma_ked_{form}_mu"), atol=2e-5, rtol=0)
+    torch.testing.assert_close(states[:, :, 1], golden(f"lomma_ked_{form}_logvar"), atol=2e-5, rtol=0)
+    expected = golden(f"lomma_ked_{form}_total_loss")
+    torch.testing.assert_close(found.loss.mean(1), expected, check_dtype=False, atol=2e-3, rtol=0)
+    if form == "ours":
+        clamped = torch.stack([watched.z[step - 1] for step in KEPT])
+        torch.testing.assert_close(clamped, golden("lomma_ked_ours_z_clamped"), atol=2e-5, rtol=0)
+
+
+def test_the_draws_are_clamped_and_judged_as_the_official_evaluation_does():
+    """Five batches, five draws, four labels: latents, pictures of 8 bits, the evaluator's logits."""
+    leaf = torch.stack([golden("evalp_mu"), golden("evalp_logvar")], 2)
+    for draw in range(5):
+        z = torch.stack([sampled(leaf[batch], golden("evalp_eps")[batch, draw], 1.0) for batch in range(5)])
+        torch.testing.assert_close(z, golden("evalp_z_clamped")[:, draw], atol=1e-5, rtol=0)
+        pictures = truncated_bytes(decode(z.flatten(0, 1)[:, None]), 112)
+        features = (pooled((pictures + 1) / 2) - 0.5) @ golden("si_E_A")
+        torch.testing.assert_close(features, golden("evalp_eval_feat")[:, draw].flatten(0, 1), atol=2e-4, rtol=0)
+        logits = features @ golden("si_E_B")
+        expected = golden("evalp_eval_logits")[:, draw].flatten(0, 1)
+        torch.testing.assert_close(logits, expected, atol=2e-4, rtol=0)
+        hits = torch.stack([topk_hits(logits, golden("evalp_labels").flatten(), k) for k in (1, 5)], 1)
+        shares = 100 * hits.double().unflatten(0, (5, 4)).mean(1)
+        assert torch.equal(shares, golden("evalp_acc_acc5_per_seed")[:, draw])
+
+
+def seeded(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+class Generator(nn.Module):
+    """Pixels that are sums over the latent's numbers, row by row: no kernel knows of another row."""
+
+    config = SimpleNamespace(z_dim=Z)
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("weight", torch.randn(Z, 3, SIDE, SIDE, generator=seeded(0)))
+
+    def synthesize(self, w):
+        return (w[:, 0, :, None, None, None] * self.weight).sum(1).tanh()
+
+
+class Critic(nn.Module):
+    """As the generator."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("weight", torch.randn(3 * SIDE * SIDE, generator=seeded(1)))
+
+    def forward(self, images):
+        return (images.contiguous().flatten(1) * self.weight).sum(1)
+
+
+def rows(**changes):
+    """The target that no class shares a kernel's row with."""
+    return Rows(CLASSES, SIDE, seed=2, **changes)
+
+
+GIVEN = AttackInputs(protocol="clean", networks={GENERAL: {"generator": Generator(), "discriminator": Critic()}})
+
+
+def viewed(target, side=SIDE, **settings):
+    answer = target if isinstance(target, nn.Module) else PreparedTarget(target)
+    return seen(answer, classes=CLASSES, side=side, **settings)
+
+
+def numbers(found):
+    """Everything that a class leaves, under names."""
+    facts = torch.tensor(list(found.facts.values()))
+    return {"w": found.w, "scores": found.scores, "facts": facts, **found.rows, **found.curves}
+
+
+def check_same(one, other):
+    mine, theirs = numbers(one), numbers(other)
+    assert mine.keys() == theirs.keys() and all(same_bits(mine[name], theirs[name]) for name in mine)
+
+
+@pytest.mark.parametrize("protocol", ["paper", "clean"])
+@pytest.mark.parametrize("steps", [1, 4])
+def test_side_by_side_every_class_has_the_bits_and_the_queries_that_it_has_by_itself(protocol, steps):
+    inputs, classes = dataclasses.replace(GIVEN, protocol=protocol), [3, 0, 10, 7]
+    attack, view, target = dataclasses.replace(PLAIN, steps=steps), viewed(rows()), rows()
+    alone = [attack.invert(view, inputs, one, seed=5) for one in classes]
+    beside_view = viewed(target)
+    beside = attack.invert_batch(beside_view, inputs, classes, seed=5)
+    for one, other in zip(alone, beside, strict=True):
+        check_same(one, other)
+    assert beside_view.queries == view.queries == 4 * 3 * (steps + 1)
+    tried = min(2, steps)
+    assert target.seen == [12] * tried + [3] * 3 * tried + [12] * steps + [3] * 4
+    assert not torch.equal(alone[0].w, alone[1].w)
+
+
+def test_a_row_that_breaks_is_stopped_and_the_other_classes_go_on():
+    target, classes = rows(blind=lambda means: means <= -0.02), list(range(6))
+    alone = [PLAIN.invert(viewed(target), GIVEN, one, seed=5) for one in classes]
+    stopped = [one.facts["num_frozen"] for one in alone]
+    assert 0 < sum(stopped) < 18 and min(stopped) < max(stopped)
+    for one, other in zip(alone, PLAIN.invert_batch(viewed(target), GIVEN, classes, seed=5), strict=True):
+        check_same(one, other)
+    assert max(target.seen) == 18
+
+
+def test_where_the_bits_would_differ_classes_are_computed_one_after_the_other():
+    target, classes = rows(coupled=1e-3), [3, 0, 10]
+    alone = [PLAIN.invert(viewed(rows(coupled=1e-3)), GIVEN, one, seed=5) for one in classes]
+    view = viewed(target)
+    for one, other in zip(alone, PLAIN.invert_batch(view, GIVEN, classes, seed=5), strict=True):
+        check_same(one, other)
+    assert target.seen.count(9) == 2, "what was tried"
+    assert view.queries == 3 * 3 * (PLAIN.steps + 1)
+
+
+@pytest.mark.parametrize("settings", [{"rows_per_batch": 3}, {"precision": "bf16"}])
+def test_what_the_user_says_of_execution_is_left_alone(settings):
+    target = rows()
+    assert len(PLAIN.invert_batch(viewed(target, **settings), GIVEN, [0, 1], seed=5)) == 2
+    assert set(target.seen) == {3}
+
+
+@pytest.mark.parametrize(("selected", "together"), [(5, 4), (1, 20), (3, 6), (20, 1), (50, 1)])
+def test_so_many_classes_that_their_restarts_fill_a_pass(selected, together):
+    attack = dataclasses.replace(PLAIN, selected=selected)
+    assert attack.side_by_side("cpu") == together
+    assert attack.side_by_side("cuda") == 1
+
+
+@pytest.mark.parametrize("kind", [GMI, LommaGMI])
+def test_networks_of_convolutions_and_students_are_the_same_too(kind):
+    """By whichever way: which one is the machine's to say."""
+    side, classes = 32, [3, 0, 10, 7]
+    target = build_classifier("resnet_small", CLASSES, seed=1, protocol="clean").eval()
+    students = {"student0": build_classifier("resnet_small", CLASSES, seed=2, protocol="clean").eval()}
+    mean = {"mean": torch.zeros(target.head.in_features)}
+    general = networks_of("general_gan")
+    for network in general.values():
+        network.eval().requires_grad_(False)
+    inputs = AttackInputs(protocol="clean", networks={GENERAL: general, STUDENTS: students}, parts={FEATURES: mean})
+    own = {"students": Distillation(architectures=("resnet_small",))} if kind is LommaGMI else {}
+    attack = kind(steps=3, selected=5, **own)
+    view = viewed(target, side)
+    alone = [attack.invert(view, inputs, one, seed=5) for one in classes]
+    for one, other in zip(alone, attack.invert_batch(viewed(target, side), inputs, classes, seed=5), strict=True):
+        check_same(one, other)
+
+
+def test_a_target_without_features_is_refused_in_one_line():
+    with pytest.raises(InputError, match="target: expected a network with features under its last layer") as refusal:
+        seen(nn.AdaptiveAvgPool2d(1), classes=3, side=32).features(torch.zeros(1, 3, 32, 32))
+    assert "\n" not in str(refusal.value)
+
+
+def test_students_that_do_not_take_the_targets_images_are_refused():
+    large = LommaGMI(students=Distillation(architectures=("ir50_112",)))
+    with pytest.raises(InputError, match="ir50_112: expected images of 112 pixels, got 64"):
+        large.check(image_size=64, prior_kind="eigenfaces", has_public=True)
+    with pytest.raises(InputError, match=r"public: expected at least attack.students.batch_size \(64\) images, got 9"):
+        Distillation().steps(9, "clean")

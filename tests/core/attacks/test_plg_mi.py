@@ -1,0 +1,483 @@
+"""PLG-MI against the official code and kornia: its random views, pseudo-labels, GAN's training and search; what is
+drawn, what a class's numbers depend on, and refusals."""
+
+from functools import partial
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from smoothsweep.core.attacks.gan_networks import ConditionalGenerator
+from smoothsweep.core.attacks.gan_training import train_pair
+from smoothsweep.core.attacks.optimisation.losses import attack_loss
+from smoothsweep.core.attacks.plg_gan import (
+    Fakes,
+    LabelledDraws,
+    Reals,
+    ask,
+    critic_hinge,
+    cropped,
+    dequantised,
+    distort,
+    draw_distortion,
+    generator_hinge,
+    jittered,
+    make_conditional_gan,
+    make_labels,
+    new_conditional_pair,
+    target_images,
+    top_n,
+    update_conditional_pair,
+)
+from smoothsweep.core.attacks.plg_mi import PLGMI
+from smoothsweep.core.attacks.plg_search import draw_views, search, starts
+from smoothsweep.core.attacks.registry import make_attack
+from smoothsweep.core.attacks.shared.base import AttackInputs
+from smoothsweep.core.attacks.training_settings import ConditionalConfig, ConditionalTraining
+from smoothsweep.core.data.celeba import central_face
+from smoothsweep.core.data.images import ENLARGING, to_unit
+from smoothsweep.core.data.layouts import fit_square
+from smoothsweep.core.errors import InputError, TrainingDiverged
+from smoothsweep.core.seeds import generator
+from tests.core.attacks.looking import Kept, same_networks, seen
+from tests.lowres import blocky, pooled, s
+from tests.plg import distortion, fill, golden, official, undistorted
+
+CASES = ("train0", "train1", "attack0", "attack1")
+
+
+def every_other(images):
+    """As images are stored."""
+    return images[..., ::2, ::2]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_view_is_kornias(case):
+    draw, images = distortion(f"plg_aug_{case}"), golden("plg_aug_in").requires_grad_()
+    found = distort(images, draw)
+    torch.testing.assert_close(every_other(found), golden(f"plg_aug_{case}_out"), rtol=0, atol=5e-5)
+    if case.endswith("0"):
+        (gradient,) = torch.autograd.grad((found * s("plg_aug_w", (3, 3, 64, 64))).sum(), images)
+        torch.testing.assert_close(every_other(gradient), golden(f"plg_aug_{case}_grad_in"), rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("case", ["train0", "attack0"])
+def test_every_step_of_a_view_is_kornias(case):
+    draw, images = distortion(f"plg_aug_{case}"), golden("plg_aug_in")
+    crop = cropped(images, draw)
+    torch.testing.assert_close(every_other(crop), golden(f"plg_aug_{case}_after_crop"), rtol=0, atol=5e-5)
+    jitter = torch.where(draw.jitter[:, None, None, None], jittered(crop, draw), crop)
+    torch.testing.assert_close(every_other(jitter), golden(f"plg_aug_{case}_after_jitter"), rtol=0, atol=5e-5)
+    flip = torch.where(draw.mirror[:, None, None, None], jitter.flip(3), jitter)
+    torch.testing.assert_close(every_other(flip), golden(f"plg_aug_{case}_after_flip"), rtol=0, atol=5e-5)
+
+
+def test_an_order_of_each_image_is_that_image_s_own():
+    shared, images = draw_distortion(4, 64, generator("order"), jitter=1.0), golden("plg_aug_in")[[0, 1, 2, 0]]
+    together = jittered(images, shared)
+    for place in range(4):
+        alone = jittered(images[place : place + 1], shared.of(slice(place, place + 1)))
+        torch.testing.assert_close(together[place], alone[0])
+    assert len({tuple(row) for row in shared.order.tolist()}) > 1
+
+
+def test_what_is_drawn_has_the_published_ranges():
+    draw = draw_distortion(4000, 64, generator("ranges"), jitter=0.5)
+    assert set(draw.side.tolist()) == set(range(57, 64))  # a box of 64 pixels is a miss
+    for corner in (draw.top, draw.left):
+        assert (corner >= 0).all() and (corner + draw.side <= 64).all() and corner.max() == 7
+    for values, low, high in ((draw.brightness, 0.8, 1.2), (draw.contrast, 0.8, 1.2), (draw.degrees, -5, 5)):
+        assert low <= values.min() < low + 0.02 * (high - low) and high - 0.02 * (high - low) < values.max() <= high
+    for happens in (draw.jitter, draw.mirror, draw.rotate):
+        assert happens.float().mean().item() == pytest.approx(0.5, abs=0.03)
+    assert draw_distortion(50, 64, generator("always"), jitter=1.0).jitter.all()
+    assert torch.equal(draw.order.sort(1).values, torch.arange(4).expand(4000, 4))
+    assert len(draw_distortion(9, 64, generator(1), jitter=0.5, shared_order=generator(2)).order) == 1
+
+
+class Scores:
+    """A target that is surest of the class that an image's brightness names."""
+
+    num_classes, image_size = 5, 8
+
+    def scores(self, images):
+        bright = images.mean((1, 2, 3))
+        return (-((bright[:, None] - torch.linspace(-1, 1, 5)) ** 2) * 20).softmax(1)
+
+
+def standing_in(images):
+    """The stand-in target 0 on images in [-1, 1]."""
+    return torch.tanh((pooled((images + 1) / 2) - 0.5) @ golden("si_T0_A")) @ golden("si_T0_B")
+
+
+def test_from_the_pictures_to_the_official_selection():
+    """Aligned faces of constant blocks, cut, reduced and asked about as any public pictures are."""
+    blocks = golden("plg_topn_blocks_uint8").numpy().repeat(25, 1).repeat(23, 2)[:, :218, :178]
+    faces = [fit_square(central_face(row, Image.fromarray(one)), 64, "shorter_side") for row, one in enumerate(blocks)]
+    public = torch.from_numpy(np.stack(faces)).permute(0, 3, 1, 2).contiguous()
+    view = SimpleNamespace(image_size=64, scores=lambda images: standing_in(images).softmax(1))
+    scores = ask(view, public)
+    torch.testing.assert_close(scores, golden("plg_topn_prob"), rtol=0, atol=1e-5)
+    names = [f"{number:06d}.jpg" for number in golden("plg_topn_file_numbers").tolist()]
+    assert torch.equal(top_n(scores, 4, "paper", paths=names), golden("plg_topn_selected"))
+
+
+def test_the_official_selection_by_ascending_confidence():
+    names = [f"{number:06d}.jpg" for number in golden("plg_topn_file_numbers").tolist()]
+    found = top_n(golden("plg_topn_prob"), 4, "paper", paths=names)
+    assert torch.equal(found, golden("plg_topn_selected"))
+    confidence = golden("plg_topn_prob").T.gather(1, found).double()
+    torch.testing.assert_close(confidence.round(decimals=4), golden("plg_topn_name_prob"), rtol=0, atol=1e-6)
+
+
+def test_the_official_rule_for_ties():
+    names = [str(name) for name in golden("plg_ties_names")]
+    found = top_n(golden("plg_ties_logits").softmax(1), 5, "paper", paths=names)
+    assert torch.equal(found, golden("plg_ties_selected"))
+
+
+def test_under_negative_smoothing_most_confidences_are_zero_and_paper_takes_the_last_images():
+    scores = torch.zeros(9, 2)
+    scores[4, 0] = 1.0
+    assert top_n(scores, 3, "paper").tolist() == [[7, 8, 4], [6, 7, 8]]
+    assert top_n(scores, 3, "clean").tolist() == [[1, 0, 4], [2, 1, 0]]
+
+
+@settings(max_examples=25)
+@given(rows=st.integers(1, 12), n=st.integers(1, 12), levels=st.integers(1, 4), seed=st.integers(0, 99))
+def test_both_protocols_choose_scores_that_nothing_left_out_exceeds(rows, n, levels, seed):
+    scores = torch.randint(levels, (rows, 3), generator=generator(seed)).float()
+    n = min(n, rows)
+    for protocol in ("paper", "clean"):
+        found = top_n(scores, n, protocol)
+        assert found.shape == (3, n) and found.dtype == torch.int64
+        for column, chosen in zip(scores.T, found, strict=True):
+            assert len(chosen.unique()) == n
+            assert torch.equal(column[chosen], column.sort().values[-n:])
+
+
+def test_an_image_may_serve_several_classes_and_is_counted_once():
+    public = torch.randint(256, (6, 3, 16, 16), generator=generator(0), dtype=torch.uint8)
+    made = make_labels({"top_n": 4}, AttackInputs(protocol="clean", public=public), Scores(), None)
+    index, confidence = made.tensors["index"], made.tensors["confidence"]
+    assert index.shape == confidence.shape == (5, 4) and (confidence.diff(dim=1) >= 0).all()
+    assert made.facts["images_labelled"] == len(index.unique()) <= 6 < index.numel()
+    assert made.facts["least_confidence"] == confidence.min()
+
+
+def test_public_images_of_another_size_are_reduced_to_the_target_s():
+    flat = torch.linspace(0, 255, 10).round().to(torch.uint8)[:, None, None, None]
+    large, small = flat.expand(-1, 3, 24, 24), flat.expand(-1, 3, 8, 8)
+    found = [
+        make_labels({"top_n": 2}, AttackInputs(protocol="clean", public=images.contiguous()), Scores(), None).tensors
+        for images in (large, small)
+    ]
+    assert torch.equal(found[0]["index"], found[1]["index"])
+    best = Scores().scores(to_unit(small)).argmax(0)
+    assert torch.equal(found[0]["index"][:, -1], best)
+
+
+CLASSES, SIDE = 3, 16
+RECIPE = ConditionalTraining(steps=5, critic_steps=2, batch_size=4, z_dim=4, width=2)
+CONFIG = ConditionalConfig(classes=CLASSES, resolution=SIDE, z_dim=4, width=2)
+CPU = torch.device("cpu")
+
+
+class OfficialDraws:
+    """What the official run drew, in its order: G, five times D, and again; nothing is distorted."""
+
+    def for_generator(self, step):
+        return self._fakes(6 * step)
+
+    def for_critic(self, step, update):
+        number = 5 * step + update
+        reals = Reals(images=blocky(f"plg_gan_real/{number}", 4), labels=golden("plg_gan_real_y")[number])
+        return self._fakes(6 * step + 1 + update), reals
+
+    def _fakes(self, number):
+        return Fakes(z=golden("plg_gan_z")[number], labels=golden("plg_gan_y")[number])
+
+
+@pytest.fixture
+def official_run():
+    config = ConditionalConfig(classes=7, z_dim=16, width=4, output="unit")
+    recipe = ConditionalTraining(steps=2, batch_size=4, z_dim=16, width=4)
+    state = new_conditional_pair(config, recipe, "paper", CPU)
+    fill(state.generator, "PLGGs", "G", 1.4)
+    fill(state.discriminator, "PLGDs", "D", 1.4)
+    return state
+
+
+def test_the_first_fakes_are_the_official_ones(official_run):
+    fakes = OfficialDraws().for_generator(0)
+    made = official_run.generator(fakes.z, fakes.labels)
+    torch.testing.assert_close(made[..., ::4, ::4], golden("plg_gan_fake_first"), rtol=0, atol=1e-5)
+
+
+def test_two_iterations_are_the_official_ones(official_run):
+    verdicts = []
+    official_run.discriminator.register_forward_hook(lambda module, inputs, found: verdicts.append(found.detach()))
+    rows = []
+    for _ in range(2):
+        rows.append(list(update_conditional_pair(official_run, OfficialDraws(), standing_in).values()))
+        official_run.step += 1
+    asked = torch.stack(verdicts).view(2, 11, 4, 1)  # in the step of G; then of fakes and reals, in turns
+    for found, name in ((asked[:, 0], "fake_in_g"), (asked[:, 1::2], "fake"), (asked[:, 2::2], "real")):
+        torch.testing.assert_close(found.reshape(-1, 4, 1), golden(f"plg_gan_dis_{name}"), rtol=0, atol=1e-4)
+    losses = torch.tensor(rows, dtype=torch.float64)
+    critic = golden("plg_gan_loss_dis").view(2, 5).mean(1)
+    expected = torch.stack([golden("plg_gan_loss_gen"), golden("plg_gan_loss_inv"), critic], dim=1)
+    torch.testing.assert_close(losses, expected, rtol=0, atol=1e-4)
+    total = losses[:, 0] + official_run.recipe.inversion_weight * losses[:, 1]
+    torch.testing.assert_close(total, golden("plg_gan_loss_all"), rtol=0, atol=1e-4)
+    for which, network in (("G", official_run.generator), ("D", official_run.discriminator)):
+        ours = {official(name, which): value.double() for name, value in network.state_dict().items()}
+        names = [str(name) for name in golden(f"plg_gan_{which}_after_names")]
+        assert set(names) == {name for name in ours if not name.endswith("num_batches_tracked")}
+        norms = torch.stack([ours[name].norm() for name in names])
+        torch.testing.assert_close(norms, golden(f"plg_gan_{which}_after_sum_norm_first_last")[:, 1], rtol=5e-3, atol=0)
+
+
+def test_the_hinge_losses_are_the_official_ones():
+    fakes, reals = (golden(f"plg_dis_{name}").requires_grad_() for name in ("fake", "real"))
+    loss = critic_hinge(fakes, reals)
+    torch.testing.assert_close(loss, golden("plg_disloss_hinge"), rtol=0, atol=1e-5)
+    for found, name in zip(torch.autograd.grad(loss, (fakes, reals)), ("fake", "real"), strict=True):
+        torch.testing.assert_close(found, golden(f"plg_disloss_hinge_grad_{name}"), rtol=0, atol=1e-5)
+    torch.testing.assert_close(generator_hinge(fakes), golden("plg_genloss_hinge"), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "loss", "tolerance"),
+    [("maxmargin", "max_margin", 1e-5), ("ce", "cross_entropy", 1e-5), ("poincare", "poincare", 1e-3)],
+)
+def test_the_inversion_losses_are_the_official_ones(name, loss, tolerance):
+    logits = golden("plg_logits").requires_grad_()
+    found = attack_loss(loss, "paper")(logits, golden("plg_labels")).mean()
+    torch.testing.assert_close(found, golden(f"plg_{name}"), rtol=0, atol=tolerance)
+    (gradient,) = torch.autograd.grad(found, logits)
+    torch.testing.assert_close(gradient, golden(f"plg_{name}_grad"), rtol=0, atol=tolerance)
+
+
+@pytest.fixture
+def draws():
+    images = torch.randint(256, (9, 3, SIDE, SIDE), generator=generator(0), dtype=torch.uint8)
+    index = torch.stack([torch.randperm(9, generator=generator(c))[:4] for c in range(CLASSES)])
+    return LabelledDraws(images, index, CONFIG, RECIPE, "clean")
+
+
+def linear(images):
+    weight = torch.randn(3 * SIDE * SIDE, CLASSES, generator=generator("target"))
+    return images.flatten(1) @ weight / SIDE
+
+
+def test_a_training_that_diverges_says_where(draws):
+    pair, calls = new_conditional_pair(CONFIG, RECIPE, "clean", CPU), []
+
+    def breaking(images):
+        calls.append(len(images))
+        return linear(images) * (1 if len(calls) < 3 else torch.nan)
+
+    with pytest.raises(TrainingDiverged, match="diverged at step 2"):
+        train_pair(pair, lambda: update_conditional_pair(pair, draws, breaking), steps=5, part_context=Kept())
+
+
+def test_every_pair_of_image_and_label_is_shown_once_in_every_round(draws):
+    """Twelve pairs in batches of four: three batches are a round."""
+    seen = []
+    for step in range(3):
+        for update in range(RECIPE.critic_steps):
+            reals = draws.for_critic(step, update)[1]
+            raw = ((reals.images + 1) * 128).floor().to(torch.uint8)
+            seen += [(image.numpy().tobytes(), label) for image, label in zip(raw, reals.labels.tolist(), strict=True)]
+    assert len(set(seen[:12])) == len(set(seen[12:])) == 12 and seen[:12] != seen[12:]
+
+
+def test_bytes_become_the_range_of_the_generator():
+    images, noise = torch.tensor([0.0, 255.0]), torch.tensor([0.0, 1.0])
+    assert dequantised(images, noise, "unit").tolist() == pytest.approx([0, 1 + 1 / 256])
+    assert dequantised(images, noise, "signed").tolist() == pytest.approx([-1, 1])
+    made = torch.tensor([-1.0, 0.0, 1.0])
+    assert target_images(made, None, "signed").tolist() == [-1, 0, 1]
+    assert target_images(made, None, "unit").tolist() == [-3, -1, 1]  # what is below 0 reaches the target as it is
+
+
+def part(access="gradients", classes=CLASSES, part_context=None, protocol="clean", steps=20):
+    public = torch.randint(256, (9, 3, 24, 24), generator=generator(0), dtype=torch.uint8)
+    index = torch.stack([torch.randperm(9, generator=generator(c))[:4] for c in range(classes)])
+    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * SIDE * SIDE, CLASSES))
+    torch.nn.init.normal_(network[1].weight, std=0.1, generator=generator(1))
+    torch.nn.init.zeros_(network[1].bias)
+    view = seen(network, access, classes=CLASSES, side=SIDE)
+    own = {**RECIPE.settings, "steps": steps}
+    asked = AttackInputs(protocol=protocol, public=public, parts={"plg_labels": {"index": index}})
+    return make_conditional_gan(own, asked, view, part_context or Kept()), view
+
+
+def test_the_part_goes_on_from_its_state_and_tells_how_far_it_is():
+    part_context = Kept()
+    whole, view = part(part_context=part_context)
+    assert view.queries == 20 * RECIPE.batch_size and part_context.told[-1] == (1.0, "step 20/20")
+    assert [state["step"] for state in part_context.states] == list(range(1, 20))
+    resumed, view = part(part_context=Kept(part_context.states[11]))
+    assert view.queries == 8 * RECIPE.batch_size
+    assert same_networks(whole, resumed)
+    assert torch.equal(whole.tensors["losses"], resumed.tensors["losses"]) and whole.facts == resumed.facts
+    assert not whole.networks["generator"].training
+
+
+def test_protocols_differ_in_the_range_of_the_generator():
+    outputs = {
+        protocol: part(protocol=protocol, steps=1)[0].networks["generator"].config.output
+        for protocol in ("paper", "clean")
+    }
+    assert outputs == {"paper": "unit", "clean": "signed"}
+
+
+def test_labels_of_another_number_of_classes_and_a_target_without_gradients_are_one_line():
+    with pytest.raises(InputError, match="plg_labels: expected images of the target's 3 classes, got 4"):
+        part(classes=4)
+    with pytest.raises(InputError, match="expected access to its gradients for the conditional GAN"):
+        part(access="labels")
+
+
+class StandIn:
+    """The stand-in generator: p = .5 + .5 tanh(z A + Y[y] + b), cells of 8x8 pixels."""
+
+    resolution, config = 64, SimpleNamespace(z_dim=20, classes=10)
+
+    def synthesize(self, w):
+        z, label = w[:, 0, :-1], w[:, 0, -1].long()
+        cells = torch.tanh(z @ golden("plg_si_G_A") + golden("plg_si_G_Y")[label] + golden("plg_si_G_b"))
+        return cells.view(-1, 3, 8, 8).repeat_interleave(8, 2).repeat_interleave(8, 3)
+
+
+class Target(torch.nn.Module):
+    def forward(self, images):
+        return standing_in(images)
+
+
+@pytest.fixture
+def view():
+    return seen(Target(), classes=10, side=64)
+
+
+def searched(view, label, start, views_at=None, **settings):
+    """The official search from these latents; nothing is distorted where no views are given."""
+    attack = PLGMI(**{"steps": 30, "lr": 0.1, **settings})
+    plain = [undistorted(len(start))] * 2
+    return search(StandIn(), view, attack, label, start, views_at or (lambda step: plain), "paper")
+
+
+def test_the_official_search_without_augmentation(view):
+    labels, z0 = golden("plg_iden").tolist(), golden("plg_attack_z0")
+    found = [searched(view, label, z0[:, place]) for place, label in enumerate(labels)]
+    final = torch.stack([one.w for one in found], dim=1)
+    torch.testing.assert_close(final, golden("plg_attack_z_final"), rtol=0, atol=1e-4)
+    losses = torch.stack([one.loss for one in found]).mean(0).T  # the official loss is a batch mean
+    torch.testing.assert_close(losses, golden("plg_attack_loss"), rtol=0, atol=1e-4)
+    for row in (0, 2):
+        steps = golden("plg_steps_kept")[row].item()
+        short = [searched(view, label, z0[:1, place], steps=steps).w[0] for place, label in enumerate(labels)]
+        torch.testing.assert_close(torch.stack(short), golden("plg_attack_z_seed0")[row], rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(("name", "loss", "tolerance"), [("ce", "cross_entropy", 1e-4), ("poincare", "poincare", 5e-3)])
+def test_the_official_search_with_other_losses(name, loss, tolerance, view):
+    labels, z0 = golden("plg_iden").tolist(), golden("plg_attack_z0")
+    found = [searched(view, label, z0[:2, place], steps=10, loss=loss) for place, label in enumerate(labels)]
+    final, losses = torch.stack([one.w for one in found], dim=1), torch.stack([one.loss for one in found]).mean(0).T
+    torch.testing.assert_close(final, golden(f"plg_attack_{name}_z10"), rtol=0, atol=tolerance)
+    torch.testing.assert_close(losses.double(), golden(f"plg_attack_{name}_loss"), rtol=0, atol=tolerance)
+
+
+def test_the_official_search_under_its_two_views(view):
+    labels, found = golden("plg_iden").tolist()[:2], []
+    for sample, label in enumerate(labels):
+        rows = slice(sample, sample + 1)
+        drawn = partial(lambda step, rows: [distortion("plg_attack_aug", step, i).of(rows) for i in (0, 1)], rows=rows)
+        found.append([searched(view, label, golden("plg_attack_aug_z0")[rows], drawn, steps=steps) for steps in (1, 2)])
+    for step in range(2):
+        after = torch.cat([one[step].w for one in found])
+        torch.testing.assert_close(after, golden("plg_attack_aug_z")[step], rtol=0, atol=1e-4)
+    losses = torch.stack([one[1].loss[:, 0] for one in found]).mean(0)
+    torch.testing.assert_close(losses.double(), golden("plg_attack_aug_loss"), rtol=0, atol=1e-4)
+
+
+def test_the_target_is_shown_what_the_official_one_is():
+    labels, latents = golden("plg_iden")[:2, None].float(), (golden("plg_attack_aug_z0"), golden("plg_attack_aug_z")[0])
+    for step, z in enumerate(latents):
+        images = StandIn().synthesize(torch.cat([z, labels], dim=1)[:, None])
+        for place in range(2):
+            found = distort((images + 1) / 2, distortion("plg_attack_aug", step, place))
+            expected = golden("plg_attack_aug_out")[step, place]
+            torch.testing.assert_close(found[..., ::4, ::4], expected, rtol=0, atol=5e-5)
+
+
+def test_the_official_way_to_the_evaluator(view):
+    """Float images, corners aligned, to 112 pixels: what accuracy is measured on."""
+    labels, z = golden("plg_iden"), golden("plg_attack_z_final")
+    for restart in range(3):
+        w = torch.cat([z[restart], labels[:, None].float()], dim=1)[:, None]
+        images = (ENLARGING["aligned_corners"](StandIn().synthesize(w), 112) + 1) / 2
+        logits = (pooled(images) - 0.5) @ golden("si_E_A") @ golden("si_E_B")
+        torch.testing.assert_close(logits, golden("plg_attack_eval_logits")[restart], rtol=0, atol=2e-4)
+
+
+def test_under_clean_a_class_draws_by_itself_and_under_paper_a_batch_of_sixty_shares():
+    for protocol, shared in (("paper", True), ("clean", False)):
+        own = {"seed": 0, "protocol": protocol}
+        same = starts(8, 3, 3, **own), starts(8, 3, 63, **own)
+        assert torch.equal(*same) == shared  # the row of the next batch
+        assert not torch.equal(same[0], starts(8, 3, 4, **own))
+        drawn = [draw_views(5, 64, 40, label, **own)[1] for label in (3, 4, 63)]
+        assert torch.equal(drawn[0].order, drawn[1].order) == shared
+        assert not torch.equal(drawn[0].order, drawn[2].order)
+        assert drawn[0].jitter.all() == shared  # the default chance of the official augmentation
+    views = [view.degrees for step in (0, 1) for view in draw_views(step, 64, 3, 3, seed=0, protocol="clean")]
+    assert len({tuple(view.tolist()) for view in views}) == 4
+
+
+def test_results_are_all_restarts_in_the_order_of_the_targets_confidence(view):
+    network = ConditionalGenerator(ConditionalConfig(classes=10, resolution=64, z_dim=4, width=2)).eval()
+    network.requires_grad_(False)
+    own = AttackInputs(protocol="clean", networks={"plg_gan": {"generator": network}})
+    found = make_attack("plg_mi", steps=3, selected=4).invert(view, own, 6, seed=1)
+    assert found.w.shape == (4, 1, 5) and (found.w[:, 0, -1] == 6).all()
+    assert sorted(found.rows["restart"].tolist()) == [0, 1, 2, 3]
+    assert (found.scores.diff() <= 0).all()
+    images = network.synthesize(found.w)
+    torch.testing.assert_close(Target()(images).softmax(1)[:, 6], found.scores)
+    assert found.facts["loss_first"] == found.curves["loss"][0] and found.facts["num_frozen"] == 0
+    assert -1 <= found.facts["gradient_cosine"] <= 1
+
+
+def test_what_does_not_belong_together_is_one_line(view):
+    with pytest.raises(InputError, match="plg_labels: expected images of the target's 3 classes, got 4"):
+        part(classes=4)
+    with pytest.raises(InputError, match="expected access to its gradients for the conditional GAN"):
+        part(access="labels")
+    network = ConditionalGenerator(ConditionalConfig(classes=9, resolution=64, z_dim=4, width=2))
+    own = AttackInputs(protocol="clean", networks={"plg_gan": {"generator": network}})
+    with pytest.raises(InputError, match="plg_gan: expected a generator of the target's 10 classes, got 9"):
+        make_attack("plg_mi", steps=3).invert(view, own, 0, seed=1)
+    blind = seen(Target(), "labels", classes=10, side=64)
+    with pytest.raises(InputError, match="target: expected access to its gradients for attack plg_mi, got"):
+        make_attack("plg_mi", steps=3).invert(blind, own, 0, seed=1)
+
+
+def test_sizes_and_public_images_that_do_not_do_are_refused_before_anything_runs():
+    attack = make_attack("plg_mi", top_n=30)
+    for side in (16, 32, 64):
+        attack.check(image_size=side, prior_kind="shipped", has_public=True)
+    with pytest.raises(InputError, match="side of the target's input: expected 64 pixels, or 16 or 32, got 224"):
+        attack.check(image_size=224, prior_kind="shipped", has_public=True)
+    with pytest.raises(InputError, match="public: expected the images that this attack learns from, got none"):
+        attack.check(image_size=64, prior_kind="shipped", has_public=False)
+    attack.check_public(30)
+    with pytest.raises(InputError, match=r"attack.top_n: expected at most the 29 public images, got 30"):
+        attack.check_public(29)
