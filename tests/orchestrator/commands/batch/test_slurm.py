@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from types import SimpleNamespace
-from unittest.mock import patch
 
 import pytest
 from cluster_files import OTHERWISE_ON_NODES, local_settings
@@ -251,14 +250,14 @@ STAGES = {  # name -> whether it trains, its shard, seconds expected
 def test_a_stage_without_checkpoints_must_fit_into_one_time_limit(names, limit, words):
     expected = {name: None if seconds is None else (seconds, 0) for name, (_, _, seconds) in STAGES.items()}
     kinds = {name: SimpleNamespace(trains=trains, shard=shard) for name, (trains, shard, _) in STAGES.items()}
-    plan = SimpleNamespace(missing=[SimpleNamespace(name=name, task=kinds[name]) for name in names])
     history = SimpleNamespace(expected=lambda stage: expected[stage.name])
-    with patch("smoothsweep.orchestrator.planning.plan.history_of", lambda *_: history):
-        if words is None:
-            slurm._refuse_short(plan, None, limit, 300)
-            return
-        with pytest.raises(InputError, match=f"--time: {words}"):
-            slurm._refuse_short(plan, None, limit, 300)
+    missing = [SimpleNamespace(name=name, task=kinds[name]) for name in names]
+    plan = SimpleNamespace(missing=missing, history=history)
+    if words is None:
+        slurm._refuse_short(plan, limit, 300)
+        return
+    with pytest.raises(InputError, match=f"--time: {words}"):
+        slurm._refuse_short(plan, limit, 300)
 
 
 @pytest.mark.parametrize(
