@@ -42,3 +42,8 @@ def save_rows(path: Path, rows: pd.DataFrame) -> None:
     """Replace a Parquet file as a whole."""
     with replacing(path) as temporary:
         rows.to_parquet(temporary, index=False, compression="zstd")
+
+
+def save_columns(path: Path, columns: Mapping[str, Tensor]) -> None:
+    """Replace a Parquet file of tensors of one length as a whole."""
+    save_rows(path, pd.DataFrame({name: column.numpy() for name, column in columns.items()}))

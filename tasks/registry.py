@@ -129,14 +129,14 @@ TASKS: dict[str, Task] = {
     "strangers": Task(
         version=1,
         title="stranger embeddings",
-        run="smoothsweep.tasks.verification:embed_strangers",
+        run="smoothsweep.tasks.judges:embed_strangers",
         check="smoothsweep.tasks.weight_checks:check_strangers",
         check_reads=("public",),
     ),
     "projected": Task(
         version=1,
         title="projected photographs",
-        run="smoothsweep.tasks.verification:project_photographs",
+        run="smoothsweep.tasks.judges:project_photographs",
         labelled=("data",),
     ),
     "poison": Task(

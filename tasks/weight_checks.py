@@ -7,7 +7,7 @@ from pathlib import Path
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.base import Judge
-from smoothsweep.core.judges.lowres_fid import PublishedFid
+from smoothsweep.core.judges.fidelity import PublishedFid
 from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.tasks.context import Config
 from smoothsweep.tasks.counts import public_count
@@ -27,12 +27,11 @@ def check_prior(config: Config, inputs: InputConfigs) -> None:
 
 def check_judge(config: Config, inputs: InputConfigs) -> None:
     """The weights file of a judge: read as the judge will read it. Raises InputError."""
-    if config["network"] == "fid_inception":
-        _load_fid(planned(config), config.get("sha256"))
-    elif issubclass(JUDGES.get(config["network"], Judge), PublishedFid):
-        _load_published_fid(config["network"], planned(config), config.get("sha256"))
+    network = config["network"]
+    if network == "fid_inception" or issubclass(JUDGES.get(network, Judge), PublishedFid):
+        _load_inception(network, planned(config), config.get("sha256"))
     elif names_a_file(config):
-        _load_embedder(config["network"], planned(config))
+        _load_embedder(network, planned(config))
 
 
 def check_strangers(config: Config, inputs: InputConfigs) -> None:
@@ -62,17 +61,10 @@ def _check_safetensors(path: Path) -> None:
 
 
 @lru_cache(maxsize=8)
-def _load_fid(file: PlannedFile, sha256: str | None) -> None:
-    from smoothsweep.core.models.fid import load_fid_inception
+def _load_inception(network: str, file: PlannedFile, sha256: str | None) -> None:
+    from smoothsweep.core.models.fid import load_inception
 
-    file.read(lambda path: load_fid_inception(path, sha256=sha256))
-
-
-@lru_cache(maxsize=8)
-def _load_published_fid(network: str, file: PlannedFile, sha256: str | None) -> None:
-    from smoothsweep.core.models.fid import PUBLISHED_FIDS
-
-    file.read(lambda path: PUBLISHED_FIDS[network].load(path, sha256=sha256))
+    file.read(lambda path: load_inception(network, path, sha256=sha256))
 
 
 @lru_cache(maxsize=8)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from smoothsweep.core.judges.every_trial import ATTACK, TARGET
-from smoothsweep.core.judges.table import JUDGES, stage_of
+from smoothsweep.core.judges.table import ATTACK, JUDGES, TARGET, stage_of
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.plugins import with_plugin_name
 

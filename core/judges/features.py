@@ -83,7 +83,7 @@ class Features(Judge):
     cites: ClassVar[tuple[str, ...]] = ("maaten2008visualizing",)
 
     work = StageWork(
-        run="smoothsweep.tasks.feature_space:judge_features",
+        run="smoothsweep.tasks.judging:judge_features",
         on_device=False,
         labelled=("features", "data"),
         check="smoothsweep.tasks.settings:check_features",

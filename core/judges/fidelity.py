@@ -1,16 +1,70 @@
-"""FID, KID, precision, recall, density and coverage of the reconstructions."""
+"""What judges share that compare in the features of an Inception network.
+
+FID, KID, precision, recall, density and coverage of the reconstructions.
+
+The FIDs that the low-resolution attacks publish: LOMMA's and PLG-MI's, each a judge of its own.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from smoothsweep.core.bounds import Count
+from smoothsweep.core.attacks.shared.base import Attack
+from smoothsweep.core.bounds import Checked, Count, FilePath
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.judges.base import RECONSTRUCTIONS, Planned, StageBuilder, StageWork
-from smoothsweep.core.judges.inception import InceptionJudge
+from smoothsweep.core.judges.base import RECONSTRUCTIONS, Judge, Planned, StageBuilder, StageWork
 from smoothsweep.core.metrics.metric import AT_LEAST_0, Metric
+from smoothsweep.core.text import quoted
+
+
+def is_sha256(text: str) -> str:
+    """Refuse what is no SHA-256 in hexadecimal digits. Raises ValueError."""
+    if not re.fullmatch(r"[0-9a-f]{64}", text):
+        raise ValueError(f"expected 64 hexadecimal digits, got {quoted(text)}")
+    return text
+
+
+Sha256 = Annotated[str, Checked(is_sha256)]
+
+_Features = tuple[dict[str, Any], dict[str, Any], Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class InceptionJudge(Judge):
+    """A judge in the features of an Inception network.
+
+    Without `weights` their staged file is used; where that is absent the columns stay empty, with the reason.
+
+    Attributes:
+        weights: File of the network's weights, None for the staged file of `smoothsweep weights stage`.
+        sha256: Digest of `weights`, where it is not the published file.
+        published: Which of the published files.
+    """
+
+    published: ClassVar[str] = ""
+
+    weights: FilePath | None = None
+    sha256: Sha256 | None = None
+
+    def __post_init__(self) -> None:
+        if self.sha256 is not None and self.weights is None:
+            raise InputError("sha256: expected only with weights, got no weights")
+
+    @property
+    def staged(self) -> str | None:
+        """The published file, unless the settings name another."""
+        return self.published if self.weights is None else None
+
+    def with_features(self, builder: StageBuilder, size: int, network: Mapping[str, Any]) -> _Features:
+        """The network's configuration with its weights, hints, and features of the training images at that size."""
+        weights = self.weights if self.weights is not None else builder.staged(self.published)
+        config = {**network, **builder.content(weights, "weights")}
+        hints = {"path": str(weights), **({"sha256": self.sha256} if self.sha256 else {})}
+        return config, hints, builder.embeddings({"data": builder.data(size)}, {**config, "parts": ["train"]}, hints)
+
 
 SIDE = 299  # pixels
 
@@ -92,7 +146,7 @@ class Fidelity(InceptionJudge):
         "naeem2020reliable",
     )
 
-    work = StageWork(version=2, run="smoothsweep.tasks.fidelity:judge_by_fidelity", labelled=("real", RECONSTRUCTIONS))
+    work = StageWork(version=2, run="smoothsweep.tasks.judges:judge_by_fidelity", labelled=("real", RECONSTRUCTIONS))
     columns = COLUMNS
     example: ClassVar[Mapping[str, Any]] = {"neighbours": 1}
     wrong: ClassVar[tuple[Mapping[str, Any], ...]] = ({"neighbours": 0},)
@@ -118,3 +172,100 @@ class Fidelity(InceptionJudge):
         config, hints, real = self.with_features(builder, SIDE, network)
         config["neighbours"] = self.neighbours
         return Planned(config=config, hints=hints, inputs={"real": real, RECONSTRUCTIONS: RECONSTRUCTIONS})
+
+
+FID_NULL = "the evaluator takes fewer than two reconstructions for their class"
+
+FID_LOMMA: tuple[Metric, ...] = (
+    Metric(
+        key="fid_lomma",
+        label="FID as LOMMA publishes it",
+        unit="plain",
+        bounds=AT_LEAST_0,
+        better="high",
+        group="leak",
+        null=FID_NULL,
+        description="Frechet distance of the reconstructions that the evaluator takes for their class to the training "
+        "images of the attacked classes, in the Inception network of 2015 that is shown the bright half of the range.",
+    ),
+    Metric(
+        key="fid_lomma_images",
+        label="images behind LOMMA's FID",
+        unit="plain",
+        bounds=AT_LEAST_0,
+        better=None,
+        group="check",
+        description="How many reconstructions the evaluator takes for their class: the sample of that FID.",
+    ),
+)
+
+FID_PLG: tuple[Metric, ...] = (
+    Metric(
+        key="fid_plg",
+        label="FID as PLG-MI publishes it",
+        unit="plain",
+        bounds=AT_LEAST_0,
+        better="high",
+        group="leak",
+        null=FID_NULL,
+        description="Frechet distance of the reconstructions that the evaluator takes for their class, each stretched "
+        "to the whole range, to all private training images, in torchvision's Inception of ImageNet; of both, what "
+        "fills no batch of 100 is left out.",
+    ),
+    Metric(
+        key="fid_plg_images",
+        label="images behind PLG-MI's FID",
+        unit="plain",
+        bounds=AT_LEAST_0,
+        better=None,
+        group="check",
+        description="How many reconstructions the evaluator takes for their class, those left out included.",
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedFid(InceptionJudge):
+    """An FID as the code of a low-resolution attack computes it, over what the evaluator recognises alone.
+
+    Its network is the row of its name in `core.models.fid`.
+    """
+
+    work = StageWork(
+        run="smoothsweep.tasks.judges:judge_by_published_fid", labelled=("verdicts", "real", RECONSTRUCTIONS)
+    )
+    requires: ClassVar[Mapping[str, str]] = {"evaluator": "whose hits alone it counts"}
+
+    def wants_decoded(self, attack: Attack, protocol: str) -> bool:
+        """Always."""
+        return True
+
+    def plan(self, builder: StageBuilder, name: str) -> Planned:
+        """The real images at the target's size, and the evaluator's verdicts."""
+        config, hints, real = self.with_features(
+            builder, builder.image_size, {"network": name, "side": builder.image_size}
+        )
+        return Planned(
+            config=config,
+            hints=hints,
+            inputs={"real": real, RECONSTRUCTIONS: RECONSTRUCTIONS, "verdicts": "judge_evaluator"},
+        )
+
+
+class FidLomma(PublishedFid):
+    """FID as LOMMA publishes it, in the FID network."""
+
+    cites: ClassVar[tuple[str, ...]] = ("heusel2017gans", "nguyen2023rethinking")
+
+    columns = FID_LOMMA
+    published = "fid_inception"
+    weights_words = "the FID network"
+
+
+class FidPlg(PublishedFid):
+    """FID as PLG-MI publishes it, in torchvision's Inception."""
+
+    cites: ClassVar[tuple[str, ...]] = ("heusel2017gans", "yuan2023pseudo")
+
+    columns = FID_PLG
+    published = "inception_v3"

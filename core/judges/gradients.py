@@ -84,8 +84,8 @@ class Gradients(Judge):
     cites: ClassVar[tuple[str, ...]] = ("struppek2024careful",)
 
     work = StageWork(
-        run="smoothsweep.tasks.gradients:collect_gradients",
-        shard="smoothsweep.tasks.gradients:follow_classes",
+        run="smoothsweep.tasks.judging:collect_gradients",
+        shard="smoothsweep.tasks.judging:follow_classes",
         labelled=("target",),
         not_finite=("gradients.parquet", "per_class.parquet"),  # none where a gradient is zero
     )

@@ -48,7 +48,7 @@ class Knowledge(ClassifierJudge):
     stage = "knowledge"
     work = StageWork(
         version=2,
-        run="smoothsweep.tasks.knowledge:extract_knowledge",
+        run="smoothsweep.tasks.judging:extract_knowledge",
         trains=True,
         labelled=("data", RECONSTRUCTIONS),
         check="smoothsweep.tasks.settings:check_training",

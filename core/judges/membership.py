@@ -164,7 +164,7 @@ class Membership(Judge):
     )
     work = StageWork(
         version=VERSION,
-        run="smoothsweep.tasks.membership:judge_membership",
+        run="smoothsweep.tasks.judging:judge_membership",
         labelled=("target", "data", *map(shadow_name, range(MOST_SHADOWS))),
         check="smoothsweep.tasks.settings:check_membership",
         check_reads=("data",),

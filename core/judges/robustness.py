@@ -108,7 +108,7 @@ class Robustness(Judge):
     cites: ClassVar[tuple[str, ...]] = ("goodfellow2015explaining", "madry2018towards")
 
     work = StageWork(
-        run="smoothsweep.tasks.robustness:judge_robustness",
+        run="smoothsweep.tasks.judging:judge_robustness",
         labelled=("target", "data"),
         check="smoothsweep.tasks.settings:check_robustness",
         check_reads=("data",),

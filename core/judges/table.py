@@ -1,4 +1,7 @@
-"""The judges by name, in the order in which a trial has their stages. Reading the table loads no torch."""
+"""The columns of what every trial has: the target's use and its training, and how the attack went.
+
+The judges by name, in the order in which a trial has their stages. Reading the table loads no torch.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +10,178 @@ from dataclasses import replace
 
 from smoothsweep.core.judges.backdoor import Backdoor
 from smoothsweep.core.judges.base import MEASURED, RECONSTRUCTIONS, Judge, StageWork
-from smoothsweep.core.judges.by_features import ByFeatures
-from smoothsweep.core.judges.embedder import Embedder
-from smoothsweep.core.judges.evaluator import Evaluator
-from smoothsweep.core.judges.every_trial import ATTACK, TARGET
-from smoothsweep.core.judges.features import Features
-from smoothsweep.core.judges.fidelity import Fidelity
-from smoothsweep.core.judges.general import General
-from smoothsweep.core.judges.gradients import Gradients
-from smoothsweep.core.judges.knowledge import Knowledge
-from smoothsweep.core.judges.lowres_fid import FidLomma, FidPlg
-from smoothsweep.core.judges.membership import Membership
-from smoothsweep.core.judges.robustness import Robustness
-from smoothsweep.core.judges.verification import (
+from smoothsweep.core.judges.by_features import (
+    ByFeatures,
+    Embedder,
+    General,
     ReachByEmbedder,
     ReachByGeneral,
     VerifiedByEmbedder,
     VerifiedByGeneral,
 )
+from smoothsweep.core.judges.evaluator import Evaluator
+from smoothsweep.core.judges.features import Features
+from smoothsweep.core.judges.fidelity import Fidelity, FidLomma, FidPlg
+from smoothsweep.core.judges.gradients import Gradients
+from smoothsweep.core.judges.knowledge import Knowledge
+from smoothsweep.core.judges.membership import Membership
+from smoothsweep.core.judges.robustness import Robustness
 from smoothsweep.core.judges.vision_language import VisionLanguageJudge
+from smoothsweep.core.metrics.metric import AT_LEAST_0, Metric
 from smoothsweep.core.plugins import with_plugins
+
+UNKEPT = "the classifier's artifact holds no accuracies by class"
+UNSEEN = "the target was brought in; its training was not seen"
+
+TARGET: tuple[Metric, ...] = (
+    Metric(
+        key="test_acc",
+        label="test accuracy",
+        unit="percent",
+        better="high",
+        group="utility",
+        searched=True,
+        counted="test images",
+        description="Share of held-out images of the private classes that the target classifies correctly.",
+    ),
+    Metric(
+        key="ece",
+        label="calibration error",
+        unit="plain",
+        bounds=(0.0, 1.0),
+        better="low",
+        group="utility",
+        searched=True,
+        description="Expected calibration error of the target on the test images: the mean gap between its confidence "
+        "and its accuracy, 0 to 1.",
+    ),
+    Metric(
+        key="test_acc_balanced",
+        label="test accuracy, balanced",
+        unit="percent",
+        better=None,
+        group="check",
+        counted="test images",
+        description="The target's test accuracy as the mean over classes, each counting alike however many test images "
+        "it has; the same as the test accuracy where they have equally many.",
+        null=UNKEPT,
+    ),
+    Metric(
+        key="train_acc",
+        label="training accuracy",
+        unit="percent",
+        better=None,
+        group="check",
+        searched=True,
+        counted="own images",
+        description="Accuracy of the target on its own training images.",
+        null=UNSEEN,
+    ),
+    Metric(
+        key="logit_gap",
+        label="logit gap",
+        unit="plain",
+        better=None,
+        group="check",
+        searched=True,
+        description="The true class's logit minus the mean of the others, over the training images: how far apart "
+        "training has pushed them. Grows under negative smoothing.",
+        null=UNSEEN,
+    ),
+    Metric(
+        key="epochs_trained",
+        label="epochs trained",
+        unit="plain",
+        bounds=AT_LEAST_0,
+        better=None,
+        group="check",
+        searched=True,
+        description="Passes over the training images until the target was done; fewer than its recipe's where it "
+        "stopped at an accuracy.",
+        null=UNSEEN,
+    ),
+    Metric(
+        key="test_acc_mean_readout",
+        label="test accuracy, mean readout",
+        unit="percent",
+        better=None,
+        group="check",
+        counted="test images",
+        description="The same accuracy where a target with a noisy bottleneck is read at the bottleneck's mean "
+        "instead of by a sample.",
+        null="only a target with a bottleneck (defense mid) is read in more than one way",
+    ),
+    Metric(
+        key="dp_epsilon",
+        label="privacy loss epsilon",
+        unit="plain",
+        bounds=AT_LEAST_0,
+        better="low",
+        group="check",
+        description="How much a single training image can change what a differentially private training learns, "
+        "whatever the attack. Delta is one over the number of training images. For a person with k images it is about "
+        "k times as much.",
+        null="only a target trained by DP-SGD in batches of 32 or more has one",
+    ),
+)
+
+ATTACK: tuple[Metric, ...] = (
+    Metric(
+        key="target_conf",
+        label="target's confidence",
+        unit="percent",
+        better=None,
+        group="check",
+        searched=True,
+        description="Mean confidence of the attacked model in the attacked class. The attack maximises it, so a high "
+        "value says that the attack converged, not that it found a likeness.",
+        null="this attack sees no scores of the target",
+    ),
+    Metric(
+        key="gradient_cosine",
+        label="gradient stability",
+        unit="plain",
+        bounds=(-1.0, 1.0),
+        better=None,
+        group="check",
+        searched=True,
+        description="Mean cosine between consecutive attack gradients. Near 1: the attack walks straight; near 0: it "
+        "keeps changing its mind, and a low leak may be masked gradients.",
+        null="this attack follows no gradients",
+    ),
+    Metric(
+        key="num_frozen",
+        label="frozen candidates",
+        unit="plain",
+        bounds=AT_LEAST_0,
+        better=None,
+        group="check",
+        description="Attack candidates that could not be optimised any further because their loss was not finite.",
+        null="this attack follows no gradients",
+    ),
+    Metric(
+        key="queries",
+        label="queries",
+        unit="plain",
+        bounds=AT_LEAST_0,
+        better=None,
+        group="check",
+        description="Images shown to the target while a class was attacked, parts made for all classes apart; mean "
+        "over the classes.",
+        null="this attack asks the target nothing",
+    ),
+    Metric(
+        key="queries_selection_target",
+        label="queries, selecting target",
+        unit="plain",
+        bounds=AT_LEAST_0,
+        better=None,
+        group="check",
+        description="Of a trial whose results another target selects: images shown to that one while a class was "
+        "attacked; mean over the classes.",
+        null="the attacked target selects by itself, or nothing is selected",
+    ),
+)
 
 
 def _column_conflict(name: str, judge: type[Judge], known: Mapping[str, type[Judge]]) -> str | None:

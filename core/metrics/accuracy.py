@@ -20,6 +20,7 @@ reconstruct.py (the mean of their variances, whose root is what tables print).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -198,27 +199,26 @@ def _std(values: Tensor, ddof: int) -> float | None:
 
 
 def score_surrogate(
-    logits_train: Tensor,
-    labels_train: Tensor,
-    logits_test: Tensor,
-    labels_test: Tensor,
-    *,
-    attacked: Tensor | None = None,
+    logits: Mapping[str, Tensor], labels: Mapping[str, Tensor], *, attacked: Tensor | None = None
 ) -> dict[str, float]:
     """Top-1 accuracies of the surrogate on the target's real images: {"xi_train", "xi_test"} in [0, 1].
 
-    logits_*: float [N, C] of the surrogate on the target's training and test split; labels_*: int64 [N].
-    attacked: int64 classes that the surrogate has seen; rows of other classes, which it cannot know, are left
-    out. None: all classes were attacked. Raises InputError if a split then has no image.
+    Args:
+        logits: "train" and "test" -> float [N, C] of the surrogate on that split.
+        labels: The same -> int64 [N].
+        attacked: int64 classes that the surrogate has seen; rows of other classes, which it cannot know, are left out.
+            None: all classes were attacked.
+
+    Raises InputError if a split then has no image.
     """
     scores = {}
-    for split, logits, labels in (("train", logits_train, labels_train), ("test", logits_test, labels_test)):
+    for split, of_split in labels.items():
+        known = torch.ones_like(of_split, dtype=torch.bool)
         if attacked is not None:
-            known = torch.isin(labels, attacked.to(labels.device))
-            logits, labels = logits[known], labels[known]
-        if not len(labels):
+            known = torch.isin(of_split, attacked.to(of_split.device))
+        if not known.any():
             raise InputError(f"knowledge extraction: no image of an attacked class in the {split} split")
-        scores[f"xi_{split}"] = top1_accuracy(logits, labels)
+        scores[f"xi_{split}"] = top1_accuracy(logits[split][known], of_split[known])
     return scores
 
 

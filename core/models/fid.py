@@ -205,6 +205,12 @@ PUBLISHED_FIDS: dict[str, PublishedFid] = {
 attacks; of PLG-MI's the folder `celeba_private_domain`, all private people."""
 
 
+def load_inception(name: str, path: Path, *, sha256: str | None) -> nn.Module:
+    """The network of `fid_inception`, or of a row of `PUBLISHED_FIDS`; `Raises` as of those that load it."""
+    load = load_fid_inception if name == "fid_inception" else PUBLISHED_FIDS[name].load
+    return load(path, sha256=sha256)
+
+
 def _unit(images: Tensor) -> Tensor:
     """Images in [0, 1], whatever their range was."""
     return images.float() / 255 if images.dtype == torch.uint8 else (images.float() + 1) / 2

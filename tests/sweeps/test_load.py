@@ -139,8 +139,7 @@ def test_names_in_the_schema_are_those_of_the_core():
     from smoothsweep.core.attacks.optimisation.losses import ATTACK_LOSSES
     from smoothsweep.core.attacks.ppa.config import LOSSES
     from smoothsweep.core.defenses.schedules import SCHEDULES
-    from smoothsweep.core.judges.embedder import Embedder
-    from smoothsweep.core.judges.general import General
+    from smoothsweep.core.judges.by_features import Embedder, General
     from smoothsweep.core.models.classifiers import ARCHITECTURES
     from smoothsweep.core.models.embedder_kinds import FACES, GENERAL
     from smoothsweep.core.priors.settings import SHIPPED

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from smoothsweep.core.data.images import ImageSet
-from smoothsweep.tasks import fidelity, judges
+from smoothsweep.tasks import judges
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import load_tensors, save_images, save_tensors
 
@@ -26,8 +26,7 @@ def network(monkeypatch):
         assert config["protocol"] in ("paper", "clean") and config.get("network", "fid_inception") == "fid_inception"
         return Pooled().to(device)
 
-    for module in (fidelity, judges):
-        monkeypatch.setattr(module, "load_network", load)
+    monkeypatch.setattr(judges, "load_network", load)
 
 
 def noise(count, classes, seed):
@@ -80,7 +79,7 @@ def judged(folder, protocol, fake, fake_labels, real, real_labels):
     save_tensors(folder / "real" / "features.safetensors", tensors)
     inputs = {name: folder / name for name in ("loot", "real")}
     config = {"protocol": protocol, "neighbours": 2}
-    return fidelity.judge_by_fidelity(config, inputs, folder / "out", TaskContext(work=folder))
+    return judges.judge_by_fidelity(config, inputs, folder / "out", TaskContext(work=folder))
 
 
 @pytest.mark.parametrize("protocol", ["paper", "clean"])

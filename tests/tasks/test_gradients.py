@@ -11,7 +11,7 @@ from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.judges.gradients import LOSSES, Gradients
 from smoothsweep.core.priors.registry import load_prior
 from smoothsweep.tasks.context import MachineLeaving, TaskContext, ask_machine_leaving
-from smoothsweep.tasks.gradients import collect_gradients, follow_classes
+from smoothsweep.tasks.judging import collect_gradients, follow_classes
 from smoothsweep.tasks.training import load_classifier
 
 SETTINGS = {

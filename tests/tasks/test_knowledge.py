@@ -12,7 +12,7 @@ from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.core.training.batches import network_input, rank_batches
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import load_tensors, save_tensors
-from smoothsweep.tasks.knowledge import extract_knowledge
+from smoothsweep.tasks.judging import extract_knowledge
 from smoothsweep.tasks.reconstructions import reconstructed_images
 from smoothsweep.tasks.training import Training, load_classifier, new_classifier
 

@@ -12,7 +12,7 @@ from smoothsweep.core.membership.measuring import roc_auc
 from smoothsweep.core.models.inference import evaluate_logits
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import load_images, load_tensors
-from smoothsweep.tasks.membership import judge_membership
+from smoothsweep.tasks.judging import judge_membership
 from smoothsweep.tasks.settings import check_membership, check_shadow
 from smoothsweep.tasks.shadow import train_shadow
 from smoothsweep.tasks.training import load_classifier

@@ -11,7 +11,7 @@ from smoothsweep.core.data.images import aligned_corners, stretched
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.tasks.files import load_tensors, save_tensors
-from smoothsweep.tasks.official_reports import Verdicts, reported
+from smoothsweep.tasks.judges import reported
 from smoothsweep.tasks.reconstructions import decoded_reconstructions
 from smoothsweep.tasks.training import load_classifier
 from tests.tasks import test_plg
@@ -99,8 +99,8 @@ def test_lommas_spread_is_a_mean_of_deviations_and_plgs_the_root_of_a_mean_of_va
     """Three classes, a batch each, of two restarts: one right, both right, one right."""
     labels, answers = torch.tensor([0, 0, 1, 1, 2, 2]), torch.tensor([0, 1, 1, 1, 0, 2])
     save_tensors(tmp_path / "reconstructions.safetensors", {"restart": torch.tensor([0, 1] * 3)})
-    verdicts = Verdicts(logits=torch.eye(3)[answers], labels=labels, embed=torch.flatten)
-    found = reported({"report": {"of": of, "classes": 1}}, {"attack": tmp_path}, verdicts, "cpu")
+    config = {"report": {"of": of, "classes": 1}}
+    found = reported(config, {"attack": tmp_path}, torch.eye(3)[answers], labels, "cpu")
     assert found == {"attack_acc1_std_batches": pytest.approx(spread)}
 
 
@@ -109,8 +109,8 @@ def test_restarts_and_draws_are_those_that_the_attack_numbered(tmp_path, name, s
     """Of two classes in one batch the first restart is right and the second wrong; best first they stand otherwise."""
     labels, answers = torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1, 0, 1])
     save_tensors(tmp_path / "reconstructions.safetensors", {name: torch.tensor([0, 1, 1, 0])})
-    verdicts = Verdicts(logits=torch.eye(2)[answers], labels=labels, embed=torch.flatten)
-    found = reported({"report": {"of": "lomma", "classes": 2}}, {"attack": tmp_path}, verdicts, "cpu")
+    config = {"report": {"of": "lomma", "classes": 2}}
+    found = reported(config, {"attack": tmp_path}, torch.eye(2)[answers], labels, "cpu")
     assert found == {"attack_acc1_std_batches": pytest.approx(spread)}
 
 

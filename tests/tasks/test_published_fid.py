@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from smoothsweep.core.models.fid import PUBLISHED_FIDS
-from smoothsweep.tasks import lowres_fid
+from smoothsweep.tasks import judges
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import load_tensors, save_rows, save_tensors
 
@@ -28,7 +28,7 @@ class Pooled(torch.nn.Module):
 
 @pytest.fixture(autouse=True)
 def network(monkeypatch):
-    monkeypatch.setattr(lowres_fid, "load_network", lambda config, device: Pooled().to(device))
+    monkeypatch.setattr(judges, "load_network", lambda config, device: Pooled().to(device))
 
 
 def noise(count, classes, seed, side=SIDE):
@@ -50,7 +50,7 @@ def judged(folder, name, images, labels, hits, real, real_labels, file="images_d
     save_rows(folder / "verdicts" / "per_image.parquet", pd.DataFrame({"hit": hits}))
     inputs = {part: folder / part for part in ("loot", "real", "verdicts")}
     config = {"network": name, "side": SIDE}
-    return lowres_fid.judge_by_published_fid(config, inputs, folder / "out", TaskContext(work=folder))
+    return judges.judge_by_published_fid(config, inputs, folder / "out", TaskContext(work=folder))
 
 
 @pytest.mark.parametrize("name", NAMES)

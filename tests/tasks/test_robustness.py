@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from smoothsweep.tasks.context import TaskContext
-from smoothsweep.tasks.robustness import judge_robustness
+from smoothsweep.tasks.judging import judge_robustness
 from smoothsweep.tasks.training import load_classifier
 
 SETTINGS = {"images": 5, "steps": 2, "generations": 1, "population": 2, "strong_steps": 2, "seed": 4, "eps": 0.05}

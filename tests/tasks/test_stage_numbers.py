@@ -27,7 +27,7 @@ from smoothsweep.core.models.embedder_kinds import GENERAL
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.opening import open_store
-from smoothsweep.tasks import fidelity, judges, lowres_fid
+from smoothsweep.tasks import judges
 from smoothsweep.tasks.registry import TASKS
 from tests.stage_numbers import differences, load_kept, numbers_of, save_kept
 from tests.tasks.kept_attacks import ATTACKED
@@ -80,8 +80,7 @@ def made(request, tmp_path, monkeypatch):
 
 
 def executed(stage, folder, monkeypatch, store=None):
-    for module in (fidelity, judges, lowres_fid):
-        monkeypatch.setattr(module, "load_network", lambda config, device: Pooled().to(device))
+    monkeypatch.setattr(judges, "load_network", lambda config, device: Pooled().to(device))
     known = judges.load_embedder
     monkeypatch.setattr(judges, "load_embedder", lambda name, path: Pooled() if name in GENERAL else known(name, path))
     own = judges.own_weights

@@ -321,7 +321,7 @@ class Attack:
     def report(self) -> tuple[str, int] | None:
         """The report that protocol `paper` counts the evaluator's verdicts by as well, and classes of a batch there.
 
-        A name that `tasks.official_reports` knows; None for none.
+        A name that `tasks.judges` knows; None for none.
         """
         return None
 

@@ -10,7 +10,7 @@ from smoothsweep.core.judges.base import Judge
 from smoothsweep.core.metrics.metric import AT_LEAST_0, Metric
 
 if TYPE_CHECKING:
-    from smoothsweep.core.judges.measuring import JudgeInputs, Measurement
+    from smoothsweep.core.judges.base import JudgeInputs, Measurement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class Sharpness(Judge):
     def measure(self, inputs: JudgeInputs) -> Measurement:
         """Over all reconstructions."""
         from smoothsweep.core.data.images import to_unit
-        from smoothsweep.core.judges.measuring import Measurement
+        from smoothsweep.core.judges.base import Measurement
 
         images, _ = inputs.reconstructions(None)
         real = to_unit(inputs.real("test").images)

@@ -17,8 +17,14 @@ from smoothsweep.core.priors.eigenfaces import fit_eigenfaces
 from smoothsweep.core.priors.registry import save_prior
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import save_images, save_tensors
-from smoothsweep.tasks.judges import embed_real_images, judge_by_embedder
-from smoothsweep.tasks.verification import embed_strangers, project_photographs, reach, verify
+from smoothsweep.tasks.judges import (
+    embed_real_images,
+    embed_strangers,
+    judge_by_embedder,
+    project_photographs,
+    reach,
+    verify,
+)
 
 SIDE, MOST = 32, 1000
 NETWORK = {"network": "synthetic"}

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from smoothsweep.core.judges.embedder import Embedder
-from smoothsweep.core.judges.general import General
-from smoothsweep.core.judges.verification import (
+from smoothsweep.core.judges.by_features import (
+    Embedder,
+    General,
     ReachByEmbedder,
     ReachByGeneral,
     VerifiedByEmbedder,
@@ -67,7 +67,7 @@ def test_a_stage_reads_the_judges_real_images_and_strangers_and_what_it_is_about
     }
     assert kind.requested_by == f"judges.{kind.accompanies}"
     assert kind.work.labelled == (("real", "projected") if reach else ("real", "loot"))
-    assert kind.work.run == f"smoothsweep.tasks.verification:{'reach' if reach else 'verify'}"
+    assert kind.work.run == f"smoothsweep.tasks.judges:{'reach' if reach else 'verify'}"
 
 
 @pytest.mark.parametrize("kind", KINDS)

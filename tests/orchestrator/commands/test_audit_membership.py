@@ -20,7 +20,7 @@ from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.data import prepare_private
 from smoothsweep.tasks.imported import adopt_classifier
-from smoothsweep.tasks.membership import judge_membership
+from smoothsweep.tasks.judging import judge_membership
 from tests.foreign_classifier import PEOPLE, SIDE
 from tests.made_endpoint import serving
 from tests.memorising import NOISE, TESTING, TRAINING, Memory, write_split

@@ -25,7 +25,7 @@ from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import save_tensors
-from smoothsweep.tasks.membership import judge_membership
+from smoothsweep.tasks.judging import judge_membership
 from tests.foreign_classifier import PEOPLE
 from tests.made_endpoint import serving
 from tests.memorising import TESTING, TRAINING, Memory, write_split

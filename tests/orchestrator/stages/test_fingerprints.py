@@ -6,7 +6,7 @@ import pytest
 
 from smoothsweep.core.data.sources import content_digest, tree_digest
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.judges.embedder import Embedder
+from smoothsweep.core.judges.by_features import Embedder
 from smoothsweep.orchestrator.stages import fingerprints
 from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
 from smoothsweep.sweeps.attacks import MODELS
