@@ -15,7 +15,6 @@ COLUMNS: tuple[Metric, ...] = (
     Metric(
         key="backdoor_success",
         label="backdoor success",
-        unit="percent",
         better="low",
         group="integrity",
         null=CLEAN_TRAINING,
@@ -26,9 +25,6 @@ COLUMNS: tuple[Metric, ...] = (
     Metric(
         key="backdoor_false",
         label="target class without trigger",
-        unit="percent",
-        better=None,
-        group="check",
         null=CLEAN_TRAINING,
         counted="own images",
         description="The same share without the trigger: what the backdoor's success must exceed to mean anything.",
@@ -36,9 +32,6 @@ COLUMNS: tuple[Metric, ...] = (
     Metric(
         key="backdoor_collapsed",
         label="training collapsed",
-        unit="percent",
-        better=None,
-        group="check",
         counted="trainings",
         null=CLEAN_TRAINING,
         description="1 where the target gives nearly every clean test image one class: its training failed, and the "

@@ -1,6 +1,4 @@
-"""What a judge's `measure` gets, and what it returns.
-
-What a judge is: its settings, what its stage is made of, its columns. Reading it loads no torch.
+"""What a judge is: its settings, what its stage is made of, its columns, what it measures. Reading it loads no torch.
 
 docs/new-judge.md shows how to add one.
 """

@@ -1,12 +1,8 @@
-"""What judges share that have a linear head on features learnt elsewhere, a row of `core.models.embedder_kinds`.
+"""Judges in features learnt elsewhere (`core.models.embedder_kinds`), with a linear head on the private classes.
 
-The independent judge: face features learnt on other people, with a linear head on the private classes.
-
-A judge of another family: features learnt on pictures of anything, with the same linear head.
-
-Verification beside an embedder judge: would a face recogniser accept a reconstruction as that person?
-
-A stage of its own beside the judge's, which reuses its features of the real images. It adds columns and changes none.
+The independent judge has face features, the general one those of pictures of anything. Beside either stand stages of
+their own that reuse its features of the real images: verification (would a face recogniser accept a reconstruction as
+that person?) and the reach of the prior.
 """
 
 from __future__ import annotations
@@ -19,7 +15,16 @@ from typing import Any, ClassVar, Self
 from smoothsweep.core.bounds import FilePath
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.base import RECONSTRUCTIONS, Judge, Planned, StageBuilder, StageWork
-from smoothsweep.core.metrics.metric import AT_LEAST_0, BALANCED, FIRST, PROJECTED, RATES, STRANGERS, Metric
+from smoothsweep.core.metrics.metric import (
+    BALANCED,
+    FIRST,
+    PROJECTED,
+    RATES,
+    STRANGERS,
+    Metric,
+    distance,
+    leak,
+)
 from smoothsweep.core.models.embedder_kinds import FACES, GENERAL, KINDS, FaceNetwork, GeneralNetwork
 
 SIDE = 160
@@ -81,79 +86,64 @@ class ByFeatures(Judge):
         return Planned(config=config, hints=hints, inputs={"real": real, RECONSTRUCTIONS: RECONSTRUCTIONS})
 
 
-EMBEDDER: tuple[Metric, ...] = (
-    Metric(
-        key="embedder_acc1",
-        label="independent judge",
-        unit="percent",
-        better="low",
-        group="leak",
-        ceiling="embedder_real_acc",
-        reach="embedder_reach",
-        searched=True,
-        counted="reconstructions",
-        description="Share of reconstructions taken for the attacked class by a judge whose face features were learnt "
-        "on other people, with a linear head for the private classes. What fools a classifier trained "
-        "like the target does not fool this one: it wants likeness.",
-    ),
-    Metric(
-        key="embedder_acc5",
-        label="independent judge, top 5",
-        unit="percent",
-        better="low",
-        group="leak",
-        searched=True,
-        counted="reconstructions",
-        description="As the independent judge, counting the attacked class among its five best guesses.",
-    ),
-    Metric(
+def _columns(prefix: str, judge: str, description: str) -> tuple[Metric, ...]:
+    """The columns of a linear head. prefix: of their keys; judge: its name in labels; description: of the first."""
+    return (
+        leak(
+            key=f"{prefix}_acc1",
+            label=judge,
+            ceiling=f"{prefix}_real_acc",
+            reach=f"{prefix}_reach",
+            counted="reconstructions",
+            description=description,
+        ),
+        leak(
+            key=f"{prefix}_acc5",
+            label=f"{judge}, top 5",
+            counted="reconstructions",
+            description=f"As the {judge}, counting the attacked class among its five best guesses.",
+        ),
+        Metric(
+            key=f"{prefix}_acc1_std",
+            label=f"{judge}, spread over classes",
+            group="leak",
+            spread=True,
+            description=f"Standard deviation of the {judge}'s hit rate over the classes.",
+        ),
+        Metric(
+            key=f"{prefix}_real_acc",
+            label=f"{judge} on real images",
+            counted="test images",
+            description=f"How often the {judge} names real images of the private classes correctly: the ceiling of its "
+            "verdict on reconstructions.",
+        ),
+        Metric(
+            key=f"{prefix}_real_acc_balanced",
+            label=f"{judge} on real images, balanced",
+            counted="test images",
+            description=BALANCED,
+        ),
+    )
+
+
+_ACC1, _ACC5, *_CHECKS = _columns(
+    "embedder",
+    "independent judge",
+    "Share of reconstructions taken for the attacked class by a judge whose face features were learnt on other people, "
+    "with a linear head for the private classes. What fools a classifier trained like the target does not fool this "
+    "one: it wants likeness.",
+)
+_DISTANCES = (
+    distance(
         key="dist_face",
         label="face distance",
-        unit="plain",
-        bounds=AT_LEAST_0,
-        better="high",
-        group="leak",
-        searched=True,
         description="Squared distance between a reconstruction and the nearest training image of its class, in the "
         "feature space of a face embedder. Smaller means a closer likeness.",
     ),
-    Metric(
+    distance(
         key="dist_face_plain",
         label="face distance, not squared",
-        unit="plain",
-        bounds=AT_LEAST_0,
-        better="high",
-        group="leak",
-        searched=True,
         description="The nearest-image distance in the face embedder's features, as a plain L2 distance.",
-    ),
-    Metric(
-        key="embedder_acc1_std",
-        label="independent judge, spread over classes",
-        unit="percent",
-        better=None,
-        group="leak",
-        spread=True,
-        description="Standard deviation of the independent judge's hit rate over the classes.",
-    ),
-    Metric(
-        key="embedder_real_acc",
-        label="independent judge on real images",
-        unit="percent",
-        better=None,
-        group="check",
-        counted="test images",
-        description="How often the independent judge names real images of the private classes correctly: the ceiling "
-        "of its verdict on reconstructions.",
-    ),
-    Metric(
-        key="embedder_real_acc_balanced",
-        label="independent judge on real images, balanced",
-        unit="percent",
-        better=None,
-        group="check",
-        counted="test images",
-        description=BALANCED,
     ),
 )
 
@@ -168,7 +158,7 @@ class Embedder(ByFeatures):
 
     work = StageWork(version=4, run="smoothsweep.tasks.judges:judge_by_embedder", labelled=("real", RECONSTRUCTIONS))
     networks = FACES
-    columns = EMBEDDER
+    columns = (_ACC1, _ACC5, *_DISTANCES, *_CHECKS)
     cites = ()  # those of its network are all
     example: ClassVar[Mapping[str, Any]] = {"name": "synthetic"}
 
@@ -178,54 +168,6 @@ class Embedder(ByFeatures):
         kind = KINDS[self.name]
         if self.weights is None and not kind.is_staged and kind.shipped_file is None:
             raise InputError(f"weights: expected the file of {self.name}, got none")
-
-
-_leak = partial(Metric, unit="percent", better="low", group="leak", searched=True)
-_check = partial(Metric, unit="percent", better=None, group="check")
-
-GENERAL_COLUMNS: tuple[Metric, ...] = (
-    _leak(
-        key="general_acc1",
-        label="general judge",
-        ceiling="general_real_acc",
-        reach="general_reach",
-        counted="reconstructions",
-        description=(
-            "As the independent judge, in the features of a network of another family that never learnt faces: a "
-            "vision transformer trained on the hashtags of pictures of anything."
-        ),
-    ),
-    _leak(
-        key="general_acc5",
-        label="general judge, top 5",
-        counted="reconstructions",
-        description=("As the general judge, counting the attacked class among its five best guesses."),
-    ),
-    Metric(
-        key="general_acc1_std",
-        label="general judge, spread over classes",
-        unit="percent",
-        better=None,
-        group="leak",
-        spread=True,
-        description="Standard deviation of the general judge's hit rate over the classes.",
-    ),
-    _check(
-        key="general_real_acc",
-        label="general judge on real images",
-        counted="test images",
-        description=(
-            "How often the general judge names real images of the private classes correctly: the ceiling of its "
-            "verdict on reconstructions."
-        ),
-    ),
-    _check(
-        key="general_real_acc_balanced",
-        label="general judge on real images, balanced",
-        counted="test images",
-        description=BALANCED,
-    ),
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,7 +183,12 @@ class General(ByFeatures):
         version=2, run="smoothsweep.tasks.judges:judge_by_general_features", labelled=("real", RECONSTRUCTIONS)
     )
     networks = GENERAL
-    columns = GENERAL_COLUMNS
+    columns = _columns(
+        "general",
+        "general judge",
+        "As the independent judge, in the features of a network of another family that never learnt faces: a vision "
+        "transformer trained on the hashtags of pictures of anything.",
+    )
     cites = ()  # those of its network are all
 
     name: GeneralNetwork = GENERAL[0]
@@ -260,16 +207,12 @@ def _verified(prefix: str, judge: str) -> tuple[Metric, ...]:
         metric
         for name, wording in _SAID.items()
         for metric in (
-            Metric(
+            leak(
                 key=f"{prefix}verified_{name}",
                 label=f"verified at {wording}{judge}",
-                unit="percent",
-                better="low",
-                group="leak",
                 ceiling=f"{prefix}verified_{name}_real",
                 reach=f"{prefix}verified_{FIRST}_reach" if name == FIRST else None,
                 chance=RATES[name],
-                searched=True,
                 verifies=True,
                 counted="reconstructions",
                 null=_NULLS[name],
@@ -279,9 +222,6 @@ def _verified(prefix: str, judge: str) -> tuple[Metric, ...]:
             Metric(
                 key=f"{prefix}verified_{name}_real",
                 label=f"real photographs verified at {wording}{judge}",
-                unit="percent",
-                better=None,
-                group="check",
                 counted="test images",
                 null=_NULLS[name],
                 description="The same of real test images of the person: the ceiling.",
@@ -296,9 +236,6 @@ def _others(prefix: str, judge: str) -> Metric:
     return Metric(
         key=f"{prefix}verified_far1_others",
         label=f"other private people accepted at 1 %{judge}",
-        unit="percent",
-        better=None,
-        group="check",
         counted="test images",
         null=_NULLS["far1"],
         description="Fraction of real test images of the other private people that are accepted as a person, at "
@@ -341,9 +278,6 @@ def _reach(prefix: str, closed: str, judge: str) -> tuple[Metric, ...]:
         Metric(
             key=f"{closed}_reach",
             label=f"reach of the prior{judge}",
-            unit="percent",
-            better=None,
-            group="check",
             null=NO_REACH,
             counted="own images",
             description=description.format("matches with the right person"),
@@ -351,9 +285,6 @@ def _reach(prefix: str, closed: str, judge: str) -> tuple[Metric, ...]:
         Metric(
             key=f"{prefix}verified_far1_reach",
             label=f"reach of the prior, verified at 1 %{judge}",
-            unit="percent",
-            better=None,
-            group="check",
             null=NO_REACH,
             counted="own images",
             description=description.format("accepts as the person at 1 % false accepts"),
@@ -363,8 +294,6 @@ def _reach(prefix: str, closed: str, judge: str) -> tuple[Metric, ...]:
             label=f"photographs of the reach{judge}",
             unit="plain",
             bounds=(0.0, float(PROJECTED)),
-            better=None,
-            group="check",
             null=NO_REACH,
             description="Private photographs that were projected into the prior.",
         ),

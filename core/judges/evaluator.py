@@ -9,45 +9,33 @@ from typing import Any, ClassVar
 from smoothsweep.core.attacks.shared.base import Attack
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.base import RECONSTRUCTIONS, ClassifierJudge, Planned, StageBuilder, StageWork
-from smoothsweep.core.metrics.metric import AT_LEAST_0, BALANCED, Metric
+from smoothsweep.core.metrics.metric import AT_LEAST_0, BALANCED, UNKEPT, Metric, distance, leak
 
 REPORT_NULL = (
     "only protocol paper has it, of attacks whose official code reports it, and with several images of each class"
 )
 GMI_NULL = "only attack gmi has it, under protocol paper"
 KNN_NULL = "protocol paper counts labels below 300, of which none was attacked"
-UNKEPT = "the classifier's artifact holds no accuracies by class"
 
 COLUMNS: tuple[Metric, ...] = (
-    Metric(
+    leak(
         key="attack_acc1",
         label="evaluator",
-        unit="percent",
-        better="low",
-        group="leak",
         ceiling="evaluator_real_acc",
-        searched=True,
         counted="reconstructions",
         description="The paper's Acc@1: share of reconstructions that a second classifier, trained on the same "
         "private images as the target, takes for the attacked class. It may accept what only classifiers "
         "accept.",
     ),
-    Metric(
+    leak(
         key="attack_acc5",
         label="evaluator, top 5",
-        unit="percent",
-        better="low",
-        group="leak",
-        searched=True,
         counted="reconstructions",
         description="The paper's Acc@5: the attacked class is among the evaluator's five best guesses.",
     ),
     Metric(
         key="attack_acc5_last",
         label="evaluator, top 5, last image",
-        unit="percent",
-        better=None,
-        group="check",
         counted="classes",
         description="The evaluator's Acc@5 over the last image of each class alone, LOMMA's published report. Under "
         "protocol paper that is its last draw, elsewhere the one the attack ranks last.",
@@ -55,8 +43,6 @@ COLUMNS: tuple[Metric, ...] = (
     Metric(
         key="attack_acc1_std",
         label="evaluator, spread over classes",
-        unit="percent",
-        better=None,
         group="leak",
         spread=True,
         description="Standard deviation of the evaluator's hit rate over the classes.",
@@ -64,30 +50,18 @@ COLUMNS: tuple[Metric, ...] = (
     Metric(
         key="attack_acc1_std_slots",
         label="evaluator, spread over slots",
-        unit="percent",
-        better=None,
         group="leak",
         spread=True,
         description="Standard deviation over the per-class result slots, the official code's convention.",
     ),
-    Metric(
+    distance(
         key="dist_eval",
         label="evaluator distance",
-        unit="plain",
-        bounds=AT_LEAST_0,
-        better="high",
-        group="leak",
-        searched=True,
         description="The same nearest-image distance (squared) in the evaluator's penultimate features.",
     ),
-    Metric(
+    distance(
         key="dist_eval_plain",
         label="evaluator distance, not squared",
-        unit="plain",
-        bounds=AT_LEAST_0,
-        better="high",
-        group="leak",
-        searched=True,
         description="The nearest-image distance in the evaluator's penultimate features, as a plain L2 distance.",
     ),
     Metric(
@@ -115,8 +89,6 @@ COLUMNS: tuple[Metric, ...] = (
     Metric(
         key="attack_conf",
         label="evaluator's confidence",
-        unit="percent",
-        better=None,
         group="leak",
         searched=True,
         description="Mean confidence of the evaluator in the attacked class, over all reconstructions.",
@@ -124,18 +96,12 @@ COLUMNS: tuple[Metric, ...] = (
     Metric(
         key="evaluator_real_acc",
         label="evaluator on real images",
-        unit="percent",
-        better=None,
-        group="check",
         counted="test images",
         description="How often the evaluator names real test images correctly.",
     ),
     Metric(
         key="evaluator_real_acc_balanced",
         label="evaluator on real images, balanced",
-        unit="percent",
-        better=None,
-        group="check",
         counted="test images",
         description=BALANCED,
         null=UNKEPT,
@@ -143,8 +109,6 @@ COLUMNS: tuple[Metric, ...] = (
     Metric(
         key="attack_acc1_std_batches",
         label="evaluator, published spread over restarts",
-        unit="percent",
-        better=None,
         group="leak",
         spread=True,
         null=REPORT_NULL,
@@ -155,7 +119,6 @@ COLUMNS: tuple[Metric, ...] = (
     Metric(
         key="gmi_acc",
         label="GMI's own Acc",
-        unit="percent",
         better="low",
         group="leak",
         null=GMI_NULL,
@@ -166,7 +129,6 @@ COLUMNS: tuple[Metric, ...] = (
     Metric(
         key="gmi_acc_any",
         label="GMI's own Acc5",
-        unit="percent",
         better="low",
         group="leak",
         null=GMI_NULL,

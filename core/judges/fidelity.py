@@ -1,8 +1,6 @@
-"""What judges share that compare in the features of an Inception network.
+"""Reconstructions as a set of pictures: FID, KID, precision, recall, density, coverage, and FIDs that attacks publish.
 
-FID, KID, precision, recall, density and coverage of the reconstructions.
-
-The FIDs that the low-resolution attacks publish: LOMMA's and PLG-MI's, each a judge of its own.
+All compare in the features of an Inception network.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from smoothsweep.core.attacks.shared.base import Attack
 from smoothsweep.core.bounds import Checked, Count, FilePath
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.base import RECONSTRUCTIONS, Judge, Planned, StageBuilder, StageWork
-from smoothsweep.core.metrics.metric import AT_LEAST_0, Metric
+from smoothsweep.core.metrics.metric import AT_LEAST_0, Metric, distance, leak
 from smoothsweep.core.text import quoted
 
 
@@ -70,14 +68,9 @@ SIDE = 299  # pixels
 
 
 COLUMNS: tuple[Metric, ...] = (
-    Metric(
+    distance(
         key="fid",
         label="FID",
-        unit="plain",
-        bounds=AT_LEAST_0,
-        better="high",
-        group="leak",
-        searched=True,
         description="Frechet distance between the features of reconstructions and training images. Smaller means a "
         "more similar distribution of images.",
     ),
@@ -90,23 +83,15 @@ COLUMNS: tuple[Metric, ...] = (
         searched=True,
         description="Kernel distance between the same features, unbiased also for few images: near 0 for sets alike.",
     ),
-    Metric(
+    leak(
         key="precision",
         label="precision",
-        unit="percent",
-        better="low",
-        group="leak",
-        searched=True,
         description="Share of reconstructions that lie among the training images of their class, in the features of "
         "the FID network; mean over classes.",
     ),
-    Metric(
+    leak(
         key="recall",
         label="recall",
-        unit="percent",
-        better="low",
-        group="leak",
-        searched=True,
         description="Share of training images that lie among the reconstructions of their class.",
     ),
     Metric(
@@ -119,13 +104,9 @@ COLUMNS: tuple[Metric, ...] = (
         searched=True,
         description="How many neighbourhoods of training images a reconstruction lies in, relative to their number.",
     ),
-    Metric(
+    leak(
         key="coverage",
         label="coverage",
-        unit="percent",
-        better="low",
-        group="leak",
-        searched=True,
         description="Share of training images with a reconstruction in their neighbourhood.",
     ),
 )
@@ -193,8 +174,6 @@ FID_LOMMA: tuple[Metric, ...] = (
         label="images behind LOMMA's FID",
         unit="plain",
         bounds=AT_LEAST_0,
-        better=None,
-        group="check",
         description="How many reconstructions the evaluator takes for their class: the sample of that FID.",
     ),
 )
@@ -217,8 +196,6 @@ FID_PLG: tuple[Metric, ...] = (
         label="images behind PLG-MI's FID",
         unit="plain",
         bounds=AT_LEAST_0,
-        better=None,
-        group="check",
         description="How many reconstructions the evaluator takes for their class, those left out included.",
     ),
 )

@@ -9,27 +9,19 @@ from typing import Any, ClassVar
 from smoothsweep.core.data.augmentation_settings import Augmentation
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.base import RECONSTRUCTIONS, ClassifierJudge, Planned, StageBuilder, StageWork
-from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.metrics.metric import Metric, leak
 
 COLUMNS: tuple[Metric, ...] = (
-    Metric(
+    leak(
         key="xi_train",
         label="knowledge extracted, train",
-        unit="percent",
-        better="low",
-        group="leak",
-        searched=True,
         counted="own images",
         description="A surrogate is trained on the reconstructions alone; its accuracy on the target's training "
         "images says how much class knowledge left the model. Images of classes that were not attacked do not count.",
     ),
-    Metric(
+    leak(
         key="xi_test",
         label="knowledge extracted, test",
-        unit="percent",
-        better="low",
-        group="leak",
-        searched=True,
         counted="own images",
         description="The same surrogate's accuracy on the target's test images.",
     ),

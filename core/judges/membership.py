@@ -98,9 +98,6 @@ COLUMNS: tuple[Metric, ...] = (
     Metric(
         key="membership_fpr_held",
         label="false positives at a stated 5 %",
-        unit="percent",
-        better=None,
-        group="check",
         description="False positive rate on held-back test images of a threshold that has 5 % on the others. Far from "
         "5 %, stated rates cannot be trusted.",
         null="too few test images to hold half of them back",
@@ -108,17 +105,11 @@ COLUMNS: tuple[Metric, ...] = (
     Metric(
         key="membership_least_fpr",
         label="smallest false positive rate",
-        unit="percent",
-        better=None,
-        group="check",
         description="One over the number of test images: no smaller false positive rate can be shown.",
     ),
     Metric(
         key="membership_shift",
         label="training told from test without the model",
-        unit="percent",
-        better=None,
-        group="check",
         description="AUC of a classifier that tells training from test images by their pixels alone and never asks the "
         "target. Away from 50 %, the two differ in more than membership, and the membership numbers mean nothing.",
     ),
@@ -127,8 +118,6 @@ COLUMNS: tuple[Metric, ...] = (
         label="test images that are copies",
         unit="plain",
         bounds=(0.0, float("inf")),
-        better=None,
-        group="check",
         description="Test images that are copies of a training image of the same person; they are left out.",
     ),
     *(

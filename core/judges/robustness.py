@@ -61,7 +61,6 @@ COLUMNS: tuple[Metric, ...] = (
     Metric(
         key="robust_acc",
         label="robust accuracy",
-        unit="percent",
         better="high",
         group="integrity",
         counted="own images",
@@ -71,9 +70,6 @@ COLUMNS: tuple[Metric, ...] = (
     Metric(
         key="zero_gradients",
         label="zero gradients",
-        unit="percent",
-        better=None,
-        group="check",
         counted="own images",
         description="Share of test images at which cross entropy's gradient is exactly zero in every pixel: FGSM and "
         "BIM cannot move them, whatever the model would answer.",

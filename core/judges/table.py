@@ -1,6 +1,6 @@
-"""The columns of what every trial has: the target's use and its training, and how the attack went.
+"""The judges by name, in the order in which a trial has their stages, and the columns of what every trial has.
 
-The judges by name, in the order in which a trial has their stages. Reading the table loads no torch.
+Reading the table loads no torch.
 """
 
 from __future__ import annotations
@@ -27,17 +27,15 @@ from smoothsweep.core.judges.knowledge import Knowledge
 from smoothsweep.core.judges.membership import Membership
 from smoothsweep.core.judges.robustness import Robustness
 from smoothsweep.core.judges.vision_language import VisionLanguageJudge
-from smoothsweep.core.metrics.metric import AT_LEAST_0, Metric
+from smoothsweep.core.metrics.metric import AT_LEAST_0, UNKEPT, Metric
 from smoothsweep.core.plugins import with_plugins
 
-UNKEPT = "the classifier's artifact holds no accuracies by class"
 UNSEEN = "the target was brought in; its training was not seen"
 
 TARGET: tuple[Metric, ...] = (
     Metric(
         key="test_acc",
         label="test accuracy",
-        unit="percent",
         better="high",
         group="utility",
         searched=True,
@@ -58,9 +56,6 @@ TARGET: tuple[Metric, ...] = (
     Metric(
         key="test_acc_balanced",
         label="test accuracy, balanced",
-        unit="percent",
-        better=None,
-        group="check",
         counted="test images",
         description="The target's test accuracy as the mean over classes, each counting alike however many test images "
         "it has; the same as the test accuracy where they have equally many.",
@@ -69,9 +64,6 @@ TARGET: tuple[Metric, ...] = (
     Metric(
         key="train_acc",
         label="training accuracy",
-        unit="percent",
-        better=None,
-        group="check",
         searched=True,
         counted="own images",
         description="Accuracy of the target on its own training images.",
@@ -81,8 +73,6 @@ TARGET: tuple[Metric, ...] = (
         key="logit_gap",
         label="logit gap",
         unit="plain",
-        better=None,
-        group="check",
         searched=True,
         description="The true class's logit minus the mean of the others, over the training images: how far apart "
         "training has pushed them. Grows under negative smoothing.",
@@ -93,8 +83,6 @@ TARGET: tuple[Metric, ...] = (
         label="epochs trained",
         unit="plain",
         bounds=AT_LEAST_0,
-        better=None,
-        group="check",
         searched=True,
         description="Passes over the training images until the target was done; fewer than its recipe's where it "
         "stopped at an accuracy.",
@@ -103,9 +91,6 @@ TARGET: tuple[Metric, ...] = (
     Metric(
         key="test_acc_mean_readout",
         label="test accuracy, mean readout",
-        unit="percent",
-        better=None,
-        group="check",
         counted="test images",
         description="The same accuracy where a target with a noisy bottleneck is read at the bottleneck's mean "
         "instead of by a sample.",
@@ -117,7 +102,6 @@ TARGET: tuple[Metric, ...] = (
         unit="plain",
         bounds=AT_LEAST_0,
         better="low",
-        group="check",
         description="How much a single training image can change what a differentially private training learns, "
         "whatever the attack. Delta is one over the number of training images. For a person with k images it is about "
         "k times as much.",
@@ -129,9 +113,6 @@ ATTACK: tuple[Metric, ...] = (
     Metric(
         key="target_conf",
         label="target's confidence",
-        unit="percent",
-        better=None,
-        group="check",
         searched=True,
         description="Mean confidence of the attacked model in the attacked class. The attack maximises it, so a high "
         "value says that the attack converged, not that it found a likeness.",
@@ -142,8 +123,6 @@ ATTACK: tuple[Metric, ...] = (
         label="gradient stability",
         unit="plain",
         bounds=(-1.0, 1.0),
-        better=None,
-        group="check",
         searched=True,
         description="Mean cosine between consecutive attack gradients. Near 1: the attack walks straight; near 0: it "
         "keeps changing its mind, and a low leak may be masked gradients.",
@@ -154,8 +133,6 @@ ATTACK: tuple[Metric, ...] = (
         label="frozen candidates",
         unit="plain",
         bounds=AT_LEAST_0,
-        better=None,
-        group="check",
         description="Attack candidates that could not be optimised any further because their loss was not finite.",
         null="this attack follows no gradients",
     ),
@@ -164,8 +141,6 @@ ATTACK: tuple[Metric, ...] = (
         label="queries",
         unit="plain",
         bounds=AT_LEAST_0,
-        better=None,
-        group="check",
         description="Images shown to the target while a class was attacked, parts made for all classes apart; mean "
         "over the classes.",
         null="this attack asks the target nothing",
@@ -175,8 +150,6 @@ ATTACK: tuple[Metric, ...] = (
         label="queries, selecting target",
         unit="plain",
         bounds=AT_LEAST_0,
-        better=None,
-        group="check",
         description="Of a trial whose results another target selects: images shown to that one while a class was "
         "attacked; mean over the classes.",
         null="the attacked target selects by itself, or nothing is selected",

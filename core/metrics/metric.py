@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 AT_LEAST_0 = (0.0, float("inf"))
 BALANCED = "The same as the mean over classes, each counting alike however many test images it has."
 """The description of a balanced accuracy that stands below the plain one."""
+UNKEPT = "the classifier's artifact holds no accuracies by class"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,9 +43,9 @@ class Metric:
     key: str
     label: str
     description: str
-    unit: Literal["percent", "plain"]
-    better: Literal["low", "high"] | None
-    group: Literal["utility", "leak", "membership", "integrity", "check"]
+    unit: Literal["percent", "plain"] = "percent"
+    better: Literal["low", "high"] | None = None
+    group: Literal["utility", "leak", "membership", "integrity", "check"] = "check"
     measured_by: str | None = None
     judge: str | None = None
     stage: str | None = None
@@ -83,6 +85,11 @@ class Metric:
         """Whether recipes are compared by it as by a leak: by how much less there is than under the baseline."""
         return self.group == "leak" and self.better is not None
 
+
+leak = partial(Metric, better="low", group="leak", searched=True)
+"""A fraction that a leak raises."""
+distance = partial(Metric, unit="plain", bounds=AT_LEAST_0, better="high", group="leak", searched=True)
+"""A distance that a leak lowers."""
 
 RATES = {"far1": 0.01, "far01": 0.001}
 """Name in a column -> false-accept rate."""
