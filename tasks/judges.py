@@ -136,17 +136,17 @@ def judge_by_fidelity(config: Config, inputs: Inputs, out: Path, context: TaskCo
     save_tensors(out / FEATURES, {"features": fake, "labels": made["labels"]})
     attacked = torch.isin(real["train_labels"], made["labels"].unique())
     real_features, real_labels = real["train_features"][attacked], real["train_labels"][attacked]
-    kernel = kid(real_features, fake, seed=KID_SEED)
+    kernel, kernel_std = kid(real_features, fake, seed=KID_SEED)
     definition = "official" if protocol == "paper" else "standard"
-    neighbours = prdc_per_class(
+    neighbours, too_small = prdc_per_class(
         real_features, real_labels, fake, made["labels"], k=config["neighbours"], definition=definition
     )
     return {
         "fid": fid(real_features, fake),
-        "kid": kernel.mean,
-        "kid_std": kernel.std,
-        **vars(neighbours.mean),
-        "classes_too_small": len(neighbours.excluded),
+        "kid": kernel,
+        "kid_std": kernel_std,
+        **vars(neighbours),
+        "classes_too_small": len(too_small),
     }
 
 
@@ -232,8 +232,8 @@ def reported(config: Config, inputs: Inputs, logits: Tensor, labels: Tensor, dev
     )
     metrics: Metrics = {"attack_acc1_std_batches": spread}
     if of == "gmi":
-        report = gmi_report(_logits_of_target(inputs, device), logits.argmax(1), labels)
-        metrics |= {"gmi_acc": report.acc, "gmi_acc_any": report.acc_any}
+        best, anywhere = gmi_report(_logits_of_target(inputs, device), logits.argmax(1), labels)
+        metrics |= {"gmi_acc": best, "gmi_acc_any": anywhere}
     return metrics
 
 

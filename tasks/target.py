@@ -74,9 +74,7 @@ def measure_utility(model: Network, test: ImageSet, config: Config, out: Path, c
     classes, accuracy = class_means(topk_hits(logits, test.labels, 1), test.labels)
     metrics = {
         "test_acc": top1_accuracy(logits, test.labels),
-        "ece": expected_calibration_error(
-            logits, test.labels, protocol=config["protocol"], bins=CALIBRATION_BINS, norm="l2"
-        ),
+        "ece": expected_calibration_error(logits, test.labels, protocol=config["protocol"], bins=CALIBRATION_BINS),
     }
     save_tensors(out / "test_logits.safetensors", {"logits": logits, "labels": test.labels})
     save_rows(out / "per_class.parquet", pd.DataFrame({"class": classes.numpy(), "test_acc": accuracy.numpy()}))

@@ -31,32 +31,19 @@ from smoothsweep.core.errors import InputError, NotFinite
 
 
 @dataclass(frozen=True, kw_only=True)
-class TopKAccuracy:
-    """Share of hits among the k best classes. `k` is below the wish if there are fewer classes: then 1.0."""
-
-    value: float
-    k: int
-    n: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class AccuracyReport:
-    """All that one set of logits says about labelled images. Fractions in [0, 1]; None is not defined.
+    """What one set of logits says about labelled images. Fractions in [0, 1]; None is not defined.
 
     Attributes:
-        k5: The k behind top5, min(5, C).
+        top5: Of min(5, C) classes: with five classes or fewer it is 1 and says nothing.
         target_confidence: Mean probability of the label.
-        target_confidence_of_hits: Over top-1 hits only; None without a hit.
         std_over_classes, std_over_slots: Deviations of top-1, with ddof 1; None for a single class or slot, and over
             slots also if the classes have different numbers of images.
     """
 
-    n: int
     top1: float
     top5: float
-    k5: int
     target_confidence: float
-    target_confidence_of_hits: float | None
     std_over_classes: float | None
     std_over_slots: float | None
 
@@ -75,36 +62,20 @@ def topk_hits(logits: Tensor, labels: Tensor, k: int) -> Tensor:
     return better.sum(dim=1) < k
 
 
-def topk_accuracy(logits: Tensor, labels: Tensor, k: int) -> TopKAccuracy:
-    """Share of `topk_hits` for min(k, C); the result says which k that was. At least one row is needed."""
-    k = min(k, logits.shape[1])
-    hits = topk_hits(logits, labels, k)
-    return TopKAccuracy(value=_mean(hits), k=k, n=len(hits))
+def topk_accuracy(logits: Tensor, labels: Tensor, k: int) -> float:
+    """Share of `topk_hits` for min(k, C). At least one row is needed."""
+    return _mean(topk_hits(logits, labels, min(k, logits.shape[1])))
 
 
 def top1_accuracy(logits: Tensor, labels: Tensor) -> float:
     """Share of rows whose largest logit is the label's."""
-    return topk_accuracy(logits, labels, 1).value
-
-
-def top5_accuracy(logits: Tensor, labels: Tensor) -> TopKAccuracy:
-    """`topk_accuracy` for k = 5. With five classes or fewer it is 1.0 and says nothing; `k` tells."""
-    return topk_accuracy(logits, labels, 5)
+    return topk_accuracy(logits, labels, 1)
 
 
 def target_confidence(logits: Tensor, labels: Tensor) -> Tensor:
     """Softmax probability of the label, float [N]."""
     _check(logits, labels)
     return logits.softmax(dim=1).gather(1, labels.unsqueeze(1)).squeeze(1)
-
-
-def mean_target_confidence(logits: Tensor, labels: Tensor, *, hits_only: bool = False) -> float | None:
-    """Mean `target_confidence` over all rows or over the top-1 hits; None if there is no hit."""
-    confidence = target_confidence(logits, labels)
-    if not hits_only:
-        return _mean(confidence)
-    hits = topk_hits(logits, labels, 1)
-    return _mean(confidence[hits]) if hits.any() else None
 
 
 def class_means(values: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -140,37 +111,19 @@ def top5_of_last_slot(logits: Tensor, labels: Tensor) -> float:
     """
     slots, count = result_slots(labels), torch.bincount(labels, minlength=int(labels.max()) + 1)
     last = slots == count[labels] - 1
-    return top5_accuracy(logits[last], labels[last]).value
-
-
-def std_over_classes(hits: Tensor, labels: Tensor, *, ddof: int = 1) -> float | None:
-    """Standard deviation of the accuracies of the classes; None with no more than `ddof` classes."""
-    return _std(class_means(hits, labels)[1], ddof)
-
-
-def std_over_slots(hits: Tensor, labels: Tensor, *, ddof: int = 1) -> float | None:
-    """Standard deviation of the accuracies of the result slots; None with no more than `ddof` slots.
-
-    Each slot's accuracy is over one image of every class. Raises ValueError unless all have equally many.
-    """
-    if not _equally_many(labels):
-        raise ValueError("std over slots: expected equally many images of every class")
-    return _std(class_means(hits, result_slots(labels))[1], ddof)
+    return topk_accuracy(logits[last], labels[last], 5)
 
 
 def accuracy_report(logits: Tensor, labels: Tensor) -> AccuracyReport:
     """Everything above for one set of logits [N, C] and labels [N], rows of a class best first."""
     hits = topk_hits(logits, labels, 1)
-    top5 = top5_accuracy(logits, labels)
+    equally_many = len(labels.unique(return_counts=True)[1].unique()) == 1
     return AccuracyReport(
-        n=len(hits),
         top1=_mean(hits),
-        top5=top5.value,
-        k5=top5.k,
+        top5=topk_accuracy(logits, labels, 5),
         target_confidence=_mean(target_confidence(logits, labels)),
-        target_confidence_of_hits=mean_target_confidence(logits, labels, hits_only=True),
-        std_over_classes=std_over_classes(hits, labels),
-        std_over_slots=std_over_slots(hits, labels) if _equally_many(labels) else None,
+        std_over_classes=_std(class_means(hits, labels)[1]),
+        std_over_slots=_std(class_means(hits, result_slots(labels))[1]) if equally_many else None,
     )
 
 
@@ -184,18 +137,14 @@ def _check(logits: Tensor, labels: Tensor) -> None:
         raise NotFinite("logits: expected numbers, got NaN")
 
 
-def _equally_many(labels: Tensor) -> bool:
-    return len(labels.unique(return_counts=True)[1].unique()) == 1
-
-
 def _mean(values: Tensor) -> float:
     if not len(values):
         raise ValueError("expected at least one row, got none")
     return values.to(torch.float64).mean().item()
 
 
-def _std(values: Tensor, ddof: int) -> float | None:
-    return values.std(correction=ddof).item() if len(values) > ddof else None
+def _std(values: Tensor) -> float | None:
+    return values.std(correction=1).item() if len(values) > 1 else None
 
 
 def score_surrogate(
@@ -222,95 +171,39 @@ def score_surrogate(
     return scores
 
 
-NORMS = ("l1", "l2", "max")
-SCORES = ("logits", "probabilities")
-PROTOCOLS = ("clean", "paper")
-
-
-def expected_calibration_error(
-    scores: Tensor,
-    labels: Tensor,
-    *,
-    protocol: str,
-    bins: int = 10,
-    norm: str = "l2",
-    scores_are: str = "logits",
-) -> float:
-    """Gap between the confidence in the predicted class and its accuracy, over equal-width bins.
+def expected_calibration_error(logits: Tensor, labels: Tensor, *, protocol: str, bins: int) -> float:
+    """Gap between the confidence in the predicted class and its accuracy, over equal-width bins, in [0, 1].
 
     Args:
-        scores: Float [N, C], softmaxed first if `scores_are` "logits"; "probabilities" must be in [0, 1] and sum to 1.
-        labels: int64 [N]. Bin b covers [b, b + 1) / bins.
-        norm: "l1": sum of share_b * gap_b; "l2": root of the sum of share_b * gap_b^2; "max": the largest gap.
+        logits: Float [N, C].
+        labels: int64 [N]. Bin b covers [b, b + 1) / bins; the root of the sum of share_b * gap_b^2 is returned.
         protocol: "clean" puts a confidence of exactly 1 into the last bin; "paper", like torchmetrics, into a bin of
             its own.
 
     It matters for very confident models: float32 softmax reaches exactly 1 once the other logits are some 17 below,
-    which negative smoothing drives them to.
-
-    Returns a number in [0, 1]. Raises ValueError for bad shapes, options or scores.
+    which negative smoothing drives them to. Raises ValueError for bad shapes, or logits that are not finite.
     """
-    for name, value, valid in (
-        ("norm", norm, NORMS),
-        ("scores_are", scores_are, SCORES),
-        ("protocol", protocol, PROTOCOLS),
-    ):
-        if value not in valid:
-            raise ValueError(f"{name}: expected one of {', '.join(valid)}, got {value!r}")
-    if bins < 1:
-        raise ValueError(f"bins: expected at least 1, got {bins}")
-    confidence, predicted = _probabilities(scores, labels, scores_are).max(dim=1)
-    correct = (predicted == labels).cpu()
-    share, gap = _bin_gaps(confidence.detach().cpu(), correct, bins, own_bin_for_one=protocol == "paper")
-    if norm == "l1":
-        return (share * gap).sum().item()
-    return (share * gap**2).sum().sqrt().item() if norm == "l2" else gap.max().item()
-
-
-def _probabilities(scores: Tensor, labels: Tensor, scores_are: str) -> Tensor:
-    if scores.ndim != 2 or labels.shape != scores.shape[:1] or not len(labels):
-        got = f"{tuple(scores.shape)}, {tuple(labels.shape)}"
-        raise ValueError(f"expected scores [N, C] and labels [N] with N of at least 1, got {got}")
-    if not scores.isfinite().all():
-        raise NotFinite("scores: expected finite numbers, got NaN or infinity")
-    if scores_are == "logits":
-        return scores.softmax(dim=1)
-    sums_to_one = torch.allclose(scores.sum(dim=1), scores.new_ones(len(scores)), atol=1e-3)
-    if scores.min() < 0 or scores.max() > 1 or not sums_to_one:
-        raise ValueError("scores: expected probabilities in [0, 1] that sum to 1 in every row")
-    return scores
-
-
-def _bin_gaps(confidence: Tensor, correct: Tensor, bins: int, *, own_bin_for_one: bool) -> tuple[Tensor, Tensor]:
-    """Share of the rows and |accuracy - mean confidence| of every bin, float64; both 0 for an empty bin."""
+    _check(logits, labels)
+    if not logits.isfinite().all():
+        raise NotFinite("logits: expected finite numbers, got infinity")
+    confidence, predicted = logits.softmax(dim=1).max(dim=1)
+    confidence, correct = confidence.detach().cpu(), (predicted == labels).cpu()
     edges = torch.linspace(0, 1, bins + 1, dtype=confidence.dtype)
     index = torch.bucketize(confidence, edges, right=True) - 1
-    if not own_bin_for_one:
-        index = index.clamp(max=bins - 1)
+    index = index if protocol == "paper" else index.clamp(max=bins - 1)
     empty = torch.zeros(bins + 1, dtype=torch.float64)
     count = empty.index_add(0, index, torch.ones_like(confidence, dtype=torch.float64))
     surplus = empty.index_add(0, index, correct.to(torch.float64) - confidence.to(torch.float64))
-    return count / count.sum(), surplus.abs() / count.clamp(min=1)
+    share, gap = count / count.sum(), surplus.abs() / count.clamp(min=1)
+    return (share * gap**2).sum().sqrt().item()
 
 
 Spread = Literal["deviation", "variance"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class GmiReport:
-    """Accuracies as GMI's official code counts them.
-
-    Attributes:
-        acc: Share of classes whose restart of the largest target logit is a hit.
-        acc_any: Share of classes with a hit in any restart, which that code prints as "Acc5". Both in [0, 1].
-    """
-
-    acc: float
-    acc_any: float
-
-
-def gmi_report(target_logits: Tensor, predicted: Tensor, labels: Tensor) -> GmiReport:
-    """GMI's own scoring of its restarts.
+def gmi_report(target_logits: Tensor, predicted: Tensor, labels: Tensor) -> tuple[float, float]:
+    """GMI's own scoring of its restarts: the share of classes whose restart of the largest target logit is a hit, and
+    that of classes with a hit in any restart, which its official code prints as "Acc5".
 
     Args:
         target_logits: Float [N], the target's logit of the attacked class.
@@ -332,7 +225,7 @@ def gmi_report(target_logits: Tensor, predicted: Tensor, labels: Tensor) -> GmiR
         seen = predicted[rows[best]] if target_logits[rows[best]] > 0 else torch.zeros_like(label)
         right.append(bool(seen == label))
         anywhere.append(bool((predicted[rows] == label).any()))
-    return GmiReport(acc=sum(right) / len(right), acc_any=sum(anywhere) / len(anywhere))
+    return sum(right) / len(right), sum(anywhere) / len(anywhere)
 
 
 def spread_over_restarts(hits: Tensor, labels: Tensor, restarts: Tensor, *, classes: int, of: Spread) -> float | None:

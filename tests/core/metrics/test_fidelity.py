@@ -1,7 +1,6 @@
 """FID, KID and precision, recall, density and coverage: official numbers, definitions pair by pair, refusals."""
 
 import itertools
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,17 +11,17 @@ from hypothesis import strategies as st
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics import fidelity as module
+from smoothsweep.core.metrics.accuracy import class_means
 from smoothsweep.core.metrics.fidelity import (
     DEFINITIONS,
-    feature_statistics,
     fid,
     frechet_distance,
     kid,
-    merge_statistics,
-    prdc,
+    knn_distance,
+    nearest_real,
     prdc_per_class,
-    squared_mmd,
 )
+from tests.lowres import golden
 
 GOLDEN = {
     name: torch.from_numpy(np.asarray(array))
@@ -35,41 +34,10 @@ def rows(n, d=6, seed=0, shift=0.0):
     return torch.randn(n, d, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) + shift
 
 
-def test_statistics_equal_the_official_ones():
-    ours = feature_statistics(A)
-    np.testing.assert_allclose(ours.mean, GOLDEN["fid_mu_a"], rtol=0, atol=1e-12)
-    np.testing.assert_allclose(ours.covariance, GOLDEN["fid_sigma_a"], rtol=0, atol=1e-12)
-
-
 def test_distances_equal_the_official_ones():
     ours = [fid(A, B), fid(A, A), fid(A, C)]
     np.testing.assert_allclose(ours, GOLDEN["fid_values_ab_aa_ac"], rtol=0, atol=1e-6)
     np.testing.assert_allclose(ours, GOLDEN["fid_eigenvalue_route_ab_aa_ac"], rtol=0, atol=1e-6)
-
-
-@settings(deadline=None, max_examples=40)
-@given(
-    seed=st.integers(0, 999),
-    cuts=st.lists(st.integers(0, 60), max_size=6),
-    offset=st.sampled_from([0.0, 1e4]),
-    half=st.booleans(),
-)
-def test_statistics_do_not_depend_on_the_cutting(seed, cuts, offset, half):
-    features = rows(60, 5, seed, offset)
-    features = features.float() if half else features
-    bounds = [0, *sorted(cuts), 60]
-    parts = [features[a:b] for a, b in pairwise(bounds)]
-    streamed = feature_statistics(iter(parts))
-    sharded = feature_statistics(parts[-1]) if len(parts[-1]) else None
-    for part in reversed(parts[:-1]):  # shards of any sizes, merged in any order
-        if len(part):
-            own = feature_statistics(part)
-            sharded = own if sharded is None else merge_statistics(own, sharded)
-    expected = np.cov(features.double().numpy(), rowvar=False)
-    for ours in (streamed, sharded, feature_statistics(features)):
-        assert ours.n == 60
-        np.testing.assert_allclose(ours.mean, features.double().mean(0), rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(ours.covariance, expected, rtol=1e-9, atol=1e-9 * (1 + offset) ** 0.5)
 
 
 def test_known_values():
@@ -92,11 +60,10 @@ def test_a_distance_whatever_the_rank(seed, n, m, d):
     assert value >= (a.mean(0) - b.mean(0)).square().sum().item() - 1e-9
     turn = torch.linalg.qr(rows(d, d, seed + 2)).Q
     assert fid(a @ turn, b @ turn) == pytest.approx(value, rel=1e-6, abs=1e-6)
-    product = feature_statistics(a).covariance @ feature_statistics(b).covariance
-    root = torch.linalg.eigvals(product).real.clamp(min=0).sqrt().sum().item()
-    stats = [feature_statistics(x) for x in (a, b)]
-    textbook = (stats[0].mean - stats[1].mean).square().sum().item() - 2 * root
-    textbook += sum(s.covariance.trace().item() for s in stats)
+    covariances = [torch.from_numpy(np.atleast_2d(np.cov(x.numpy(), rowvar=False))) for x in (a, b)]
+    root = torch.linalg.eigvals(covariances[0] @ covariances[1]).real.clamp(min=0).sqrt().sum().item()
+    textbook = (a.mean(0) - b.mean(0)).square().sum().item() - 2 * root
+    textbook += sum(covariance.trace().item() for covariance in covariances)
     assert value == pytest.approx(textbook, rel=1e-4, abs=1e-4)  # the textbook route loses digits at rank below d
 
 
@@ -108,7 +75,7 @@ def test_too_few_images_are_refused(n):
 
 def test_bad_features_are_refused():
     with pytest.raises(ValueError, match="got NaN or infinity"):
-        feature_statistics(A * torch.inf)
+        fid(A, A * torch.inf)
     eye, zero = torch.eye(3), torch.zeros(3)
     with pytest.raises(ValueError, match="expected a covariance, got one with eigenvalue -1"):
         frechet_distance(zero, eye, zero, -eye)
@@ -130,49 +97,45 @@ def mmd_by_definition(a, b):
 
 
 @settings(deadline=None, max_examples=25)
-@given(seed=st.integers(0, 999), n=st.integers(2, 9), m=st.integers(2, 9), d=st.integers(1, 5))
-def test_kid_equals_the_definition(seed, n, m, d):
-    a, b = rows(n, d, seed), rows(m, d, seed + 1, 0.3)
-    assert squared_mmd(a, b) == pytest.approx(mmd_by_definition(a, b), rel=1e-9, abs=1e-9)
-    assert squared_mmd(a, b) == pytest.approx(squared_mmd(b, a), abs=1e-12)
+@given(seed=st.integers(0, 999), n=st.integers(2, 9), d=st.integers(1, 5))
+def test_kid_of_all_rows_equals_the_definition(seed, n, d):
+    a, b = rows(n, d, seed), rows(n, d, seed + 1, 0.3)
+    value, spread = kid(a, b, seed=0)
+    assert value == pytest.approx(mmd_by_definition(a, b), rel=1e-9, abs=1e-9) and spread is None
+    assert value == pytest.approx(kid(b, a, seed=0)[0], abs=1e-12)
 
 
 def test_a_value_worked_out_by_hand():
     """D = 1: k(x, y) = (xy + 1)^3, so k(0, 1) = 1, k(1, 2) = 27, k(0, 2) = 1, k(1, 1) = 8."""
     a, b = torch.tensor([[0.0], [1.0]]), torch.tensor([[1.0], [2.0]])
-    assert squared_mmd(a, b) == pytest.approx(1 + 27 - 2 * (1 + 1 + 8 + 27) / 4)
+    assert kid(a, b, seed=0)[0] == pytest.approx(1 + 27 - 2 * (1 + 1 + 8 + 27) / 4)
 
 
 def test_subsets_use_equally_many_rows_of_both_and_average():
     a, b = rows(40), rows(30, seed=1, shift=0.5)
-    result = kid(a, b, seed=3, subsets=20, subset_size=12)
-    assert (result.subsets, result.subset_size) == (20, 12)
+    mean, std = kid(a, b, seed=3, subsets=20, subset_size=12)
     generator, values = torch.Generator().manual_seed(3), []
     for _ in range(20):
         first, second = (x[torch.randperm(len(x), generator=generator)[:12]] for x in (a, b))
         values.append(mmd_by_definition(first, second))
-    assert result.mean == pytest.approx(sum(values) / 20, rel=1e-9)
-    variance = sum((v - result.mean) ** 2 for v in values) / 20
-    assert result.std == pytest.approx(variance**0.5, rel=1e-9)
+    assert mean == pytest.approx(sum(values) / 20, rel=1e-9)
+    variance = sum((v - mean) ** 2 for v in values) / 20
+    assert std == pytest.approx(variance**0.5, rel=1e-9)
 
 
 def test_defaults_are_the_usual_ones_and_small_sets_shrink_the_subsets():
     a, b = rows(40), rows(30, seed=1)
-    result = kid(a, b, seed=0)
-    assert (result.subsets, result.subset_size) == (100, 30)
-    only = kid(b, rows(30, seed=2), seed=0)
-    assert (only.subsets, only.subset_size, only.std) == (1, 30, None)
-    assert only.mean == squared_mmd(b, rows(30, seed=2))
-    assert kid(a, b, seed=0, subsets=1).std is None
-    large = kid(rows(1100, d=2), rows(1001, d=2, seed=1), seed=0, subsets=2)
-    assert large.subset_size == 1000
+    assert kid(a, b, seed=0) == kid(a, b, seed=0, subsets=100, subset_size=30)
+    assert kid(a, b, seed=0, subsets=1)[1] is None
+    large = rows(1100, d=2), rows(1001, d=2, seed=1)
+    assert kid(*large, seed=0, subsets=2) == kid(*large, seed=0, subsets=2, subset_size=1000)
 
 
 def test_only_the_seed_decides():
     a, b = rows(40), rows(40, seed=1)
     first = kid(a, b, seed=5, subsets=5, subset_size=10)
     torch.rand(3)
-    assert kid(a.float().double(), b, seed=5, subsets=5, subset_size=10).mean == pytest.approx(first.mean, abs=1e-5)
+    assert kid(a.float().double(), b, seed=5, subsets=5, subset_size=10)[0] == pytest.approx(first[0], abs=1e-5)
     assert kid(a, b, seed=5, subsets=5, subset_size=10) == first
     assert kid(a, b, seed=6, subsets=5, subset_size=10) != first
 
@@ -183,7 +146,7 @@ def test_bad_input_of_kid_is_refused():
     with pytest.raises(InputError, match="subset_size >= 2, got 100 and 1"):
         kid(rows(4), rows(4), seed=0, subset_size=1)
     with pytest.raises(ValueError, match="NaN or infinity"):
-        squared_mmd(rows(4), rows(4) * torch.nan)
+        kid(rows(4), rows(4) * torch.nan, seed=0)
 
 
 SETS = tuple(GOLDEN[f"prdc_{name}"] for name in ("real", "real_targets", "fake", "fake_targets"))
@@ -194,24 +157,39 @@ def table(measures):
     return [measures.precision, measures.recall, measures.density, measures.coverage]
 
 
+def pooled(real, fake, **options):
+    """The measures of all fakes against all reals, as of one class."""
+    labels = (torch.zeros(len(rows), dtype=torch.int64) for rows in (real, fake))
+    return table(prdc_per_class(real, next(labels), fake, next(labels), **options)[0])
+
+
+def each_class(definition, k):
+    real, labels_real, fake, labels_fake = SETS
+    shown = [labels_fake == label for label in range(3)]
+    return [
+        table(prdc_per_class(real, labels_real, fake[of], labels_fake[of], definition=definition, k=k)[0])
+        for of in shown
+    ]
+
+
 @pytest.mark.parametrize("k", [3, 5])
 def test_prdc_equals_the_official_measures(k):
     """The official code averages in float32."""
-    ours = prdc_per_class(*SETS, definition="official", k=k)
-    assert ours.classes.tolist() == [0, 1, 2] and ours.excluded == ()
-    np.testing.assert_allclose(ours.values, GOLDEN[f"prdc_per_class_k{k}"], rtol=0, atol=2e-7)
-    np.testing.assert_allclose(table(ours.mean), GOLDEN[f"prdc_class_mean_k{k}"], rtol=0, atol=2e-7)
-    pooled = prdc(REAL, FAKE, definition="official", k=k)
-    np.testing.assert_allclose(table(pooled), GOLDEN[f"prdc_pooled_k{k}"], rtol=0, atol=2e-7)
+    mean, excluded = prdc_per_class(*SETS, definition="official", k=k)
+    values, whole = each_class("official", k), pooled(REAL, FAKE, definition="official", k=k)
+    assert excluded == ()
+    np.testing.assert_allclose(values, GOLDEN[f"prdc_per_class_k{k}"], rtol=0, atol=2e-7)
+    np.testing.assert_allclose(table(mean), GOLDEN[f"prdc_class_mean_k{k}"], rtol=0, atol=2e-7)
+    np.testing.assert_allclose(whole, GOLDEN[f"prdc_pooled_k{k}"], rtol=0, atol=2e-7)
     # What the released script logs where its targets are the word `all`: the pooled sets and classes 1 and 2, averaged.
-    released = np.mean([table(pooled), *np.asarray(ours.values)[1:]], axis=0)
+    released = np.mean([whole, *values[1:]], axis=0)
     np.testing.assert_allclose(released, GOLDEN[f"prdc_as_released_3classes_k{k}"], rtol=0, atol=2e-7)
 
 
 @pytest.mark.parametrize("k", [3, 5])
 def test_prdc_equals_the_standard_measures(k):
-    ours = prdc_per_class(*SETS, definition="standard", k=k)
-    np.testing.assert_allclose(ours.values, GOLDEN[f"prdc_standard_definition_per_class_k{k}"], rtol=0, atol=1e-12)
+    official = GOLDEN[f"prdc_standard_definition_per_class_k{k}"]
+    np.testing.assert_allclose(each_class("standard", k), official, rtol=0, atol=1e-12)
 
 
 def balls_by_definition(real, fake, k, definition):
@@ -248,18 +226,18 @@ def test_chunks_and_large_offsets_change_nothing(seed, n, m, k, chunk, definitio
     real, fake = rows(n, 3, seed), 1.3 * rows(m, 3, seed + 1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "CHUNK_ELEMENTS", chunk)
-        ours = table(prdc(real + 1000, fake + 1000, definition=definition, k=k))
+        ours = pooled(real + 1000, fake + 1000, definition=definition, k=k)
     np.testing.assert_allclose(ours, balls_by_definition(real, fake, k, definition), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS)
 def test_copies_lie_on_the_surface_of_balls_and_count(definition):
     real = rows(30, 40, 0) + 50
-    ours = prdc(real, real.clone(), definition=definition, k=3)
-    assert (ours.precision, ours.recall, ours.coverage) == (1, 1, 1)
-    assert ours.density == pytest.approx((30 * 4 + sum_of_extra_ties(real, 3)) / (3 * 30))
+    precision, recall, density, coverage = pooled(real, real.clone(), definition=definition, k=3)
+    assert (precision, recall, coverage) == (1, 1, 1)
+    assert density == pytest.approx((30 * 4 + sum_of_extra_ties(real, 3)) / (3 * 30))
     same = torch.ones(8, 4)  # all radii are 0
-    assert table(prdc(same, same, definition=definition, k=3)) == pytest.approx([1, 1, 8 / 3, 1])
+    assert pooled(same, same, definition=definition, k=3) == pytest.approx([1, 1, 8 / 3, 1])
 
 
 def sum_of_extra_ties(real, k):
@@ -271,17 +249,107 @@ def test_small_classes_are_left_out_and_named():
     real, labels_real, fake, labels_fake = SETS
     few = torch.cat([fake[labels_fake == 0][:3], fake[labels_fake == 1]])
     few_labels = torch.cat([torch.zeros(3), torch.ones(30)]).long()
-    ours = prdc_per_class(real, labels_real, few, few_labels, definition="official")
-    assert ours.excluded == (0,) and ours.classes.tolist() == [1]
-    np.testing.assert_allclose(table(ours.mean), GOLDEN["prdc_per_class_k3"][1], rtol=0, atol=2e-7)
+    mean, excluded = prdc_per_class(real, labels_real, few, few_labels, definition="official")
+    assert excluded == (0,)
+    np.testing.assert_allclose(table(mean), GOLDEN["prdc_per_class_k3"][1], rtol=0, atol=2e-7)
     with pytest.raises(InputError, match="classes with at least 41 real and fake images, got none"):
         prdc_per_class(*SETS, definition="official", k=40)
 
 
 def test_bad_input_of_prdc_is_refused():
     with pytest.raises(InputError, match="expected one of official, standard, got 'usual'"):
-        prdc(REAL, FAKE, definition="usual")
+        prdc_per_class(*SETS, definition="usual")
     with pytest.raises(InputError, match="k: expected at least 1, got 0"):
         prdc_per_class(*SETS, definition="official", k=0)
-    with pytest.raises(InputError, match="at least 4 real and fake images, got 98 and 3"):
-        prdc(REAL, FAKE[:3], definition="standard")
+
+
+METRICS = {
+    name: torch.from_numpy(np.asarray(array))
+    for name, array in np.load(Path(__file__).parents[2] / "golden" / "metrics.npz").items()
+}
+FAKE_LABELS, REAL_LABELS = METRICS["dist_attack_targets"], METRICS["dist_train_targets"]
+EMBEDDINGS = ("plain", "l2norm")
+
+
+def embeddings(kind: str) -> tuple[torch.Tensor, torch.Tensor]:
+    return METRICS[f"dist_{kind}_attack_embeddings"], METRICS[f"dist_{kind}_train_embeddings"]
+
+
+@pytest.mark.parametrize("kind", EMBEDDINGS)
+def test_equals_the_official_distances(kind):
+    fake, real = embeddings(kind)
+    ours = nearest_real(fake, FAKE_LABELS, real, REAL_LABELS, squared=True)[0]
+    expected = METRICS[f"dist_{kind}_per_sample_min_squared"].float()
+    torch.testing.assert_close(ours, expected, rtol=2e-6, atol=0)
+    torch.testing.assert_close(ours.mean(), METRICS[f"dist_{kind}_mean"], rtol=1e-6, atol=0)
+    table = torch.stack([column.double() for column in class_means(ours, FAKE_LABELS)], dim=1)
+    torch.testing.assert_close(table, METRICS[f"dist_{kind}_per_class_target_mean"], rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("kind", EMBEDDINGS)
+def test_nearest_images_equal_the_official_look_up(kind):
+    """The look-up shrinks its images twice, 16 to 8 to 6."""
+    images = METRICS["dist_attack_raw_images"][:, :, 2:18, 2:18]
+    for size in (8, 6):
+        images = torch.nn.functional.interpolate(images, size=size, mode="bilinear", antialias=True)
+    fake = images.flatten(1) @ METRICS["dist_embed_weight"]
+    if kind == "l2norm":
+        fake = torch.nn.functional.normalize(fake)
+    real = METRICS[f"dist_{kind}_train_embeddings"]
+    distance, index = nearest_real(fake, FAKE_LABELS, real, REAL_LABELS, squared=True)
+    expected = METRICS[f"nn_{kind}_distance_squared"].float()
+    torch.testing.assert_close(distance, expected, rtol=1e-5, atol=0)
+    assert torch.equal(index, METRICS[f"nn_{kind}_closest_index"])
+
+
+def test_squared_is_the_square_and_classes_do_not_mix():
+    fake, real = torch.tensor([[0.0, 0.0], [0.0, 0.0]]), torch.tensor([[3.0, 4.0], [0.0, 1.0], [6.0, 8.0]])
+    labels_fake, labels_real = torch.tensor([7, 2]), torch.tensor([7, 2, 7])
+    plain, index = nearest_real(fake, labels_fake, real, labels_real, squared=False)
+    assert plain.tolist() == [5.0, 1.0]
+    assert index.tolist() == [0, 1]
+    assert nearest_real(fake, labels_fake, real, labels_real, squared=True)[0].tolist() == [
+        25.0,
+        1.0,
+    ]
+
+
+@settings(deadline=None, max_examples=30)
+@given(seed=st.integers(0, 999), chunk=st.integers(1, 40))
+def test_chunks_change_nothing_and_a_copy_is_at_distance_zero(seed, chunk):
+    generator = torch.Generator().manual_seed(seed)
+    real, labels = torch.randn(15, 3, generator=generator) + 100, torch.arange(15) % 3
+    fake, fake_labels = torch.cat([real[:5], torch.randn(6, 3, generator=generator)]), torch.arange(11) % 3
+    expected = nearest_real(fake, fake_labels, real, labels, squared=False)[0]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "NEAREST_CHUNK", chunk)
+        ours = nearest_real(fake, fake_labels, real, labels, squared=False)[0]
+    assert torch.equal(ours, expected)
+    assert (expected[:5] == 0).all()
+    every = (fake[:, None] - real[None]).norm(dim=2).masked_fill(fake_labels[:, None] != labels, torch.inf)
+    torch.testing.assert_close(expected, every.min(dim=1).values, rtol=1e-5, atol=1e-5)
+
+
+def test_a_class_without_an_image_is_named():
+    fake, real = embeddings("plain")
+    with pytest.raises(InputError, match="no real image of class 1, 3"):
+        nearest_real(fake, FAKE_LABELS, real[:4], torch.zeros(4).long(), squared=True)[0]
+    with pytest.raises(ValueError, match="real: expected finite features"):
+        nearest_real(fake, FAKE_LABELS, real * torch.nan, REAL_LABELS, squared=True)[0]
+
+
+@pytest.mark.parametrize(
+    ("official", "name", "tolerance"), [(False, "knn_ked", 1e-4), (False, "knn_plg", 1e-4), (True, "knn_lomma", 1e-3)]
+)
+def test_the_low_resolution_attacks_distances_are_the_official_ones(official, name, tolerance):
+    fake, labels, real, real_labels = (
+        golden(f"knn_{what}") for what in ("fake_feat", "fake_label", "real_feat", "real_label")
+    )
+    found = knn_distance(fake, labels, real, real_labels, squared=True, official=official)
+    assert found == pytest.approx(golden(name).item(), abs=tolerance)
+    plain = knn_distance(fake, labels, real, real_labels, squared=False, official=official)
+    assert plain < found
+    if official:
+        assert (labels >= 300).any() and knn_distance(
+            fake, labels + 300, real, real_labels + 300, squared=True, official=True
+        ) is None
