@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.comparisons import check_options
+from smoothsweep.core.metrics.comparisons import check_level
 
 
 def fleiss_kappa(votes: ArrayLike) -> float | None:
@@ -84,7 +84,7 @@ def rank_agreement(
     """
     cheap, dear = np.asarray(proxy, dtype=np.float64), np.asarray(full, dtype=np.float64)
     _check(cheap, dear, k)
-    check_options(level, resamples)
+    check_level(level)
     n = len(cheap)
     draws = np.random.default_rng(seed).integers(n, size=(resamples, n))
     kendall = _kendall(cheap, dear, draws, level)

@@ -75,15 +75,10 @@ class Comparisons:
     Attributes:
         means: Mean of each recipe over seeds and classes.
         pairs: Every unordered pair once, in the order of the recipes.
-        pair_level: The level that each single interval has so that all hold together at `level`.
     """
 
     means: dict[str, float]
     pairs: tuple[Pair, ...]
-    level: float
-    pair_level: float
-    n_seeds: int
-    n_classes: int
 
     def between(self, first: str, second: str) -> Pair:
         """The pair of these two recipes in whichever order it is held. Raises InputError for an unknown recipe."""
@@ -117,11 +112,11 @@ def compare_recipes(
     names, cells = stacked(values)
     if len(names) < 2:
         raise InputError(f"comparisons: expected at least 2 recipes, got {len(names)}")
-    check_options(level, 1)
+    check_level(level)
     first, second = np.triu_indices(len(names), 1)
     means = cells.mean(axis=(1, 2))
     gaps = means[first] - means[second]
-    gaps = np.where(np.abs(gaps) <= _ROUNDING * _scale(cells), 0.0, gaps)
+    gaps = np.where(np.abs(gaps) <= _ROUNDING * np.abs(cells).max(), 0.0, gaps)
     halves = p_values = corrected = np.full(len(gaps), np.nan)
     seeds, counted = cells.shape[1], max(len(gaps), among)
     if seeds >= LEAST_SEEDS:
@@ -137,10 +132,6 @@ def compare_recipes(
     return Comparisons(
         means=dict(zip(names, means.tolist(), strict=True)),
         pairs=tuple(_pair(names[j], names[k], *numbers, seeds=seeds, span=span) for j, k, *numbers in columns),
-        level=level,
-        pair_level=1 - (1 - level) / counted,
-        n_seeds=seeds,
-        n_classes=cells.shape[2],
     )
 
 
@@ -161,12 +152,10 @@ def stacked(values: Mapping[str, ArrayLike]) -> tuple[list[str], np.ndarray]:
     return list(matrices), np.stack(list(matrices.values()))
 
 
-def check_options(level: float, resamples: int) -> None:
-    """Raises InputError for a level outside (0, 1) or fewer than 1 resample."""
+def check_level(level: float) -> None:
+    """Raises InputError for a level outside (0, 1)."""
     if not 0 < level < 1:
         raise InputError(f"level: expected a number between 0 and 1, got {level}")
-    if resamples < 1:
-        raise InputError(f"resamples: expected at least 1, got {resamples}")
 
 
 def joint_deviations(cells: np.ndarray, resamples: int, seed: int, *, students: bool = False) -> np.ndarray:
@@ -246,10 +235,6 @@ def _pair(
     )
 
 
-def _scale(cells: np.ndarray) -> float:
-    return float(np.abs(cells).max())
-
-
 ACCURACY_MARGIN = 0.01
 """The loss of accuracy that counts as none where a sweep file states no other: one percentage point."""
 
@@ -289,23 +274,6 @@ class Recommendation:
     comparisons: Comparisons | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Optimism:
-    """How much too small the leak of a selected recipe looks because it was selected.
-
-    Attributes:
-        selected: The recipe of the smallest mean.
-        apparent: The mean leak of that recipe.
-        optimism: How much too small `apparent` is expected to be because the recipe was selected, at least 0.
-        corrected: `apparent` plus `optimism`.
-    """
-
-    selected: str
-    apparent: float
-    optimism: float
-    corrected: float
-
-
 def recommend(
     leak: Mapping[str, ArrayLike],
     *,
@@ -335,7 +303,7 @@ def recommend(
     Raises InputError for a constraint without the accuracy of every recipe, and as `compare_recipes`.
     """
     names, cells = stacked(leak)
-    check_options(level, resamples)
+    check_level(level)
     kept = [index for index, name in enumerate(names) if _accurate_enough(name, accuracy, min_accuracy)]
     met = [index for index, name in enumerate(names) if index in kept or name in beside]
     compared = {names[i]: cells[i] for i in met}
@@ -362,8 +330,8 @@ def recommend(
     )
 
 
-def selection_optimism(leak: Mapping[str, ArrayLike], *, resamples: int = 2000, seed: int) -> Optimism:
-    """Estimate by bootstrap how much too small the smallest mean leak is because it is the smallest.
+def selection_optimism(leak: Mapping[str, ArrayLike], *, resamples: int = 2000, seed: int) -> float:
+    """How much too small the smallest mean leak is expected to be because it is the smallest, at least 0, by bootstrap.
 
     leak: recipe -> [seeds, classes] of the recipes that were chosen among, as in `compare_recipes`. Every resample
     takes means and adds deviations, selects anew, and shows how far the selected one's deviation helped it; the
@@ -373,22 +341,13 @@ def selection_optimism(leak: Mapping[str, ArrayLike], *, resamples: int = 2000, 
     far apart give about 0. It counts only what differs between recipes, not a class or a seed that was easy for all.
     One seed gives NaN. Raises InputError as `compare_recipes`.
     """
-    names, cells = stacked(leak)
-    check_options(0.5, resamples)
-    means = cells.mean(axis=(1, 2))
-    best = int(means.argmin())
-    optimism = float("nan")
-    if cells.shape[1] >= LEAST_SEEDS:
-        deviations = joint_deviations(cells, resamples, seed)
-        deviations -= deviations.mean(axis=1, keepdims=True)
-        chosen = (_drawn_together(means, deviations) + deviations).argmin(axis=1)
-        optimism = max(0.0, float(-deviations[np.arange(resamples), chosen].mean()))
-    return Optimism(
-        selected=names[best],
-        apparent=float(means[best]),
-        optimism=optimism,
-        corrected=float(means[best]) + optimism,
-    )
+    _, cells = stacked(leak)
+    if cells.shape[1] < LEAST_SEEDS:
+        return float("nan")
+    deviations = joint_deviations(cells, resamples, seed)
+    deviations -= deviations.mean(axis=1, keepdims=True)
+    chosen = (_drawn_together(cells.mean(axis=(1, 2)), deviations) + deviations).argmin(axis=1)
+    return max(0.0, float(-deviations[np.arange(resamples), chosen].mean()))
 
 
 def _accurate_enough(name: str, accuracy: Mapping[str, float] | None, min_accuracy: float | None) -> bool:
@@ -442,7 +401,6 @@ class Reaudit:
         low, high: Its interval, None for one seed on either side.
         verdict: "higher" or "lower" if the interval leaves 0 out ("higher": the first audit made the recipe look better
             than it is), else "inconclusive".
-        attacks: Number of attacks that the strongest was chosen from.
     """
 
     selected: float
@@ -450,9 +408,7 @@ class Reaudit:
     bias: float
     low: float | None
     high: float | None
-    level: float
     verdict: Verdict
-    attacks: int = 1
 
     @property
     def turned(self) -> Reaudit:
@@ -491,7 +447,7 @@ def reaudit(
         raise InputError(f"re-audit: expected the same attacks, got {list(selected)} and {list(fresh)}")
     if before.shape[2] != after.shape[2]:
         raise InputError(f"re-audit: expected the same classes, got {before.shape[2]} and {after.shape[2]} of them")
-    check_options(level, 1)
+    check_level(level)
     means = [cells.mean(axis=(1, 2)).max() for cells in (before, after)]
     seeds = min(before.shape[1], after.shape[1])
     low, high = _bounds(before, after, (1 - level) / among) if seeds >= LEAST_SEEDS else (None, None)
@@ -501,16 +457,14 @@ def reaudit(
         bias=float(means[1] - means[0]),
         low=low,
         high=high,
-        level=level,
         verdict=verdict(low, high, seeds=seeds),
-        attacks=len(before),
     )
 
 
-def together(reaudits: Sequence[Reaudit], *, level: float) -> Reaudit:
+def together(reaudits: Sequence[Reaudit]) -> Reaudit:
     """The average over recipes.
 
-    found: of every recipe, with `among` their number: where all their intervals hold, their average does.
+    reaudits: of every recipe, with `among` their number: where all their intervals hold, their average does.
     Raises InputError for none.
     """
     if not reaudits:
@@ -520,9 +474,8 @@ def together(reaudits: Sequence[Reaudit], *, level: float) -> Reaudit:
     means = {
         name: float(np.mean([getattr(audit, name) for audit in reaudits])) for name in ("selected", "fresh", "bias")
     }
-    attacks = max(audit.attacks for audit in reaudits)
     which = verdict(low, high, seeds=LEAST_SEEDS)  # those of too few seeds have no interval
-    return Reaudit(**means, low=low, high=high, level=level, verdict=which, attacks=attacks)
+    return Reaudit(**means, low=low, high=high, verdict=which)
 
 
 def _cells(values: Mapping[str, ArrayLike], name: str) -> np.ndarray:

@@ -71,19 +71,13 @@ _ROUNDING = 1e-9
 class Interval:
     """A mean and where it may lie. `low` and `high` are None for a single value.
 
-    Attributes:
-        n_classes: None for metrics that are one number per seed.
-        accounts_for: What the interval takes as random: "seeds+classes", "classes", "seeds", or "nothing". An interval
-            over classes alone, from one seed, leaves the randomness of training and attack out.
+    What is random is what there are several of: seeds, classes, or both. An interval over classes alone, from one seed,
+    leaves the randomness of training and attack out.
     """
 
     mean: float
     low: float | None
     high: float | None
-    level: float
-    n_seeds: int
-    n_classes: int | None
-    accounts_for: str
 
 
 def rate_interval(
@@ -113,20 +107,12 @@ def rate_interval(
     images = table.size if images is None and by_class else images
     if images is not None and images < (table.size if by_class else 1):
         raise ValueError(f"images: expected at least {table.size if by_class else 1}, got {images}")
-    seeds, classes = table.shape
+    groups = table.shape[1] if by_class else groups
     mean, low, high = float(table.mean()), None, None
-    tightness = _tightness(table, images, classes if by_class else groups, level) if table.size > 1 else None
+    tightness = _tightness(table, images, groups, level) if table.size > 1 else None
     if tightness is not None:
         low, high = _wilson(mean, tightness)
-    return Interval(
-        mean=mean,
-        low=low,
-        high=high,
-        level=level,
-        n_seeds=seeds,
-        n_classes=classes if by_class else None,
-        accounts_for=_what_varies(seeds, classes),
-    )
+    return Interval(mean=mean, low=low, high=high)
 
 
 def seed_mean_interval(
@@ -142,9 +128,7 @@ def seed_mean_interval(
     if n > 1:
         half = float(_student(n - 1, level) * numbers.std(ddof=1) / np.sqrt(n))
         low, high = _around(mean, half, bounds)
-    return Interval(
-        mean=mean, low=low, high=high, level=level, n_seeds=n, n_classes=None, accounts_for=_what_varies(n, 1)
-    )
+    return Interval(mean=mean, low=low, high=high)
 
 
 def crossed_mean_interval(
@@ -156,21 +140,12 @@ def crossed_mean_interval(
     classes alone; a single number has none. Raises ValueError for empty or non-finite values or an impossible level.
     """
     table = np.atleast_2d(_checked(values, level))
-    seeds, classes = table.shape
     mean, low, high = float(table.mean()), None, None
     if table.size > 1:
         variance, freedom = _crossed_variance(table)
         half = float(_student(freedom, level) * np.sqrt(variance))
         low, high = _around(mean, half, bounds)
-    return Interval(
-        mean=mean,
-        low=low,
-        high=high,
-        level=level,
-        n_seeds=seeds,
-        n_classes=classes,
-        accounts_for=_what_varies(seeds, classes),
-    )
+    return Interval(mean=mean, low=low, high=high)
 
 
 def _around(mean: float, half: float, bounds: tuple[float, float] | None) -> tuple[float, float]:
@@ -239,11 +214,6 @@ def _student(freedom: float, level: float) -> float:
     return -float(special.stdtrit(freedom, (1 - level) / 2))
 
 
-def _what_varies(seeds: int, classes: int) -> str:
-    names = [name for name, count in (("seeds", seeds), ("classes", classes)) if count > 1]
-    return "+".join(names) or "nothing"
-
-
 def _checked(values: ArrayLike, level: float) -> np.ndarray:
     """Check values and convert them to float64, [n] or [seeds, classes]. Raises ValueError."""
     if not 0 < level < 1:
@@ -293,8 +263,6 @@ class Exposures:
     low: np.ndarray
     high: np.ndarray
     among_top: np.ndarray
-    top: int
-    level: float
 
 
 def exposures(shares: ArrayLike, images: ArrayLike | None = None, *, top: int = TOP, level: float = 0.95) -> Exposures:
@@ -324,8 +292,6 @@ def exposures(shares: ArrayLike, images: ArrayLike | None = None, *, top: int = 
         low=low,
         high=high,
         among_top=_among_top(posterior[kind], top),
-        top=top,
-        level=level,
     )
 
 

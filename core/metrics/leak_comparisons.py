@@ -40,7 +40,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.comparisons import Comparisons, Pair, check_options, stacked
+from smoothsweep.core.metrics.comparisons import Comparisons, Pair, check_level, stacked
 from smoothsweep.core.metrics.power import Needed, needed
 from smoothsweep.core.metrics.verdicts import (
     INCONCLUSIVE,
@@ -154,7 +154,7 @@ class LeakCells:
     def of(cls, leaks: Leaks, *, level: float) -> LeakCells:
         """Check and stack the leaks. Raises InputError for no recipe, recipes under other attacks, a level outside
         (0, 1), or values that `comparisons` refuses."""
-        check_options(level, 1)
+        check_level(level)
         attacks = tuple(next(iter(leaks.values()), ()))
         for recipe, under in leaks.items():
             if set(under) != set(attacks):
@@ -396,17 +396,11 @@ class LeakComparisons:
         leaks: Recipe -> mean leak under the attack that looks best against it.
         baseline: The recipe that the others are compared with first of all; None without one.
         by_pair: (recipe, reference) -> their comparison; each pair once.
-        level: Confidence level at which all intervals of a family hold together.
-        seeds: How many each recipe has.
-        classes: How many each seed has.
     """
 
     leaks: Mapping[str, float]
     baseline: str | None
     by_pair: Mapping[tuple[str, str], LeakComparison]
-    level: float
-    seeds: int
-    classes: int
 
     @property
     def verdicts(self) -> dict[str, LeakComparison]:
@@ -425,15 +419,7 @@ class LeakComparisons:
     def pairs(self) -> Comparisons:
         """The comparisons as differences, first recipe minus second, by which recipes are chosen."""
         pairs = tuple(_pair(*names, comparison) for names, comparison in self.by_pair.items())
-        counted = max((comparison.comparisons for comparison in self.by_pair.values()), default=1)
-        return Comparisons(
-            means=dict(self.leaks),
-            pairs=pairs,
-            level=self.level,
-            pair_level=1 - (1 - self.level) / counted,
-            n_seeds=self.seeds,
-            n_classes=self.classes,
-        )
+        return Comparisons(means=dict(self.leaks), pairs=pairs)
 
 
 def compare_leaks(
@@ -492,9 +478,6 @@ def compare_leaks(
         leaks={name: float(cells.leak(row, cells.best(row))) for row, name in enumerate(names)},
         baseline=baseline,
         by_pair=by_pair,
-        level=level,
-        seeds=cells.cells.shape[-2],
-        classes=cells.cells.shape[-1],
     )
 
 

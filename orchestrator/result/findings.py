@@ -10,7 +10,7 @@ import pandas as pd
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.judges.columns import CLASS_METRICS, CLOSED_SET, metric_of
-from smoothsweep.core.metrics.comparisons import Optimism, selection_optimism
+from smoothsweep.core.metrics.comparisons import selection_optimism
 from smoothsweep.core.metrics.leak_comparisons import HIDES, LEAKS_MORE, LeakComparison
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE, LEAST_SEEDS
@@ -223,7 +223,7 @@ def share(probability: float) -> str:
     return f"above 99{NBSP}%" if probability > 0.99 else f"{100 * probability:.0f}{NBSP}%"
 
 
-def optimism(evidence: Evidence, resamples: int, seed: int) -> Optimism | None:
+def optimism(evidence: Evidence, resamples: int, seed: int) -> float | None:
     """The bias of the lowest leak, which is chosen among noisy ones; None with fewer than two recipes."""
     allowed = evidence.recommendation.allowed
     if len(allowed) < 2:
@@ -239,14 +239,14 @@ def flattery(summary: Summary) -> tuple[str, ...]:
     if bias is None or len(evidence.recommendation.allowed) < 3:
         return ()
     many = len(evidence.recommendation.allowed)
-    if math.isnan(bias.optimism):
+    if math.isnan(bias):
         return (f"The smallest of {many} noisy numbers tends to be too small; by how much is not known.",)
-    if bias.optimism < 0.0005 and spec.unit == "percent":
+    if bias < 0.0005 and spec.unit == "percent":
         return (
             f"The smallest of {many} noisy numbers tends to be too small; here they differ too much for that to "
             "matter.",
         )
-    size = points(spec, bias.optimism) if spec.unit == "percent" else significant(bias.optimism)
+    size = points(spec, bias) if spec.unit == "percent" else significant(bias)
     return (
         f"The smallest of {many} noisy numbers tends to be too small, here by about {size}. Only fresh seeds "
         "show what it really leaks.",

@@ -111,7 +111,7 @@ def check_reaudit(data: ReportData, summary: Summary) -> ReauditSummary | None:
         return None
     level = summary.settings.level
     recipes = {recipe: reaudit(*pair, among=len(pairs), level=level) for recipe, pair in pairs.items()}
-    average, turn = together(list(recipes.values()), level=level), summary.spec.sign < 0
+    average, turn = together(list(recipes.values())), summary.spec.sign < 0
     return ReauditSummary(
         recipes={recipe: audit.turned if turn else audit for recipe, audit in recipes.items()},
         together=average.turned if turn else average,

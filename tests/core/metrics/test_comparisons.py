@@ -92,7 +92,6 @@ def test_no_interval_leaves_what_a_difference_can_be_and_no_verdict_changes(shap
 def test_more_recipes_need_more_evidence():
     cells = draw((8, 3, 20), 0)
     few, many = (compare_recipes(named(cells[:count])) for count in (2, 8))
-    assert (few.pair_level, many.pair_level) == pytest.approx((0.95, 1 - 0.05 / 28))
     assert many.between("r0", "r1").p_corrected >= many.between("r0", "r1").p
     alone = few.pairs[0]
     counted = compare_recipes(named(cells[:2]), among=28).pairs[0]
