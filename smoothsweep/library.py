@@ -6,8 +6,8 @@
     report = smoothsweep.audit(model, "people/", "other-people/")
     print(report)
 
-A thin layer on `core`: nothing is stored, no cluster is started, and what is wrong with the input is an `InputError`
-of one line. Sweeps, resuming and pages are the command's (`smoothsweep run`, `smoothsweep audit`).
+The stages of a sweep, made in this process on a store in a temporary folder: no cluster is started, and what is wrong
+with the input is an `InputError` of one line. Resuming and pages are the command's (`smoothsweep audit`).
 """
 
 from __future__ import annotations
@@ -15,36 +15,83 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pandas as pd
 import torch
 
-from smoothsweep.core.audit.attack_result import AttackResult, results_of
-from smoothsweep.core.audit.attacking import settings_to_try
-from smoothsweep.core.audit.checking import check_design, check_membership, real_accuracy
-from smoothsweep.core.audit.comparing import compare_audits
-from smoothsweep.core.audit.identities import shown_in_memory
-from smoothsweep.core.audit.judging import EVALUATOR, Judge, fit_embedder, train_evaluator
-from smoothsweep.core.audit.membership import MembershipAudit, audit_membership
-from smoothsweep.core.audit.model import Model
-from smoothsweep.core.audit.opening import PriorLike, attacker_of, check_model, usual_size
-from smoothsweep.core.audit.pictures import People, Pictures, load_all, load_people, refuse_shared
-from smoothsweep.core.audit.portfolio import EIGENFACES, PLUG_AND_PLAY, STORED_SIZE, Reach, evaluator_of, spread_classes
-from smoothsweep.core.audit.references import PLAIN
-from smoothsweep.core.audit.results import Audit, Verdict, read_audit, verdict_of
-from smoothsweep.core.audit.shadows import shadow_recipe as read_recipe
-from smoothsweep.core.audit.training import train_model
+from smoothsweep.core.attacks.registry import access_needed, make_attack
+from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS, Attack
+from smoothsweep.core.checks import require
 from smoothsweep.core.data.images import ImageSet as ImageSet
 from smoothsweep.core.data.labelled import SplitImages as SplitImages
 from smoothsweep.core.data.labelled import load_labelled as load_labelled
 from smoothsweep.core.data.labelled import load_unlabelled as load_unlabelled
-from smoothsweep.core.data.synthetic import synthetic_faces as synthetic_faces
+from smoothsweep.core.data.likeness import refuse_shared, warnings_of
+from smoothsweep.core.data.sources import count_labelled
+from smoothsweep.core.data.synthetic.faces import synthetic_faces as synthetic_faces
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.inference import fit_images
-from smoothsweep.progress import progress_bar
+from smoothsweep.core.judges.table import judge_of_network, stage_of
+from smoothsweep.core.membership.base import check_shadows
+from smoothsweep.core.metrics.accuracy import top1_accuracy
+from smoothsweep.core.metrics.recognition import fit_head, head_logits
+from smoothsweep.core.models.embedder_kinds import FACES, KINDS
+from smoothsweep.core.models.inference import evaluate_logits
+from smoothsweep.model import Model
+from smoothsweep.orchestrator.commands.audit.forecast import as_loaded
+from smoothsweep.orchestrator.commands.audit.pages import AuditContext, read_stored
+from smoothsweep.orchestrator.commands.audit.people_shown import Found, look_for_people
+from smoothsweep.orchestrator.commands.audit.portfolio import (
+    EIGENFACES,
+    EVALUATOR_TRAINING,
+    PLAIN,
+    PLUG_AND_PLAY,
+    STORED_SIZE,
+    TRAINING,
+    AuditTraining,
+    Reach,
+    evaluator_of,
+    portfolio,
+)
+from smoothsweep.orchestrator.commands.audit.shadows import check_halves, shadow_sweep
+from smoothsweep.orchestrator.commands.audit.sweep_file import audit_sweep
+from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import InversionStages, inversion_stages
+from smoothsweep.orchestrator.reading.audit.members import AuditMembership, measured_membership
+from smoothsweep.orchestrator.reading.audit.result import RunNotes
+from smoothsweep.orchestrator.reading.audit.shadows import read_shadows
+from smoothsweep.results import (
+    QUERIES_PER_IMAGE,
+    AttackResult,
+    Audit,
+    Judge,
+    MembershipAudit,
+    Rate,
+    Verdict,
+    compare_audits,
+    stored_attack,
+    stored_audit,
+    verdict_of,
+)
+from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion, check
+from smoothsweep.tasks.files import load_images, load_tensors
+from smoothsweep.tasks.judges import HEAD_SEED, embedding_of
+from smoothsweep.workbench import (
+    People,
+    Pictures,
+    PriorLike,
+    Section,
+    Subject,
+    Workbench,
+    check_model,
+    everything,
+    has_split,
+    usual_size,
+    workbench,
+)
 
 Device = torch.device | str
+EVALUATOR = "evaluator"
 
 
 def attack(
@@ -77,12 +124,29 @@ def attack(
     Raises InputError, one line: an attack that needs to see more than the model shows, settings out of range, too few
     public images, answers of the model that are not what was said.
     """
-    with progress_bar(progress) as on_progress:
-        attacker = attacker_of(model, public, prior, size=size, device=device)
-        chosen = range(attacker.model.num_classes) if classes is None else classes
-        return AttackResult(
-            inverted=attacker.invert(settings, list(chosen), seed=seed, on_progress=on_progress), seed=seed
-        )
+    check_model(model)
+    with workbench(device, progress) as bench:
+        pictures = bench.public(public, size or usual_size(model))
+        subject = bench.bring_in(model, pictures)
+        chosen = _chosen_classes(classes, subject.card.num_classes)
+        _made(settings, subject)
+        tree = {
+            "name": "attack",
+            "seeds": [seed],
+            "data": {"kind": "synthetic", "identities": subject.card.num_classes, "train_per_class": 1}
+            | {"test_per_class": 1, "size": 16},  # who is in the model is not known here, and not asked
+            "public": pictures,
+            "classes": chosen,
+            "recipe": {"imported": str(subject.folder)},
+            "prior": bench.prior(prior, pictures),
+            "attack": dict(settings),
+            "judges": {},
+        }
+        sweep = as_inversion(as_loaded(tree).sweep)
+        stages = inversion_stages(sweep, seed)
+        bench.adopt(stages.target, model, tested=False)
+        bench.make([stages.inverted])
+        return stored_attack(bench.store, stages, sweep.inverted_by, seed)
 
 
 def fit_judge(
@@ -110,17 +174,9 @@ def fit_judge(
 
     Raises InputError, one line.
     """
-    people = load_people(data, size=size)
-    with progress_bar(progress) as on_progress:
-        if by == EVALUATOR:
-            if weights is not None:
-                raise InputError(f"weights: expected none for an evaluator, which is trained here, got {weights}")
-            return train_evaluator(
-                people, architecture=architecture, training=training, seed=seed, device=device, on_progress=on_progress
-            )
-        if training is not None:
-            raise InputError(f"training: expected none for {by}, which is not trained here, got some")
-        return fit_embedder(people, by, weights=None if weights is None else Path(weights), device=device)
+    with workbench(device, progress) as bench:
+        section = bench.people(data, size)
+        return _judge(bench, section, by, architecture, weights=weights, training=training, seed=seed)
 
 
 def judge(reconstructions: AttackResult, by: Judge) -> Verdict:
@@ -169,26 +225,54 @@ def audit(
     hold private ones or show another kind of thing, and for membership of data without a split.
     """
     check_model(model)
-    check_design(seeds, people)
-    check_membership(data, trained_on_data=trained_on_data, has_shadows=bool(shadows) or shadow_recipe is not None)
-    split = load_people(data, size=size or usual_size(model))
-    by_shadows = read_recipe(shadows, shadow_recipe, image_size=model.image_size)
-    attacker = attacker_of(model, public, prior, size=size, device=device)
-    notes = refuse_shared(split, attacker.public)
-    test_acc = real_accuracy(attacker.model, split.test, model.reads)
-    tried = settings_to_try(attacker, attacks)
-    if not isinstance(by, Judge):
-        architecture = evaluator_of(getattr(model.classifier, "architecture", None))
-        by = fit_judge(split, by, architecture=architecture, device=device, progress=progress)
-    notes += shown_in_memory(by.recogniser, attacker.public, by.names)
-    chosen = spread_classes(attacker.model.num_classes, people)
-    with progress_bar(progress) as on_progress:
-        reconstructions = results_of(attacker, tried, chosen, seeds, on_progress)
-        report = read_audit(reconstructions, by, test_acc, attacker=attacker, notes=notes, on_progress=on_progress)
-        if not trained_on_data:
-            return report
-        options: Any = {"size": split.train.size, "shadows": by_shadows, "where": "data", "on_progress": on_progress}
-        return replace(report, membership=audit_membership(attacker.model, split.train, split.test, **options))
+    if not seeds or len(set(seeds)) < len(seeds) or people < 2:
+        raise InputError(f"audit: expected different seeds and at least 2 people, got {list(seeds)} and {people}")
+    _check_membership(data, trained_on_data=trained_on_data, has_shadows=bool(shadows) or shadow_recipe is not None)
+    recipe = _shadow_recipe(shadows, shadow_recipe, model.image_size)
+    with workbench(device, progress) as bench:
+        private, pictures = (
+            bench.people(data, size or usual_size(model)),
+            bench.public(public, size or usual_size(model)),
+        )
+        if recipe is not None:
+            check_halves(count_labelled(Path(private["path"])), "shadows")
+        subject = bench.bring_in(model, pictures)
+        tried = _tried(attacks, subject)
+        if not isinstance(by, Judge):
+            by = _judge(bench, private, by, evaluator_of(subject.architecture))
+        notes = _warnings(private, pictures, by)
+        tree = audit_sweep(
+            model=subject.folder,
+            card=subject.card,
+            data=Path(private["path"]),
+            public=Path(pictures["path"]),
+            independent=by.settings,
+            attacks=tried,
+            people=people,
+            seeds=list(seeds),
+            has_second=False,
+            prior=bench.prior(prior, pictures),
+            membership={"trained_on_data": True} if trained_on_data else None,
+        )
+        tree |= {"data": private, "public": pictures}
+        if by.network is not None:
+            tree["judges"] |= {
+                "evaluator": {"imported": str(bench.imported_judge(by.network, by.names, by.image_size))}
+            }
+        loaded = as_loaded(tree)
+        of_trials = [inversion_stages(as_inversion(trial.settings), trial.seed) for trial in trials_of(loaded)]
+        bench.adopt(of_trials[0].target, model, tested=True)
+        bench.make([stage for stages in of_trials for stage in stages])
+        shadowed = None if recipe is None else _attack_by_shadows(bench, tree, recipe, shadows, subject)
+        notes_of_run = RunNotes(own_test=has_split(data), told=notes, access=subject.access)
+        context = AuditContext(
+            name="model",
+            card=subject.card,
+            notes=notes_of_run,
+            member_access=subject.access if trained_on_data else None,
+            shadowed=shadowed,
+        )
+        return stored_audit(read_stored(loaded, bench.store, bench.folder, context), bench.store, by)
 
 
 def train(
@@ -216,16 +300,12 @@ def train(
 
     Raises InputError, one line; TrainingDiverged where a loss or weight is no number any more.
     """
-    with progress_bar(progress) as on_progress:
-        return train_model(
-            load_people(data, size=size),
-            architecture=architecture,
-            defense=defense,
-            training=training,
-            seed=seed,
-            device=device,
-            on_progress=on_progress,
-        )
+    with workbench(device, progress) as bench:
+        section = bench.people(data, size)
+        recipe = {"image_size": section["size"], **(TRAINING if training is None else training)}
+        recipe |= {"architecture": architecture, "pretrained": False, "defense": dict(defense)}
+        _, network = bench.trained(section, recipe, seed)
+        return Model(network, image_size=recipe["image_size"], input_range=(-1, 1))
 
 
 def membership(
@@ -255,12 +335,31 @@ def membership(
     Where the two sets differ in more than membership, the result makes no claim. Raises InputError, one line.
     """
     check_model(model)
-    recipe = read_recipe(shadows, shadow_recipe, image_size=model.image_size)
-    samples = fit_images(load_all(training, size=size).images[:2], model.image_size)
-    opened = model.open(samples, device=device)
-    with progress_bar(progress) as on_progress:
-        options: Any = {"size": size, "budget": budget, "seed": seed, "on_progress": on_progress}
-        return audit_membership(opened, training, held_out, shadows=recipe, **options)
+    recipe = _shadow_recipe(shadows, shadow_recipe, model.image_size)
+    split = _drawn(everything(training, size), everything(held_out, size), budget, seed)
+    with workbench(device, progress) as bench:
+        section = bench.people(split, size)
+        if recipe is not None:
+            check_halves(count_labelled(Path(section["path"])), "shadows")
+        subject = bench.bring_in(model, section)
+        if recipe is not None and subject.access == "labels":
+            raise InputError(f"shadows: expected 0 for a model that shows labels alone, got {shadows}")
+        tree = {
+            "name": "membership",
+            "seeds": [1],
+            "data": section,
+            "recipe": {"imported": str(subject.folder)},
+            "attack": None,
+            "judges": {"membership": {"trained_on_data": True, "seed": seed}},
+        }
+        stages = inversion_stages(as_inversion(as_loaded(tree).sweep), 1)
+        bench.adopt(stages.target, model, tested=False)
+        bench.make([*stages])
+        found = _membership(bench, stages, subject)
+        shadowed = None if recipe is None else _attack_by_shadows(bench, tree, recipe, shadows, subject)
+        if shadowed is not None:
+            found = replace(found, shadows=read_shadows(trials_of(shadowed), bench.store))
+        return MembershipAudit(found=found, access=subject.access)
 
 
 def compare(audits: Mapping[str, Audit]) -> pd.DataFrame:
@@ -278,3 +377,170 @@ def compare(audits: Mapping[str, Audit]) -> pd.DataFrame:
     Raises InputError, one line, for fewer than two audits or such as cannot be paired.
     """
     return compare_audits(audits)
+
+
+# What several of them need
+
+
+def _chosen_classes(classes: Sequence[int] | None, count: int) -> list[int]:
+    chosen = list(range(count)) if classes is None else list(classes)
+    for label in chosen:
+        if isinstance(label, bool) or not isinstance(label, int) or not 0 <= label < count:
+            raise InputError(f"classes: expected numbers from 0 to {count - 1}, got {label!r}")
+    if not chosen or len(set(chosen)) < len(chosen):
+        raise InputError(f"classes: expected one or more, each once, got {chosen}")
+    return chosen
+
+
+def _made(settings: Mapping[str, Any], subject: Subject) -> Attack:
+    """An attack from its settings. Raises InputError for one that sees more than the model shows."""
+    if "kind" not in settings:
+        raise InputError("attack: expected its kind, got none")
+    attack = make_attack(**settings)
+    if ACCESS_LEVELS.index(needed := access_needed(attack)) > ACCESS_LEVELS.index(subject.access):
+        raise InputError(
+            f"model: expected access to its {needed} for attack {settings['kind']}, got access to its {subject.access}"
+        )
+    return attack
+
+
+def _tried(attacks: str | Sequence[Mapping[str, Any]], subject: Subject) -> list[dict[str, Any]]:
+    """The settings of the attacks to try, with a control among them. Raises InputError for one that cannot run."""
+    if isinstance(attacks, str) and attacks not in get_args(Reach):
+        raise InputError(f"attacks: expected {', '.join(get_args(Reach))}, or settings of attacks, got {attacks!r}")
+    whole, adapted = attacks == "whole", attacks == "adapted"
+    tried = portfolio(subject.access, whole=whole, adapted=adapted) if isinstance(attacks, str) else attacks
+    if {_made(settings, subject).control for settings in tried} != {False, True}:
+        kinds = ", ".join(str(settings["kind"]) for settings in tried) or "none"
+        raise InputError(f"attacks: expected one or more, and a control (random_latents) beside, got {kinds}")
+    return [dict(settings) for settings in tried]
+
+
+def _warnings(private: Section, public: Section, by: Judge) -> tuple[str, ...]:
+    """Refuse private pictures that are public too; sentences on pairs that look alike and on images that do not fit."""
+    data, others = Path(private["path"]), Path(public["path"])
+    pairs, doubts = refuse_shared(data, others)
+    judge = {name: settings for name, settings in by.settings.items() if settings["name"] in FACES}
+    shown = look_for_people(data, others, judge, bits=None, tell=lambda line: None) if judge else Found()
+    return (*warnings_of(pairs, doubts, private="data"), *shown.warnings)
+
+
+def _judge(
+    bench: Workbench,
+    data: Section,
+    by: str,
+    architecture: str,
+    *,
+    weights: Path | str | None = None,
+    training: Mapping[str, Any] | None = None,
+    seed: int = 0,
+) -> Judge:
+    """The judge of `fit_judge`. data: the section of the private images."""
+    if by != EVALUATOR:
+        if training is not None:
+            raise InputError(f"training: expected none for {by}, which is not trained here, got some")
+        return _embedding_judge(bench, data, by, weights)
+    if weights is not None:
+        raise InputError(f"weights: expected none for an evaluator, which is trained here, got {weights}")
+    side = min(data["size"], STORED_SIZE)
+    recipe = {"image_size": side, **(EVALUATOR_TRAINING if training is None else training)}
+    stage, network = bench.trained(data, {**recipe, "architecture": architecture, "pretrained": False}, seed)
+    test = load_images(bench.store.path(stage.inputs["data"]), "test")
+    return Judge(
+        metric="attack_acc1",
+        names=test.names,
+        sensitivity=Rate(share=bench.store.metrics(stage)["test_acc"] or 0.0, trials=len(test)),
+        logits=lambda images: evaluate_logits(network, images, image_size=recipe["image_size"], device=bench.device),
+        network=network,
+        image_size=recipe["image_size"],
+    )
+
+
+def _embedding_judge(bench: Workbench, data: Section, name: str, weights: Path | str | None) -> Judge:
+    """A linear head on the features of an embedder. Raises InputError."""
+    if name not in KINDS:
+        raise InputError(f"embedder: expected one of {', '.join((EVALUATOR, *KINDS))}, got {name!r}")
+    judge = judge_of_network(name)
+    settings = {judge: {"name": name, **({} if weights is None else {"weights": str(Path(weights).resolve())})}}
+    tree = {
+        "name": "judge",
+        "seeds": [1],
+        "data": data,
+        "recipe": {"architecture": "resnet_small", "pretrained": False, "image_size": max(16, data["size"])},
+        "prior": {"kind": "shipped"},
+        "attack": {"kind": "random_latents"},
+        "judges": settings,
+    }  # of which nothing but the features is made
+    sweep = as_inversion(as_loaded(tree).sweep)
+    stage = inversion_stages(sweep, 1).judges[stage_of(judge)].inputs["real"]
+    bench.make([stage])
+    real = load_tensors(bench.store.path(stage) / "features.safetensors")
+    head = fit_head(real["train_features"], real["train_labels"], seed=HEAD_SEED)
+    embed = embedding_of({**stage.config, **stage.hints}, {}, bench.context())
+    right = top1_accuracy(head_logits(head, real["test_features"]), real["test_labels"])
+    return Judge(
+        metric=f"{judge}_acc1",
+        names=load_images(bench.store.path(stage.inputs["data"]), "test").names,
+        sensitivity=Rate(share=right, trials=len(real["test_labels"])),
+        logits=lambda images: head_logits(head, embed(images)),
+        settings=settings,
+    )
+
+
+def _check_membership(data: People, *, trained_on_data: bool, has_shadows: bool) -> None:
+    """Raise InputError where membership is asked of data without a split, or shadow models without membership."""
+    if trained_on_data and not has_split(data):
+        raise InputError(
+            "trained_on_data: expected data that say which images are for training and which for testing (folders "
+            "train and test, a column split, or SplitImages), got no split"
+        )
+    if not trained_on_data and has_shadows:
+        raise InputError("shadows: expected none without trained_on_data=True, got some")
+
+
+def _shadow_recipe(count: int, settings: Mapping[str, Any] | None, image_size: int) -> dict[str, Any] | None:
+    """The recipe of `count` shadow models as a sweep file has it; None for none. Raises InputError."""
+    check_shadows(count, "shadows")
+    if not count:
+        if settings is not None:
+            raise InputError("shadow_recipe: expected none without shadow models, got one with shadows=0")
+        return None
+    if settings is None or "architecture" not in settings:
+        raise InputError(
+            'shadow_recipe: expected the shadow models\' network, such as {"architecture": "resnet18"}, got none'
+        )
+    recipe = {"image_size": image_size, "pretrained": False, "defense": dict(PLAIN), **TRAINING, **settings}
+    alone = {"data": {"kind": "synthetic"}, "recipe": recipe, "attack": None, "judges": {}}
+    check({"name": "shadows", "seeds": [1], **alone}, "shadow_recipe")
+    return recipe
+
+
+def _membership(bench: Workbench, stages: InversionStages, subject: Subject) -> AuditMembership:
+    """What the finished judge of membership found of the model."""
+    judged = {"model": ("model", (stages.judges[stage_of("membership")],))}
+    return measured_membership(judged, bench.store, subject.access, {})
+
+
+def _attack_by_shadows(
+    bench: Workbench, tree: Mapping[str, Any], recipe: Mapping[str, Any], count: int, subject: Subject
+) -> LoadedSweep | None:
+    """The sweep that trained shadow models and attacked with them; None where membership makes no claim."""
+    found = inversion_stages(as_inversion(trials_of(as_loaded({**tree}))[0].settings), tree["seeds"][0])
+    if not _membership(bench, found, subject).holds:
+        return None
+    training = AuditTraining(label="", settings=recipe, is_reference=True)
+    shadowed = as_loaded(shadow_sweep(tree, training, count, tree["judges"]["membership"], alone=True))
+    bench.make([stage for trial in trials_of(shadowed) for stage in trial.stages])
+    return shadowed
+
+
+def _drawn(inner: ImageSet, outer: ImageSet, budget: int | None, seed: int) -> SplitImages:
+    """Members and held-out images, as many of each as the budget allows, drawn with `seed`. Raises InputError."""
+    if inner.names != outer.names:
+        raise InputError(f"held_out: expected the {len(inner.names)} people of training, got {len(outer.names)} others")
+    parts, draw = [inner, outer], torch.Generator().manual_seed(seed)
+    if budget is not None:
+        most = budget // (2 * QUERIES_PER_IMAGE)
+        require(most >= 1, "budget", f"at least {2 * QUERIES_PER_IMAGE} pictures, for one image of each kind", budget)
+        parts = [part.subset(torch.randperm(len(part), generator=draw)[:most].sort().values) for part in parts]
+    return SplitImages(train=parts[0], test=parts[1], notes=())

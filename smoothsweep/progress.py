@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from smoothsweep.core.audit.attacking import OnProgress, ignore_progress
 from smoothsweep.core.text import printable
+
+OnProgress = Callable[[float, str], None]
+"""Called with the finished fraction in [0, 1] and a few words."""
 
 
 @contextmanager
 def progress_bar(shown: bool) -> Generator[OnProgress]:
     """A progress bar on stderr, or none."""
     if not shown:
-        yield ignore_progress
+        yield lambda fraction, words: None
         return
     text = TextColumn("{task.description}", markup=False)
     with Progress(text, BarColumn(), TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:

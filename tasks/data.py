@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.published import PUBLISHED, write_published
-from smoothsweep.core.data.synthetic import synthetic_faces
+from smoothsweep.core.data.synthetic.faces import synthetic_faces
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
@@ -26,7 +27,11 @@ def prepare_private(config: Config, inputs: Inputs, out: Path, context: TaskCont
     """Writes train.safetensors, test.safetensors (images uint8, labels), names.json and notes.json."""
     if config["kind"] in PUBLISHED:
         return _write_published(config, out)
-    train, test, notes = _PRIVATE.get(config["kind"], _of_table)(config)
+    return save_split(*_PRIVATE.get(config["kind"], _of_table)(config), out)
+
+
+def save_split(train: ImageSet, test: ImageSet, notes: Sequence[str], out: Path) -> Metrics:
+    """Writes what `prepare_private` does, of images in memory."""
     save_images(out, "train", train)
     save_images(out, "test", test)
     write_file(out / "notes.json", json.dumps(list(notes), ensure_ascii=False, indent=1))

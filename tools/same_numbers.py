@@ -53,6 +53,7 @@ CUT: dict[str, str] = {
     "demo mlflow * tags smoothsweep.platform": "the machine",
     **{f"demo mlflow * tags smoothsweep.{name}": "the environment" for name in LIBRARIES},
     "audit function attacks corrected*": "the correction by a judge's known error is gone",
+    "audit function *": "splits, seeds and threads of the library's audit are those of the command's",
 }
 """What was cut or changed on purpose, and why. Keys are patterns over `section key`, `*` for anything."""
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import ForeignModel
-from smoothsweep.core.external.named import Function, HTTPEndpoint
+from smoothsweep.core.external.named import Function, HTTPEndpoint, is_own_object
 from smoothsweep.core.external.programs import ONNX, TorchExport, TorchScript
 from smoothsweep.core.external.recogniser import EnrolledEmbedder
 from smoothsweep.core.files import write_file
@@ -152,7 +152,7 @@ def needs_consent(kind: str) -> bool:
 def agreed_to(file: Path) -> bool:
     """Whether this user has imported what the file describes. Raises OSError where it cannot be read, and InputError
     for what is no regular file or larger than any model."""
-    return _note(file).is_file()
+    return is_own_object(file) or _note(file).is_file()
 
 
 def agree_to(file: Path) -> None:

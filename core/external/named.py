@@ -25,6 +25,7 @@ from smoothsweep.core.cards import read_card
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.asking import MOST_BYTES, KeptAnswers, bearer, check_plain, posted
 from smoothsweep.core.external.base import Budget, ForeignModel
+from smoothsweep.core.held import held, is_held
 from smoothsweep.core.text import first_sentence, shortened
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from smoothsweep.core.external.model import OpenedModel
 
 PREFIX, FORM = "python:", "python:MODULE:FACTORY"
+HELD = "held"
+"""Key of a card that names an object of this process (`core.held`) in the place of a factory."""
 QUERIES, PER_SECOND = 5000, 5.0
 MOST_FLOAT = (2 - 2**-23) * 2.0**127  # of float32
 _HEADERS = {"Content-Type": "image/png", "Accept": "application/json"}
@@ -215,6 +218,13 @@ def describe_function(name: str, folder: Path) -> str:
     return json.dumps(description, indent=1) + "\n"
 
 
+def is_own_object(path: Path) -> bool:
+    """Whether the file describes an object that this process holds, so that its user has brought it in."""
+    if path.name != Function.file:
+        return False
+    return is_held(read_card(path, "what describes a function").get(HELD))
+
+
 def open_function(path: Path, settings: Mapping[str, Any], device: torch.device) -> OpenedModel:
     """What the factory makes: a function (or network, which is put on the device) of float32 [n, 3, S, S] as the model
     wants its images -> [n, C] or int64 [n]. Runs the user's code. Raises InputError, one line."""
@@ -222,6 +232,8 @@ def open_function(path: Path, settings: Mapping[str, Any], device: torch.device)
     from smoothsweep.core.models.weight_files import file_sha256
 
     card = read_card(path, "what describes a function")
+    if HELD in card:
+        return OpenedModel(answer=answering(_ready(held(card[HELD]), device), "model"))
     name = f"{PREFIX}{card['module']}:{card['factory']}"
     folder = Path(card["folder"])
     if file_sha256(_file_of(card["module"], folder, name)) != card["sha256"]:
@@ -239,7 +251,11 @@ def open_function(path: Path, settings: Mapping[str, Any], device: torch.device)
 def _ready(made: Callable[[Tensor], Tensor], device: torch.device) -> Callable[[Tensor], Tensor]:
     from torch import nn
 
-    return made.to(device).eval().requires_grad_(False) if isinstance(made, nn.Module) else made
+    if isinstance(made, nn.Module):
+        made = made.to(device).eval()
+        for weights in made.parameters():  # a program of TorchScript has no requires_grad_ of its own
+            weights.requires_grad_(False)
+    return made
 
 
 def _file_of(module: str, folder: Path, name: str) -> Path:

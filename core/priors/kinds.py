@@ -17,6 +17,7 @@ from smoothsweep.core.plugins import refuse_broken, with_plugins
 from smoothsweep.core.priors.settings import (
     EigenfacesConfig,
     EigenfacesFit,
+    HeldConfig,
     MobileStyleGANConfig,
     PriorFolder,
     PriorKind,
@@ -62,7 +63,8 @@ PRIORS: dict[str, PriorKind] = with_plugins(
             networks={
                 "stylegan2": PriorNetworkKind(
                     config=StyleGAN2Config, network="smoothsweep.core.priors.stylegan2:StyleGAN2"
-                )
+                ),
+                "held": PriorNetworkKind(config=HeldConfig, network="smoothsweep.core.priors.registry:HeldPrior"),
             },
             cites=STYLEGAN2,
         ),

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
 
 from smoothsweep.core.cards import NetworkCard, read_weights, write_weights
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
+from smoothsweep.core.held import held
 from smoothsweep.core.priors.base import Prior, PriorNetwork
 from smoothsweep.core.priors.kinds import NETWORKS, read_prior_card
-from smoothsweep.core.priors.settings import DESCRIPTION, DISCRIMINATOR, WEIGHTS, PriorSettings
+from smoothsweep.core.priors.settings import DESCRIPTION, DISCRIMINATOR, WEIGHTS, HeldConfig, PriorSettings
 from smoothsweep.core.priors.stylegan2 import StyleGAN2Discriminator
 
 
@@ -72,3 +77,34 @@ def read_prior(*, weights: Path, description: Path) -> PriorNetwork:
     """As `load_prior`, from any two names; float16 weights become float32. Raises InputError."""
     card = read_prior_card(description)
     return read_weights(NETWORKS[card.kind].load(), card.config, weights)
+
+
+class HeldPrior(PriorNetwork):
+    """A prior that a caller of the library hands over, whatever its class."""
+
+    def __init__(self, config: HeldConfig) -> None:
+        super().__init__(config)
+        object.__setattr__(self, "_prior", held(config.name))  # no part of this network: its weights are not kept
+
+    @classmethod
+    def of(cls, prior: Prior, name: str) -> HeldPrior:
+        """The prior that is held under this name."""
+        sizes = {size: getattr(prior, size) for size in ("z_dim", "num_ws", "w_dim", "resolution")}
+        return cls(HeldConfig(name=name, **sizes))
+
+    def _apply(self, fn: Any, recurse: bool = True) -> HeldPrior:
+        if isinstance(self._prior, nn.Module):
+            self._prior._apply(fn, recurse)
+        return self
+
+    def sample_z(self, n: int, seed: int) -> np.ndarray:
+        """As the prior draws them."""
+        return self._prior.sample_z(n, seed)
+
+    def map(self, z: Tensor, *, psi: float = 1.0, cutoff: int | None = None) -> Tensor:
+        """As the prior maps them."""
+        return self._prior.map(z, psi=psi, cutoff=cutoff)
+
+    def synthesize(self, w: Tensor) -> Tensor:
+        """As the prior draws them."""
+        return self._prior.synthesize(w)

@@ -211,6 +211,17 @@ _RANGES = (
 
 
 @dataclass(frozen=True, kw_only=True)
+class HeldConfig:
+    """A prior that is an object of this process, by its name in `core.held`, and its sizes."""
+
+    name: str
+    z_dim: int
+    num_ws: int
+    w_dim: int
+    resolution: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class StyleGAN2Config:
     """An unconditional StyleGAN2 pair: skip generator, residual discriminator (arXiv 1912.04958).
 

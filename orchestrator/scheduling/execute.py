@@ -7,7 +7,7 @@ import platform
 import shutil
 import time
 import uuid
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -27,10 +27,11 @@ from smoothsweep.tasks.context import TaskContext
 LIBRARIES = ("torch", "torchvision", "numpy", "ray", "scikit-learn", "pyarrow")
 
 
-def execute(store: Store, stage: Stage) -> None:
+def execute(store: Store, stage: Stage, *, device: str | None = None) -> None:
     """Make the stage's artifact unless it exists. Its inputs must exist. Errors of the task pass through.
 
     Two drivers may work on one stage at once: the second, which finds the work folder gone, has the artifact.
+    device: that the task computes on; None: a GPU where there is one.
     """
     if store.has(stage):
         return
@@ -38,7 +39,7 @@ def execute(store: Store, stage: Stage) -> None:
     draft = store.draft(stage)
     try:
         with store.working(stage) as work:
-            context, started = _context(store, work), time.monotonic()
+            context, started = _context(store, work, device), time.monotonic()
             with _name_stage_in_error(stage):
                 metrics = stage.task.function()({**stage.config, **stage.hints}, inputs, draft, context)
                 refuse_not_finite(draft, metrics, stage.task.not_finite)
@@ -111,30 +112,43 @@ def _finished_elsewhere(store: Store, stage: Stage) -> bool:
     return is_finished
 
 
-def execute_with_inputs(store: Store, stage: Stage) -> None:
+def execute_with_inputs(store: Store, stage: Stage, *, device: str | None = None) -> None:
     """Make the stage and all it needs, in this process: the whole pipeline without a cluster.
 
-    A finished stage is left as it is, whatever has become of its inputs; a damaged input is made again.
+    A finished stage is left as it is, whatever has become of its inputs; a damaged input is made again. device: as of
+    `execute`.
     """
     while not store.has(stage):
         for source in stage.inputs.values():
-            execute_with_inputs(store, source)
+            execute_with_inputs(store, source, device=device)
         try:
-            execute(store, stage)
+            execute(store, stage, device=device)
         except ArtifactDamaged as damaged:
             report_damage(str(damaged))
 
 
-def _context(store: Store, work: Path) -> TaskContext:
+def commit_made(store: Store, stage: Stage, make: Callable[[Path], dict[str, Any]], *, device: str) -> None:
+    """Make the artifact of a stage, whose inputs exist, by `make` instead of its task. Errors pass through."""
+    if store.has(stage):
+        return
+    draft, started = store.draft(stage), time.monotonic()
+    try:
+        metrics = make(draft)
+        store.commit(stage, draft, _manifest(store, stage, metrics, time.monotonic() - started, device))
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _context(store: Store, work: Path, device: str | None = None) -> TaskContext:
     import torch
 
-    on_gpu = torch.cuda.is_available()
+    on_gpu = torch.cuda.is_available() if device is None else device != "cpu"
     if on_gpu:
         torch.backends.cudnn.deterministic = True
         torch.backends.cudnn.benchmark = False
     else:
         torch.set_num_threads(1)  # sums over threads depend on their number; tasks are the unit of parallel work
-    return TaskContext(work=work, device="cuda" if on_gpu else "cpu", shared=store.shared_folders)
+    return TaskContext(work=work, device=device or ("cuda" if on_gpu else "cpu"), shared=store.shared_folders)
 
 
 def _note_seconds(work: Path, seconds: float) -> None:

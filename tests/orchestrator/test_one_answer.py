@@ -9,9 +9,6 @@ import pandas as pd
 import pytest
 
 import smoothsweep
-from smoothsweep.core.audit.judging import Judge, Rate
-from smoothsweep.core.audit.results import Audit
-from smoothsweep.core.audit.statistics import Tally
 from smoothsweep.orchestrator.page.audit import audit_page
 from smoothsweep.orchestrator.page.render import part
 from smoothsweep.orchestrator.page.tables import markdown_table
@@ -25,6 +22,8 @@ from smoothsweep.orchestrator.result.leaks import hiding_verdicts, verdict_frame
 from smoothsweep.orchestrator.result.printed import printed_tables
 from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.tracking.verdicts import HIDING, ORDER, VERDICT, verdicts_of
+from smoothsweep.results import Judge, Rate
+from tests.test_library_comparing import made_audit
 
 PLAIN, MODEL = "plain", "mine"
 RATES = {  # recipe -> leak under the published attack, under another of them, and under the adapted one
@@ -218,30 +217,9 @@ def test_python_says_it(summary, expected):
     )
 
     def audit(under):
-        images = np.full(len(CLASSES), 10)
-        tallies = {
-            attack: Tally(classes=tuple(range(len(CLASSES))), shares=rates, images=images)
-            for attack, rates in under.items()
-        }
-        best = max(tallies, key=lambda attack: tallies[attack].shares.mean())
-        rows = [
-            {"attack": name, "leak": tallies[name].shares.mean(), "low": 0.0, "high": 1.0}
-            for name in sorted(tallies, key=lambda attack: -tallies[attack].shares.mean())
-        ]
-        return Audit(
-            attacks=pd.DataFrame(rows),
-            people=pd.DataFrame(),
-            beyond=None,
-            reconstructions=None,
-            judge=METRIC,
-            real=0.9,
-            test_acc=0.9,
-            strongest=tallies[best],
-            tallies=tallies,
-            by=judge,
-            seeds=SEEDS,
-            published=PUBLISHED,
-        )
+        attacks, said = sorted(under, key=lambda attack: -under[attack].mean()), {"by": judge, "seeds": SEEDS}
+        classes = tuple(range(len(CLASSES)))
+        return made_audit(under, classes=classes, attacks=attacks, test_acc=0.9, published=PUBLISHED, **said)
 
     table = smoothsweep.compare({recipe: audit(CELLS[recipe]) for recipe in (PLAIN, *WORDS)}).set_index("model")
     frame = verdict_frame(summary, hiding_verdicts(summary)).set_index("recipe")

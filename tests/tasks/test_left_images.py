@@ -2,7 +2,6 @@
 
 import shutil
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import ClassVar
 
 import pandas as pd
@@ -11,8 +10,6 @@ import torch
 
 from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.attacks.shared.base import Attack, Reconstructions
-from smoothsweep.core.attacks.shared.view import View
-from smoothsweep.core.audit.attacking import Attacker
 from smoothsweep.core.data.images import to_uint8
 from smoothsweep.core.priors.registry import save_prior
 from smoothsweep.core.priors.settings import StyleGAN2Config
@@ -126,12 +123,3 @@ def test_an_attack_without_latents_leaves_images_alone(shades, tmp_path):
     assert images["labels"].tolist() == [0, 0, 2, 2] and images["images"].shape == (4, 3, 16, 16)
     expected = [round((1 + value) * 127.5) for value in (0, -1 / 64, -2 / 4, -2 / 4 - 1 / 64)]
     assert images["images"][:, 0, 0, 0].tolist() == expected
-
-
-def test_in_memory_too(monkeypatch):
-    monkeypatch.setitem(ATTACKS, "shades", Shades)
-    sizes = {"num_classes": 3, "image_size": 16, "execution": SimpleNamespace(device=torch.device("cpu"))}
-    model = SimpleNamespace(view=lambda access, who: View(**sizes), **sizes)
-    attacker = Attacker(model, torch.zeros(2, 3, 16, 16, dtype=torch.uint8), None, prior_kind="given")
-    found = attacker.invert({"kind": "shades", "selected": 2}, [2, 1], seed=3)
-    assert found.w is None and found.labels.tolist() == [2, 2, 1, 1] and found.images.shape == (4, 3, 16, 16)

@@ -6,10 +6,10 @@ import argparse
 from pathlib import Path
 
 from smoothsweep.core.arguments import add_options, add_out, refuse_missing
-from smoothsweep.core.audit.references import EPOCHS
 from smoothsweep.core.external.kinds import KINDS, as_source
 from smoothsweep.core.models.embedder_kinds import FACES, GENERAL
 from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
+from smoothsweep.orchestrator.commands.audit.portfolio import EPOCHS
 from smoothsweep.orchestrator.commands.importing.requests import Reading, add_kind_options, reading_of
 
 NAMED = ", ".join(kind.form for kind in KINDS.values() if kind.form)

@@ -6,11 +6,11 @@ import json
 import time
 
 from smoothsweep.core import screen
-from smoothsweep.core.audit.portfolio import COMPONENTS, LEAST_PUBLIC, components_of
 from smoothsweep.core.data.likeness import refuse_shared, warnings_of
 from smoothsweep.core.data.sources import TEST, count_labelled, list_unlabelled
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.commands.audit.people_shown import look_for_people
+from smoothsweep.orchestrator.commands.audit.portfolio import COMPONENTS, LEAST_PUBLIC, components_of
 from smoothsweep.orchestrator.commands.audit.rounds import FIRST, PreparedAudit, refinements, seeds_left
 from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
 from smoothsweep.orchestrator.commands.audit.work import Work

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+import torch
+
 from smoothsweep.core.allotted import allotted_cpus
-from smoothsweep.core.audit.references import AuditTraining
-from smoothsweep.core.audit.training import training_seconds
 from smoothsweep.core.checks import present
+from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.durations import duration
 from smoothsweep.core.judges.table import stage_of
+from smoothsweep.core.models.classifiers import build_classifier
+from smoothsweep.core.models.recipe import TrainingRecipe
+from smoothsweep.core.training.classifier import train_classifier
+from smoothsweep.orchestrator.commands.audit.portfolio import AuditTraining
 from smoothsweep.orchestrator.planning.costs import History
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.planning.proposals import trials_of
@@ -27,14 +32,15 @@ from smoothsweep.tasks.settings import recipe_from
 START_S = 20.0
 """Seconds of a round before its first stage runs and after its last."""
 
+TIMED = 3
+"""Timed batches, of which the quickest counts."""
+
 SHADOW_S = 5.0
 """Seconds of a shadow model besides its training: starting the process, reading images, answering."""
 
 
 def wall_seconds(device_s: float) -> float:
     """Seconds that so many device-seconds take on this machine, whose devices work in parallel."""
-    import torch
-
     devices = torch.cuda.device_count() if torch.cuda.is_available() else allotted_cpus()
     return device_s / devices
 
@@ -61,6 +67,29 @@ class Cost:
     def device_s(self) -> float:
         """Device-seconds of everything missing in the store."""
         return self.training + self.rest
+
+
+def training_seconds(
+    recipe: TrainingRecipe, *, images: int, classes: int, side: int, transform_input: bool = False
+) -> float:
+    """Seconds of a plain training of `recipe` on so many images of `side` pixels, on this machine's device.
+
+    side: of the images, in pixels. Trains on one batch of noise, once to warm up and `TIMED` times, of which the
+    quickest counts; on a CPU in one thread, as a stage does. The estimate leaves out measuring the test accuracy.
+    """
+    count = min(recipe.batch_size, images)
+    noise = torch.randint(0, 256, (count, 3, side, side), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    names = tuple(map(str, range(classes)))
+    data = ImageSet(images=noise, labels=torch.arange(count) % classes, names=names)
+    model = build_classifier(recipe.architecture, classes, protocol="clean", transform_input=transform_input)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        records = train_classifier(model, data, replace(recipe, epochs=1 + TIMED), seed=0, device=device)
+    finally:
+        torch.set_num_threads(threads)
+    return min(record.seconds for record in records[1:]) * images / count * recipe.epochs
 
 
 timed_once = lru_cache(training_seconds)

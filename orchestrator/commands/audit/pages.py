@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -53,20 +54,32 @@ class AuditContext:
 
     name: str
     card: TargetCard
-    anonymous: bool
+    anonymous: bool = False
     notes: RunNotes
-    second: Path | None
-    member_access: str | None
-    shadowed: LoadedSweep | None
-    without_shadows: str
+    second: Path | None = None
+    member_access: str | None = None
+    shadowed: LoadedSweep | None = None
+    without_shadows: str = ""
 
 
-def write_audit(sweep: Path, location: str, out: Path, context: AuditContext) -> None:
-    """Write the three files from what the store at `location` holds; each replaces its predecessor in one step.
+@dataclass(frozen=True, kw_only=True)
+class StoredAudit:
+    """An audit as a store holds it: its result, and the trials and cells that it was read from."""
 
-    Raises InputError where nothing has been judged.
-    """
-    loaded, store = load_sweep(sweep), open_store(location)
+    audit: Audit
+    trials: list[Trial]
+    summary: Summary
+    facts: Mapping[str, str]
+
+    @property
+    def strongest(self) -> list[Trial]:
+        """The trials of the strongest attack, one for each seed."""
+        best = set(self.summary.frame.loc[self.audit.strongest.row, "trials"])
+        return sorted((trial for trial in self.trials if trial.id in best), key=lambda trial: trial.seed)
+
+
+def read_stored(loaded: LoadedSweep, store: Store, out: Path, context: AuditContext) -> StoredAudit:
+    """The result of an audit from what a store holds of its sweep. Raises InputError where nothing has been judged."""
     trials = trials_of(loaded, store)
     data = report_data(loaded, trials, store, results_table(trials, store, {}), out)
     summary = summarise(data)
@@ -75,15 +88,24 @@ def write_audit(sweep: Path, location: str, out: Path, context: AuditContext) ->
         audit = _with_second(audit, context.second, store, out)
     if audit is None:
         raise InputError(f"audit {context.name}: nothing was judged; the lines above say why")
-    anonymous = context.anonymous
-    best = set(summary.frame.loc[audit.strongest.row, "trials"])
-    portraits = [] if anonymous else _portraits(audit, next(trial for trial in trials if trial.id in best), store)
-    facts = {key: words for key, words in data.facts.items() if not anonymous or key not in NAMES_PLACES}
+    return StoredAudit(audit=audit, trials=trials, summary=summary, facts=data.facts)
+
+
+def write_audit(sweep: Path, location: str, out: Path, context: AuditContext) -> None:
+    """Write the three files from what the store at `location` holds; each replaces its predecessor in one step.
+
+    Raises InputError where nothing has been judged.
+    """
+    store, anonymous = open_store(location), context.anonymous
+    stored = read_stored(load_sweep(sweep), store, out, context)
+    portraits = [] if anonymous else _portraits(stored.audit, stored.strongest[0], store)
+    facts = {key: words for key, words in stored.facts.items() if not anonymous or key not in NAMES_PLACES}
     given = {"name": context.name, "facts": facts, "portraits": portraits, "anonymous": anonymous}
-    write_file(out / "audit.pdf", audit_pdf(audit, **given))
+    write_file(out / "audit.pdf", audit_pdf(stored.audit, **given))
     described = _described(context.name, context.card, anonymous=anonymous)
-    write_file(out / "audit.json", json.dumps(audit_json(audit, described, anonymous=anonymous), indent=1) + "\n")
-    write_file(out / "audit.html", audit_page(audit, **given))
+    told = audit_json(stored.audit, described, anonymous=anonymous)
+    write_file(out / "audit.json", json.dumps(told, indent=1) + "\n")
+    write_file(out / "audit.html", audit_page(stored.audit, **given))
 
 
 def _notes(context: AuditContext, trials: list[Trial], store: Store, data: ReportData, summary: Summary) -> AuditNotes:

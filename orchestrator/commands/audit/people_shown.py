@@ -30,7 +30,7 @@ def look_for_people(
     """Compare the people of two sets by the embedder of faces among the judges. Raises InputError."""
     if (judge := judges.get(FACE)) is None:
         return Found(notes=(COPIES_ALONE,))
-    from smoothsweep.core.audit.identities import find_shown_people
+    from smoothsweep.core.analysis.shown_people import find_shown_people
 
     shown = find_shown_people(private, public, judge, bits=bits, tell=tell)
     lines = shown.lines(judge["name"])

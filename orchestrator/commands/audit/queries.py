@@ -10,11 +10,11 @@ from typing import Any
 
 from smoothsweep.core.attacks.registry import make_attack
 from smoothsweep.core.attacks.shared.base import Access, Attack, Part
-from smoothsweep.core.audit.portfolio import portfolio
 from smoothsweep.core.data.sources import TEST, TRAIN, Counted
 from smoothsweep.core.durations import duration
 from smoothsweep.core.external.base import Budget
 from smoothsweep.core.judges.membership import Membership
+from smoothsweep.orchestrator.commands.audit.portfolio import portfolio
 
 PROTOCOL = "clean"
 OWN: Mapping[str, Any] = {"trained_on_data": True}

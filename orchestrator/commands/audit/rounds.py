@@ -15,16 +15,15 @@ from typing import Any
 
 from smoothsweep.core.attacks.registry import ATTACKS, make_attack
 from smoothsweep.core.attacks.shared.base import Access
-from smoothsweep.core.audit.imported_prior import imported_prior
-from smoothsweep.core.audit.portfolio import MOST_SEEDS, Reach, portfolio
-from smoothsweep.core.audit.references import AuditTraining
 from smoothsweep.core.data.sources import Counted, list_unlabelled
 from smoothsweep.core.durations import duration
 from smoothsweep.orchestrator.commands.audit.forecast import has_membership, is_done
+from smoothsweep.orchestrator.commands.audit.portfolio import AuditTraining, Reach, imported_prior, portfolio
 from smoothsweep.orchestrator.commands.audit.queries import Allowance, allowance_of
 from smoothsweep.orchestrator.commands.audit.shadows import ShadowModels, reference_of
 from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
 from smoothsweep.orchestrator.commands.audit.sweep_file import audit_sweep, lesser, untried
+from smoothsweep.orchestrator.reading.audit.sentences import MOST_SEEDS
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.imported import TargetCard
 

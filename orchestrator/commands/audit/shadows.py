@@ -9,13 +9,14 @@ from functools import cached_property
 from typing import Any
 
 from smoothsweep.core.attacks.shared.base import Access
-from smoothsweep.core.audit.references import AuditTraining
 from smoothsweep.core.data.sources import TEST, TRAIN, Counted
 from smoothsweep.core.durations import duration
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.membership import Membership
 from smoothsweep.core.membership.base import LEAST_SHADOWS, check_part
-from smoothsweep.orchestrator.commands.audit.forecast import Cost, forecast, has_membership
+from smoothsweep.orchestrator.commands.audit.forecast import forecast, has_membership
+from smoothsweep.orchestrator.commands.audit.portfolio import AuditTraining
+from smoothsweep.orchestrator.result.defenses import Cost
 from smoothsweep.orchestrator.store.opening import open_store
 
 FILE, NAME = "audit-shadows.yaml", "audit-shadows"
@@ -103,12 +104,17 @@ def without(trainings: Sequence[AuditTraining], access: Access) -> str:
 
 def too_few(people: Counted) -> str:
     """A sentence on a person with too few images for half of them to train a shadow model; empty without one."""
+    try:
+        check_halves(people, TITLE)
+    except InputError as error:
+        return f"Not tried: {error}."
+    return ""
+
+
+def check_halves(people: Counted, where: str) -> None:
+    """Raise InputError where a person has too few images for half of them to train a shadow model."""
     counts: Counter[str] = Counter()
     for (label, split), images in people.pictures.items():
         if split in (TRAIN, TEST):
             counts[str(label)] += images
-    try:
-        check_part(tuple(counts[label] for label in sorted(counts)), Membership.share, TITLE)
-    except InputError as error:
-        return f"Not tried: {error}."
-    return ""
+    check_part(tuple(counts[label] for label in sorted(counts)), Membership.share, where)

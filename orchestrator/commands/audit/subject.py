@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from smoothsweep.core.attacks.shared.base import Access
-from smoothsweep.core.audit.imported_prior import imported_prior
-from smoothsweep.core.audit.portfolio import MOST_SEEDS
-from smoothsweep.core.audit.references import EPOCHS, AuditTraining, audit_trainings
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import KINDS, is_external
@@ -26,8 +23,10 @@ from smoothsweep.orchestrator.commands.audit.importing import (
     ModelUnderAudit,
 )
 from smoothsweep.orchestrator.commands.audit.judges import judge_of, second_judge
+from smoothsweep.orchestrator.commands.audit.portfolio import EPOCHS, AuditTraining, audit_trainings, imported_prior
 from smoothsweep.orchestrator.commands.importing.enrolling import Gallery
 from smoothsweep.orchestrator.commands.importing.requests import Reading
+from smoothsweep.orchestrator.reading.audit.sentences import MOST_SEEDS
 from smoothsweep.sweeps.imported import CARD, TargetCard
 
 if TYPE_CHECKING:

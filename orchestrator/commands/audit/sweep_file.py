@@ -9,17 +9,17 @@ from typing import Any
 
 from smoothsweep.core.attacks.registry import attack_class, make_attack
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS, Access
-from smoothsweep.core.audit.portfolio import (
+from smoothsweep.core.external.kinds import KINDS
+from smoothsweep.orchestrator.commands.audit.portfolio import (
     CHEAPEST,
     EVALUATOR_TRAINING,
     PORTFOLIO,
     STORED_SIZE,
+    AuditTraining,
     components_of,
     evaluator_of,
     spread_classes,
 )
-from smoothsweep.core.audit.references import AuditTraining
-from smoothsweep.core.external.kinds import KINDS
 from smoothsweep.sweeps.imported import TargetCard
 from smoothsweep.sweeps.yaml_reader import as_yaml
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from smoothsweep.core import screen
-from smoothsweep.core.audit.references import AuditTraining
 from smoothsweep.core.data.sources import TEST
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
@@ -26,6 +25,7 @@ from smoothsweep.orchestrator.commands.audit.forecast import (
     wall_seconds,
 )
 from smoothsweep.orchestrator.commands.audit.pages import AuditContext, write_audit
+from smoothsweep.orchestrator.commands.audit.portfolio import AuditTraining
 from smoothsweep.orchestrator.commands.audit.rounds import (
     FIRST,
     REACHES,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -12,9 +12,19 @@ import numpy as np
 import pandas as pd
 
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
-from smoothsweep.core.audit.membership import attack_table
 from smoothsweep.core.judges.table import stage_of
-from smoothsweep.core.membership.measuring import BY_LABELS, WITHOUT, Attacked, membership_only
+from smoothsweep.core.membership.measuring import (
+    BY_LABELS,
+    RATES,
+    WITHOUT,
+    Attacked,
+    Measured,
+    membership_only,
+    over_persons,
+    roc_auc,
+    tpr_at,
+)
+from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS
 from smoothsweep.core.metrics.leak_comparisons import LEAKS_MORE, REDUCES
 from smoothsweep.orchestrator.planning.trial import Trial, inversion_stages
 from smoothsweep.orchestrator.reading.audit.shadows import SCORES, ByShadows, measured_in
@@ -26,7 +36,9 @@ from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.loaded import as_inversion
 
+CHOSEN_BY_RESULT = "picked by this result, which tends to make the number too high"
 NO_SHADOWS = "No shadow model was trained: a stronger attack may find more."
+Role = Literal["model", "reference", "fix"]
 LEAST_OTHERS = 100
 """Fewest test images that can show a false positive rate of 1 %."""
 
@@ -58,7 +70,7 @@ class Membership:
     """
 
     recipe: str
-    role: Literal["model", "reference", "fix"]
+    role: Role
     told: tuple[AttackFound, ...]
     trainings: int
     word: str = ""
@@ -138,7 +150,7 @@ def read_membership(
 ) -> AuditMembership | None:
     """Read the results of membership attacks with this access; None where the model was not attacked."""
     stages: dict[str, dict[str, Stage]] = {}
-    roles: dict[str, Literal["model", "reference", "fix"]] = {}
+    roles: dict[str, Role] = {}
     for trial in trials:
         settings = as_inversion(trial.settings)
         stage = inversion_stages(settings, trial.seed).judges.get(stage_of("membership"))
@@ -151,10 +163,23 @@ def read_membership(
     model_recipe = next((name for name, role in roles.items() if role == "model"), None)
     if model_recipe is None:
         return None
-    files = {name: tuple(store.needed_file(s, SCORES) for s in found.values()) for name, found in stages.items()}
-    first = measured_in(files[model_recipe][0])
-    facts = store.metrics(next(iter(stages[model_recipe].values())))
-    words = _words(data, summary, access)
+    judged = {name: (roles[name], tuple(stages[name].values())) for name in sorted(roles, key=model_recipe.__ne__)}
+    return measured_membership(judged, store, access, _words(data, summary, access))
+
+
+def measured_membership(
+    judged: Mapping[str, tuple[Role, tuple[Stage, ...]]], store: Store, access: str, words: Mapping[str, str]
+) -> AuditMembership:
+    """The results of finished judges of membership.
+
+    Args:
+        judged: Recipe -> its role and a stage for each of its trainings, the model first.
+        access: What the attacker sees.
+        words: Recipe -> its verdict relative to the reference.
+    """
+    files = {name: tuple(store.needed_file(stage, SCORES) for stage in found) for name, (_, found) in judged.items()}
+    model = next(iter(judged))
+    first, facts = measured_in(files[model][0]), store.metrics(judged[model][1][0])
     seen = np.isfinite(first.scores[BY_LABELS]) if BY_LABELS in first.scores else np.zeros(len(first.member), bool)
     few = not seen.all()
     return AuditMembership(
@@ -167,12 +192,12 @@ def read_membership(
         recipes=tuple(
             Membership(
                 recipe=name,
-                role=roles[name],
+                role=role,
                 told=_told(files[name], access),
                 trainings=len(files[name]),
                 word=words.get(name, ""),
             )
-            for name in sorted(roles, key=lambda name: name != model_recipe)
+            for name, (role, _) in judged.items()
         ),
     )
 
@@ -212,3 +237,34 @@ def _told(files: tuple[Path, ...], access: str) -> tuple[AttackFound, ...]:
         for row in table.to_dict("records")
         if ACCESS_LEVELS.index(row["access"]) <= within
     )
+
+
+def attack_table(runs: Sequence[Measured]) -> pd.DataFrame:
+    """A row per attack (attack, access, auc with low and high, tpr_fpr1) on one training, or the mean over several.
+
+    All runs must have the same images in the same order, and the same attacks. Intervals are over people: trainings are
+    not resampled.
+    """
+    first, rows = runs[0], []
+    for name in first.scores:
+        scores = np.stack([run.scores[name] for run in runs], axis=1)
+        measured_rows = np.isfinite(scores).all(axis=1)
+        scores, member = scores[measured_rows], first.member[measured_rows]
+        auc = over_persons(_mean_auc, scores, member, first.labels[measured_rows])
+        rates = [tpr_at(column[member], column[~member], RATES["fpr1"]) for column in scores.T]
+        rows.append(
+            {
+                "attack": name,
+                "access": MEMBERSHIP_ATTACKS[name].access,
+                "auc": auc.value if auc else float("nan"),
+                "low": auc.low if auc else float("nan"),
+                "high": auc.high if auc else float("nan"),
+                "tpr_fpr1": None if None in rates else float(np.mean([rate for rate in rates if rate is not None])),
+            }
+        )
+    return pd.DataFrame(rows).sort_values("auc", ascending=False, ignore_index=True)
+
+
+def _mean_auc(members: np.ndarray, others: np.ndarray) -> float:
+    """The mean AUC over trainings, from scores [images, trainings]."""
+    return float(np.mean([roc_auc(*pair) for pair in zip(members.T, others.T, strict=True)]))

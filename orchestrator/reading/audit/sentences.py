@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 
-from smoothsweep.core.audit.membership import CHOSEN_BY_RESULT
-from smoothsweep.core.audit.portfolio import MOST_SEEDS
-from smoothsweep.core.audit.verified import CLOSED_SET_NOTE, few_strangers_note
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.membership.measuring import RATES
 from smoothsweep.core.metrics.intervals import TOP
 from smoothsweep.core.metrics.leak_comparisons import REDUCES
-from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.metrics.metric import FIRST, Metric, strangers_needed
+from smoothsweep.core.metrics.metric import RATES as FALSE_ACCEPTS
 from smoothsweep.core.metrics.verdicts import HIGHER, INCONCLUSIVE, LEAST_SEEDS
 from smoothsweep.core.prose import sections
 from smoothsweep.core.text import NBSP
-from smoothsweep.orchestrator.reading.audit.members import LEAST_OTHERS, AuditMembership
+from smoothsweep.orchestrator.reading.audit.members import CHOSEN_BY_RESULT, LEAST_OTHERS, AuditMembership
 from smoothsweep.orchestrator.reading.audit.result import HALF, Audit, Person, Trained, second_lines
 from smoothsweep.orchestrator.reading.audit.shadows import ByShadows
 from smoothsweep.orchestrator.result.display import WORDING, reduction_words, settling
@@ -25,8 +23,20 @@ from smoothsweep.orchestrator.result.membership import UNCLEAR, WORDS
 from smoothsweep.orchestrator.result.standing import SEES, standing_lines
 
 PLACE = "smoothsweep.orchestrator.reading.audit"
+MOST_SEEDS = 5
+"""Most seeds of attacks and trainings in one audit."""
+CLOSED_SET_NOTE = (
+    "Not verified: the judge is a second classifier of the same images, which cannot say whom a face recogniser would "
+    "accept"
+)
 SECTIONS = ("answer", "beside", "membership", "trainings", "access", "people", "unknown")
 """Of an audit's page, apart from the advice."""
+
+
+def few_strangers_note(images: int) -> str:
+    """A sentence on why too few public images allow no verification."""
+    needed = strangers_needed(FALSE_ACCEPTS[FIRST])
+    return f"Not verified: a threshold of 1 % false accepts takes {needed} public images or more, there are {images}"
 
 
 def more_seeds(seeds: int) -> str:

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from smoothsweep.core.defenses.labels import recipe_words
 from smoothsweep.core.judges.table import stage_of
 from smoothsweep.core.membership.measuring import WITH_SHADOWS, Measured, WithinPersons, measure_within_persons
 from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS
@@ -73,7 +75,7 @@ class ByShadows:
 def read_shadows(trials: Sequence[Trial], store: Store) -> ByShadows | None:
     """Read the results of the sweep with shadow models; None where they did not attack the model.
 
-    trials: the model's first, then the reference's.
+    trials: the model's first, then the reference's, where there is one.
     """
     judged: dict[bool, Stage] = {}
     for trial in trials:
@@ -85,13 +87,11 @@ def read_shadows(trials: Sequence[Trial], store: Store) -> ByShadows | None:
         return None
     shadows = [source for source in judged[True].inputs.values() if source.name == "shadow"]
     attacks, persons = _within(store.needed_file(judged[True], SCORES))
-    reference = next(
-        trial for trial in trials if not isinstance(as_inversion(trial.settings).recipe, ImportedClassifier)
-    )
-    recipe = as_inversion(reference.settings).recipe
+    recipe: Any = as_inversion(trials[0].settings).judges.settings["membership"]
+    recipe = recipe.shadow_recipe
     return ByShadows(
         count=len(shadows),
-        recipe=reference.recipe_label,
+        recipe=recipe_words(recipe.defense.model_dump(mode="json", exclude_none=True)).label,
         architecture=recipe.architecture,
         epochs=shadows[0].config["epochs"],
         persons=persons,

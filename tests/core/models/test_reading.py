@@ -6,7 +6,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from smoothsweep.core.audit.checking import _as_arguments
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.inference import USUAL, Normalisation, evaluate_logits, input_layer
@@ -19,6 +18,7 @@ from smoothsweep.core.models.reading import (
     order_by_name,
     usual_orders,
 )
+from smoothsweep.workbench import as_arguments
 
 CLASSES = 6
 NAMES = ("dot", "Ann", "cy", "bob", "eve", "fay")
@@ -265,7 +265,7 @@ def test_a_wrong_size_and_swapped_channels_are_named_with_the_flags_to_give(side
     [
         (32, as_flags, "use --input-range -1 1 and --channels rgb"),
         (64, as_flags, "use --image-size 64 and --input-range -1 1 and --channels rgb"),
-        (32, _as_arguments, "say input_range=(-1, 1) and channels='rgb' to Model"),
+        (32, as_arguments, "say input_range=(-1, 1) and channels='rgb' to Model"),
     ],
 )
 def test_channels_stated_as_blue_first_by_mistake_are_named_with_what_takes_it_back(side, then, flags):

@@ -6,8 +6,8 @@ from typing import get_args
 import numpy as np
 from PIL import Image
 
-from smoothsweep.core.audit.portfolio import Reach, portfolio
 from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.commands.audit.portfolio import Reach, portfolio
 from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep
 from smoothsweep.sweeps.imported import ImportedClassifier
 from tests.foreign_classifier import IMAGENET_MEAN, IMAGENET_STD, SIDE

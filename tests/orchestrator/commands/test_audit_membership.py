@@ -5,13 +5,13 @@ import re
 
 import pytest
 
-from smoothsweep.core.audit.portfolio import portfolio
 from smoothsweep.core.data.sources import count_labelled
 from smoothsweep.core.external.asking import KeptAnswers
 from smoothsweep.core.external.base import Budget
 from smoothsweep.core.external.named import answers_database
 from smoothsweep.core.judges.membership import Membership
 from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.commands.audit.portfolio import portfolio
 from smoothsweep.orchestrator.commands.audit.queries import allowance_of
 from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep
 from smoothsweep.sweeps.data import LabelledData

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from smoothsweep.core.audit.portfolio import portfolio
 from smoothsweep.core.data.sources import count_labelled
 from smoothsweep.core.external.base import Budget
+from smoothsweep.orchestrator.commands.audit.portfolio import portfolio
 from smoothsweep.orchestrator.commands.audit.queries import Allowance, MembershipQueries, allowance_of
 
 

@@ -7,15 +7,15 @@ import torch
 from PIL import Image
 
 import smoothsweep
-from smoothsweep.core.audit.references import audit_trainings
 from smoothsweep.core.data.labelled import load_labelled
-from smoothsweep.core.data.synthetic import synthetic_faces
+from smoothsweep.core.data.synthetic.faces import synthetic_faces
 from smoothsweep.core.membership.base import inside_part
 from smoothsweep.core.membership.measuring import Measured, measure_within_persons, roc_auc
 from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit.forecast import as_loaded, forecast, has_membership
+from smoothsweep.orchestrator.commands.audit.portfolio import audit_trainings
 from smoothsweep.orchestrator.commands.audit.shadows import shadow_sweep
 from smoothsweep.orchestrator.commands.audit.sweep_file import audit_sweep
 from smoothsweep.orchestrator.planning.proposals import trials_of

@@ -6,8 +6,7 @@ import pytest
 
 from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
-from smoothsweep.core.audit.portfolio import portfolio
-from smoothsweep.core.audit.references import audit_trainings
+from smoothsweep.orchestrator.commands.audit.portfolio import audit_trainings, portfolio
 from smoothsweep.orchestrator.commands.audit.rounds import FIRST, refinements
 from smoothsweep.orchestrator.planning.proposals import trials_of
 from smoothsweep.orchestrator.result.axes import sweep_axes

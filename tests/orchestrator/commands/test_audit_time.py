@@ -2,13 +2,11 @@
 
 import pytest
 
-from smoothsweep.core.audit.portfolio import portfolio
-from smoothsweep.core.audit.references import audit_trainings
-from smoothsweep.core.audit.training import training_seconds
 from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit import auditing, importing, work
-from smoothsweep.orchestrator.commands.audit.forecast import Cost, forecast, timed_once
+from smoothsweep.orchestrator.commands.audit.forecast import Cost, forecast, timed_once, training_seconds
+from smoothsweep.orchestrator.commands.audit.portfolio import audit_trainings, portfolio
 from smoothsweep.orchestrator.commands.audit.rounds import FIRST
 from smoothsweep.orchestrator.planning.proposals import trials_of
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs

@@ -12,10 +12,10 @@ import torch
 
 from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
-from smoothsweep.core.audit.portfolio import spread_classes
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit import auditing, pages, work
-from smoothsweep.orchestrator.commands.audit.forecast import Cost
+from smoothsweep.orchestrator.commands.audit.portfolio import spread_classes
+from smoothsweep.orchestrator.result.defenses import Cost
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.load import load_sweep

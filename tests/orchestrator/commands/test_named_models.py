@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from smoothsweep.core.audit.portfolio import portfolio
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.asking import KeptAnswers
 from smoothsweep.core.external.kinds import Named
 from smoothsweep.core.external.named import answers_database
 from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.commands.audit.portfolio import portfolio
 from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
 from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep
 from smoothsweep.sweeps.imported import ImportedClassifier

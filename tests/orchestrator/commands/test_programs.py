@@ -8,10 +8,10 @@ import pytest
 from PIL import Image
 
 from smoothsweep.core.attacks.registry import ATTACKS
-from smoothsweep.core.audit.portfolio import LEAST_PUBLIC, portfolio
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.isolation import process as isolated
 from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.commands.audit.portfolio import LEAST_PUBLIC, portfolio
 from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep, lesser, untried
 from smoothsweep.sweeps.data import LabelledData
 from smoothsweep.sweeps.imported import ImportedClassifier

@@ -7,13 +7,13 @@ import zipfile
 import numpy as np
 import pytest
 
-from smoothsweep.core.audit.imported_prior import imported_prior
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.weight_files import find_file, weight_folders
 from smoothsweep.core.priors import random_face
 from smoothsweep.core.priors.random_face import WHEEL, PublishedFile, import_package, package_files
 from smoothsweep.core.priors.registry import load_prior
 from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.commands.audit.portfolio import imported_prior
 from tests.tiny_random_face import graph_of, imported_folder, package_numbers
 
 CHANNELS = (4, 8, 4, 4, 4)

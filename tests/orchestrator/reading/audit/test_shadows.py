@@ -15,6 +15,7 @@ from smoothsweep.orchestrator.reading.audit.as_json import audit_json
 from smoothsweep.orchestrator.reading.audit.sentences import audit_sentences
 from smoothsweep.orchestrator.reading.audit.shadows import ByShadows, read_shadows
 from smoothsweep.sweeps.imported import ImportedClassifier
+from smoothsweep.sweeps.training import Recipe
 from tests.orchestrator.reading.audit.test_members import one_found
 from tests.orchestrator.reading.audit.test_result import audit  # noqa: F401 - a fixture
 
@@ -59,8 +60,9 @@ def reading(tmp_path, monkeypatch):
         made = {f"shadow_{at:04d}": SimpleNamespace(name="shadow", config={"epochs": 9}) for at in range(8)}
         target = SimpleNamespace(name="target")
         stage = SimpleNamespace(name="judge_membership", fingerprint=key, inputs={"target": target, **made})
-        settings = SimpleNamespace(recipe=recipe, stages=SimpleNamespace(judges={"judge_membership": stage}))
-        return SimpleNamespace(settings=settings, seed=1, recipe_label="plain training")
+        stages = SimpleNamespace(judges={"judge_membership": stage})
+        judges = SimpleNamespace(settings={"membership": SimpleNamespace(shadow_recipe=PLAIN)})
+        return SimpleNamespace(settings=SimpleNamespace(recipe=recipe, stages=stages, judges=judges), seed=1)
 
     def read(*made):
         own = trial("own", ImportedClassifier.model_construct(imported="m"))
@@ -69,6 +71,9 @@ def reading(tmp_path, monkeypatch):
         return read_shadows([own, plain], Store(tmp_path, {key: tables[key] for key in made})), tables
 
     return read
+
+
+PLAIN = Recipe(architecture="resnet18", defense={"kind": "label_smoothing", "alpha": 0.0})
 
 
 def by_pairs(frame, attack):

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 import torch
 
-from smoothsweep.core.audit.identities import FALSE_ACCEPTS, find_shown_people, people_shown
+from smoothsweep.core.analysis.shown_people import FALSE_ACCEPTS, find_shown_people, people_shown
 
 NAMES = ("ann", "ben", "cid", "dora", "eve", "fay")
 

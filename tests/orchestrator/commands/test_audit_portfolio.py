@@ -1,4 +1,4 @@
-"""Which attacks an audit tries, whom it attacks, and who judges: against lists written by hand."""
+"""Which attacks an audit tries, whom it attacks, who judges, what is trained: against lists written by hand."""
 
 from itertools import pairwise
 
@@ -7,15 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smoothsweep.core.attacks.registry import make_attack
-from smoothsweep.core.audit.portfolio import (
+from smoothsweep.core.declared import build
+from smoothsweep.core.defenses.labels import recipe_words
+from smoothsweep.core.models.recipe import TrainingRecipe
+from smoothsweep.orchestrator.commands.audit.portfolio import (
     AUGMENTATION,
     EVALUATOR_TRAINING,
+    FIXES,
+    audit_trainings,
     evaluator_of,
     portfolio,
     spread_classes,
 )
-from smoothsweep.core.declared import build
-from smoothsweep.core.models.recipe import TrainingRecipe
 
 PPA, CE, LOGIT = ("ppa", None), ("ppa", "cross_entropy"), ("ppa", "logit")
 CMA, RLB, BREP, SELECTION, RANDOM = (
@@ -71,3 +74,38 @@ def test_people_are_spread_over_all_of_them(classes, most):
 )
 def test_the_judge_is_no_network_that_it_judges(given_, judge):
     assert evaluator_of(*given_) == judge
+
+
+def made(**said):
+    return audit_trainings("resnet18", **{"image_size": 64, "transform_input": False, "fix": True, **said})
+
+
+def test_the_first_is_the_reference_and_no_fix_is():
+    found = made()
+    assert [one.is_reference for one in found] == [True, False, False, False]
+    assert found[0].settings["defense"] == {"kind": "label_smoothing", "alpha": 0.0}
+    assert [one.settings["defense"] for one in found[1:]] == [dict(fix) for fix in FIXES]
+    assert [one.is_reference for one in made(fix=False)] == [True]
+
+
+def test_labels_are_those_of_the_defenses_and_differ():
+    found = made()
+    assert [one.label for one in found] == [recipe_words(one.settings["defense"]).label for one in found]
+    assert len({one.label for one in found}) == 4
+
+
+@pytest.mark.parametrize("fix", [True, False])
+def test_all_are_trained_alike_but_for_the_defense(fix):
+    found = made(fix=fix, epochs=7, image_size=96)
+    for one in found:
+        settings = dict(one.settings)
+        settings.pop("defense")
+        augmentation = settings.pop("augmentation")
+        assert settings == {
+            "architecture": "resnet18",
+            "image_size": 96,
+            "pretrained": False,
+            "epochs": 7,
+            "batch_size": 50,
+        }
+        assert augmentation == found[0].settings["augmentation"] and augmentation

@@ -1,6 +1,7 @@
 """A model that somebody has: what may be said of it, what it must answer, and what an attacker is shown of it."""
 
 import warnings
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -8,12 +9,17 @@ import torch
 from torch import nn
 
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
-from smoothsweep.core.audit.model import Model
 from smoothsweep.core.defenses.registry import make_defense
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import build_classifier
+from smoothsweep.orchestrator.planning.trial import inversion_stages
+from smoothsweep.sweeps.base import Model
+from smoothsweep.sweeps.loaded import check
+from smoothsweep.tasks.attacking import OpenTarget
+from smoothsweep.tasks.manifests import config_of
+from smoothsweep.workbench import workbench
 
-SIDE, CLASSES = 8, 5
+SIDE, CLASSES = 16, 5
 
 
 class Flat(nn.Module):
@@ -41,18 +47,32 @@ def model_of(classifier, **said):
     return Model(classifier, **{"image_size": SIDE, "input_range": (0, 1), **said})
 
 
+@contextmanager
+def opened(model, images):
+    """What attacks get of the model: its access, and a view of each level."""
+    with (
+        workbench("cpu", progress=False) as bench,
+        model.bring_in(bench.folder / "model", images, device="cpu") as card,
+    ):
+        data = {"kind": "synthetic", "identities": card.num_classes, "size": 16, "train_per_class": 1}
+        tree = {"name": "x", "seeds": [1], "data": data, "recipe": {"imported": str(bench.folder / "model")}}
+        stage = inversion_stages(check({**tree, "attack": None, "judges": {}}, "x"), 1).target
+        bench.adopt(stage, model, tested=False)
+        config = config_of(bench.store.path(stage))
+        yield card.access, OpenTarget(bench.store.path(stage), config, "cpu")
+
+
 def test_a_network_is_shown_pictures_in_its_range_and_stays_as_it_was(network, images):
     network.train()
-    opened = model_of(network).open(images)
     unit = (images + 1) / 2
     expected = network.layer(unit.flatten(1)).softmax(1)
-    assert torch.allclose(opened.view("scores", "me").scores(images), expected, atol=1e-6)
+    with opened(model_of(network), images) as (_, target):
+        assert torch.allclose(target.view("scores").scores(images), expected, atol=1e-6)
     mean, std = (0.5, 0.4, 0.3), (0.2, 0.3, 0.4)
     normalised = (unit - torch.tensor(mean)[:, None, None]) / torch.tensor(std)[:, None, None]
-    stated = model_of(network, input_range=None, mean=mean, std=std).open(images)
-    assert torch.allclose(
-        stated.view("scores", "me").scores(images), network.layer(normalised.flatten(1)).softmax(1), atol=1e-5
-    )
+    with opened(model_of(network, input_range=None, mean=mean, std=std), images) as (_, target):
+        expected = network.layer(normalised.flatten(1)).softmax(1)
+        assert torch.allclose(target.view("scores").scores(images), expected, atol=1e-5)
     assert network.training and all(weight.requires_grad for weight in network.parameters())
 
 
@@ -72,22 +92,22 @@ def test_a_function_gives_what_its_answers_can_give_and_no_more(answers, form, n
         found = shape(network.eval()(shown))
         return found if form == "tensor" else found.detach().numpy()
 
-    opened = model_of(function, answers=answers, num_classes=CLASSES).open(images)
-    assert opened.access == ("scores" if form == "array" and highest == "gradients" else highest)
-    view = opened.view(opened.access, "me")
-    expected = network.layer(((images + 1) / 2).flatten(1))
-    assert torch.equal(view.labels(images), expected.argmax(1)) and view.queries == len(images)
-    if opened.access != "labels":
-        assert torch.allclose(view.scores(images), expected.softmax(1), atol=1e-5)
-    if opened.access == "gradients":
-        shown = images.clone().requires_grad_(True)
-        (found,) = torch.autograd.grad(view.logits(shown).log_softmax(1)[:, 2].sum(), shown)
-        again = images.clone().requires_grad_(True)
-        loss = network.layer(((again + 1) / 2).flatten(1)).log_softmax(1)[:, 2].sum()
-        assert torch.allclose(found, torch.autograd.grad(loss, again)[0], atol=1e-5)
-    for level in ACCESS_LEVELS[ACCESS_LEVELS.index(opened.access) + 1 :]:
-        with pytest.raises(InputError, match=f"access to its {level} for attack x, got access to its {opened.access}"):
-            opened.view(level, "attack x")
+    with opened(model_of(function, answers=answers, num_classes=CLASSES), images) as (access, target):
+        assert access == ("scores" if form == "array" and highest == "gradients" else highest)
+        view = target.view(access)
+        expected = network.layer(((images + 1) / 2).flatten(1))
+        assert torch.equal(view.labels(images), expected.argmax(1)) and view.queries == len(images)
+        if access != "labels":
+            assert torch.allclose(view.scores(images), expected.softmax(1), atol=1e-5)
+        if access == "gradients":
+            shown = images.clone().requires_grad_(True)
+            (found,) = torch.autograd.grad(view.logits(shown).log_softmax(1)[:, 2].sum(), shown)
+            again = images.clone().requires_grad_(True)
+            loss = network.layer(((again + 1) / 2).flatten(1)).log_softmax(1)[:, 2].sum()
+            assert torch.allclose(found, torch.autograd.grad(loss, again)[0], atol=1e-5)
+        for level in ACCESS_LEVELS[ACCESS_LEVELS.index(access) + 1 :]:
+            with pytest.raises(InputError):
+                target.view(level)
 
 
 def test_a_program_of_torchscript_is_opened_without_a_warning_and_stays_as_it_was(tmp_path, network, images):
@@ -96,8 +116,9 @@ def test_a_program_of_torchscript_is_opened_without_a_warning_and_stays_as_it_wa
         warnings.simplefilter("ignore", DeprecationWarning)  # torch's own, of a format that is in use
         torch.jit.save(torch.jit.trace(network.eval(), images), tmp_path / "own.pt")
         script = torch.jit.load(tmp_path / "own.pt")
-    opened = model_of(script, input_range=(-1, 1)).open(images)
-    assert torch.allclose(opened.asked(images), network(images), atol=1e-5) and opened.access == "gradients"
+    with opened(model_of(script, input_range=(-1, 1)), images) as (access, target):
+        found = target.view("scores").scores(images)
+        assert torch.allclose(found, network(images).softmax(1), atol=1e-5) and access == "gradients"
     assert all(weights.requires_grad for weights in script.parameters())
 
 
@@ -108,25 +129,30 @@ def test_weights_of_another_network_are_refused_by_its_name():
 
 
 def test_access_can_be_less_than_the_answers_give_but_not_more(network, images):
-    lowered = model_of(network, access="scores").open(images)
-    assert lowered.access == "scores"
-    with pytest.raises(InputError, match="access to its gradients"):
-        lowered.view("gradients", "attack ppa")
+    with opened(model_of(network, access="scores"), images) as (access, target):
+        assert access == "scores"
+        with pytest.raises(InputError):
+            target.view("gradients")
     with pytest.raises(InputError, match="at most scores, since its answers carry no gradients, got gradients"):
-        model_of(lambda shown: network(shown).detach(), access="gradients").open(images)
+        refused(model_of(lambda shown: network(shown).detach(), access="gradients"), images)
     with pytest.raises(InputError, match="at most labels, since its answers are labels, got scores"):
-        model_of(lambda shown: network(shown).argmax(1), answers="labels", num_classes=CLASSES, access="scores").open(
-            images
-        )
+        said = {"answers": "labels", "num_classes": CLASSES, "access": "scores"}
+        refused(model_of(lambda shown: network(shown).argmax(1), **said), images)
 
 
 def test_a_defense_that_alters_answers_leaves_an_attacker_no_more_than_it_shows(images):
     defended = build_classifier("resnet_small", CLASSES, protocol="clean", seed=0)
     make_defense("ssd", eps=1.0).prepare(defended, generator=torch.Generator().manual_seed(0))
     shown = torch.rand(2, 3, 32, 32) * 2 - 1
-    assert model_of(defended, image_size=32).open(shown).access == "scores"
+    with opened(model_of(defended, image_size=32), shown) as (access, _):
+        assert access == "scores"
     with pytest.raises(InputError, match="at most scores, since its defense leaves no more, got gradients"):
-        model_of(defended, image_size=32, access="gradients").open(shown)
+        refused(model_of(defended, image_size=32, access="gradients"), shown)
+
+
+def refused(model, images):
+    with opened(model, images):
+        raise AssertionError("it was opened")
 
 
 @pytest.mark.parametrize(
@@ -170,7 +196,7 @@ def test_what_is_said_of_a_model_must_be_possible(said, words, network):
 )
 def test_an_answer_that_is_not_what_was_said_is_one_line(answer, said, words, images):
     with pytest.raises(InputError, match=words) as caught:
-        model_of(lambda shown: answer(len(shown)), **said).open(images)
+        refused(model_of(lambda shown: answer(len(shown)), **said), images)
     assert "\n" not in str(caught.value)
 
 
@@ -187,7 +213,7 @@ class Sided(nn.Module):
 
 def test_a_network_that_takes_no_images_of_the_stated_side_is_refused_in_one_line_with_one_that_it_takes():
     with pytest.raises(InputError, match=r"^model: expected answers to images \[2, 3, 112, 112\], got: ") as told:
-        Model(Sided(), image_size=112, input_range=(0, 1)).open(torch.zeros(3, 3, 112, 112))
+        refused(Model(Sided(), image_size=112, input_range=(0, 1)), torch.zeros(3, 3, 112, 112))
     line = str(told.value)
     assert line.endswith("; it takes images of 64 pixels: use image_size=64") and "\n" not in line
 
@@ -199,6 +225,6 @@ def test_a_function_that_fails_is_one_line_and_is_not_asked_again(network):
         asked.append(images.shape)
         raise RuntimeError("no such\nserver")
 
-    with pytest.raises(InputError, match=r"^model: expected answers to images \[2, 3, 8, 8\], got: no such server$"):
-        model_of(function).open(torch.zeros(3, 3, SIDE, SIDE))
+    with pytest.raises(InputError, match=r"^model: expected answers to images \[2, 3, 16, 16\], got: no such server$"):
+        refused(model_of(function), torch.zeros(3, 3, SIDE, SIDE))
     assert len(asked) == 1

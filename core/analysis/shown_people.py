@@ -15,13 +15,13 @@ import torch
 from scipy.stats import binom, norm
 from torch import Tensor
 
-from smoothsweep.core.audit.judging import embedding
-from smoothsweep.core.audit.standing import Recogniser
+from smoothsweep.core.data.images import to_unit
 from smoothsweep.core.data.labelled import assign_labels, read_entries
 from smoothsweep.core.data.sources import list_labelled, list_unlabelled
 from smoothsweep.core.metrics.metric import RATES, strangers_needed
 from smoothsweep.core.metrics.recognition import accept_threshold, all_scores, unit
 from smoothsweep.core.models.embedder_kinds import KINDS
+from smoothsweep.core.models.embedders import load_embedder
 from smoothsweep.core.text import few
 
 FALSE_ACCEPTS = RATES["far01"]
@@ -29,6 +29,7 @@ MOST = 1000
 """Images of each set that are compared, drawn at random where there are more."""
 TELLS = 0.5
 """Fraction of the private photographs that an embedder must recognise before its word on others counts."""
+BATCH = 256
 CHANCE = 0.01  # how seldom false accepts alone name as many images
 
 
@@ -106,22 +107,6 @@ def people_shown(
     return ShownPeople(images=images, recognised=recognised, compared=len(public), public=len(public))
 
 
-def shown_in_memory(recogniser: Recogniser | None, public: Tensor, names: Sequence[str]) -> tuple[str, ...]:
-    """Sentences on the people whom public images, uint8 [N, 3, S, S], show; empty without a recogniser."""
-    if recogniser is None or not len(public):
-        return ()
-    real = recogniser.real
-    rows = torch.randperm(len(public), generator=torch.Generator().manual_seed(0))[:MOST].sort().values
-    found = people_shown(
-        torch.cat([real.train, real.test]),
-        torch.cat([real.train_labels, real.test_labels]),
-        recogniser.embed(public[rows]),
-        names,
-        [f"row {row}" for row in rows.tolist()],
-    )
-    return replace(found, public=len(public)).lines("the judge")
-
-
 def find_shown_people(
     private: Path,
     public: Path,
@@ -135,7 +120,12 @@ def find_shown_people(
     judge: name and weights of a face embedder, as a sweep file has it. Raises InputError.
     """
     kind, weights = KINDS[judge["name"]], judge.get("weights")
-    embed = embedding(judge["name"], None if weights is None else Path(weights), device="cpu")
+    network = load_embedder(judge["name"], None if weights is None else Path(weights))
+
+    @torch.no_grad()
+    def embed(images: Tensor) -> Tensor:
+        return torch.cat([network(to_unit(batch)).float() for batch in images.split(BATCH)])
+
     listing, others = list_labelled(private), list_unlabelled(public)
     labels, names, _ = assign_labels(listing.entries, listing.folders, private)
     draw = np.random.default_rng(0)

@@ -8,11 +8,12 @@ import pandas as pd
 import pytest
 
 import smoothsweep
-from smoothsweep.core.audit.judging import Judge, Rate
-from smoothsweep.core.audit.results import Audit
-from smoothsweep.core.audit.statistics import Tally
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.comparisons import compare_recipes
+from smoothsweep.orchestrator.reading.audit.result import Audit as AuditResult
+from smoothsweep.orchestrator.reading.audit.result import Person, Reached
+from smoothsweep.orchestrator.result.estimates import NOTHING
+from smoothsweep.results import Audit, Judge, Rate
 
 CLASSES, SEEDS = (0, 1, 4, 5, 7, 9), (1, 2, 3)
 JUDGE = Judge(
@@ -25,27 +26,46 @@ JUDGE = Judge(
 
 def audit(mean, *, seed, by=JUDGE, seeds=SEEDS, classes=CLASSES, attacks=("ppa", "ppa logit", "random_latents")):
     shares = np.clip(mean + 0.1 * np.random.default_rng(seed).normal(size=(len(seeds), len(classes))), 0, 1)
-    images = np.full(len(classes), 4)
-    rows = [
-        {"attack": one, "leak": shares.mean() - 0.01 * at, "low": 0.0, "high": 1.0} for at, one in enumerate(attacks)
-    ]
-    weaker = {
-        one: Tally(classes=classes, shares=np.clip(shares - 0.05 * at, 0, 1), images=images)
-        for at, one in enumerate(attacks)
-        if one != "random_latents"
-    }
+    weaker = {one: np.clip(shares - 0.05 * at, 0, 1) for at, one in enumerate(attacks) if one != "random_latents"}
+    return made_audit(weaker, by=by, seeds=seeds, classes=classes, attacks=attacks, test_acc=0.8 + seed / 100)
+
+
+def made_audit(shares, *, by, seeds, classes, attacks, test_acc, published=()):
+    """An audit with these shares of hits, the strongest attack first."""
+    cost = {"seeds": len(seeds), "queries": None, "seconds": 0.0}
+    reached = tuple(
+        Reached(
+            attack=name,
+            access="gradients",
+            control=name not in shares,
+            leak=float(shares[name].mean()) if name in shares else 0.0,
+            low=0.0,
+            high=1.0,
+            row=row,
+            **cost,
+        )
+        for row, name in enumerate(attacks)
+    )
+    known = {"share": 0.0, "rate": 0.0, "low": 0.0, "high": 1.0, "among_top": 0.0}
     return Audit(
-        attacks=pd.DataFrame(rows),
-        people=pd.DataFrame(),
-        beyond=None,
+        result=AuditResult(
+            names=by.names,
+            classes=len(by.names),
+            judge=by.metric,
+            ceiling=by.sensitivity.share,
+            reached=reached,
+            beyond=NOTHING,
+            people=tuple(Person(name=str(label), label=label, key=label, **known) for label in classes),
+            test_acc=test_acc,
+            chance=1 / len(by.names),
+            can_tell=by.sensitivity.share > 2 / len(by.names),
+        ),
         reconstructions=None,
-        judge=by.metric,
-        real=by.sensitivity.share,
-        test_acc=0.8 + seed / 100,
-        strongest=Tally(classes=classes, shares=shares, images=images),
-        tallies=weaker,
         by=by,
+        names={name: name for name in attacks},
+        shares=shares,
         seeds=seeds,
+        published=published,
     )
 
 
@@ -53,7 +73,7 @@ def test_each_model_stands_beside_the_first():
     audits = {"mine": audit(0.7, seed=1), "plain": audit(0.72, seed=2), "hidden": audit(0.2, seed=3)}
     table = smoothsweep.compare(audits)
     assert list(table["model"]) == list(audits) and list(table["test_acc"]) == pytest.approx([0.81, 0.82, 0.83])
-    leaks = [one.strongest.shares.mean() for one in audits.values()]
+    leaks = [one.shares["ppa"].mean() for one in audits.values()]
     assert list(table["leak"]) == leaks
     assert np.isnan(table["difference"][0]) and list(table["difference"][1:]) == pytest.approx(
         [leak - leaks[0] for leak in leaks[1:]]
@@ -64,13 +84,11 @@ def test_each_model_stands_beside_the_first():
     assert table["difference_low"][2] < table["difference"][2] < table["difference_high"][2] < 0
 
 
-def test_a_judge_that_knows_nothing_gives_no_verdict_and_the_report_says_so_first():
+def test_a_judge_that_knows_nothing_gives_no_verdict():
     blind = replace(JUDGE, sensitivity=Rate(share=0.1, trials=50))
     audits = {"plain": audit(0.72, seed=2, by=blind), "hidden": audit(0.2, seed=3, by=blind)}
     table = smoothsweep.compare(audits)
     assert list(table["verdict"]) == ["", ""] and table["reduction"].isna().all() and table["leak"].notna().all()
-    first = str(audits["plain"]).splitlines()[0]
-    assert "10.0" in first and "72" not in first and audits["plain"].check.why == "chance"
 
 
 def test_the_intervals_pay_for_models_and_for_the_choice_of_attacks():
@@ -81,11 +99,11 @@ def test_the_intervals_pay_for_models_and_for_the_choice_of_attacks():
         for table in (both, smoothsweep.compare(audits))
     ]
     assert width[0] != width[1]
-    pair = compare_recipes({name: audits[name].strongest.shares for name in ("hidden", "mine")}).pairs[0]
+    pair = compare_recipes({name: audits[name].shares["ppa"] for name in ("hidden", "mine")}).pairs[0]
     low, high = both["difference_low"][1], both["difference_high"][1]
     assert low < pair.low and pair.high < high and both["difference"][1] == pytest.approx(pair.difference)
     swapped = {
-        name: dataclasses.replace(one, tallies=dict(reversed(one.tallies.items()))) for name, one in audits.items()
+        name: dataclasses.replace(one, shares=dict(reversed(one.shares.items()))) for name, one in audits.items()
     }
     pd.testing.assert_frame_equal(smoothsweep.compare(swapped), smoothsweep.compare(audits))
 

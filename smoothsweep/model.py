@@ -1,28 +1,37 @@
-"""A user's classifier in memory, with its preprocessing, its kind of answers and the access it gives."""
+"""A user's classifier: how it reads images, what it answers, what an attacker sees of it, and its way into a sweep."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, cast, get_args
+from pathlib import Path
+from typing import Any, TypeGuard, cast, get_args
 
 import torch
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS, Access
-from smoothsweep.core.attacks.shared.execution import Execution, PreparedTarget
-from smoothsweep.core.attacks.shared.view import View, view_of
 from smoothsweep.core.checks import require, require_choice, require_count
-from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import Answers
-from smoothsweep.core.external.model import ExternalModel, OpenedModel, answering, as_logits, check_side, has_gradient
-from smoothsweep.core.models.classifiers import Classifier
-from smoothsweep.core.models.inference import Channels, Normalisation, Triple, input_layer
+from smoothsweep.core.external.kinds import KINDS
+from smoothsweep.core.external.model import ExternalModel, OpenedModel, answering, check_side, has_gradient
+from smoothsweep.core.external.named import HELD
+from smoothsweep.core.files import write_file
+from smoothsweep.core.held import holding
+from smoothsweep.core.models.architectures import TRANSFORMS_INPUT
+from smoothsweep.core.models.classifiers import Classifier, UnalteredLogits, build_classifier
+from smoothsweep.core.models.inference import Channels, Normalisation, Triple
 from smoothsweep.core.models.official import classifier_of
+from smoothsweep.sweeps.imported import CARD, CARD_VERSION, WEIGHTS, TargetCard, checked_card
 
 ANSWERS: tuple[Answers, ...] = get_args(Answers)
+FUNCTION = "function"
+"""The kind of external model that an object of this process is."""
 PROBE_IMAGES = 2  # images sent to a model when it is opened
 
 
@@ -87,20 +96,39 @@ class Model:
         got = " and ".join(stated) or "nothing"
         raise InputError(f"model: expected either input_range, or mean and std, got {got}")
 
-    def open(self, images: Tensor, *, device: torch.device | str = "cpu") -> OpenModel:
-        """Prepare the model for attacks on a device.
+    @contextmanager
+    def bring_in(self, folder: Path, images: Tensor, *, device: torch.device | str) -> Generator[TargetCard]:
+        """Write the folder that a sweep names as an imported target, which is good within the context.
 
         images: float32 [N, 3, S, S] in [-1, 1]; two of them are sent to the model, which no query count includes.
-        Raises InputError where the answers contradict the stated settings.
+        Gives the card. Raises InputError where the answers contradict the stated settings.
         """
         samples, answer = images[:PROBE_IMAGES].to(device), cast("nn.Module | Callable[[Tensor], Any]", self.classifier)
         if isinstance(answer, nn.Module):
             answer = copy.deepcopy(answer)
-            # A program of TorchScript has no requires_grad_ of its own. Its copy's weights are no leaves: moved before
-            # this, torch warns of their gradients.
+            # A program of TorchScript's copy has weights that are no leaves: moved before this, torch warns of their
+            # gradients.
             for weights in answer.parameters():
                 weights.detach_().requires_grad_(False)
             answer = answer.to(device).float().eval()
+        access, classes = self._examined(answer, samples)
+        card: dict[str, Any] = {"num_classes": classes, "image_size": self.image_size, "transform_input": False}
+        card |= {"mean": self.reads.mean, "std": self.reads.std, "channels": self.reads.channels}
+        folder.mkdir(parents=True)
+        with holding(answer) as name:
+            if access == "gradients" and self.answers == "logits" and _is_plain(answer):
+                card |= {"architecture": answer.architecture, "transform_input": _transforms_input(answer)}
+                state = {key: value.detach().cpu().contiguous() for key, value in answer.state_dict().items()}
+                save_file(state, folder / WEIGHTS)
+            else:
+                card |= {"architecture": FUNCTION, "outside": {"answers": self.answers, "access": access}}
+                write_file(folder / KINDS[FUNCTION].file, json.dumps({HELD: name}))
+            checked = checked_card({"version": CARD_VERSION, "data": None, "defense": None, **card}, "model")
+            write_file(folder / CARD, checked.text)
+            yield checked
+
+    def _examined(self, answer: Any, samples: Tensor) -> tuple[Access, int]:
+        """What an attacker sees of the model, and how many classes it has; asks it for two images."""
 
         def ask(classes: int | None, access: Access) -> ExternalModel:
             return ExternalModel(
@@ -121,12 +149,7 @@ class Model:
         highest, why = self._highest(ask(classes, "gradients"), samples)
         if self.access is not None and ACCESS_LEVELS.index(self.access) > ACCESS_LEVELS.index(highest):
             raise InputError(f"access: expected at most {highest}, since {why}, got {self.access}")
-        access = self.access or highest
-        opened: Network | ExternalModel = ask(classes, access)
-        if isinstance(answer, nn.Module) and self.answers != "labels":
-            inside = self.answers == "logits" and all(hasattr(answer, name) for name in ("embed", "head"))
-            opened = (NetworkLayers if inside else Network)(answer, self.answers, self.reads, device)
-        return OpenModel(opened, access=access, num_classes=classes, image_size=self.image_size, device=device)
+        return self.access or highest, classes
 
     def _highest(self, opened: ExternalModel, samples: Tensor) -> tuple[Access, str]:
         """The highest access that an attacker can have, and why it is no higher."""
@@ -146,65 +169,17 @@ def _built(state: Mapping[str, Any], architecture: str | None) -> nn.Module:
     return classifier_of(state, architecture, f"model as {architecture}")
 
 
-class Network(nn.Module):
-    """A network that answers with logits or probabilities; like `ExternalModel`, without checks of its answers.
-
-    It is a module, so that torch.fx can fold it and an attack may use its layers.
-    """
-
-    def __init__(self, classifier: Any, answers: Answers, reads: Normalisation, device: torch.device | str) -> None:
-        super().__init__()
-        self.classifier: Any
-        self.classifier, self.answers, self.device = classifier, answers, torch.device(device)
-        self.wants(reads)
-        self.eval()
-
-    def forward(self, images: Tensor) -> Tensor:
-        return as_logits(self.classifier(self.normalise(images)), self.answers)
-
-    def wants(self, normalisation: Normalisation) -> None:
-        """Use another normalisation of the images from now on."""
-        self.normalise = input_layer(normalisation).to(self.device)
+def _is_plain(network: Any) -> TypeGuard[Classifier]:
+    """Whether it is a classifier of ours as its architecture and its weights make it, which shows its layers."""
+    if not isinstance(network, Classifier) or not isinstance(network.normalise, nn.Identity):
+        return False
+    if type(network.answer) is not UnalteredLogits or type(network.head) is not nn.Linear:
+        return False
+    with torch.device("meta"):
+        plain = build_classifier(network.architecture, network.num_classes, protocol="clean")
+    shapes = ({name: value.shape for name, value in one.state_dict().items()} for one in (plain, network))
+    return next(shapes) == next(shapes)
 
 
-class NetworkLayers(Network):
-    """A network of logits that also gives its penultimate features, like the networks of `core.models`."""
-
-    def embed(self, images: Tensor) -> Tensor:
-        """Penultimate features [N, D]."""
-        return self.classifier.embed(self.normalise(images))
-
-    @property
-    def head(self) -> nn.Module:
-        """Features [N, D] -> logits [N, C]."""
-        return self.classifier.head
-
-
-class OpenModel:
-    """A model on a device, of which attacks get views up to its access."""
-
-    def __init__(
-        self,
-        asked: Network | ExternalModel,
-        *,
-        access: Access,
-        num_classes: int,
-        image_size: int,
-        device: torch.device | str,
-    ) -> None:
-        self.asked, self.access, self.num_classes, self.image_size = asked, access, num_classes, image_size
-        self.execution = Execution(ExecutionConfig(), device)
-        self._views: dict[Access, View] = {}
-
-    def view(self, access: Access, who: str) -> View:
-        """The view of an access level, which counts all queries. Raises InputError, naming `who`, for more access
-        than the model gives."""
-        if ACCESS_LEVELS.index(access) > ACCESS_LEVELS.index(self.access):
-            raise InputError(f"model: expected access to its {access} for {who}, got access to its {self.access}")
-        if access not in self._views:
-            # A function is not wrapped in a module, which other code may copy or trace: it may be an endpoint.
-            target = PreparedTarget(self.asked) if isinstance(self.asked, ExternalModel) else self.asked
-            self._views[access] = view_of(
-                target, access, num_classes=self.num_classes, image_size=self.image_size, execution=self.execution
-            )
-        return self._views[access]
+def _transforms_input(network: Classifier) -> bool:
+    return network.architecture == TRANSFORMS_INPUT and bool(getattr(network.backbone, "transform_input", False))

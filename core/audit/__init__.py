@@ -1,1 +1,0 @@
-"""Audit a model that is in memory, without store or cluster: the implementation behind `smoothsweep.library`."""

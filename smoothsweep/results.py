@@ -1,0 +1,458 @@
+"""What the library's functions give: reconstructions, judges and their verdicts, audits, and their comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from PIL import Image
+from torch import Tensor
+
+from smoothsweep.core.attacks.registry import PARTS
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.judges.membership import Membership
+from smoothsweep.core.membership.measuring import WithinPersons
+from smoothsweep.core.metrics.accuracy import result_slots, topk_hits
+from smoothsweep.core.metrics.intervals import exposures
+from smoothsweep.core.metrics.leak_comparisons import compare_leaks
+from smoothsweep.core.models.classifiers import Classifier
+from smoothsweep.core.readers.tables import read_rows
+from smoothsweep.orchestrator.commands.audit.pages import StoredAudit
+from smoothsweep.orchestrator.planning.trial import InversionStages, inversion_stages
+from smoothsweep.orchestrator.reading.audit.members import AuditMembership
+from smoothsweep.orchestrator.reading.audit.result import Audit as AuditResult
+from smoothsweep.orchestrator.reading.audit.sentences import audit_sentences, membership_lines
+from smoothsweep.orchestrator.result.estimates import Comparison
+from smoothsweep.orchestrator.result.summary import Summary
+from smoothsweep.orchestrator.stages.stage import with_ancestors
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.sweeps.attacks import AnyAttack
+from smoothsweep.sweeps.loaded import as_inversion
+from smoothsweep.tasks.files import load_tensors
+
+LEVEL = 0.95
+JUDGE = Membership(trained_on_data=True)
+QUERIES_PER_IMAGE = JUDGE.most_pictures(1, 0, scores=True)
+"""Pictures that membership shows a model for each image: the image, its mirror image, shifted and noisy copies."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackResult:
+    """The reconstructions of one attack, in the order of the classes, the best of a class first.
+
+    Attributes:
+        name: The name of the attack, with the settings that distinguish it from others of its kind.
+        seed: Seed of the attack.
+        pixels: uint8 [M, 3, R, R].
+        labels: The attacked classes, int64 [M].
+        scores: The model's confidences, float [M]; None where the attack did not query them.
+        latents: [M, ...]; None of an attack that searches in none.
+        queries: Images that the model received per class, with a share of parts that serve all classes.
+        seconds: Duration per class, with a share of such parts.
+    """
+
+    name: str
+    seed: int
+    pixels: Tensor
+    labels: Tensor
+    scores: Tensor | None
+    latents: Tensor | None
+    queries: float
+    seconds: float
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per image: class, rank (0: best of its class), score (the model's confidence, NaN: not queried)."""
+        score = np.full(len(self.labels), np.nan) if self.scores is None else self.scores.double().numpy()
+        return pd.DataFrame({"class": self.labels.numpy(), "rank": result_slots(self.labels).numpy(), "score": score})
+
+    def images(self, target_class: int) -> np.ndarray:
+        """The images of a class, uint8 [k, R, R, 3], best first. Raises InputError for one that was not attacked."""
+        images = self.pixels[self.labels == target_class]
+        if not len(images):
+            raise InputError(f"class: expected one that was attacked, got {target_class}")
+        return np.ascontiguousarray(images.permute(0, 2, 3, 1).numpy())
+
+    def pictures(self, target_class: int) -> list[Image.Image]:
+        """The images of a class as PIL images, best first. Raises InputError for one that was not attacked."""
+        return [Image.fromarray(pixels) for pixels in self.images(target_class)]
+
+
+def attack_name(attack: AnyAttack) -> str:
+    """The kind of an attack, with the settings that distinguish it from others of its kind."""
+    return " ".join(filter(None, (attack.kind, attack.built.variant)))
+
+
+def stored_attack(store: Store, stages: InversionStages, attack: AnyAttack, seed: int) -> AttackResult:
+    """The reconstructions that a store holds."""
+    made, images = stages.inverted.inputs["attack"], load_tensors(store.path(stages.inverted) / "images.safetensors")
+    tensors = load_tensors(store.path(made) / "reconstructions.safetensors")
+    parts = [stage for stage in with_ancestors([made]) if stage.name in PARTS]
+    once = sum(store.metrics(part).get("queries") or 0.0 for part in parts if "target" in part.inputs)
+    classes = len(tensors["labels"].unique())
+    return AttackResult(
+        name=attack_name(attack),
+        seed=seed,
+        pixels=images["images"],
+        labels=tensors["labels"],
+        scores=tensors.get("scores"),
+        latents=tensors.get("w"),
+        queries=float(read_rows(store.path(made) / "rows.parquet")["queries"].mean()) + once / classes,
+        seconds=sum(float(store.manifest(stage)["seconds"]) for stage in (made, *parts)) / classes,
+    )
+
+
+class Rate(NamedTuple):
+    """A fraction of `trials` images."""
+
+    share: float
+    trials: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judge:
+    """A judge of reconstructions.
+
+    Attributes:
+        metric: Its column in the results of a sweep.
+        names: Names of the classes, by label.
+        sensitivity: Its accuracy on real test images.
+        logits: Maps images uint8 [M, 3, R, R] to float32 [M, C].
+        settings: `judges` of a sweep file, of an embedder.
+        network: The classifier that judges, None of an embedder.
+        image_size: Side of its images in pixels.
+    """
+
+    metric: str
+    names: tuple[str, ...]
+    sensitivity: Rate
+    logits: Callable[[Tensor], Tensor]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    network: Classifier | None = None
+    image_size: int = 0
+
+    def hits(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """The predicted class of each image, int64 [M], and whether it equals the label, bool [M]."""
+        logits = self.logits(images)
+        return logits.argmax(1), topk_hits(logits, labels, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """A judge's verdict on reconstructions.
+
+    Attributes:
+        images: One row per image: class, name, rank, predicted, hit.
+        leak: Fraction of hits, in [0, 1].
+        real: The same judge's accuracy on real test images.
+    """
+
+    images: pd.DataFrame
+    leak: float
+    real: float
+
+    @property
+    def people(self) -> pd.DataFrame:
+        """One row per class, the most probable member of the five most exposed first.
+
+        Columns: class, name, share (fraction of hits), rate with low and high (share shrunk towards the mean of all,
+        95 %), among_five (probability of being among the five most exposed).
+        """
+        hits = self.images.groupby(["class", "name"], sort=True)["hit"].agg(["mean", "size"]).reset_index()
+        exposure = exposures(hits[["mean"]].to_numpy().T, hits["size"].to_numpy(), level=LEVEL)
+        found = hits[["class", "name"]].assign(
+            share=exposure.share,
+            rate=exposure.rate,
+            low=exposure.low,
+            high=exposure.high,
+            among_five=exposure.among_top,
+        )
+        order = found.round({"among_five": 9, "rate": 9})
+        order = order.sort_values(["among_five", "rate", "class"], ascending=[False, False, True]).index
+        return found.loc[order].reset_index(drop=True)
+
+
+def verdict_of(reconstructions: AttackResult, by: Judge) -> Verdict:
+    """Judge reconstructions. Raises InputError for a class that the judge does not know."""
+    labels = reconstructions.labels
+    if int(labels.max()) >= len(by.names):
+        raise InputError(f"judge: expected classes below {len(by.names)}, which it knows, got {int(labels.max())}")
+    predicted, hits = by.hits(reconstructions.pixels, labels)
+    rows = {
+        "class": labels.numpy(),
+        "name": [by.names[label] for label in labels.tolist()],
+        "rank": result_slots(labels).numpy(),
+        "predicted": predicted.numpy(),
+        "hit": hits.numpy(),
+    }
+    return Verdict(images=pd.DataFrame(rows), leak=hits.double().mean().item(), real=by.sensitivity.share)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MembershipAudit:
+    """How well an attacker tells a model's training images from held-out images of the same people.
+
+    Attributes:
+        found: The result as pages of the command show it.
+        access: What the attacker sees of the model.
+    """
+
+    found: AuditMembership
+    access: str
+
+    @property
+    def attacks(self) -> pd.DataFrame:
+        """A row per attack without shadow models, the strongest first: attack, access, auc with low and high (95 %,
+        over people), and tpr_fpr1, the training images found at 1 % false positives (None with fewer than 100 held-out
+        images)."""
+        rows = [{**_values(one, "attack access auc low high"), "tpr_fpr1": one.found} for one in self.found.model.told]
+        return pd.DataFrame(rows)
+
+    @property
+    def shift(self) -> float:
+        """AUC of a classifier that distinguishes the two sets by their pixels and never queries the model."""
+        return self.found.shift
+
+    @property
+    def copies(self) -> int:
+        """Held-out images that are copies of training images; they were left out."""
+        return self.found.copies
+
+    @property
+    def members(self) -> int:
+        """Training images."""
+        return self.found.members
+
+    @property
+    def others(self) -> int:
+        """Held-out images that are no copies."""
+        return self.found.others
+
+    @property
+    def queries(self) -> int:
+        """Pictures that the model received."""
+        scored = self.access != "labels"
+        return JUDGE.most_pictures(self.members, self.others, scores=scored) + 2 * self.copies * scored
+
+    @property
+    def shadows(self) -> int:
+        """Shadow models that were trained; 0 where no claim is made, since none are trained then."""
+        return 0 if self.found.shadows is None else self.found.shadows.count
+
+    @property
+    def shadow_words(self) -> str:
+        """Their network and epochs, empty without any."""
+        by = self.found.shadows
+        return "" if by is None else f"{by.architecture}, {by.epochs} epochs"
+
+    @property
+    def by_shadows(self) -> pd.DataFrame:
+        """Rows of attacks with shadow models, one per attack that sees scores, the strongest first: attack,
+        shadow_models (whether it needs them), auc_within (mean over persons of the AUC among the images of each) with
+        low and high, found_at_1_percent and found_at_0_1_percent (None with fewer than 100 and 1,000 held-out images).
+        """
+        return pd.DataFrame([_within(one) for one in self.found.shadows.told] if self.found.shadows else [])
+
+    @property
+    def holds(self) -> bool:
+        """Whether the two sets differ in nothing but membership, so that the numbers mean something."""
+        return self.found.holds
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The result in sentences."""
+        return membership_lines(self.found)
+
+    def __str__(self) -> str:
+        """The result in a few sentences."""
+        return " ".join(self.lines)
+
+
+def _within(one: WithinPersons) -> dict[str, Any]:
+    found = {"found_at_1_percent": one.found["fpr1"], "found_at_0_1_percent": one.found["fpr01"]}
+    return {"attack": one.attack, "shadow_models": one.has_shadows, "auc_within": one.auc, **_ends(one), **found}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """What the audit of one model found.
+
+    Attributes:
+        result: All of it, as pages of the command show it.
+        reconstructions: The strongest attack's, of the first seed.
+        by: The judge.
+        names: Page's name of an attack -> its kind and variant.
+        shares: Attack -> its share of hits [seeds, classes], controls left out.
+        seeds: Seeds of the attacks.
+        published: The attacks that follow gradients as published, for `smoothsweep.compare`.
+    """
+
+    result: AuditResult
+    reconstructions: AttackResult
+    by: Judge
+    names: Mapping[str, str]
+    shares: Mapping[str, np.ndarray]
+    seeds: tuple[int, ...]
+    published: tuple[str, ...]
+
+    @cached_property
+    def attacks(self) -> pd.DataFrame:
+        """A row per attack, the strongest first, then the controls: attack, words (what a page calls it), access,
+        control, leak with low and high (95 %, over seeds and people; NaN without an interval), seeds, queries and
+        seconds per person."""
+        rows = [
+            {
+                "attack": self.names[one.attack],
+                "words": one.attack,
+                **_values(one, "access control leak low high seeds"),
+                "queries": one.queries or 0.0,
+                "seconds": one.seconds,
+            }
+            for one in self.result.reached
+        ]
+        return pd.DataFrame(rows)
+
+    @cached_property
+    def people(self) -> pd.DataFrame:
+        """A row per person attacked, first who is most probably among the five most exposed: class, name, share (of
+        the strongest attack's images that the judge takes for them), rate with low and high (the share shrunk towards
+        the mean of all, 95 %), among_five (that probability), control (the share of the control's images that the judge
+        takes for this very person), verified (the share of the strongest attack's that a face recogniser accepts at
+        1 % false accepts, NaN where it was not measured)."""
+        rows = [
+            {
+                "class": one.label,
+                **_values(one, "name share rate low high"),
+                "among_five": one.among_top,
+                "control": np.nan if one.control is None else one.control,
+                "verified": np.nan if one.verified is None else one.verified,
+            }
+            for one in self.result.people
+        ]
+        return pd.DataFrame(rows)
+
+    @cached_property
+    def standing(self) -> pd.DataFrame:
+        """The strongest attack by every way of judging it: metric, leak with low and high, chance, control, reach of
+        the prior, ceiling (NaN: not measured)."""
+        rows = [
+            {"metric": one.metric, "leak": one.leak.value, **_ends(one.leak)}
+            | {name: one.numbers[name].value for name in ("chance", "control", "reach", "ceiling")}
+            for one in self.result.standing
+        ]
+        table = pd.DataFrame(rows, columns=["metric", "leak", "low", "high", "chance", "control", "reach", "ceiling"])
+        return table.astype({name: float for name in table.columns if name != "metric"})
+
+    @property
+    def membership(self) -> MembershipAudit | None:
+        """How well an attacker tells training from test images, None where that was not asked for."""
+        found = self.result.membership
+        return None if found is None else MembershipAudit(found=found, access=self.result.access)
+
+    @property
+    def beyond(self) -> Comparison:
+        """The strongest attack minus the best control, paired by person and seed."""
+        return self.result.beyond
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on public images that may not fit."""
+        return self.result.told
+
+    @property
+    def judge(self) -> str:
+        """The judge's metric as a sweep names it."""
+        return self.result.judge
+
+    @property
+    def real(self) -> float | None:
+        """How often the judge is right about real test images."""
+        return self.result.ceiling
+
+    @property
+    def test_acc(self) -> float:
+        """The model's test accuracy."""
+        return self.result.test_acc
+
+    def __str__(self) -> str:
+        """The finding, its limits, and membership, a sentence a line."""
+        said = audit_sentences(self.result)
+        return "\n".join((*said["answer"], *said["membership"], *said["unknown"]))
+
+
+def stored_audit(stored: StoredAudit, store: Store, by: Judge) -> Audit:
+    """The result of an audit that a store holds, judged by this judge."""
+    frame, attacks = stored.summary.frame, stored.audit.attacks
+    settings = {trial.id: as_inversion(trial.settings).inverted_by for trial in stored.trials}
+    names = {one.attack: attack_name(settings[frame.loc[one.row, "trials"][0]]) for one in stored.audit.reached}
+    first = stored.strongest[0]
+    stages = inversion_stages(as_inversion(first.settings), first.seed)
+    return Audit(
+        result=stored.audit,
+        reconstructions=stored_attack(store, stages, settings[first.id], first.seed),
+        by=by,
+        names=names,
+        shares={names[one.attack]: _shares(stored.summary, one.row) for one in attacks},
+        seeds=tuple(dict.fromkeys(trial.seed for trial in stored.trials)),
+        published=tuple(names[one.attack] for one in attacks if frame.loc[one.row, "published"]),
+    )
+
+
+def _shares(summary: Summary, row: int) -> np.ndarray:
+    """Fractions of hits of a row by the deciding judge, [seeds, classes]."""
+    seeds = summary.samples[row][summary.deciding].values()
+    return np.stack([seed.by_class.sort_index().to_numpy() for seed in seeds if seed.by_class is not None])
+
+
+def compare_audits(audits: Mapping[str, Audit]) -> pd.DataFrame:
+    """One row per audit, as `smoothsweep.compare` returns it. Raises InputError for audits that cannot be paired."""
+    names = list(audits)
+    if len(names) < 2:
+        raise InputError(f"compare: expected at least two audits, got {len(names)}")
+    first = audits[names[0]]
+    for name in names[1:]:
+        _check_alike(f"compare: {name}", audits[name], first)
+    leaks = {name: audit.shares for name, audit in audits.items()}
+    comparisons = compare_leaks(
+        leaks, baseline=names[0], published=first.published, level=LEVEL, span=1.0, every_pair=False
+    ).verdicts
+    if not all(audit.result.can_tell for audit in audits.values()):
+        comparisons = {}  # no leak can be told by this judge
+    rows: list[dict[str, Any]] = []
+    for name, audit in audits.items():
+        best = audit.attacks.iloc[0]
+        row = {"model": name, "test_acc": audit.test_acc, **best[["attack", "leak", "low", "high"]].to_dict()}
+        gap = comparisons.get(name)
+        size = [np.nan] * 3 if gap is None else [np.nan if v is None else v for v in (gap.reduction, gap.low, gap.high)]
+        row |= dict(zip(("reduction", "reduction_low", "reduction_high"), size, strict=True))
+        needed = gap.needed.seeds if gap is not None and gap.needed is not None else None
+        row |= {"verdict": gap.word if gap else "", "seeds_needed": np.nan if needed is None else float(needed)}
+        earlier = ("difference", "difference_low", "difference_high")
+        row |= dict(zip(earlier, (-size[0], -size[2], -size[1]), strict=True))
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _check_alike(where: str, audit: Audit, first: Audit) -> None:
+    """Raise InputError for audits that differ in judge, classes, seeds or attacks."""
+    if audit.by is not first.by:
+        raise InputError(f"{where}: expected the judge of the first audit (by=first.by), got another one")
+    for what, mine, other in (
+        ("people", *(sorted(person.label for person in one.result.people) for one in (audit, first))),
+        ("seeds", list(audit.seeds), list(first.seeds)),
+        ("attacks", *(sorted(one.attacks["attack"]) for one in (audit, first))),
+    ):
+        if mine != other:
+            raise InputError(f"{where}: expected the {what} of the first audit, {other}, got {mine}")
+
+
+def _values(one: object, names: str) -> dict[str, Any]:
+    return {name: getattr(one, name) for name in names.split()}
+
+
+def _ends(one: Any) -> dict[str, float | None]:
+    return {"low": one.low, "high": one.high}
