@@ -32,6 +32,8 @@ def images_of(prior):
 
 def test_every_network_is_found_again_by_its_class():
     for name, kind in NETWORKS.items():
+        if name == "held":  # whose class is its caller's
+            continue
         network = network_of(name)
         assert type(network) is kind.load() and type(network.config) is kind.config
         assert registry.card_of(network).kind == name and name in PRIORS[brings_network(name)].networks
