@@ -6,8 +6,8 @@ from mlflow import MlflowClient
 from mlflow.entities import ViewType
 
 from smoothsweep.orchestrator.commands.reporting.report import gather_report, verdicts_for_mlflow
-from smoothsweep.orchestrator.result.leaks import hiding_verdicts
 from smoothsweep.orchestrator.result.rows import results_table
+from smoothsweep.orchestrator.result.sweep_result import result_of
 from smoothsweep.orchestrator.running.recorder import open_recorder
 
 
@@ -62,4 +62,4 @@ def reported(loaded, trials, store):
     """What the report of a sweep says for its runs."""
     table = results_table(trials, store, {})
     data, summary = gather_report(loaded, trials, store, table, store.root)
-    return verdicts_for_mlflow(data, summary, hiding_verdicts(summary))
+    return verdicts_for_mlflow(result_of(data, summary))

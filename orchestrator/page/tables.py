@@ -1,26 +1,32 @@
-"""The tables of an export as files: LaTeX, Markdown and CSV of the same typed rows."""
+"""The tables of a result as text: for a terminal, as LaTeX, Markdown and CSV. All show the result's own numbers."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from smoothsweep.core.checks import present
-from smoothsweep.core.judges.columns import metric_of
+from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
+from smoothsweep.core.metrics.leak_comparisons import LEAKS_MORE, REDUCES
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.text import MINUS, NBSP, printable, typable
-from smoothsweep.orchestrator.result.format import ABSENT
-from smoothsweep.orchestrator.result.printed import (
-    OWN_ATTACKS,
-    Estimate,
-    PrintedRow,
-    PrintedTable,
-    shown_estimate,
-    shown_reduction,
+from smoothsweep.orchestrator.result.display import INTEGRITY, LEGEND, SETTING_LEGEND, SETTING_WORDS
+from smoothsweep.orchestrator.result.format import (
+    ABSENT,
+    aligned,
+    ascii_text,
+    estimate,
+    interval,
+    is_null,
+    number,
+    signed,
+    signed_interval,
 )
+from smoothsweep.orchestrator.result.sweep_result import SweepResult, rows_of
 
 _SPECIAL = {
     **{character: f"\\{character}" for character in "&%$#_{}"},
@@ -41,7 +47,62 @@ _MOST_ROWS = 40
 """Rows that stand on one page; a longer table runs over several, which only a document of one column can hold."""
 
 
-def latex_tables(table: PrintedTable, label: str) -> dict[str, str]:
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table of a document.
+
+    Attributes:
+        stem: Stem of the names of its files.
+        captions: The sentences below it, and those below the table of the other judges.
+        rows: `recipe`, `attack`, `role`, `seeds` (`3`, or `2 of 3`), the metrics and the reduction with their endings.
+        metrics: Columns between n and the reduction.
+        leak: The metric of the reduction; None where no row has one.
+    """
+
+    stem: str
+    captions: tuple[str, str]
+    rows: pd.DataFrame
+    metrics: tuple[str, ...]
+    leak: str | None
+
+
+def tables_of(result: SweepResult) -> list[Table]:
+    """A table of recipes under their strongest attacks, and with several attacks one of recipes under each attack."""
+    facts, recipes, attacks = result.facts, result.recipes, result.attacks
+    named = {}
+    if facts["leak"] is not None and not facts["by_setting"]:
+        rows = recipes[recipes["attack"].notna()]
+        clear = rows["verdict"].isin((REDUCES, LEAKS_MORE))
+        named["recipes"] = rows.assign(reduction_n=rows["seeds"], reduction_differs=clear, planned=rows["planned"])
+    if len(facts["attacks"]) > 1 or not named:  # type: ignore[arg-type]
+        roles = attacks["is_baseline"].map({True: "baseline", False: ""}).where(~attacks["control"], "control")
+        named["attacks"] = attacks.assign(
+            role=roles,
+            planned=attacks["n"] + attacks["failed"] + attacks["missing"],
+            reduction_differs=attacks["verdict"].isin((REDUCES, LEAKS_MORE)),
+            p=None,
+            verdict="",
+        )
+    said = {section: " ".join(lines) for section, lines in result.sentences.items()}
+    return [
+        Table(
+            stem=stem,
+            captions=(f"{said[f'caption_{stem}']} {said['caption']}", said[f"caption_{stem}_judges"]),
+            rows=rows.assign(seeds=_seeds(rows)),
+            metrics=facts["key_metrics"],  # type: ignore[arg-type]
+            leak=facts["leak"] if rows["reduction"].notna().any() else None,  # type: ignore[arg-type]
+        )
+        for stem, rows in named.items()
+    ]
+
+
+def _seeds(rows: pd.DataFrame) -> list[str]:
+    """The seeds of each row as text: `2`, or `2 of 3` where trials failed or are missing."""
+    counted = zip(rows["n"], rows["planned"], strict=True)
+    return [str(done) if planned == done else f"{done} of {planned}" for done, planned in counted]
+
+
+def latex_tables(table: Table, label: str) -> dict[str, str]:
     """Ending of a file's name -> its table: "" for accuracy, deciding leak and reduction, "-judges" for the rest.
 
     label: what \\ref names the first by. Needs booktabs, for a wide table adjustbox, for a long one longtable and, with
@@ -49,19 +110,17 @@ def latex_tables(table: PrintedTable, label: str) -> dict[str, str]:
     """
     deciding = [key for key in table.metrics if key == table.leak or metric_of(key).group == "utility"]
     others = [key for key in table.metrics if key not in deciding]
-    files = {"": _latex(table, deciding or others, table.caption, label, compares=True)}
+    files = {"": _latex(table, deciding or others, table.captions[0], label, compares=True)}
     if deciding and others:
-        own = f" {OWN_ATTACKS}" if table.own_attacks else ""
-        caption = f"What the other judges say of the recipes of the first table.{own}"
-        files["-judges"] = _latex(table, others, caption, f"{label}-judges", compares=False)
+        files["-judges"] = _latex(table, others, table.captions[1], f"{label}-judges", compares=False)
     return files
 
 
-def _latex(table: PrintedTable, metrics: list[str], caption: str, label: str, *, compares: bool) -> str:
-    frame, bold = _shown(table, tuple(metrics), compares=compares)
+def _latex(table: Table, metrics: Sequence[str], caption: str, label: str, *, compares: bool) -> str:
+    frame, bold = _shown(table, metrics, compares=compares)
     style: Any = frame.style.hide(axis="index").format(escaped).format_index(escaped, axis=1)
     style = style.apply(lambda _: bold.map(lambda is_bold: "textbf:--rwrap;" if is_bold else ""), axis=None)
-    words = 2 if table.attacks else 1
+    words = 2 if "attack" in frame else 1
     columns = "l" * words + "r" * (frame.shape[1] - words)
     head = f"\\caption{{{escaped(caption)}}} \\label{{{label}}}"
     if len(frame) > _MOST_ROWS:
@@ -89,74 +148,153 @@ def _typeset(character: str) -> str:
     return plain if plain.isalnum() else f"[U+{ord(character):04X}]"
 
 
-def markdown_table(table: PrintedTable) -> str:
+def markdown_table(table: Table) -> str:
     """A table for GitHub's Markdown, its caption below it."""
-    frame, bold = _shown(table, table.metrics, compares=True, verdicts=True)
-    cells = frame.map(lambda text: re.sub(r"([\\`*_\[\]<>|])", r"\\\1", printable(text, most=len(text))))
-    numbers = [name for name in frame if name not in ("recipe", "attack", "verdict")]
-    for name in numbers:  # of our own making: nothing to escape, and bold means something
-        cells[name] = [
-            f"**{text.partition(' ')[0]}** {text.partition(' ')[2]}".strip() if is_bold else text
-            for text, is_bold in zip(frame[name], bold[name], strict=True)
-        ]
-    rule = ["---:" if name in numbers else "---" for name in frame]
+    frame, bold = _shown(table, table.metrics, compares=True)
+    if table.rows["verdict"].fillna("").any():
+        frame["verdict"] = table.rows["verdict"].fillna("").tolist()
+    words = [name for name in ("recipe", "attack", "verdict") if name in frame]
+    cells = frame.assign(**{name: frame[name].map(_as_markdown) for name in words})
+    for name in (name for name in frame if name not in words):
+        bolded = [f"**{text.partition(' ')[0]}** {text.partition(' ')[2]}".strip() for text in frame[name]]
+        cells[name] = frame[name].where(~bold[name], bolded) if name in bold else frame[name]
+    rule = ["---" if name in words else "---:" for name in frame]
     lines = [f"| {' | '.join(row)} |" for row in ([*frame.columns], rule, *cells.itertuples(index=False))]
-    caption = re.sub(r"([\\`*_\[\]<>|])", r"\\\1", printable(table.caption, most=len(table.caption)))
-    return "\n".join([*lines, "", caption]) + "\n"
+    return "\n".join([*lines, "", _as_markdown(table.captions[0])]) + "\n"
 
 
-def csv_table(table: PrintedTable) -> str:
+def _as_markdown(text: str) -> str:
+    return re.sub(r"([\\`*_\[\]<>|])", r"\\\1", printable(text, most=len(text)))
+
+
+def csv_table(table: Table) -> str:
     """A line per row, every number unrounded with its interval, its seeds and whether it differs from the baseline;
     rates as fractions. Names have plain minus signs and spaces, as in the Parquet tables."""
-    lines = [_numbers(table, row) for row in table.rows]
-    frame = pd.DataFrame(lines).map(lambda cell: printable(typable(cell), most=len(cell)))
-    return frame.to_csv(index=False, lineterminator="\n")
+    rows = table.rows
+    lines = rows[["recipe", "attack", "role", "seeds"]].map(lambda cell: printable(typable(cell), most=len(cell)))
+    for key in (*table.metrics, *(["reduction"] if table.leak else [])):
+        known = rows[key].notna()
+        for end in ("", "_low", "_high"):
+            lines[f"{key}{end}"] = ["" if is_null(value) else repr(float(value)) for value in rows[f"{key}{end}"]]
+        lines[f"{key}_seeds"] = rows[f"{key}_n"].where(known, 0).astype(int).astype(str).where(known, "")
+        lines[f"{key}_differs"] = rows[f"{key}_differs"].map({True: "yes", False: "no"}).where(known, "")
+    if table.leak:
+        lines["p"] = ["" if is_null(p) else repr(p) for p in rows["p"]]
+        lines["verdict"] = rows["verdict"].fillna("")
+    return lines.to_csv(index=False, lineterminator="\n")
 
 
-def _numbers(table: PrintedTable, row: PrintedRow) -> dict[str, str]:
-    line = {"recipe": row.recipe, "attack": row.attack, "role": row.role, "seeds": row.seeds}
-    estimates: dict[str, Estimate | None] = {key: row.metrics[key] for key in table.metrics}
-    estimates |= {"reduction": row.reduction} if table.compares else {}
-    for key, one in estimates.items():
-        known = one is not None and one.value is not None
-        ends = (one.value, one.low, one.high) if one is not None and known else (None,) * 3
-        line |= {
-            f"{key}{end}": "" if value is None else repr(float(value))
-            for end, value in zip(("", "_low", "_high"), ends, strict=True)
-        }
-        line[f"{key}_seeds"] = str(one.seeds) if one is not None and known else ""
-        line[f"{key}_differs"] = ("yes" if one.differs else "no") if one is not None and known else ""
-    if table.compares:
-        line |= {"p": "" if row.p is None else repr(row.p), "verdict": row.verdict}
-    return line
-
-
-def _shown(
-    table: PrintedTable, metrics: tuple[str, ...], *, compares: bool, verdicts: bool = False
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _shown(table: Table, metrics: Sequence[str], *, compares: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The rounded cells as texts, and which of them differ from the baseline."""
-    cells, bold = [], []
-    for row in table.rows:
-        line = {"recipe": f"{row.recipe}{f' ({row.role})' if row.role else ''}"}
-        line |= {"attack": row.attack} if table.attacks else {}
-        line["n"] = row.seeds
-        differs: dict[str, Any] = {}
-        for key in metrics:
-            spec, one = metric_of(key), row.metrics[key]
-            name = f"{spec.label}, %" if spec.unit == "percent" else spec.label
-            line[name], differs[name] = " ".join(shown_estimate(spec, one)).strip(), one.differs
-        if compares and table.compares:
-            line_name, (text, is_clear) = _reduction(metric_of(present(table.leak, "leak")), row)
-            line[line_name], differs[line_name] = text, is_clear
-        if verdicts and any(one.verdict for one in table.rows):
-            line["verdict"] = row.verdict
-        cells.append(line)
-        bold.append({name: differs.get(name, False) for name in line})
-    return pd.DataFrame(cells), pd.DataFrame(bold)
+    rows = table.rows
+    roles = [f"{row.recipe}{f' ({row.role})' if row.role else ''}" for row in rows.itertuples()]
+    cells, bold = {"recipe": roles}, {}
+    if rows["attack"].any():
+        cells["attack"] = rows["attack"].tolist()
+    cells["n"] = rows["seeds"].tolist()
+    for key in metrics:
+        spec = metric_of(key)
+        name = f"{spec.label}, %" if spec.unit == "percent" else spec.label
+        cells[name] = [with_interval(spec, row, key).replace(f"{NBSP}%", "") for row in rows_of(rows)]
+        bold[name] = rows[f"{key}_differs"].tolist()
+    if compares and table.leak is not None:
+        spec = metric_of(table.leak)
+        name = "reduction, points" if spec.unit == "percent" else "reduction"
+        cells[name] = [reduction_cell(spec, row) for row in rows_of(rows)]
+        bold[name] = rows["reduction_differs"].tolist()
+    shown = pd.DataFrame(cells)
+    return shown, pd.DataFrame(bold).reindex(columns=shown.columns, fill_value=False).astype(bool)
 
 
-def _reduction(leak: Metric, row: PrintedRow) -> tuple[str, tuple[str, bool]]:
-    name = "reduction, points" if leak.unit == "percent" else "reduction"
-    if row.reduction is None:
-        return name, ("", False)
-    return name, (" ".join(shown_reduction(leak, row.reduction)).strip(), row.reduction.differs)
+def with_interval(spec: Metric, row: Mapping[str, Any], key: str) -> str:
+    """A number of a row, such as `47.2 % [34, 60]`; without interval where none is known."""
+    return f"{number(spec, row[key])} {interval(spec, row[f'{key}_low'], row[f'{key}_high'])}".strip()
+
+
+def reduction_cell(spec: Metric, row: Mapping[str, Any], key: str = "reduction") -> str:
+    """`+20.5 [+2, +39]`; percentage points for rates. Empty without one."""
+    if is_null(row[key]):
+        return ""
+    return f"{signed(spec, row[key])} {signed_interval(spec, row[f'{key}_low'], row[f'{key}_high'])}".strip()
+
+
+def terminal_text(result: SweepResult) -> str:
+    """The result for a terminal: its cells, its verdicts, and the sentences on what stands beside them."""
+    facts = result.facts
+    texts = [_cells_text(result)]
+    if facts["by_setting"] and facts["leak"] is not None:
+        texts.append(_settings_text(result))
+    elif len(facts["attacks"]) > 1 and len(result.recipes) > 1:  # type: ignore[arg-type]
+        texts.append(_verdicts_text(result))
+    sections = (result.sentences["membership"], result.sentences["looks"])
+    return "\n\n".join([*texts, *("\n".join(map(ascii_text, lines)) for lines in sections if lines)])
+
+
+def _cells_text(result: SweepResult) -> str:
+    """A line for each recipe and attack. `*` marks the recipe with the smallest leak (never with one seed), `=` the
+    baseline, `<` recipes below the accuracy asked for."""
+    facts, recipes = result.facts, {row["recipe"]: row for row in rows_of(result.recipes)}
+    leak, names = facts["leak"], ["recipe", *(["attack"] if result.attacks["attack"].any() else [])]
+    keys = [key for key in facts["key_metrics"] if key in ("test_acc", leak, *CLASS_METRICS, *INTEGRITY)]  # type: ignore[union-attr]
+    by_row = leak is not None and len(facts["attacks"]) < 2 and not facts["by_setting"]  # type: ignore[arg-type]
+    rows = []
+    for cell in rows_of(result.attacks):
+        recipe = recipes[cell["recipe"]]
+        least = facts["best_mark"] and cell["recipe"] == facts["best"] and cell["attack"] == recipe["attack"]
+        marks = {"*": least, "=": cell["is_baseline"], "<": not recipe["is_accurate"]}
+        planned = cell["n"] + cell["failed"] + cell["missing"]
+        done = str(cell["n"]) if planned == cell["n"] else f"{cell['n']} of {planned}"
+        values = [with_interval(metric_of(key), cell, key) for key in keys]
+        rows.append(["".join(sign for sign, holds in marks.items() if holds), *(cell[name] for name in names), done])
+        rows[-1] += values
+        if by_row:
+            shown = recipe if not cell["control"] else dict.fromkeys(("reduction", "verdict", "needed"))
+            word = "baseline" if cell["is_baseline"] else shown["verdict"] or ""
+            rows[-1] += [reduction_cell(metric_of(str(leak)), shown), word, shown["needed"] or ""]
+    head = ["", *names, "n", *(result.labels[key] for key in keys)]
+    head += ["reduction", "verdict", "n needed"] if by_row else []
+    words = {*range(len(names) + 1), *((len(head) - 2, len(head) - 1) if by_row else ())}
+    lines = aligned([[ascii_text(cell) for cell in row] for row in (head, *rows)], words)
+    rule = "-" * max(map(len, lines))
+    alone = "; with n = 1 it is over classes alone, or missing, and says nothing of the recipe"
+    ends = f"[low, high] {100 * facts['level']:g} % interval{alone if (result.attacks['n'] == 1).any() else ''}"
+    marked = {"*": facts["best_mark"], "=": "baseline", "<": facts["too_inaccurate_words"]}
+    occurring = {sign for row in rows for sign in row[0]}
+    legend = "   ".join(
+        [*(f"{sign} {ascii_text(str(what))}" for sign, what in marked.items() if sign in occurring), ends]
+    )
+    said = (*(result.sentences["answer"] if leak is None else ()), *result.sentences["incomplete"])
+    below = [*([LEGEND] if by_row else []), *map(ascii_text, said)]
+    return "\n".join([lines[0], rule, *lines[1:], rule, legend, *below])
+
+
+def _verdicts_text(result: SweepResult) -> str:
+    """The verdicts, a line per recipe under its strongest attack; else why there are none."""
+    reason, recipes = result.facts["hiding_not_looked_for"], result.recipes[result.recipes["attack"].notna()]
+    if not recipes["verdict"].notna().any():
+        return f"no recipe is compared with a baseline: {ascii_text(str(reason or 'too few numbers'))}"
+    leak = str(result.facts["leak"])
+    head = ["each recipe under its strongest attack", *(result.labels[key] for key in ("test_acc", leak)), "reduction"]
+    head += [*(["hidden"] if reason is None else []), "strongest attack", "verdict", "n needed"]
+    lines = []
+    for row in rows_of(recipes):
+        sizes = [reduction_cell(metric_of(leak), row, key) for key in ("reduction", "hidden")]
+        measured = [with_interval(metric_of(key), row, key) for key in ("test_acc", leak)]
+        word = row["verdict"] or row["role"]
+        sizes = sizes if reason is None else sizes[:1]
+        lines.append([row["recipe"], *measured, *sizes, row["attack"], word, row["needed"] or ""])
+    words = {0, *range(len(head) - 3, len(head))}
+    table = aligned([[ascii_text(cell) for cell in row] for row in (head, *lines)], words)
+    unsaid = [f"hiding: not looked for, {ascii_text(str(reason))}"] if reason else []
+    return "\n".join([*table, LEGEND, *unsaid])
+
+
+def _settings_text(result: SweepResult) -> str:
+    """The settings of a sweep that compares settings with one of them."""
+    leak = str(result.facts["leak"])
+    spec, rows = metric_of(leak), [[result.labels[leak], "n", "reduction", "verdict", "setting"]]
+    for row in rows_of(result.attacks):
+        word = "baseline" if row["is_baseline"] else SETTING_WORDS.get(row["verdict"], "")
+        value = estimate(spec, row[leak], row[f"{leak}_low"], row[f"{leak}_high"])
+        rows.append([value, str(row["n"]), reduction_cell(spec, row), word, row["setting"]])
+    return "\n".join([*aligned([[ascii_text(cell) for cell in row] for row in rows], {3, 4}), SETTING_LEGEND])

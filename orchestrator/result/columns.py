@@ -69,10 +69,12 @@ FRAMES: dict[str, tuple[Column, ...]] = {
         *REDUCTION,
         Column("p", "fraction", "The largest error at which the interval leaves out 0."),
         Column("comparisons", "count", "Comparisons that the interval is corrected for."),
+        Column("attack_recipe", "text", "The attack that works best against it, of those that the comparison is over."),
         Column("attack_baseline", "text", "The attack that works best against the baseline."),
         Column("seeds", "count", "Seeds that the comparison rests on."),
         Column("seeds_needed", "count", "Seeds that might settle an inconclusive comparison; null where none would."),
         Column("classes_needed", "count", "Classes that it would take beside them."),
+        Column("needed", "text", "The same in words."),
         *_declared(
             "unit of the leak",
             {
@@ -96,7 +98,10 @@ FRAMES: dict[str, tuple[Column, ...]] = {
         *_declared("count", {"n": "Seeds done.", "failed": "Seeds failed.", "missing": "Seeds not run yet."}),
         *REDUCTION,
         Column("reduction_n", "count", "Seeds in common with the baseline under the same attack."),
+        Column("verdict", "text", "The word of that comparison; the verdict on a leak belongs to a recipe."),
         Column("place", "count", "Recipes from the smallest leak, each with its strongest attack before the others."),
+        Column("setting", "text", "What differs from the baseline, in a sweep that compares settings of an attack."),
+        Column("trials", "list", "Its trials, one for each seed."),
     ),
     "judges": (
         RECIPE,

@@ -16,14 +16,10 @@ from smoothsweep.orchestrator.result.cells import CompleteCases, hashable
 from smoothsweep.orchestrator.result.estimates import Comparison, untold
 from smoothsweep.orchestrator.result.evidence import COLUMNS
 from smoothsweep.orchestrator.result.format import (
-    aligned,
-    ascii_text,
-    axis_value,
     axis_words,
     count,
     difference,
     estimate,
-    interval,
     is_null,
     listing,
     named,
@@ -33,7 +29,7 @@ from smoothsweep.orchestrator.result.format import (
     signed_interval,
     start,
 )
-from smoothsweep.orchestrator.result.summary import UNCHANGED, Decision, Summary, decide
+from smoothsweep.orchestrator.result.summary import UNCHANGED, Summary, decide
 
 Look = Literal["good", "bad", "unclear", ""]
 
@@ -266,12 +262,17 @@ def difference_verdict(spec: Metric, gap: Comparison) -> VerdictText | None:
     return VerdictText(words=f"{points(spec, gap.difference)} {gap.verdict}", look=look, size=ends)
 
 
+def gap_of_cell(cell: Mapping[str, Any], key: str) -> Comparison:
+    """A row of the summary's frame beside its baseline's row, by a metric."""
+    return Comparison(**{name: cell[f"{key}{end}"] for end, name in COLUMNS.items()})
+
+
 def cell_verdict(summary: Summary, spec: Metric, cell: Mapping[str, Any]) -> VerdictText | None:
     """Word the comparison of a row of the summary's frame with its baseline; None without a comparison.
 
     The verdict on a leak belongs to a recipe. Where several attacks were tried, a row shows only its own reduction.
     """
-    gap = Comparison(**{name: cell[f"{spec.key}{end}"] for end, name in COLUMNS.items()})
+    gap = gap_of_cell(cell, spec.key)
     if not spec.is_leak:
         return difference_verdict(spec, gap)
     if len(summary.attacks) == 1 and not cell["control"]:
@@ -337,49 +338,6 @@ KEY_METRICS = ("test_acc", "embedder_acc1", "attack_acc1", KNOWLEDGE, "dist_face
 """The metrics of the first table; the rest follow in the table of everything measured."""
 
 
-def text_table(summary: Summary) -> str:
-    """The cells of a sweep as a table for a terminal, one line each.
-
-    Columns: axes (or the recipe), n, accuracy, judges, and with a single attack the reduction and the verdict, which
-    have a table of their own otherwise. `*` marks the recipe with the smallest leak (never with one seed), `=` the
-    baseline,     `<` recipes below `min_test_acc`.
-    """
-    keys = [key for key in shown_metrics(summary) if key in ("test_acc", summary.primary, *CLASS_METRICS, *INTEGRITY)]
-    axes = [axis.name for axis in summary.axes] or ["recipe"]
-    head = ["", *axes, "n", *(summary.metric(key).label for key in keys)]
-    choice, rows = decide(summary), []
-    by_row = summary.primary is not None and (len(summary.attacks) == 1 or len(summary.recipes) == 1)
-    for index, cell in summary.cells.items():
-        mark = "".join(sign for sign, holds in _marks(choice, index, cell).items() if holds)
-        values = [axis_value(axis, cell[axis.key]) for axis in summary.axes] or [cell["recipe"]]
-        rows.append([mark, *values, seeds(cell), *(with_interval(metric_of(key), cell) for key in keys)])
-        if by_row:
-            rows[-1] += _versus(summary, cell)
-    head += ["reduction", "verdict", "n needed"] if by_row else []
-    plain = [[ascii_text(cell) for cell in row] for row in (head, *rows)]
-    lines = aligned(plain, {*range(len(axes) + 1), *((len(head) - 2, len(head) - 1) if by_row else ())})
-    rule = "-" * max(map(len, lines))
-    level = f"{100 * summary.settings.level:g} %"
-    alone = "; with n = 1 it is over classes alone, or missing, and says nothing of the recipe"
-    is_alone = any(seeds(cell) == "1" for cell in summary.cells.values())
-    occurring = {sign for row in rows for sign in row[0]}
-    signs = [f"{sign} {words}" for sign, words in _legend(summary, choice).items() if sign in occurring]
-    legend = "   ".join([*signs, f"[low, high] {level} interval{alone if is_alone else ''}"])
-    missing = map(ascii_text, incomplete_lines(summary))
-    sign = [LEGEND] if by_row else []
-    return "\n".join([lines[0], rule, *lines[1:], rule, legend, *sign, *missing])
-
-
-def _marks(choice: Decision, index: int, cell: Mapping[str, Any]) -> dict[str, bool]:
-    """Sign -> whether the row has it."""
-    return {"*": index == choice.marked, "=": bool(cell["is_baseline"]), "<": cell["recipe"] in choice.below}
-
-
-def _legend(summary: Summary, choice: Decision) -> dict[str, str]:
-    """Sign -> its explanation."""
-    return {"*": choice.mark, "=": "baseline", "<": ascii_text(too_inaccurate(summary))}
-
-
 def too_inaccurate(summary: Summary) -> str:
     """The phrase for a recipe below `min_test_acc`; empty where none is set."""
     floor = summary.min_test_acc
@@ -398,18 +356,6 @@ def seeds(cell: Mapping[str, Any]) -> str:
     """The seeds of a row as text: `2`, or `2 of 3` where trials failed or are missing."""
     planned = cell["n"] + cell["failed"] + cell["missing"]
     return str(cell["n"]) if planned == cell["n"] else f"{cell['n']} of {planned}"
-
-
-def with_interval(spec: Metric, cell: Mapping[str, Any]) -> str:
-    """A metric of a row as text, such as `47.2 % [34, 60]`; without interval where none is known."""
-    return f"{number(spec, cell[spec.key])} {interval(spec, cell[f'{spec.key}_low'], cell[f'{spec.key}_high'])}".strip()
-
-
-def _versus(summary: Summary, cell: Mapping[str, Any]) -> tuple[str, str, str]:
-    if cell["is_baseline"]:
-        return "", "baseline", ""
-    verdict = cell_verdict(summary, summary.spec, cell)
-    return ("", "", "") if verdict is None else (verdict.size, verdict.words, verdict.needed)
 
 
 NAMED = 4
@@ -492,8 +438,7 @@ SETTING_LEGEND = "reduction: leak under the baseline's setting minus that under 
 
 def of_setting(spec: Metric, cell: Mapping[str, Any]) -> VerdictText | None:
     """Word the comparison of a row with the baseline's by a leak; None for the baseline and without a comparison."""
-    gap = Comparison(**{name: cell[f"{spec.key}{end}"] for end, name in COLUMNS.items()})
-    size, word = row_reduction(spec, gap)
+    size, word = row_reduction(spec, gap_of_cell(cell, spec.key))
     look = "unclear" if word == INCONCLUSIVE else ""
     return None if word is None else VerdictText(words=SETTING_WORDS[word], look=look, size=size)
 
@@ -520,16 +465,3 @@ def setting_answer(summary: Summary) -> tuple[str, ...]:
     verb = "is" if unclear == 1 else "are"
     rest = (f"{start(count(unclear, 'setting'))} {verb} inconclusive.",) if unclear else ()
     return f"{first}. {start('; '.join(clear))}.", *rest
-
-
-def settings_text(summary: Summary) -> str:
-    """The settings as a table for a terminal."""
-    spec = summary.spec
-    rows = [[spec.label, "n", "reduction", "verdict", "setting"]]
-    for row, cell in summary.cells.items():
-        reading = of_setting(spec, cell)
-        size, word = (
-            ("", "baseline" if cell["is_baseline"] else "") if reading is None else (reading.size, reading.words)
-        )
-        rows.append([summary.value_text(row), str(cell["n"]), size, word, setting_name(summary, cell)])
-    return "\n".join([*aligned([[ascii_text(cell) for cell in row] for row in rows], {3, 4}), SETTING_LEGEND])

@@ -29,8 +29,9 @@ from smoothsweep.orchestrator.result.display import (
     reduction_words,
     setting_answer,
     settling,
+    shown_metrics,
 )
-from smoothsweep.orchestrator.result.estimates import untold
+from smoothsweep.orchestrator.result.estimates import limited, untold
 from smoothsweep.orchestrator.result.evidence import Evidence
 from smoothsweep.orchestrator.result.format import count, listing, named, number, points, significant, start
 from smoothsweep.orchestrator.result.more_seeds import fresh_answer
@@ -448,3 +449,19 @@ def limits(data: ReportData, summary: Summary) -> tuple[str, ...]:
     seeds = count(data.results["seed"].nunique(), "seed")
     known = {"data": data, "seeds": seeds, "tried": [attack for attack in summary.attacks if attack]}
     return sections(PLACE, "limits.txt", WORDS | known)["limits"]
+
+
+def captions(data: ReportData, summary: Summary) -> dict[str, tuple[str, ...]]:
+    """The captions of tables of recipes, of attacks, and of what the other judges say."""
+    known = {
+        "data": data,
+        "summary": summary,
+        "level": f"{100 * summary.settings.level:g} %",
+        "several": len(summary.attacks) > 1,
+        "others": any(metric_of(key).is_leak and key != summary.primary for key in shown_metrics(summary)),
+        "control": None if summary.primary is None else summary.worst_of_control(summary.primary),
+        "limited": limited(summary.checks),
+        "incomplete": incomplete_lines(summary),
+        "number": number,
+    }
+    return sections(PLACE, "captions.txt", WORDS | known)

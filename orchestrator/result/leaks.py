@@ -22,19 +22,13 @@ from smoothsweep.core.metrics.verdicts import INCONCLUSIVE, LEAST_SEEDS
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.result.data import Axis
 from smoothsweep.orchestrator.result.display import (
-    LEGEND,
     WORDING,
-    needed_words,
-    reduction_cell,
     reduction_words,
     settling,
-    with_interval,
 )
 from smoothsweep.orchestrator.result.estimates import Seeds, rates
 from smoothsweep.orchestrator.result.findings import share as percentage
 from smoothsweep.orchestrator.result.format import (
-    aligned,
-    ascii_text,
     axis_value,
     estimate,
     is_null,
@@ -148,82 +142,6 @@ def _inconclusive(summary: Summary, verdict: LeakComparison) -> str:
 def bounded_cell(spec: Metric, number: Bounded) -> str:
     """A number with its interval in the unit of the leak, such as `+32.0 [+12, +44]`."""
     return f"{signed(spec, number.value)} {signed_interval(spec, number.low, number.high)}".strip()
-
-
-def verdict_text(summary: Summary, sweep_verdicts: HidingVerdicts) -> str:
-    """The verdicts as a table for a terminal, a line per recipe under its strongest attack; else why there are none."""
-    if not sweep_verdicts.verdicts:
-        return f"no recipe is compared with a baseline: {ascii_text(sweep_verdicts.reason or 'too few numbers')}"
-    hides = sweep_verdicts.reason is None
-    head = [
-        "each recipe under its strongest attack",
-        metric_of("test_acc").label,
-        summary.spec.label,
-        "reduction",
-        *(["hidden"] if hides else []),
-        "strongest attack",
-        "verdict",
-        "n needed",
-    ]
-    rows = summary.rows(summary.deciding)
-    lines = [_line(summary, sweep_verdicts, recipe, row, hides=hides) for recipe, row in rows.items()]
-    words = {0, *range(len(head) - 3, len(head))}
-    table = aligned([[ascii_text(cell) for cell in row] for row in (head, *lines)], words)
-    unsaid = [f"hiding: not looked for, {ascii_text(sweep_verdicts.reason)}"] if sweep_verdicts.reason else []
-    return "\n".join([*table, LEGEND, *unsaid])
-
-
-def _line(summary: Summary, sweep_verdicts: HidingVerdicts, recipe: str, row: int, *, hides: bool) -> list[str]:
-    cells, verdict = summary.cells[row], sweep_verdicts.verdicts.get(recipe)
-    measured = [with_interval(spec, cells) for spec in (metric_of("test_acc"), summary.spec)]
-    size = "" if verdict is None else reduction_cell(summary.spec, verdict)
-    part = "" if verdict is None or verdict.hidden is None else bounded_cell(summary.spec, verdict.hidden.part)
-    word = verdict.word if verdict else "baseline" if recipe in sweep_verdicts.baselines else ""
-    needed = "" if verdict is None else needed_words(verdict)
-    return [recipe, *measured, size, *([part] if hides else []), cells["attack"], word, needed]
-
-
-def verdict_frame(summary: Summary, sweep_verdicts: HidingVerdicts) -> pd.DataFrame:
-    """One row per recipe, as `verdicts.parquet` holds it; fractions, positive leaks less. What would settle a recipe
-    are whole numbers, missing where nothing would. `removed`, `removed_low`,
-    `removed_high`, `strongest` and `strongest_baseline` are earlier names of other columns."""
-    rows = []
-    for recipe, verdict in sweep_verdicts.verdicts.items():
-        hidden, part = (
-            verdict.hidden,
-            verdict.hidden.part if verdict.hidden else Bounded(value=float("nan"), low=None, high=None),
-        )
-        rows.append(
-            {
-                "recipe": recipe,
-                "baseline": summary.references[recipe],
-                "verdict": verdict.word,
-                "reduction": verdict.reduction,
-                "reduction_low": verdict.low,
-                "reduction_high": verdict.high,
-                "p": verdict.p,
-                "comparisons": verdict.comparisons,
-                "attack": verdict.attack,
-                "attack_baseline": verdict.attack_reference,
-                "seeds": verdict.seeds,
-                "seeds_needed": verdict.needed and verdict.needed.seeds,
-                "classes_needed": verdict.needed and verdict.needed.classes,
-                "claimed": hidden.claimed if hidden else None,
-                "hidden": part.value,
-                "hidden_low": part.low,
-                "hidden_high": part.high,
-                "published": hidden.published if hidden else None,
-                "published_baseline": hidden.published_baseline if hidden else None,
-                "portfolio": list(sweep_verdicts.attacks),
-                "removed": verdict.reduction,
-                "removed_low": verdict.low,
-                "removed_high": verdict.high,
-                "strongest": verdict.attack,
-                "strongest_baseline": verdict.attack_reference,
-            }
-        )
-    frame = pd.DataFrame(rows)
-    return frame.astype({name: "Int64" for name in ("seeds_needed", "classes_needed") if name in frame})
 
 
 AMONG = {5: "five"}[TOP]

@@ -16,7 +16,6 @@ from smoothsweep.orchestrator.result.data import ReportData
 from smoothsweep.orchestrator.result.display import MANY
 from smoothsweep.orchestrator.result.estimates import rates
 from smoothsweep.orchestrator.result.format import (
-    ascii_text,
     count,
     difference,
     listing,
@@ -70,11 +69,6 @@ def _stop_sentence(summary: Summary, stop: Stop) -> str:
         f"{signed(summary.spec, interval.value)} {signed_interval(summary.spec, interval.low, interval.high)}".strip()
     )
     return f"{look_words(summary, stop)}, reduction {reduction}"
-
-
-def look_text(summary: Summary) -> str:
-    """The sentences on looks as text for a terminal; empty without looks."""
-    return "\n".join(ascii_text(line) for line in look_sentences(summary))
 
 
 Leaks = dict[str, np.ndarray]

@@ -17,8 +17,16 @@ from smoothsweep.core.metrics.verdicts import INCONCLUSIVE
 from smoothsweep.orchestrator.result.columns import FRAMES, metric_columns
 from smoothsweep.orchestrator.result.data import Measured, ReportData
 from smoothsweep.orchestrator.result.defenses import costs
-from smoothsweep.orchestrator.result.display import sheet_recipes
-from smoothsweep.orchestrator.result.findings import find, limits
+from smoothsweep.orchestrator.result.display import (
+    gap_of_cell,
+    needed_words,
+    row_reduction,
+    setting_name,
+    sheet_recipes,
+    shown_metrics,
+    too_inaccurate,
+)
+from smoothsweep.orchestrator.result.findings import captions, find, limits
 from smoothsweep.orchestrator.result.format import ascii_text, is_null
 from smoothsweep.orchestrator.result.leaks import exposed, hiding_sentences, hiding_verdicts
 from smoothsweep.orchestrator.result.membership import two_leaks, warnings_of
@@ -44,6 +52,7 @@ class SweepResult:
         membership: A row per recipe, where membership was measured.
         costs: Device time by kind of stage and by recipe.
         search: A row per proposal, where the sweep searches.
+        labels: Metric -> what this sweep calls it: of a judge that is not good with its accuracy.
     """
 
     name: str
@@ -56,6 +65,7 @@ class SweepResult:
     membership: pd.DataFrame
     costs: pd.DataFrame
     search: pd.DataFrame
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def frames(self) -> dict[str, pd.DataFrame]:
@@ -89,7 +99,13 @@ def result_of(data: ReportData, summary: Summary) -> SweepResult:
         "costs": _cost_frame(data, summary),
         "search": _search_frame(data),
     }
-    return SweepResult(name=data.title, facts=_facts(data, summary, choice), sentences=_said(data, summary), **frames)
+    return SweepResult(
+        name=data.title,
+        facts=_facts(data, summary, choice),
+        sentences=_said(data, summary),
+        labels={key: summary.metric(key).label for key in summary.measured},
+        **frames,
+    )
 
 
 def recipe_frame(summary: Summary, choice: Decision | None = None) -> pd.DataFrame:
@@ -130,10 +146,12 @@ def comparison_columns(verdict: LeakComparison | None, baseline: str | None) -> 
         "reduction_high": verdict and verdict.high,
         "p": verdict and verdict.p,
         "comparisons": verdict and verdict.comparisons,
+        "attack_recipe": verdict and verdict.attack,
         "attack_baseline": verdict and verdict.attack_reference,
         "seeds": verdict and verdict.seeds,
         "seeds_needed": verdict and verdict.needed and verdict.needed.seeds,
         "classes_needed": verdict and verdict.needed and verdict.needed.classes,
+        "needed": verdict and (needed_words(verdict) or None),
         "claimed": hidden and hidden.claimed,
         "hidden": hidden and hidden.part.value,
         "hidden_low": hidden and hidden.part.low,
@@ -178,12 +196,39 @@ def attack_frame(summary: Summary) -> pd.DataFrame:
                 "reduction_low": low,
                 "reduction_high": high,
                 "reduction_n": cell.get(f"{key}_diff_n"),
+                "verdict": row_reduction(summary.spec, gap_of_cell(cell, summary.deciding))[1] if key else None,
                 "place": places.get(index),
+                "setting": setting_name(summary, cell) if summary.by_setting else None,
+                "trials": cell["trials"],
                 **{f"{m}{end}": cell[f"{m}{end}"] for m in summary.measured for end in ("", "_low", "_high", "_n")},
                 **{f"{m}_differs": _differs(cell, m) for m in summary.measured},
             }
         )
     return _frame("attacks", rows, summary)
+
+
+def rows_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a frame; null is None."""
+    rows = frame.to_dict("records")
+    return [{str(name): None if is_null(value) else value for name, value in row.items()} for row in rows]
+
+
+def verdict_rows(result: SweepResult) -> pd.DataFrame:
+    """The columns and rows of `verdicts.parquet`: the recipes that are compared with a baseline. `removed`,
+    `removed_low`, `removed_high`, `strongest` and `strongest_baseline` are earlier names of other columns."""
+    rows = result.recipes[result.recipes["verdict"].notna()].reset_index(drop=True)
+    rows = rows.assign(attack=rows["attack_recipe"], portfolio=[list(result.facts["portfolio"])] * len(rows))  # type: ignore[arg-type]
+    whole = {"comparisons": int, "seeds": int, "seeds_needed": "Int64", "classes_needed": "Int64"}
+    earlier = {"reduction": "removed", "reduction_low": "removed_low", "reduction_high": "removed_high"}
+    earlier |= {"attack": "strongest", "attack_baseline": "strongest_baseline"}
+    return rows[list(VERDICTS)].astype(whole).assign(**{old: rows[name] for name, old in earlier.items()})
+
+
+VERDICTS = (
+    *("recipe", "baseline", "verdict", "reduction", "reduction_low", "reduction_high", "p", "comparisons", "attack"),
+    *("attack_baseline", "seeds", "seeds_needed", "classes_needed", "claimed", "hidden", "hidden_low", "hidden_high"),
+    *("published", "published_baseline", "portfolio"),
+)
 
 
 def _places(summary: Summary) -> dict[Hashable, float]:
@@ -235,7 +280,7 @@ def _people_frame(summary: Summary) -> pd.DataFrame:
 
 def _membership_frame(data: ReportData, summary: Summary) -> pd.DataFrame:
     leaks = two_leaks(data, summary)
-    return _frame("membership", [] if leaks is None else leaks.frame(summary).to_dict("records"))
+    return _frame("membership", []) if leaks is None else leaks.frame(summary)
 
 
 def _cost_frame(data: ReportData, summary: Summary) -> pd.DataFrame:
@@ -277,6 +322,9 @@ def _facts(data: ReportData, summary: Summary, choice: Decision) -> dict[str, Fa
         "people_attacked": data.judged_classes,
         "attacks": tuple(filter(None, summary.attacks)),
         "controls": tuple(summary.controls),
+        "portfolio": hiding.attacks,
+        "by_setting": summary.by_setting,
+        "key_metrics": tuple(shown_metrics(summary)),
         "leak": key,
         "leak_label": None if key is None else summary.spec.label,
         "level": summary.settings.level,
@@ -284,11 +332,13 @@ def _facts(data: ReportData, summary: Summary, choice: Decision) -> dict[str, Fa
         "accuracy_margin": data.accuracy_margin,
         "baseline": summary.baseline_recipe,
         "best": None if best is None or recipe_of is None else str(recipe_of[best]),
+        "best_mark": None if choice.marked is None else choice.mark,
         "best_is_clear": choice.clear,
         "best_is_significant": choice.significant,
         "best_ties": choice.ties,
         "front": choice.front,
         "too_inaccurate": choice.below,
+        "too_inaccurate_words": too_inaccurate(summary),
         "seeds_shared": choice.seeds,
         "hiding_not_looked_for": hiding.reason,
         "device_s": None if data.spent is None else data.spent.device_s,
@@ -321,6 +371,7 @@ def _said(data: ReportData, summary: Summary) -> dict[str, tuple[str, ...]]:
         "cautions": found.cautions,
         "incomplete": found.incomplete,
         "limits": limits(data, summary) if done else (),
+        **captions(data, summary),
         "hiding": hiding_sentences(summary, hiding_verdicts(summary)) if several else (),
         "looks": look_sentences(summary),
         "fresh": () if checked is None else fresh_words(summary, checked),

@@ -8,19 +8,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from smoothsweep.core.checks import present
-from smoothsweep.core.metrics.leak_comparisons import LeakComparison
-from smoothsweep.orchestrator.result.display import cell_verdict
-from smoothsweep.orchestrator.result.display import leak_verdict as told_of
+from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.orchestrator.result.format import ascii_text, is_null
-from smoothsweep.orchestrator.result.leaks import HidingVerdicts
-from smoothsweep.orchestrator.result.more_seeds import look_words
-from smoothsweep.orchestrator.result.summary import Summary, decide
+from smoothsweep.orchestrator.result.sweep_result import SweepResult, rows_of
 from smoothsweep.orchestrator.tracking.runs import VERDICT_DIGEST, VERDICT_NUMBERS, StoredRun, write
 
 VERDICT = "smoothsweep.verdict"  # of the recipe, whatever the run's attack: a word of `wording.WORDING`, or baseline
@@ -85,65 +80,44 @@ class Verdicts:
         return self.ranked[0] if self.ranked else ""
 
 
-def verdicts_of(summary: Summary, hiding: HidingVerdicts, note: str = "") -> Verdicts:
-    """What the report's table and its verdicts say, for every trial that they count. note: see `Verdicts`."""
-    of_trials: dict[str, RunVerdict] = {}
-    if summary.primary is None:
+def verdicts_of(result: SweepResult, note: str = "") -> Verdicts:
+    """What the result says of every trial that it counts. note: see `Verdicts`."""
+    facts, of_trials, strongest = result.facts, {}, {}
+    leak = facts["leak"]
+    if leak is None:
         return Verdicts(note=note)
-    worst, last = summary.worst(summary.primary), summary.stops(summary.primary)
-    places, choice = _places(summary, worst), decide(summary)
-    for index, row in summary.cells.items():
-        comparison = hiding.verdicts.get(row["recipe"])
-        look = ascii_text(look_words(summary, last[row["recipe"]])) if row["recipe"] in last else ""
-        numbers = {} if comparison is None else _numbers(comparison)
-        if row["recipe"] in worst:
-            numbers[STRONGEST] = float(summary.frame.loc[worst[row["recipe"]], summary.primary])
-        if (place := places.get(index)) is not None:
-            numbers[ORDER] = place
-        reading = told_of(summary.spec, comparison) or cell_verdict(summary, summary.spec, row)
-        word = "baseline" if row["is_baseline"] else reading.words if reading else ""
-        tags = {VERDICT: word, HIDING: comparison.word if comparison else "", LOOK: look}
+    recipes = {row["recipe"]: row for row in rows_of(result.recipes)}
+    for row in rows_of(result.attacks[~result.attacks["control"].astype(bool)]):
+        recipe = recipes[row["recipe"]]
+        known = {name: recipe[name] for name in NUMBERS if name in recipe}
+        known |= {earlier: known[name] for name, earlier in EARLIER.items()} | {ORDER: row["place"]}
+        if row["attack"] == recipe["attack"]:
+            strongest[row["recipe"]] = row["trials"][0]
+        known[STRONGEST] = recipe[leak] if recipe["attack"] is not None else None
+        own = row["verdict"] if facts["by_setting"] else None
+        word = "baseline" if row["is_baseline"] else recipe["verdict"] or own
+        tags = {VERDICT: word, HIDING: recipe["verdict"], LOOK: recipe["look"]}
         verdict = RunVerdict(
             tags={key: value for key, value in tags.items() if value},
-            numbers=numbers,
+            numbers={
+                name: float(value) for name, value in known.items() if not is_null(value) and math.isfinite(value)
+            },
         )
-        of_trials.update(dict.fromkeys(row["trials"] if not row["control"] and verdict.tags else (), verdict))
-    words = "; ".join(f"{ascii_text(recipe)}: {verdict.word}" for recipe, verdict in hiding.verdicts.items())
-    allowed = {recipe: row for recipe, row in choice.rows.items() if recipe not in choice.below}
-    trial_of = {recipe: str(summary.cells[row]["trials"][0]) for recipe, row in allowed.items()}
+        of_trials.update(dict.fromkeys(row["trials"] if verdict.tags or verdict.numbers else (), verdict))
+    words = "; ".join(
+        f"{ascii_text(name)}: {recipe['verdict']}" for name, recipe in recipes.items() if recipe["verdict"]
+    )
+    sign = metric_of(str(leak)).sign
+    ranked = sorted((name for name in strongest if recipes[name]["is_accurate"]), key=lambda n: sign * recipes[n][leak])
     return Verdicts(
         of_trials=of_trials,
         whole={HIDING: words} if words else {},
         note=note,
-        leak=summary.primary,
-        ranked=tuple(trial_of[recipe] for recipe in sorted(allowed, key=lambda recipe: summary.leak(allowed[recipe]))),
-        front=tuple(trial_of[recipe] for recipe in choice.front if recipe in trial_of),
-        is_marked=choice.marked is not None,
+        leak=str(leak),
+        ranked=tuple(strongest[name] for name in ranked),
+        front=tuple(strongest[name] for name in facts["front"] if name in ranked),  # type: ignore[union-attr]
+        is_marked=facts["best_mark"] is not None,
     )
-
-
-def _places(summary: Summary, worst: Mapping[str, int]) -> dict[Hashable, float]:
-    """Row of the summary's frame -> its place in a table. worst: recipe -> its row under the strongest attack."""
-    rows = [int(index) for index in summary.frame.index[~summary.frame["control"]]]
-    recipe_of = summary.frame["recipe"]
-
-    def key(row: int) -> tuple[float, int, bool, float]:
-        strongest, leak = worst[recipe_of[row]], summary.leak(row)
-        return summary.leak(strongest), strongest, row != strongest, math.inf if math.isnan(leak) else -leak
-
-    ordered = sorted((row for row in rows if recipe_of[row] in worst), key=key)
-    return {row: float(place) for place, row in enumerate(ordered, start=1)}
-
-
-def _numbers(verdict: LeakComparison) -> dict[str, float]:
-    """The numbers of a verdict by the names of their metrics, the earlier names too."""
-    part = verdict.hidden.part if verdict.hidden else None
-    numbers = {"reduction": verdict.reduction, "reduction_low": verdict.low, "reduction_high": verdict.high}
-    numbers |= {earlier: numbers[name] for name, earlier in EARLIER.items()}
-    if part is not None:
-        numbers |= {"hidden": part.value, "hidden_low": part.low, "hidden_high": part.high}
-    known = {name: float(present(value, "value")) for name, value in numbers.items() if not is_null(value)}
-    return {name: value for name, value in known.items() if math.isfinite(value)}
 
 
 def write_verdict(client: Any, run: StoredRun, verdict: RunVerdict, *, at: int) -> str:

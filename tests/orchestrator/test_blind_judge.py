@@ -9,15 +9,13 @@ import pytest
 
 from smoothsweep.orchestrator.commands.reporting.report import verdicts_for_mlflow
 from smoothsweep.orchestrator.page.render import part, render
-from smoothsweep.orchestrator.page.tables import csv_table, markdown_table
+from smoothsweep.orchestrator.page.tables import csv_table, markdown_table, tables_of, terminal_text
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
 from smoothsweep.orchestrator.reading.audit.result import AuditNotes, read_audit
 from smoothsweep.orchestrator.result.data import ReportData
-from smoothsweep.orchestrator.result.display import text_table
 from smoothsweep.orchestrator.result.findings import find
-from smoothsweep.orchestrator.result.leaks import hiding_verdicts
-from smoothsweep.orchestrator.result.printed import printed_tables
 from smoothsweep.orchestrator.result.summary import summarise
+from smoothsweep.orchestrator.result.sweep_result import result_of
 from tests.orchestrator.made_reports import AXES, make_frames
 
 WORDS = re.compile("reduces|hides|leaks more|inconclusive")
@@ -60,11 +58,11 @@ def test_no_output_gives_a_verdict_by_it_and_each_shows_its_accuracy(case):
     summary = summarise(data)
     assert summary.primary is None
     assert not any(summary.verdict(recipe, "attack_acc1") for recipe in summary.recipes)
-    hiding, tables = hiding_verdicts(summary), printed_tables(summary, "t", "clean")
-    verdicts = verdicts_for_mlflow(data, summary, hiding)
-    assert not hiding.verdicts and not verdicts.of_trials and not verdicts.whole
+    result = result_of(data, summary)
+    tables, verdicts = tables_of(result), verdicts_for_mlflow(result)
+    assert not result.recipes["verdict"].notna().any() and not verdicts.of_trials and not verdicts.whole
     outputs = {
-        "terminal": text_table(summary),
+        "terminal": terminal_text(result),
         "first screen": seen(part("first", data, summary)),
         "MLflow": verdicts.note,
         **{f"markdown {table.stem}": markdown_table(table) for table in tables},
@@ -106,8 +104,9 @@ def test_the_accuracy_of_a_judge_that_is_often_wrong_stands_beside_its_leak():
     data = report(evaluator_real_acc=0.7)
     summary = summarise(data)
     assert summary.primary == "attack_acc1"
-    tables = [markdown_table(table) for table in printed_tables(summary, "t", "clean")]
-    for text in (text_table(summary), seen(part("first", data, summary)), find(data, summary).answer[0], *tables):
+    result = result_of(data, summary)
+    tables = [markdown_table(table) for table in tables_of(result)]
+    for text in (terminal_text(result), seen(part("first", data, summary)), find(data, summary).answer[0], *tables):
         assert "70" in text
     assert summary.verdict(summary.recipes[0]) is not None
 

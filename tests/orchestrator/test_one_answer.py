@@ -11,16 +11,14 @@ import pytest
 import smoothsweep
 from smoothsweep.orchestrator.page.audit import audit_page
 from smoothsweep.orchestrator.page.render import part
-from smoothsweep.orchestrator.page.tables import markdown_table
+from smoothsweep.orchestrator.page.tables import markdown_table, tables_of, terminal_text
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
 from smoothsweep.orchestrator.reading.audit.result import AuditNotes, read_audit
 from smoothsweep.orchestrator.result.data import Axis, ReportData
-from smoothsweep.orchestrator.result.display import text_table
 from smoothsweep.orchestrator.result.findings import find
 from smoothsweep.orchestrator.result.format import ascii_text
-from smoothsweep.orchestrator.result.leaks import hiding_verdicts, verdict_frame, verdict_text
-from smoothsweep.orchestrator.result.printed import printed_tables
 from smoothsweep.orchestrator.result.summary import summarise
+from smoothsweep.orchestrator.result.sweep_result import result_of, verdict_rows
 from smoothsweep.orchestrator.tracking.verdicts import HIDING, ORDER, VERDICT, verdicts_of
 from smoothsweep.results import Judge, Rate
 from tests.test_library_comparing import made_audit
@@ -96,10 +94,15 @@ def summary(data):
 
 
 @pytest.fixture(scope="module")
-def expected(summary):
+def result(data, summary):
+    return result_of(data, summary)
+
+
+@pytest.fixture(scope="module")
+def expected(result):
     """recipe -> (reduction as text with its interval, word): the number from the drawn rates, the interval from the
     file of verdicts, and every other output has to say the same."""
-    frame = verdict_frame(summary, hiding_verdicts(summary)).set_index("recipe")
+    frame = verdict_rows(result).set_index("recipe")
     found = {}
     for recipe, word in WORDS.items():
         row = frame.loc[recipe]
@@ -122,8 +125,8 @@ def row_of(markup, recipe):
     return plain_text(re.split(rf'<tr[^>]*data-recipe="{recipe}"', markup)[1].split("</tr>")[0])
 
 
-def test_the_terminal_says_it(summary, expected):
-    lines = verdict_text(summary, hiding_verdicts(summary)).splitlines()
+def test_the_terminal_says_it(result, expected):
+    lines = terminal_text(result).split("\n\n")[1].splitlines()
     for recipe, (size, word) in expected.items():
         (line,) = (line for line in lines if line.startswith(f"{recipe} "))
         assert size in line and re.search(rf"  {word}(  |$)", line)
@@ -140,9 +143,9 @@ def test_the_page_says_it(data, summary, expected, section):
     assert markup or section == "defenses"
 
 
-def test_mlflow_says_it(summary, expected):
-    verdicts = verdicts_of(summary, hiding_verdicts(summary))
-    frame = verdict_frame(summary, hiding_verdicts(summary)).set_index("recipe")
+def test_mlflow_says_it(result, expected):
+    verdicts = verdicts_of(result)
+    frame = verdict_rows(result).set_index("recipe")
     for recipe, (_, word) in expected.items():
         for attack in ATTACKS:  # one word on all runs of a recipe, whatever the attack
             told = verdicts.of_trials[f"{recipe}-{attack}-{SEEDS[0]}"]
@@ -150,15 +153,15 @@ def test_mlflow_says_it(summary, expected):
             for end in ("", "_low", "_high"):
                 value = frame.loc[recipe, f"reduction{end}"]
                 assert told.numbers[f"reduction{end}"] == told.numbers[f"removed{end}"] == value
-    lines = ascii_text(markdown_table(printed_tables(summary, "s", "clean")[0])).splitlines()
+    lines = ascii_text(markdown_table(tables_of(result)[0])).splitlines()
     rows = {re.sub(r" \(.*", "", line.split(" | ")[0][2:]): line for line in lines if "|" in line}
     for recipe, (size, word) in expected.items():
         assert size in rows[recipe].replace("**", "") and rows[recipe].endswith(f"| {word} |")
 
 
-def test_mlflow_marks_and_orders_as_the_page_does(data, summary):
+def test_mlflow_marks_and_orders_as_the_page_does(data, summary, result):
     """A place for every run: recipes by their strongest attack's leak, that attack before the masked ones."""
-    verdicts = verdicts_of(summary, hiding_verdicts(summary))
+    verdicts = verdicts_of(result)
     leak = {(recipe, attack): CELLS[recipe][attack].mean() for recipe in RATES for attack in ATTACKS}
     strongest = {recipe: max(leak[recipe, attack] for attack in ATTACKS) for recipe in RATES}
     wanted = sorted(leak, key=lambda cell: (strongest[cell[0]], -leak[cell]))
@@ -166,7 +169,7 @@ def test_mlflow_marks_and_orders_as_the_page_does(data, summary):
     assert sorted(place, key=place.get) == wanted and sorted(place.values()) == [*range(1, len(leak) + 1)]
     markup, least = part("first", data, summary), min(strongest, key=strongest.get)
     (mark,) = re.findall(r'class="tag least">([^<]*)<', markup)
-    assert f"* {mark} " in text_table(summary) and verdicts.is_marked
+    assert f"* {mark} " in terminal_text(result) and verdicts.is_marked
     assert verdicts.least.startswith(f"{least}-") and verdicts.leak == METRIC
     first = ascii_text(find(data, summary).answer[0])
     assert first in plain_text(markup) and least in first
@@ -207,7 +210,7 @@ def test_json_says_it_under_new_keys_and_earlier_ones(audited, expected):
     assert beside[PLAIN]["reduction"] is None
 
 
-def test_python_says_it(summary, expected):
+def test_python_says_it(result, expected):
     """From the same hits by `smoothsweep.compare`, whose models come in another order."""
     judge = Judge(
         metric=METRIC,
@@ -222,7 +225,7 @@ def test_python_says_it(summary, expected):
         return made_audit(under, classes=classes, attacks=attacks, test_acc=0.9, published=PUBLISHED, **said)
 
     table = smoothsweep.compare({recipe: audit(CELLS[recipe]) for recipe in (PLAIN, *WORDS)}).set_index("model")
-    frame = verdict_frame(summary, hiding_verdicts(summary)).set_index("recipe")
+    frame = verdict_rows(result).set_index("recipe")
     for recipe, (_, word) in expected.items():
         for end in ("", "_low", "_high"):
             assert table.loc[recipe, f"reduction{end}"] == pytest.approx(frame.loc[recipe, f"reduction{end}"], abs=1e-9)

@@ -20,7 +20,7 @@ from smoothsweep.core.readers.tables import read_rows
 from smoothsweep.core.text import NBSP, minus
 from smoothsweep.orchestrator.page.content import UNNAMED_ATTACK, extremes
 from smoothsweep.orchestrator.page.pictures import comparison_sheet
-from smoothsweep.orchestrator.page.tables import markdown_table
+from smoothsweep.orchestrator.page.tables import markdown_table, tables_of, terminal_text
 from smoothsweep.orchestrator.page.writing import figure_files, write_report
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.result.axes import baseline_axes, by_attack, first_finished, sweep_axes
@@ -38,20 +38,9 @@ from smoothsweep.orchestrator.result.data import (
     Status,
     same_recipe,
 )
-from smoothsweep.orchestrator.result.display import settings_text, sheet_recipes, text_table
-from smoothsweep.orchestrator.result.findings import find
+from smoothsweep.orchestrator.result.display import sheet_recipes
 from smoothsweep.orchestrator.result.format import ascii_text, count, duration, is_null, listing
-from smoothsweep.orchestrator.result.leaks import (
-    HidingVerdicts,
-    asked_by_parts,
-    hiding_verdicts,
-    query_frame,
-    verdict_frame,
-    verdict_text,
-)
-from smoothsweep.orchestrator.result.membership import two_leaks, warnings_of
-from smoothsweep.orchestrator.result.more_seeds import look_text
-from smoothsweep.orchestrator.result.printed import printed_tables
+from smoothsweep.orchestrator.result.leaks import asked_by_parts, query_frame
 from smoothsweep.orchestrator.result.published import paper_comparison, published_frame, published_text
 from smoothsweep.orchestrator.result.rows import (
     least_of_data,
@@ -62,6 +51,7 @@ from smoothsweep.orchestrator.result.rows import (
     write_rows,
 )
 from smoothsweep.orchestrator.result.summary import Summary, recipe_label, summarise
+from smoothsweep.orchestrator.result.sweep_result import SweepResult, result_of, verdict_rows
 from smoothsweep.orchestrator.search.budget import spent
 from smoothsweep.orchestrator.stages.code_version import code_version
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
@@ -290,35 +280,22 @@ def write_gathered(data: ReportData, summary: Summary, out: Path) -> tuple[str, 
     `write_sweep_report`."""
     page = write_report(data, out, summary)
     files = [out / "results.parquet", page, *figure_files(out)]
-    texts, hiding = [text_table(summary)], hiding_verdicts(summary)
-    if summary.by_setting and summary.primary is not None:
-        texts.append(settings_text(summary))
-    elif len(summary.attacks) > 1 and len(summary.recipes) > 1:
-        texts.append(verdict_text(summary, hiding))
-    if hiding.verdicts:
-        write_rows(verdict_frame(summary, hiding), out / VERDICTS)
-        files.append(out / VERDICTS)
-    if (leaks := two_leaks(data, summary)) is not None:
-        write_rows(leaks.frame(summary), out / TWO_LEAKS)
-        files.append(out / TWO_LEAKS)
-        texts.append("\n".join([ascii_text(leaks.sentence), *map(ascii_text, warnings_of(data))]))
-    if looked := look_text(summary):
-        texts.append(looked)
-    if data.queries is not None:
-        write_rows(data.queries, out / QUERIES)
-        files.append(out / QUERIES)
-    published = paper_comparison(data, summary)
+    result, published = result_of(data, summary), paper_comparison(data, summary)
+    told = terminal_text(result)
+    frames = {VERDICTS: verdict_rows(result), TWO_LEAKS: result.membership, QUERIES: data.queries}
     if published is not None:
-        write_rows(published_frame(published), out / COMPARISON)
-        texts.append(published_text(published))
-        files.append(out / COMPARISON)
-    return "\n\n".join(texts), files, verdicts_for_mlflow(data, summary, hiding)
+        frames[COMPARISON] = published_frame(published)
+        told += f"\n\n{published_text(published)}"
+    for name, frame in frames.items():
+        if frame is not None and len(frame):
+            write_rows(frame, out / name)
+            files.append(out / name)
+    return told, files, verdicts_for_mlflow(result)
 
 
-def verdicts_for_mlflow(data: ReportData, summary: Summary, hiding: HidingVerdicts) -> Verdicts:
+def verdicts_for_mlflow(result: SweepResult) -> Verdicts:
     """What the sweep's runs in MLflow say: the report's verdicts, first sentence and table of recipes."""
-    table = markdown_table(printed_tables(summary, data.title, data.protocol)[0])
-    return verdicts_of(summary, hiding, ascii_text(f"{find(data, summary).answer[0]}\n\n{table}"))
+    return verdicts_of(result, ascii_text(f"{result.sentences['answer'][0]}\n\n{markdown_table(tables_of(result)[0])}"))
 
 
 def gather_report(

@@ -34,13 +34,13 @@ from smoothsweep.orchestrator.commands.reporting.comparison import (
 )
 from smoothsweep.orchestrator.commands.reporting.sharing.bundle import Index, index_of
 from smoothsweep.orchestrator.commands.reporting.sharing.export import gather_sweep, sweep_to_share
+from smoothsweep.orchestrator.page.tables import terminal_text
 from smoothsweep.orchestrator.result.data import Axis, ReportData
-from smoothsweep.orchestrator.result.display import text_table
 from smoothsweep.orchestrator.result.estimates import images_column
 from smoothsweep.orchestrator.result.format import ascii_text, count, listing
-from smoothsweep.orchestrator.result.leaks import hiding_verdicts, verdict_frame, verdict_text
 from smoothsweep.orchestrator.result.rows import measured, write_rows
 from smoothsweep.orchestrator.result.summary import summarise
+from smoothsweep.orchestrator.result.sweep_result import result_of, verdict_rows
 
 MOST_SWEEPS = 8
 RESULTS, VERDICTS = "results.parquet", "verdicts.parquet"
@@ -108,12 +108,9 @@ def report_several(named: Sequence[Path], overrides: list[str], location: str, o
     tables += [([side], side.data(names, attacks), ()) for side in apart]
     verdicts = []
     for sides, data, notes in tables:
-        summary = summarise(data)
-        hiding = hiding_verdicts(summary)
-        texts += [*notes, "", f"{listing(side.name for side in sides)}:", text_table(summary)]
-        if len(summary.attacks) > 1 and len(summary.recipes) > 1:
-            texts += ["", verdict_text(summary, hiding)]
-        found = verdict_frame(summary, hiding)
+        result = result_of(data, summarise(data))
+        texts += [*notes, "", f"{listing(side.name for side in sides)}:", terminal_text(result)]
+        found = verdict_rows(result)
         if len(found):
             held = pd.concat([side.named_rows(names, attacks)[["sweep", "recipe"]] for side in sides]).drop_duplicates()
             compared = listing(side.name for side in sides)

@@ -6,34 +6,35 @@ import re
 import shutil
 import subprocess
 
+import pandas as pd
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from smoothsweep.orchestrator.page.tables import csv_table, escaped, latex_tables, markdown_table
-from smoothsweep.orchestrator.result.printed import Estimate, PrintedRow, PrintedTable
+from smoothsweep.orchestrator.page.tables import Table, csv_table, escaped, latex_tables, markdown_table
 
-PLAIN = Estimate(value=0.25, low=0.2, high=0.3, seeds=3)
-CLEAR = Estimate(value=0.5, low=0.1, high=0.9, seeds=3, differs=True)
 METRICS = ("test_acc", "embedder_acc1", "attack_acc1")
 
 
 def table(*names, metrics=METRICS, attacks=("Plug & Play", "CMA-ES")):
+    number = {"": 0.25, "_low": 0.2, "_high": 0.3, "_n": 3, "_differs": False}
+    clear = {"": 0.5, "_low": 0.1, "_high": 0.9, "_n": 3, "_differs": True}
     rows = [
-        PrintedRow(
-            recipe=name,
-            attack=attacks[number % len(attacks)] if attacks else "",
-            role="" if number else "baseline",
-            seeds="3",
-            metrics=dict.fromkeys(metrics, PLAIN),
-            reduction=CLEAR if number else None,
-            verdict="reduces" if number else "",
-            p=0.01 if number else None,
-        )
-        for number, name in enumerate(names)
+        {
+            "recipe": name,
+            "attack": attacks[place % len(attacks)] if attacks else "",
+            "role": "" if place else "baseline",
+            "seeds": "3",
+            **{f"{key}{end}": value for key in metrics for end, value in number.items()},
+            **{f"reduction{end}": value if place else None for end, value in clear.items()},
+            "reduction_differs": place > 0,
+            "verdict": "reduces" if place else None,
+            "p": 0.01 if place else None,
+        }
+        for place, name in enumerate(names)
     ]
-    caption = "Means & intervals, 95 %."
-    return PrintedTable(stem="recipes", caption=caption, metrics=metrics, leak="embedder_acc1", rows=tuple(rows))
+    captions = ("Means & intervals, 95 %.", "The other judges.")
+    return Table(stem="recipes", captions=captions, metrics=metrics, leak="embedder_acc1", rows=pd.DataFrame(rows))
 
 
 def body(latex):

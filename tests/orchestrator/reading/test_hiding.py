@@ -7,11 +7,13 @@ import pandas as pd
 import pytest
 
 from smoothsweep.orchestrator.page.render import part
+from smoothsweep.orchestrator.page.tables import terminal_text
 from smoothsweep.orchestrator.result.data import Axis, ReportData
 from smoothsweep.orchestrator.result.display import needed_words
 from smoothsweep.orchestrator.result.format import ascii_text
-from smoothsweep.orchestrator.result.leaks import hiding_sentences, hiding_verdicts, verdict_frame, verdict_text
+from smoothsweep.orchestrator.result.leaks import hiding_sentences, hiding_verdicts
 from smoothsweep.orchestrator.result.summary import summarise
+from smoothsweep.orchestrator.result.sweep_result import result_of, verdict_rows
 
 PUBLISHED = {"ppa": True, "ppa logit": False, "chance": True}
 RATES = {  # alpha -> attack -> leak
@@ -66,7 +68,8 @@ def test_each_recipe_gets_its_word_and_controls_are_no_attacks(told):
 
 def test_page_terminal_and_file_say_the_same(told):
     summary, found = told
-    page, text, frame = part("hiding", data(), summary), verdict_text(summary, found), verdict_frame(summary, found)
+    page, result = part("hiding", data(), summary), result_of(data(), summary)
+    text, frame = terminal_text(result).split("\n\n")[1], verdict_rows(result)
     first = part("first", data(), summary)
     for recipe, verdict in found.verdicts.items():
         row = frame[frame["recipe"] == recipe].iloc[0]
@@ -90,8 +93,8 @@ def test_published_attacks_alone_reduce_and_say_nothing_of_hiding():
     found = hiding_verdicts(summary)
     assert {one.word for one in found.verdicts.values()} == {"reduces", "inconclusive"}
     assert "published one" in found.reason and all(one.hidden is None for one in found.verdicts.values())
-    assert "hiding: not looked for" in verdict_text(summary, found)
-    assert verdict_frame(summary, found)["hidden"].isna().all()
+    result = result_of(data(published=dict.fromkeys(PUBLISHED, True)), summary)
+    assert "hiding: not looked for" in terminal_text(result) and verdict_rows(result)["hidden"].isna().all()
     assert "cannot be said" in part("hiding", data(published=dict.fromkeys(PUBLISHED, True)), summary)
 
 
@@ -144,8 +147,8 @@ def test_every_undecided_recipe_has_what_might_settle_it_in_every_output():
     found = hiding_verdicts(summary)
     undecided = {recipe: one for recipe, one in found.verdicts.items() if one.word == "inconclusive"}
     assert len(undecided) == 2 and all(one.needed is not None for one in undecided.values())
-    page, text = part("hiding", data(rates=rates), summary), verdict_text(summary, found)
-    frame = verdict_frame(summary, found)
+    page, result = part("hiding", data(rates=rates), summary), result_of(data(rates=rates), summary)
+    text, frame = terminal_text(result), verdict_rows(result)
     for recipe, one in undecided.items():
         assert needed_words(one) in page and ascii_text(needed_words(one)) in text
         how = "would" if needed_words(one).startswith("no number") else "might"

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE
 from smoothsweep.orchestrator.page.render import part, render
+from smoothsweep.orchestrator.page.tables import terminal_text
 from smoothsweep.orchestrator.result.data import Axis, ReportData
-from smoothsweep.orchestrator.result.display import text_table
 from smoothsweep.orchestrator.result.findings import find, standing
 from smoothsweep.orchestrator.result.format import ascii_text
 from smoothsweep.orchestrator.result.summary import summarise
+from smoothsweep.orchestrator.result.sweep_result import result_of
 
 ALPHAS = (-0.2, -0.05, 0.0, 0.1)
 CLASSES = 16
@@ -80,7 +81,7 @@ def test_one_seed_gets_no_verdict_by_any_door(gap):
     assert verdicts <= {"", INCONCLUSIVE}
     found = find(data, summary)
     doors = {
-        "terminal": text_table(summary),
+        "terminal": terminal_text(result_of(data, summary)),
         "findings": " ".join((*found.answer, *found.more, *found.cautions)),
         "page": visible(render(data, summary)),
     }
@@ -92,7 +93,11 @@ def test_one_seed_gets_no_verdict_by_any_door(gap):
 def test_the_words_looked_for_are_those_the_doors_use():
     data = sweep(seeds=4, gap=0.2, seed_noise=0.005)
     summary = summarise(data, resamples=100)
-    for text in (text_table(summary), " ".join(find(data, summary).answer), visible(render(data, summary))):
+    for text in (
+        terminal_text(result_of(data, summary)),
+        " ".join(find(data, summary).answer),
+        visible(render(data, summary)),
+    ):
         assert VERDICT_WORDS.search(text)
 
 

@@ -2,13 +2,19 @@
 
 import pandas as pd
 
+from smoothsweep.orchestrator.page.tables import terminal_text
 from smoothsweep.orchestrator.result.data import Axis, ReportData
-from smoothsweep.orchestrator.result.display import text_table
 from smoothsweep.orchestrator.result.summary import summarise
+from smoothsweep.orchestrator.result.sweep_result import result_of
+
+
+def text_table(data):
+    """The first table in a terminal."""
+    return terminal_text(result_of(data, summarise(data))).split("\n\n")[0]
 
 
 def test_the_terminal_table_is_plain_and_aligned(make_data):
-    table = text_table(summarise(make_data()))
+    table = text_table(make_data())
     lines = table.splitlines()
     assert max(map(len, lines)) <= 125
     head, rows = lines[0], lines[2:-4]
@@ -23,9 +29,8 @@ def test_the_terminal_table_is_plain_and_aligned(make_data):
 
 
 def test_chosen_metrics_and_unmeasured_sweeps(make_data):
-    summary = summarise(make_data())
-    assert "FID" not in text_table(summary)
-    nothing = summarise(make_data(results=make_data().results.assign(status="missing")))
+    assert "FID" not in text_table(make_data())
+    nothing = make_data(results=make_data().results.assign(status="missing"))
     assert "0 of 3" in text_table(nothing) and "verdict" not in text_table(nothing)
 
 
@@ -33,7 +38,7 @@ def test_one_seed_has_no_verdict_and_no_mark(make_data):
     data = make_data()
     one = data.results[data.results["seed"] == 1]
     one = one[one["attack_loss"] == "poincare"]
-    table = text_table(summarise(make_data(results=one)))
+    table = text_table(make_data(results=one))
     assert "inconclusive" in table and "at least 2 seeds" in table
     assert "reduces" not in table and "leaks more" not in table
     assert not any(line.startswith("*") for line in table.splitlines() if "lowest measured" not in line)
@@ -46,4 +51,4 @@ def test_a_baseline_that_leaks_least_has_both_marks():
         for s in (0, 1)
     ]
     data = ReportData(title="t", results=pd.DataFrame(rows), axes=(Axis(key="alpha"),), baseline={"alpha": 0})
-    assert text_table(summarise(data)).splitlines()[2].startswith("*=  0")
+    assert text_table(data).splitlines()[2].startswith("*=  alpha 0")

@@ -38,15 +38,15 @@ from smoothsweep.orchestrator.page.pictures import (
     reconstructed_labels,
     reconstruction,
 )
-from smoothsweep.orchestrator.page.tables import csv_table, latex_tables, markdown_table
+from smoothsweep.orchestrator.page.tables import csv_table, latex_tables, markdown_table, tables_of
 from smoothsweep.orchestrator.planning.proposals import trials_of
 from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inversion_stages
 from smoothsweep.orchestrator.result.axes import by_attack
 from smoothsweep.orchestrator.result.data import Axis, ReportData
 from smoothsweep.orchestrator.result.format import ascii_text
-from smoothsweep.orchestrator.result.printed import printed_tables
 from smoothsweep.orchestrator.result.rows import results_table
 from smoothsweep.orchestrator.result.summary import Summary, summarise
+from smoothsweep.orchestrator.result.sweep_result import result_of
 from smoothsweep.orchestrator.running.sweep_run import earlier_failures
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.opening import open_existing_store
@@ -337,7 +337,7 @@ def without_names(data: ReportData) -> ReportData:
 
 def table_files(sweep: SweepContents, kinds: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
     """The tables in these formats."""
-    for table in printed_tables(sweep.summary, sweep.name, sweep.data.protocol):
+    for table in tables_of(result_of(sweep.data, sweep.summary)):
         label = f"tab:{sweep.name}-{table.stem}"
         for kind in kinds:
             if kind == "latex":

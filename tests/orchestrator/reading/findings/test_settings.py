@@ -7,12 +7,13 @@ import pandas as pd
 import pytest
 
 from smoothsweep.orchestrator.page.render import render
+from smoothsweep.orchestrator.page.tables import tables_of, terminal_text
 from smoothsweep.orchestrator.result.data import Axis, ReportData
-from smoothsweep.orchestrator.result.display import SETTING_LEGEND, incomplete_lines, settings_text
+from smoothsweep.orchestrator.result.display import SETTING_LEGEND, incomplete_lines
 from smoothsweep.orchestrator.result.findings import find
 from smoothsweep.orchestrator.result.format import ascii_text
-from smoothsweep.orchestrator.result.printed import printed_tables
 from smoothsweep.orchestrator.result.summary import summarise
+from smoothsweep.orchestrator.result.sweep_result import result_of
 
 CLASSES, SEEDS = [f"c{i}" for i in range(24)], (1, 2, 3, 4)
 SWAPPED = {(0.0, None): 0.7, (0.0, "B"): 0.7, (0.0, "C"): 0.2, (-0.8, "D"): 0.95}
@@ -62,7 +63,8 @@ def test_the_answer_names_what_differs_from_the_baselines_setting_and_counts_the
 
 
 def test_terminal_page_and_export_show_every_setting_once_under_its_own_name(data, summary):
-    *lines, legend = settings_text(summary).splitlines()
+    result = result_of(data, summary)
+    *lines, legend = terminal_text(result).split("\n\n")[1].splitlines()
     assert legend == SETTING_LEGEND and len(lines) == 1 + len(SWAPPED)
     told = {line.split("  ")[-1].strip(): line for line in lines[1:]}
     assert list(told) == ["alpha 0", "start from B", "start from C", "alpha -0.8, start from D"]
@@ -72,8 +74,8 @@ def test_terminal_page_and_export_show_every_setting_once_under_its_own_name(dat
     table = ascii_text(first[first.index('<table class="short">') : first.index("</table>")])
     assert [table.count(f">{name}</a>") for name in told] == [1] * len(SWAPPED)
     assert ">Setting</th>" in first and "finds more" in first and "Incomplete" not in first
-    [table] = printed_tables(summary, "swaps", "clean")
-    assert table.by_attack and [row.reduction is None for row in table.rows].count(True) == 1
+    [table] = tables_of(result)
+    assert table.stem == "attacks" and table.rows["reduction"].isna().sum() == 1
 
 
 def test_a_setting_without_all_of_its_seeds_is_told_by_its_name():

@@ -1,27 +1,27 @@
 """The report's verdict on the runs it is about: written with the report, once, and where it was missed."""
 
+from dataclasses import replace
+
 import pytest
 from mlflow_look import doubled, look, record
 
-from smoothsweep.core.metrics.leak_comparisons import Bounded, HiddenLeak, LeakComparison
 from smoothsweep.orchestrator.commands.reporting.report import report_data
 from smoothsweep.orchestrator.planning.proposals import trials_of
-from smoothsweep.orchestrator.result.leaks import HidingVerdicts
 from smoothsweep.orchestrator.result.rows import results_table
 from smoothsweep.orchestrator.result.summary import summarise
+from smoothsweep.orchestrator.result.sweep_result import result_of
 from smoothsweep.orchestrator.tracking import Verdicts, verdicts_of
 from smoothsweep.orchestrator.tracking.runs import VERDICT_DIGEST
 from smoothsweep.orchestrator.tracking.verdicts import HIDING, NUMBERS, ORDER, STRONGEST, VERDICT, RunVerdict
 
-RECIPE = "smoothing −0.2"
 
-
-def verdict(word="reduces", **changes):
-    part = Bounded(value=-0.1, low=None, high=None)
-    hidden = HiddenLeak(claimed=0.2, part=part, published="ppa", published_baseline="ppa")
-    given = {"word": word, "reduction": 0.3, "low": 0.1, "high": 0.5, "p": 0.01, "comparisons": 2, "seeds": 3}
-    attacks = dict.fromkeys(("attack", "attack_reference"), "ppa")
-    return LeakComparison(**{**given, **attacks, "hidden": hidden, **changes})
+def told(result, word="reduces", **changes):
+    """The result with this verdict on its second recipe; None for none."""
+    given = {"verdict": word, "reduction": 0.3, "reduction_low": 0.1, "reduction_high": 0.5, "hidden": -0.1}
+    given |= {"hidden_low": None, "hidden_high": None, **changes}
+    mine = result.recipes["recipe"].str.contains("0.2", regex=False)
+    columns = {name: [value if one else None for one in mine] for name, value in given.items()}
+    return replace(result, recipes=result.recipes.assign(**columns))
 
 
 @pytest.fixture
@@ -30,13 +30,7 @@ def swept(load, finished, store, tmp_path):
     loaded = load()
     trials = finished(loaded)
     data = report_data(loaded, trials, store, results_table(trials, store, {}), tmp_path)
-    summary = summarise(data, resamples=50)
-    assert RECIPE in summary.recipes[0].replace("\xa0", " ") + summary.recipes[1].replace("\xa0", " ")
-    return loaded, trials, summary
-
-
-def name_of(summary):
-    return next(recipe for recipe in summary.recipes if "0.2" in recipe)
+    return loaded, trials, result_of(data, summarise(data, resamples=50))
 
 
 def by_alpha(runs):
@@ -44,30 +38,27 @@ def by_alpha(runs):
 
 
 def test_every_trial_is_told_what_the_table_says_and_what_the_verdict_is(swept):
-    _, trials, summary = swept
-    found = verdicts_of(summary, HidingVerdicts(verdicts={name_of(summary): verdict()}))
+    _, trials, result = swept
+    found = verdicts_of(told(result))
     assert set(found.of_trials) == {trial.id for trial in trials}
-    told = {float(trial.cell.axes["alpha"]): found.of_trials[trial.id] for trial in trials}
-    leaks = summary.leaks(summary.primary)  # one attack, so the strongest is the only one
+    said = {float(trial.cell.axes["alpha"]): found.of_trials[trial.id] for trial in trials}
+    leaks = dict(zip(result.recipes["recipe"], result.recipes[result.facts["leak"]], strict=True))  # one attack
     place = ["", *sorted(leaks, key=leaks.get)].index
-    assert told[0.0] == RunVerdict(
-        tags={VERDICT: "baseline"},
-        numbers={STRONGEST: leaks[summary.baseline_recipe], ORDER: place(summary.baseline_recipe)},
+    baseline = result.facts["baseline"]
+    (other,) = set(leaks) - {baseline}
+    assert said[0.0] == RunVerdict(
+        tags={VERDICT: "baseline"}, numbers={STRONGEST: leaks[baseline], ORDER: place(baseline)}
     )
-    assert told[-0.2].tags == {VERDICT: "reduces", HIDING: "reduces"}, "one word under both names"
+    assert said[-0.2].tags == {VERDICT: "reduces", HIDING: "reduces"}, "one word under both names"
     ends = {"": 0.3, "_low": 0.1, "_high": 0.5}
     numbers = {name + end: value for name in ("reduction", "removed") for end, value in ends.items()}
-    assert told[-0.2].numbers == numbers | {
-        "hidden": -0.1,
-        STRONGEST: leaks[name_of(summary)],
-        ORDER: place(name_of(summary)),
-    }
+    assert said[-0.2].numbers == numbers | {"hidden": -0.1, STRONGEST: leaks[other], ORDER: place(other)}
     assert found.whole == {HIDING: "smoothing -0.2: reduces"}
 
 
 def test_a_verdict_is_written_once_where_it_is_missing_and_told_anew_where_it_has_changed(swept, store, uri):
-    loaded, trials, summary = swept
-    given = verdicts_of(summary, HidingVerdicts(verdicts={name_of(summary): verdict()}))
+    loaded, trials, result = swept
+    given = verdicts_of(told(result))
 
     def after(**closing):
         record(loaded, store, trials, **closing)
@@ -93,13 +84,17 @@ def test_a_verdict_is_written_once_where_it_is_missing_and_told_anew_where_it_ha
     assert {"test_acc", "embedder_acc1"} <= set(parent.data.metrics)
     assert len(client.get_metric_history(parent.info.run_id, "test_acc")) == 1
 
-    changed = verdict("hides", reduction=0.0, low=-0.1, high=0.1)
-    client, recipe, _, _ = after(verdicts=verdicts_of(summary, HidingVerdicts(verdicts={name_of(summary): changed})))
+    changed = told(result, "hides", reduction=0.0, reduction_low=-0.1, reduction_high=0.1)
+    client, recipe, _, _ = after(verdicts=verdicts_of(changed))
     assert recipe.data.tags[HIDING] == "hides" and recipe.data.metrics["reduction"] == 0.0
     assert [point.step for point in client.get_metric_history(recipe.info.run_id, "reduction")] == [0, 1]
     assert [point.value for point in client.get_metric_history(recipe.info.run_id, "hidden")] == [-0.1]
 
-    _, recipe, trial, _ = after(verdicts=verdicts_of(summary, HidingVerdicts()))
+    _, recipe, trial, _ = after(
+        verdicts=verdicts_of(
+            told(result, None, **dict.fromkeys(("reduction", "reduction_low", "reduction_high", "hidden")))
+        )
+    )
     assert recipe.data.tags[HIDING] == trial.data.tags[HIDING] == "", "what is no longer said does not stay"
 
 
