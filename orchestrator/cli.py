@@ -27,9 +27,11 @@ from smoothsweep.orchestrator.cluster import interrupts
 from smoothsweep.orchestrator.commands.audit.arguments import add_audit_command
 from smoothsweep.orchestrator.commands.batch.slurm import add_slurm_command
 from smoothsweep.orchestrator.commands.data import add_data_commands
-from smoothsweep.orchestrator.commands.health.arguments import add_doctor_command
-from smoothsweep.orchestrator.commands.health.plugins import add_plugins_command
-from smoothsweep.orchestrator.commands.health.storage.arguments import add_store_commands
+from smoothsweep.orchestrator.commands.health.arguments import (
+    add_doctor_command,
+    add_plugins_command,
+    add_store_commands,
+)
 from smoothsweep.orchestrator.commands.importing.arguments import add_import_commands, add_weights_commands
 from smoothsweep.orchestrator.commands.records.arguments import add_record_commands
 from smoothsweep.orchestrator.commands.reporting.sharing.arguments import add_sharing_commands, add_study_commands

@@ -24,7 +24,7 @@ OF_MODULES = {
 ARTIFACT = "an artifact, which the store has written and measured"
 HELD = {
     **dict.fromkeys(("tasks/files.py", "tasks/imported.py", "tasks/unfinished.py"), ARTIFACT),
-    **dict.fromkeys(("orchestrator/page/pictures.py", "orchestrator/scheduling/finite.py"), ARTIFACT),
+    **dict.fromkeys(("orchestrator/page/pictures.py", "orchestrator/scheduling/execute.py"), ARTIFACT),
     "core/data/decoding.py": "pictures in memory, of so many pixels at most",
     "core/data/sources.py": "a folder of `datasets`, by its own library",
     "core/data/layouts.py": "a list in memory, measured as it decompresses",

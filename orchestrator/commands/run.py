@@ -17,11 +17,9 @@ from smoothsweep.orchestrator.planning.plan import Plan, make_plan, refuse_impos
 from smoothsweep.orchestrator.planning.proposals import ProposalLog, trials_of
 from smoothsweep.orchestrator.planning.state import Named, write_trial_notes
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.running.cluster_session import ClusterSession
-from smoothsweep.orchestrator.running.driver import run_search, run_trials
-from smoothsweep.orchestrator.running.progress import Display
+from smoothsweep.orchestrator.running.driver import ClusterSession, run_search, run_trials
 from smoothsweep.orchestrator.running.recorder import REPORT, Recorder, open_recorder
-from smoothsweep.orchestrator.running.sweep_run import SweepRun, begin_run, closing_lines, earlier_failures
+from smoothsweep.orchestrator.running.sweep_run import Display, SweepRun, begin_run, closing_lines, earlier_failures
 from smoothsweep.orchestrator.search.agenda import Agenda, LookAgenda
 from smoothsweep.orchestrator.search.budget import Meter, hours_left, spent
 from smoothsweep.orchestrator.search.forecast import forecast_of, refuse_small_budget

@@ -20,13 +20,24 @@ from smoothsweep.core.durations import duration
 from smoothsweep.core.errors import ArtifactDamaged, SweepStopped
 from smoothsweep.orchestrator.cluster.connection import remove_lost_groups
 from smoothsweep.orchestrator.planning.state import classes_of
-from smoothsweep.orchestrator.scheduling.causes import one_line
-from smoothsweep.orchestrator.scheduling.dispatch import StartWatch
-from smoothsweep.orchestrator.scheduling.draining import DrainWatch, limit_is_near, report_all_left
-from smoothsweep.orchestrator.scheduling.heartbeat import Heartbeat
-from smoothsweep.orchestrator.scheduling.limits import BEGIN_S, Limits
-from smoothsweep.orchestrator.scheduling.tasks_in_flight import Process, Running, TasksInFlight
-from smoothsweep.orchestrator.scheduling.worker import execute_remotely, execute_shard_remotely, is_group
+from smoothsweep.orchestrator.scheduling.tasks_in_flight import (
+    BEGIN_S,
+    Heartbeat,
+    Limits,
+    Process,
+    Running,
+    StartWatch,
+    TasksInFlight,
+)
+from smoothsweep.orchestrator.scheduling.worker import (
+    DrainWatch,
+    execute_remotely,
+    execute_shard_remotely,
+    is_group,
+    limit_is_near,
+    one_line,
+    report_all_left,
+)
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.tasks.classes import CLASSES_FOLDER, batches, classes_without_file, groups

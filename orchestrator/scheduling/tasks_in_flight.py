@@ -2,7 +2,8 @@
 
 The clock of a task starts when it holds its devices, not while it waits for them, and anew with every attempt: a task
 tells the scheduler itself, from the process that does the work. Before that, from when Ray hands it to a worker,
-another clock bounds how long the worker may take to begin. Both are the scheduler's own monotonic clock.
+another clock bounds how long the worker may take to begin. Both are the scheduler's own monotonic clock. How long a
+task may take is what the sweep file says, else a default that no honest stage meets.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from smoothsweep.core.checks import present
+from smoothsweep.core.durations import duration
 from smoothsweep.core.errors import SweepStopped
-from smoothsweep.orchestrator.scheduling.heartbeat import Heartbeat
-from smoothsweep.orchestrator.scheduling.limits import Limit
+from smoothsweep.orchestrator.planning.costs import History
 from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.store.base import Store
 
 GRACE_S = 2.0  # what Ray's own forced cancellation gets before the processes are killed by their numbers
 KILL_PATIENCE_S = 30.0  # for a process that kills others to start on a busy node
@@ -202,3 +204,195 @@ def kill_here(pids: list[int]) -> None:
         with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
             if psutil.Process(pid).cmdline()[:1] and psutil.Process(pid).cmdline()[0].startswith("ray::"):
                 os.kill(pid, signal.SIGKILL)
+
+
+QUIET_S = 5 * 60.0
+QUIET_TIMES = 5  # the longest silence that such work has shown so far
+
+
+@dataclass(kw_only=True)
+class Heartbeat:
+    """usual_s: the longest time between two signs so far; at first what such a stage takes as a whole, if known."""
+
+    last: float
+    usual_s: float = 0.0
+    _mark: Any = None
+    _seen: bool = False
+    _told_s: float = field(default=0.0, repr=False)
+
+    def see(self, mark: Any, now: float) -> None:
+        """Note what the stage shows now; whatever differs from the last time is a sign."""
+        if mark == self._mark:
+            return
+        gap = now - self.last
+        self.usual_s = max(self.usual_s, gap) if self._seen else gap
+        self._mark, self._seen, self.last, self._told_s = mark, True, now, 0.0
+
+    def silent_s(self, since: float, now: float) -> float:
+        """How long nothing was seen of it. since: when its last task began: to wait for a device is no silence."""
+        return now - max(self.last, since)
+
+    def is_worth_a_line(self, since: float, now: float) -> bool:
+        """Whether it is silent for long; once, and again whenever the silence has doubled."""
+        silent = self.silent_s(since, now)
+        if silent <= max(QUIET_S, QUIET_TIMES * self.usual_s, 2 * self._told_s):
+            return False
+        self._told_s = silent
+        return True
+
+
+FLOOR_S = 30 * 60.0
+TIMES = 20  # what such a stage has taken: machines differ by less
+UNKNOWN_S = 72 * 3600.0  # where nothing alike was measured on such a device
+BEGIN_S = 10 * 60.0  # for a worker to begin a task that it was given: a moment, unless the process was stopped
+SETUP_S = 10 * 60.0  # for it to load torch and the stage's code: minutes on a cold network disk
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """How long a task may take, in seconds.
+
+    Attributes:
+        total_s: Time from the start, whatever happens; None for no such limit.
+        silent_s: Time since the last sign of life.
+    """
+
+    total_s: float | None
+    silent_s: float | None
+    setting: str | None
+
+    def reason(self) -> str:
+        """What is said of a task that this limit has ended."""
+        if self.total_s is not None:
+            return f"ran longer than {self.setting} allows ({duration(self.total_s)}), and was ended"
+        setting_note = f"; {self.setting} sets a limit of its own" if self.setting else ""
+        return f"gave no sign of life for {duration(present(self.silent_s, 'silent s'))}, and was ended{setting_note}"
+
+
+class Limits:
+    """The limits of every stage of a sweep. resources: its `resources` as a mapping."""
+
+    def __init__(self, store: Store, resources: dict[str, Any]) -> None:
+        self._history, self._resources = History(store), resources
+
+    def of(self, stage: Stage, expected_s: float | None) -> Limit:
+        """The sweep file's time-out; without one, silence for `TIMES` what such a stage takes, half an hour at least.
+
+        Silence, not time: what an estimate is worth is not known, but a stage that goes on leaving marks is at work.
+        """
+        kind = "training" if stage.task.trains else "attack"
+        setting = f"resources.{kind}_timeout_minutes" if _has_setting(stage) else None
+        minutes = self._resources.get(setting.removeprefix("resources.")) if setting else None
+        if minutes is not None:
+            return Limit(total_s=60 * minutes, silent_s=None, setting=setting)
+        silent_s = UNKNOWN_S if expected_s is None else max(FLOOR_S, TIMES * expected_s)
+        return Limit(total_s=None, silent_s=silent_s, setting=setting)
+
+    def expected_s(self, stage: Stage, device: str) -> float | None:
+        """The longest that such a stage has taken on such a device ('cpu' or 'cuda'); None if none is known.
+
+        Reads manifests: not for the event loop.
+        """
+        known = self._history.devices(stage.name) == {device}
+        expected = self._history.expected(stage) if known else None
+        return None if expected is None else expected[2]
+
+
+def _has_setting(stage: Stage) -> bool:
+    return stage.task.trains or stage.task.shard is not None
+
+
+LOOK_EVERY_S = 15.0  # the table that Ray gives is that of all tasks
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskDispatch:
+    """Where Ray stands with a task that was handed to it.
+
+    Attributes:
+        attempt: Number of the attempt, as Ray counts from 0.
+        runs: The worker has begun it, as far as Ray knows (it may be loading code).
+        process: The worker's; None where Ray does not know it any more.
+    """
+
+    attempt: int
+    runs: bool
+    process: Process | None
+
+
+def read_dispatches(task_ids: list[bytes]) -> dict[bytes, TaskDispatch]:
+    """The last attempt of those of these tasks that a worker has been given; one that waits for resources is not here.
+
+    Ray's public table of tasks needs the dashboard, which need not run; this is where it reads from.
+    """
+    from ray._private.state import state
+    from ray.core.generated import common_pb2, gcs_pb2
+
+    status: Any = common_pb2  # protobuf makes its classes and values when it is imported
+    table: Any = gcs_pb2
+    accessor, dispatches = state._connect_and_get_accessor(), {}
+    for raw in accessor.get_task_events():
+        if not any(task_id in raw for task_id in task_ids):  # most are not ours: not worth the reading
+            continue
+        event = table.TaskEvents.FromString(raw)
+        if event.task_id in task_ids and status.SUBMITTED_TO_WORKER in event.state_updates.state_ts_ns:
+            known = dispatches.get(event.task_id)
+            if known is None or known.attempt_number < event.attempt_number:
+                dispatches[event.task_id] = event
+    if not dispatches:
+        return {}
+    workers = [table.WorkerTableData.FromString(raw) for raw in accessor.get_worker_table()]
+    by_id = {worker.worker_address.worker_id: worker for worker in workers if worker.is_alive}
+    return {
+        task_id: TaskDispatch(
+            attempt=event.attempt_number,
+            runs=status.RUNNING in event.state_updates.state_ts_ns,
+            process=_process(by_id.get(event.state_updates.worker_id)),
+        )
+        for task_id, event in dispatches.items()
+    }
+
+
+def _process(worker: Any) -> Process | None:
+    """worker: a `WorkerTableData`, or None."""
+    if worker is None or not worker.pid:
+        return None
+    address = worker.worker_address
+    return Process(node=address.node_id.hex(), pid=worker.pid, host=address.ip_address)
+
+
+class StartWatch:
+    """Sees to it that workers begin what they were given. One that does not is killed: Ray gives its task to another.
+
+    begin_s: what a worker gets to begin; SETUP_S on top to load its code. say: gets a line for people.
+    """
+
+    def __init__(self, tasks: TasksInFlight, begin_s: float, say: Callable[[str], None]) -> None:
+        self._tasks, self._begin_s, self._say = tasks, begin_s, say
+        self._next, self._kills = 0.0, set()
+
+    async def check(self, now: float) -> None:
+        """now: monotonic seconds. Asks Ray only if a task has not begun, and not often: most of them just wait."""
+        waiting = {task.ref.task_id().binary(): task for task in self._tasks.not_begun()}
+        if not waiting or now < self._next:
+            return
+        self._next = now + min(LOOK_EVERY_S, self._begin_s / 4)
+        dispatches = await asyncio.to_thread(read_dispatches, list(waiting))
+        for task_id, task in waiting.items():
+            dispatch = dispatches.get(task_id)
+            if dispatch is None or dispatch.process is None:
+                task.given = None
+            elif task.given is None or task.given[0] != dispatch.attempt:
+                task.given = (dispatch.attempt, now)
+            elif not task.processes and (late := now - task.given[1]) > self._begin_s + dispatch.runs * SETUP_S:
+                task.given = (dispatch.attempt, now)
+                self._replace(task, dispatch.process, late)
+
+    def _replace(self, task: Running, process: Process, late: float) -> None:
+        self._say(
+            f"{task.stage.label}: process {process.pid} on {process.host} was given it {duration(late)} ago "
+            "and has not begun; killed, so that another does it"
+        )
+        killing = asyncio.ensure_future(kill({process}))
+        self._kills.add(killing)
+        killing.add_done_callback(self._kills.discard)

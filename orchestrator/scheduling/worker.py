@@ -1,16 +1,28 @@
-"""What runs in Ray's workers: a stage, or some classes of one, between reporting in and leaving with the machine."""
+"""What runs in Ray's workers: a stage, or some classes of one, between reporting in and leaving with the machine.
+
+Machines may be about to be taken away: spot machines with notice, pods that are evicted, nodes that are drained. Ray
+knows of them by `ray drain-node`, and by the SIGTERM of a `ray start --block`. It gives such a node no new work; what
+runs there is ours to bring away in time. An exception becomes one line that tells a user why a stage failed.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator
+import os
+import re
+import time
+from collections.abc import Callable, Generator, Iterable
+from pathlib import Path
 
 import ray
+import ray.exceptions
+from ray.exceptions import RayError, RayTaskError
 
+from smoothsweep.core.errors import SweepStopped
+from smoothsweep.core.files import write_file
 from smoothsweep.core.same_code import only_this_code
-from smoothsweep.orchestrator.scheduling.draining import leaving_check
 from smoothsweep.orchestrator.scheduling.execute import execute, execute_shard
-from smoothsweep.orchestrator.scheduling.tasks_in_flight import StartReporter
+from smoothsweep.orchestrator.scheduling.tasks_in_flight import Process, StartReporter
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.tasks.context import MachineLeaving, ask_machine_leaving
@@ -56,3 +68,118 @@ def _at_work(stage: Stage, tell: StartReporter) -> Generator[None]:
 def is_group(stage: Stage) -> bool:
     """Whether the stage is done by a group of Ray Train workers."""
     return stage.config.get("workers", 1) > 1
+
+
+ASK_EVERY_S = 2.0
+LEAVE_FILE = "SMOOTHSWEEP_LEAVE_FILE"  # a path: where the file exists, all of the job's nodes leave
+LEFT = "left"  # beside it: they have
+
+
+def draining_nodes() -> set[str]:
+    """Ray's ids of the nodes that are being drained now."""
+    from ray._private.state import state  # where Ray Train's own watcher asks
+
+    return set(state.get_draining_nodes())
+
+
+def limit_is_near() -> bool:
+    """Whether the batch job that this process belongs to is about to reach its time limit."""
+    path = os.environ.get(LEAVE_FILE)
+    return path is not None and os.path.exists(path)
+
+
+def report_all_left() -> None:
+    """Tell the script of the batch job that nothing runs any more, so that it waits for the limit no longer."""
+    write_file(Path(os.environ[LEAVE_FILE]).with_name(LEFT), "", flush=False)
+
+
+def leaving_check(node: str) -> Callable[[], bool]:
+    """Whether this node is being drained, or its batch job nears the time limit: asked every few seconds at most, and
+    for good once it is so."""
+    asked_at, is_leaving = -ASK_EVERY_S, False
+
+    def ask() -> bool:
+        nonlocal asked_at, is_leaving
+        if not is_leaving and time.monotonic() - asked_at >= ASK_EVERY_S:
+            asked_at = time.monotonic()
+            is_leaving = node in draining_nodes() or limit_is_near()
+        return is_leaving
+
+    return ask
+
+
+class DrainWatch:
+    """Which nodes have been drained while the scheduler looked, so that a loss on them counts as no failure."""
+
+    def __init__(self) -> None:
+        self._left: set[str] = set()
+        self._asked = -ASK_EVERY_S
+
+    def look(self) -> None:
+        """Ask Ray, every few seconds at most. A node that is gone is not in its answer any more: we remember."""
+        if time.monotonic() - self._asked >= ASK_EVERY_S:
+            self._asked = time.monotonic()
+            self._left |= draining_nodes()
+
+    def explain(self, error: BaseException, processes: Iterable[Process]) -> bool:
+        """Whether the task ended because its machine leaves: it says so itself, or was lost with a drained node."""
+        if isinstance(error, MachineLeaving):
+            return True
+        lost = isinstance(error, RayError) and not isinstance(error, RayTaskError)
+        return lost and any(process.node in self._left for process in processes)
+
+
+OWN_WORDS = (  # errors whose message says it all
+    "InputError",
+    "InputChanged",
+    "CodeChanged",
+    "ArtifactDamaged",
+    "TrainingDiverged",
+    "AccuracyNotReached",
+    "NotFinite",
+    "TimeoutError",
+)
+OUT_OF_MEMORY = re.compile(r"out of memory|running low on memory|due to OOM|OutOfMemory", re.IGNORECASE)
+LACK_OF_MEMORY = (
+    "out of memory: Ray ended its worker on every attempt, because the machine's memory was nearly used up; run fewer "
+    "tasks at once (a larger resources.cpus_per_task or gpus_per_task), or take a machine with more memory"
+)
+
+
+def _is_lack_of_memory(error: BaseException | None) -> bool:
+    """Whether Ray ended the worker for lack of memory, by this error or by any error in its chain of causes."""
+    for _ in range(10):
+        if error is None:
+            return False
+        if isinstance(error, ray.exceptions.OutOfMemoryError):
+            return True
+        if isinstance(error, ray.exceptions.RayActorError) and OUT_OF_MEMORY.search(str(error)):
+            return True
+        cause = getattr(error, "cause", None)
+        error = cause if isinstance(cause, BaseException) else error.__cause__ or error.__context__
+    return False
+
+
+def one_line(error: BaseException) -> str:
+    """The task's own error in one line, without Ray's wrapping and traceback."""
+    cause = getattr(error, "cause", None) or error
+    if _is_lack_of_memory(error):
+        return LACK_OF_MEMORY
+    if isinstance(cause, ray.exceptions.WorkerCrashedError):
+        return f"its worker was killed {WORKER_RETRIES + 1} times"
+    if isinstance(cause, OSError) and cause.strerror:
+        return f"{cause.strerror}: {cause.filename}" if cause.filename else cause.strerror
+    text = " ".join(str(cause).split())
+    name = type(cause).__name__
+    if isinstance(cause, SweepStopped):
+        return f"stopped: {text}"
+    return text if name in OWN_WORDS else f"{name}: {text}"[:600]
+
+
+def last_of_traceback(error: BaseException) -> str:
+    """An error in one line. Of a message that is a whole traceback: its last line and the last place that it names."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    places = [line for line in lines if line.startswith("File ")]
+    if not places:
+        return f"{type(error).__name__}: {' '.join(lines)}"[:400]
+    return f"{lines[-1]} ({places[-1]})"[:400]

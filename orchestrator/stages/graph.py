@@ -18,8 +18,9 @@ from smoothsweep.orchestrator.stages.images import (
     prior_is_absent,
     prior_stage,
     public_stage,
+    refuse_listed_classes,
+    refuse_same_people,
 )
-from smoothsweep.orchestrator.stages.own_images import refuse_listed_classes, refuse_same_people
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.schema import InversionSweep

@@ -1,23 +1,30 @@
-"""The stages of images: private ones, public ones, and the prior that draws them."""
+"""The stages of images: private ones, public ones, and the prior that draws them.
+
+A user's own images suit a sweep where the public ones show other people than the private ones, and these are as many as
+the attack takes.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from smoothsweep.core.attacks.shared.base import Attack
 from smoothsweep.core.cards import NetworkCard
 from smoothsweep.core.checks import present
 from smoothsweep.core.data.names import PUBLISHED_NAMES
+from smoothsweep.core.data.sources import count_labelled
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.plugins import plugin_version
 from smoothsweep.core.priors.kinds import brings_network, network_card
 from smoothsweep.core.priors.settings import PriorFolder
 from smoothsweep.orchestrator.stages.fingerprints import content_of, is_absent, normalised
-from smoothsweep.orchestrator.stages.own_images import refuse_same_people
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.sweeps.data import AnyData, PublishedData, PublishedPublic
-from smoothsweep.sweeps.schema import InversionSweep
+from smoothsweep.sweeps.data import AnyData, LabelledData, PublishedData, PublishedPublic, UnlabelledPublic
+from smoothsweep.sweeps.schema import InversionSweep, known_classes
 
 
 def data_stage(settings: InversionSweep, image_size: int, *, for_judges: bool = False) -> Stage:
@@ -99,3 +106,50 @@ def prior_is_absent(settings: InversionSweep) -> bool:
 def prior_card(settings: InversionSweep) -> NetworkCard:
     """What the prior's network is, or will be, built from."""
     return network_card(present(settings.prior, "prior").built, settings.public.size if settings.public else None)
+
+
+def refuse_same_people(settings: InversionSweep) -> None:
+    """Raise InputError where data and public images share their files.
+
+    By place: one and the same, one in the other, through links as well. By content: a copy of a labelled set.
+    """
+    private, public = settings.data.path, settings.public
+    if private is None or not isinstance(public, UnlabelledPublic):
+        return
+    _compare(private, public.path, by_content=isinstance(settings.data, LabelledData))
+
+
+@lru_cache(maxsize=64)
+def _compare(private: str, public: str, *, by_content: bool) -> None:
+    private_path, other = (Path(path).expanduser().resolve() for path in (private, public))
+    contents = [content_of(path, key) for path, key in ((private, "data.path"), (public, "public.path")) if by_content]
+    if not (private_path.exists() and other.exists()):
+        return  # a plan of what is not there yet
+    is_same = by_content and contents[0] == contents[1]
+    if (
+        is_same
+        or os.path.samefile(private_path, other)
+        or private_path.is_relative_to(other)
+        or other.is_relative_to(private_path)
+    ):
+        raise InputError(f"public.path: expected images of other people than data.path, got {private_path} and {other}")
+
+
+def refuse_listed_classes(settings: InversionSweep) -> None:
+    """Raise InputError for an attack that does not suit the classes of a labelled set.
+
+    What the sweep file says of their number was checked when it was read; attacks that take any number, and data that
+    are not there yet (a plan may be made before they are), are let pass.
+    """
+    attack, data = settings.inverted_by.built, settings.data
+    takes_any = type(attack).check_classes is Attack.check_classes
+    if takes_any or known_classes(settings) is not None or not isinstance(data, LabelledData):
+        return
+    path = Path(data.path).expanduser()
+    if path.exists():
+        attack.check_classes(_counted(path.resolve()))
+
+
+@lru_cache(maxsize=8)
+def _counted(path: Path) -> int:
+    return count_labelled(path).classes

@@ -17,10 +17,15 @@ from smoothsweep.core.membership.base import shadow_seed
 from smoothsweep.core.plugins import plugin_version
 from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
 from smoothsweep.orchestrator.stages.graph import judging_model_stage, passes, target_config
-from smoothsweep.orchestrator.stages.images import check_prior_crop, data_stage, prior_stage, public_stage
-from smoothsweep.orchestrator.stages.judge_availability import available_judges, requested_judges, staged_file
-from smoothsweep.orchestrator.stages.own_images import refuse_same_people
+from smoothsweep.orchestrator.stages.images import (
+    check_prior_crop,
+    data_stage,
+    prior_stage,
+    public_stage,
+    refuse_same_people,
+)
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json
+from smoothsweep.orchestrator.stages.weights import available_judges, requested_judges, staged_file
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.schema import InversionSweep
 

@@ -118,7 +118,7 @@ EXCEPTIONS = {
     ("orchestrator/page/tables.py", "to_csv"): "a text, written by the caller",
     ("orchestrator/cli.py", "open"): "the null device, when nobody reads what we print",
     ("orchestrator/commands/batch/node.py", "open"): "what Ray says while it starts, in a folder of this job alone",
-    ("orchestrator/commands/health/storage/commands.py", "copytree"): "a new store under a name that is no store's yet",
+    ("orchestrator/commands/health/storage.py", "copytree"): "a new store under a name that is no store's yet",
     ("orchestrator/cluster/tokens.py", "open"): "a secret, which is its owner's alone from the first byte",
     ("orchestrator/store/verified.py", "open"): "a lock, without content",
     ("orchestrator/store/objects.py", "open"): "a download into the temporary name that its callers give",

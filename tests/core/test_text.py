@@ -24,7 +24,7 @@ from smoothsweep.core.text import (
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.page.render import environment, fill
 from smoothsweep.orchestrator.planning.state import SweepState
-from smoothsweep.orchestrator.running.progress import Display
+from smoothsweep.orchestrator.running.sweep_run import Display
 from smoothsweep.sweeps.expand import axis_value
 
 DIRECTING = ("LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI")
@@ -124,7 +124,7 @@ def test_the_progress_display_shows_what_workers_say_as_text(monkeypatch):
     display.say(HOSTILE)
     display.update(state)
     assert is_quiet(screen.getvalue().replace("\n", ""))
-    from smoothsweep.orchestrator.running.progress import _panel
+    from smoothsweep.orchestrator.running.sweep_run import _panel
 
     terminal = io.StringIO()
     Console(file=terminal, force_terminal=False, width=200).print(_panel(state))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.uris import ambiguity, hidden, shown_uri, without_secrets
-from smoothsweep.orchestrator.running.progress import Display
+from smoothsweep.orchestrator.running.sweep_run import Display
 from smoothsweep.orchestrator.tracking.landing import route
 
 SPECIAL = "@:/?#%&=+;,!$'\"()*[]{}|\\^~` .-_<>äß中"

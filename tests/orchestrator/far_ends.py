@@ -16,7 +16,7 @@ from smoothsweep.orchestrator.commands.reporting.report import _paper
 from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
 from smoothsweep.orchestrator.planning.proposals import ProposalLog, trials_of
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.running.cluster_session import ClusterSession
+from smoothsweep.orchestrator.running.driver import ClusterSession
 from smoothsweep.orchestrator.scheduling import scheduler
 from smoothsweep.orchestrator.scheduling.scheduler import StageScheduler
 from smoothsweep.orchestrator.search.agenda import Agenda

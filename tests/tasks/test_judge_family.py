@@ -14,7 +14,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.judges.table import JUDGES, measured, stage_of
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
-from smoothsweep.orchestrator.stages.judge_availability import unavailable_reasons
+from smoothsweep.orchestrator.stages.weights import unavailable_reasons
 from smoothsweep.sweeps.loaded import check
 from smoothsweep.tasks.registry import TASKS
 from tests.orchestrator.settings_cases import OF_JUDGES

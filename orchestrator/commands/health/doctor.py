@@ -14,7 +14,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
 from smoothsweep.core.priors.settings import SHIPPED
 from smoothsweep.core.tree import TREE
-from smoothsweep.orchestrator.commands.health.examining import examine_store
+from smoothsweep.orchestrator.commands.health.storage import examine_store
 from smoothsweep.orchestrator.store.opening import open_store
 
 PACKAGES = (

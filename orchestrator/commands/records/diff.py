@@ -11,7 +11,7 @@ from typing import Any
 
 from smoothsweep.core import screen
 from smoothsweep.core.text import printable, quoted
-from smoothsweep.orchestrator.commands.records.trials import (
+from smoothsweep.orchestrator.commands.records.lineage import (
     NamedTrials,
     Provenance,
     ProvenanceReader,

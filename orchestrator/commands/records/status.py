@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from smoothsweep.core.text import counted, printable
-from smoothsweep.orchestrator.commands.records.trials import plain_name
+from smoothsweep.orchestrator.commands.records.lineage import plain_name
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.planning.state import StageProgress, read_stage_progress, read_state, trial_name
 from smoothsweep.orchestrator.planning.trial import Trial

@@ -6,7 +6,7 @@ import time
 from rich.console import Console
 
 from smoothsweep.orchestrator.planning.state import SweepState
-from smoothsweep.orchestrator.running.progress import Display, _panel
+from smoothsweep.orchestrator.running.sweep_run import Display, _panel
 
 
 def entry(stage, at):

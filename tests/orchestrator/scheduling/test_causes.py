@@ -3,7 +3,7 @@
 import pytest
 import ray
 
-from smoothsweep.orchestrator.scheduling.causes import LACK_OF_MEMORY, one_line
+from smoothsweep.orchestrator.scheduling.worker import LACK_OF_MEMORY, one_line
 
 RAYS_WORDS = (
     "Task was killed due to the node running low on memory.\nMemory on the node (IP: 172.31.4.9, ID: 0a1b) where "

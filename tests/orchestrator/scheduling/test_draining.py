@@ -8,11 +8,16 @@ import pytest
 from ray.exceptions import RayTaskError, WorkerCrashedError
 
 from benchmarks.sleeping import Sleep
-from smoothsweep.orchestrator.scheduling import draining
 from smoothsweep.orchestrator.scheduling import scheduler as scheduler_module
-from smoothsweep.orchestrator.scheduling.draining import LEAVE_FILE, DrainWatch, leaving_check, limit_is_near
+from smoothsweep.orchestrator.scheduling import worker as draining
 from smoothsweep.orchestrator.scheduling.tasks_in_flight import Process
-from smoothsweep.orchestrator.scheduling.worker import WORKER_RETRIES
+from smoothsweep.orchestrator.scheduling.worker import (
+    LEAVE_FILE,
+    WORKER_RETRIES,
+    DrainWatch,
+    leaving_check,
+    limit_is_near,
+)
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.tasks.context import MachineLeaving
 
@@ -129,7 +134,7 @@ def test_near_the_time_limit_of_a_batch_job_every_node_leaves_and_nothing_more_i
     monkeypatch, tmp_path, ray_says
 ):
     monkeypatch.setenv(LEAVE_FILE, str(tmp_path / "leave"))
-    monkeypatch.setattr("smoothsweep.orchestrator.scheduling.draining.ASK_EVERY_S", 0.0)
+    monkeypatch.setattr("smoothsweep.orchestrator.scheduling.worker.ASK_EVERY_S", 0.0)
     leaves = leaving_check("aa")
     assert not leaves() and not limit_is_near()
     (tmp_path / "leave").touch()

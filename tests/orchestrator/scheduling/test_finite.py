@@ -16,9 +16,8 @@ from safetensors.torch import load_file, save_file
 
 from smoothsweep.core.errors import NotFinite
 from smoothsweep.orchestrator.planning.trial import inversion_stages
-from smoothsweep.orchestrator.scheduling import finite
-from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
-from smoothsweep.orchestrator.scheduling.finite import refuse_not_finite
+from smoothsweep.orchestrator.scheduling import execute as finite
+from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs, refuse_not_finite
 from smoothsweep.orchestrator.scheduling.scheduler import one_line
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.loaded import check

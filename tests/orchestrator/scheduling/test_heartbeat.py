@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smoothsweep.orchestrator.scheduling.heartbeat import QUIET_S, QUIET_TIMES, Heartbeat
+from smoothsweep.orchestrator.scheduling.tasks_in_flight import QUIET_S, QUIET_TIMES, Heartbeat
 
 
 def test_silence_is_told_after_five_minutes_once_and_again_when_it_has_doubled():

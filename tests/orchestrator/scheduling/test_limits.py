@@ -5,7 +5,7 @@ import json
 import pytest
 
 from benchmarks.sleeping import Sleep
-from smoothsweep.orchestrator.scheduling.limits import FLOOR_S, TIMES, UNKNOWN_S, Limits
+from smoothsweep.orchestrator.scheduling.tasks_in_flight import FLOOR_S, TIMES, UNKNOWN_S, Limits
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.manifests import sealed
 from smoothsweep.orchestrator.store.opening import open_store

@@ -9,8 +9,8 @@ from smoothsweep.core.external.asking import ADDRESS
 from smoothsweep.core.models.weight_files import FOLDER_VARIABLE, weight_file
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.stages import judges
-from smoothsweep.orchestrator.stages.judge_availability import unavailable_reasons
 from smoothsweep.orchestrator.stages.judges import reconstruction_sizes
+from smoothsweep.orchestrator.stages.weights import unavailable_reasons
 from smoothsweep.sweeps.schema import InversionSweep
 
 FACENET = "the weights of facenet are not here: smoothsweep weights stage"

@@ -11,8 +11,8 @@ from harm import HARMS, harmed
 from benchmarks.sleeping import Sleep
 from smoothsweep.core.errors import ArtifactDamaged, InputError
 from smoothsweep.orchestrator.commands.damage import quarantine_damaged, read_with_repair
-from smoothsweep.orchestrator.commands.health import examining
-from smoothsweep.orchestrator.commands.health.examining import examine_store
+from smoothsweep.orchestrator.commands.health import storage as examining
+from smoothsweep.orchestrator.commands.health.storage import examine_store
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.scheduling.execute import execute, execute_with_inputs
 from smoothsweep.orchestrator.stages.stage import Stage

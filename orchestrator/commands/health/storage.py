@@ -1,23 +1,38 @@
-"""What `smoothsweep store` does, on a store in a folder."""
+"""What `smoothsweep store` does, on a store in a folder: which sweep uses which artifacts, how large they are, whether
+they are what they were, every file read, whatever was verified before."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.files import rename_folder
+from smoothsweep.core.files import NotPlainError, rename_folder
 from smoothsweep.core.spelling import suggestion
 from smoothsweep.core.text import printable
-from smoothsweep.orchestrator.commands.health.examining import examine_store
-from smoothsweep.orchestrator.commands.health.storage.usage import Key, Usage, leftovers, needs, size_of, usage_of
-from smoothsweep.orchestrator.planning.state import read_state
+from smoothsweep.orchestrator.planning.state import read_state, read_trial_notes
+from smoothsweep.orchestrator.stages.stage import canonical_json
 from smoothsweep.orchestrator.store.base import DAMAGED, MANIFEST, Store
-from smoothsweep.orchestrator.store.opening import LINKS_FILE, links_of, open_existing_store, other_store, write_links
-from smoothsweep.tasks.stage_names import stage_title
+from smoothsweep.orchestrator.store.manifests import FINGERPRINT, KIND, RESULT, Damage
+from smoothsweep.orchestrator.store.opening import (
+    LINKS_FILE,
+    links_of,
+    local_store,
+    open_existing_store,
+    other_store,
+    write_links,
+)
+from smoothsweep.tasks.registry import TASKS
+from smoothsweep.tasks.stage_names import stage_label, stage_title
 
 DONE, FAILED = 0, 1
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -177,7 +192,7 @@ def _local(location: str) -> Store:
 def _plain(location: str) -> Store:
     """A store in a folder whether it is there or not: what it is linked to need not be there."""
     _refuse_bucket(location)
-    return Store(root=Path(location.removeprefix("file://")).expanduser().resolve())
+    return local_store(location)
 
 
 def _refuse_bucket(location: str) -> None:
@@ -208,3 +223,168 @@ def _print(rows: Sequence[Sequence[str]]) -> None:
     for row in rows:
         cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
         screen.out(printable("  ".join(cells).rstrip()))
+
+
+WORK = ".work"
+Key = tuple[str, str]  # kind, fingerprint
+
+
+@dataclass(frozen=True, kw_only=True)
+class Usage:
+    """A store as its files tell it.
+
+    Attributes:
+        sizes: (kind, fingerprint) -> bytes of every finished artifact.
+        sweeps: Name -> artifacts that its trials need, inputs included; None where its notes do not tell.
+    """
+
+    store: Store
+    sizes: dict[Key, int]
+    sweeps: dict[str, frozenset[Key] | None]
+
+    @cached_property
+    def used(self) -> frozenset[Key]:
+        return frozenset().union(*(keys for keys in self.sweeps.values() if keys is not None))
+
+    @property
+    def unused(self) -> list[Key]:
+        """Artifacts that no sweep of this store needs, sorted. Raises nothing: see `unknown_sweeps` first."""
+        return sorted(set(self.sizes) - self.used)
+
+    @property
+    def unknown_sweeps(self) -> list[str]:
+        """Sweeps whose needs are not known: their report was never written, or their notes are damaged."""
+        return [name for name, keys in self.sweeps.items() if keys is None]
+
+    def size(self, keys: frozenset[Key] | list[Key]) -> int:
+        return sum(self.sizes.get(key, 0) for key in keys)
+
+    def of_one_sweep(self, name: str) -> list[Key]:
+        """What no other sweep needs: so much is freed when this one goes."""
+        others = frozenset().union(*(keys or frozenset() for other, keys in self.sweeps.items() if other != name))
+        return sorted((self.sweeps[name] or frozenset()) - others)
+
+
+def usage_of(store: Store) -> Usage:
+    """Look through a store: its artifacts, and what its sweeps' notes name."""
+    sizes = {(entry.parent.name, entry.name): size_of(entry) for entry in _artifacts(store)}
+    return Usage(store=store, sizes=sizes, sweeps={name: needs(store, name) for name in store.sweeps()})
+
+
+def leftovers(store: Store) -> list[Path]:
+    """Folders of unfinished work and of damaged artifacts, sorted."""
+    kinds = [entry for entry in _folders(store.root) if KIND.fullmatch(entry.name)]
+    work = [entry for kind in kinds for entry in _folders(kind) if entry.name.endswith(WORK)]
+    return sorted([*work, *(entry for kind in _folders(store.root / DAMAGED) for entry in _folders(kind))])
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of the files below a folder; links are not followed."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(place, name)).st_size
+            except OSError:  # it has just gone
+                continue
+    return total
+
+
+def _artifacts(store: Store) -> Iterator[Path]:
+    for kind in _folders(store.root):
+        if KIND.fullmatch(kind.name) and kind.name not in ("sweeps", DAMAGED):
+            yield from (
+                entry for entry in _folders(kind) if FINGERPRINT.fullmatch(entry.name) and (entry / MANIFEST).exists()
+            )
+
+
+def _folders(place: Path) -> list[Path]:
+    try:
+        return sorted(entry for entry in place.iterdir() if entry.is_dir() and not entry.is_symlink())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def needs(store: Store, name: str) -> frozenset[Key] | None:
+    """Artifacts that the trials of a sweep need, inputs included; None where its notes do not tell.
+
+    store: one that reads through others also tells what lies there.
+    """
+    notes = read_trial_notes(store, name)
+    if not notes:
+        return None
+    needed: set[Key] = set()
+    open_ones = [key for note in notes for key in note.stages.items()]
+    while open_ones:
+        key = open_ones.pop()
+        if key not in needed:
+            needed.add(key)
+            open_ones += _inputs(store, key)
+    return frozenset(needed)
+
+
+def _inputs(store: Store, key: Key) -> list[Key]:
+    """What an artifact was made of; nothing where it is not there, or its manifest is damaged."""
+    try:
+        manifest = store.manifest_of(*key)
+    except (OSError, NotPlainError, Damage, json.JSONDecodeError):
+        return []
+    return [(source["stage"], source["fingerprint"]) for source in manifest["inputs"].values()]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExaminedStore:
+    """What was found. damaged, unread (the system refused to read it): one line each."""
+
+    artifacts: int
+    bytes: int
+    damaged: tuple[str, ...]
+    unread: tuple[str, ...] = ()
+
+
+def examine_store(store: Store) -> ExaminedStore:
+    """Read every finished artifact of the store. Changes nothing in it."""
+    damaged, unread, manifests, read = [], [], {}, 0
+    finished = [(kind, fingerprint) for kind in TASKS for fingerprint in sorted(store.finished(kind))]
+    for kind, fingerprint in finished:
+        try:
+            manifest = store.examined(kind, fingerprint)
+            _check_identity(manifest)
+            manifests[kind, fingerprint] = manifest
+            read += sum(manifest.get("sizes", {}).values())
+        except FileNotFoundError:
+            continue  # removed meanwhile
+        except Damage as damage:
+            damaged.append(f"{stage_label(kind, fingerprint)}: {damage}")
+        except OSError as error:  # a disk that fails, a file that this user may not read: the others are read
+            where = error.filename or "one of its files"
+            unread.append(f"{stage_label(kind, fingerprint)}: {where}: {error.strerror or error}")
+    damaged += _made_from_others(manifests)
+    return ExaminedStore(artifacts=len(manifests), bytes=read, damaged=tuple(damaged), unread=tuple(unread))
+
+
+def _check_identity(manifest: dict[str, Any]) -> None:
+    """Raise Damage if the configuration in a manifest is not the one that its fingerprint stands for."""
+    if "version" not in manifest:
+        return
+    identity = {key: manifest[key] for key in ("stage", "version", "config")}
+    inputs = {name: source["fingerprint"] for name, source in manifest["inputs"].items()}
+    try:
+        text = canonical_json({**identity, "inputs": inputs})
+    except ValueError:  # of a number that is none
+        raise Damage("its configuration is no configuration") from None
+    if hashlib.sha256(text.encode()).hexdigest() != manifest.get("fingerprint"):
+        raise Damage("its configuration is not that of its fingerprint")
+
+
+def _made_from_others(manifests: dict[tuple[str, str], dict[str, Any]]) -> Iterator[str]:
+    """Artifacts whose inputs are not those that they were made from: a manifest changed and sealed again, say."""
+    for (kind, fingerprint), manifest in manifests.items():
+        for source in manifest.get("inputs", {}).values():
+            place = source["stage"], source["fingerprint"]
+            stated, actual = source.get(RESULT), manifests.get(place, {}).get(RESULT)
+            if stated and actual and stated != actual:
+                yield (
+                    f"{stage_label(kind, fingerprint)}: was made from another {stage_label(*place)} than the store "
+                    "has: that one's numbers or files have changed since"
+                )
