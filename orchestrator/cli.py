@@ -32,7 +32,7 @@ from smoothsweep.orchestrator.commands.health.arguments import (
     add_plugins_command,
     add_store_commands,
 )
-from smoothsweep.orchestrator.commands.importing.arguments import add_import_commands, add_weights_commands
+from smoothsweep.orchestrator.commands.importing.weights import add_import_commands, add_weights_commands
 from smoothsweep.orchestrator.commands.records.arguments import add_record_commands
 from smoothsweep.orchestrator.commands.reporting.sharing.arguments import add_sharing_commands, add_study_commands
 

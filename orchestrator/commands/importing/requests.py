@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 from smoothsweep.core.arguments import BITS, add_options, option
 from smoothsweep.core.data.names import PUBLISHED_SETS
+from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import Answers
 from smoothsweep.core.external.kinds import KINDS, Source
 
@@ -130,3 +131,9 @@ def reading_of(options: argparse.Namespace) -> dict[str, Any]:
         "transform_input": None if options.transform_input is None else options.transform_input == "true",
         "options": {name: getattr(options, name) for name in kind_options},
     }
+
+
+def refuse_existing(out: Path, what: str = "folder") -> None:
+    """Raise InputError rather than write over an earlier import."""
+    if out.exists():
+        raise InputError(f"--out {out}: expected a new {what}, got one that exists; name another or remove it")

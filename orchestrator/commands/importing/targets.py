@@ -32,7 +32,7 @@ from smoothsweep.core.external.kinds import (
 )
 from smoothsweep.core.files import making_folder, write_file
 from smoothsweep.core.readers.files import read_whole, why_unread
-from smoothsweep.orchestrator.commands.importing.requests import Reading, TargetRequest
+from smoothsweep.orchestrator.commands.importing.requests import Reading, TargetRequest, refuse_existing
 from smoothsweep.sweeps.data import LabelledData
 from smoothsweep.sweeps.imported import CARD, CARD_VERSION, WEIGHTS, TargetCard, checked_card
 
@@ -226,12 +226,6 @@ def refuse_layers(request: TargetRequest, model: ForeignModel) -> None:
         raise InputError(f"{option}: expected none with {model.words}, which brings its own, got {as_typed(value)}")
     for option, value in request.given("mean", "std", "input_range", "channels") if model.sent_pictures else ():
         raise InputError(f"{option}: expected none with {model.words}, which is sent pictures, got {as_typed(value)}")
-
-
-def refuse_existing(out: Path, what: str = "folder") -> None:
-    """Raise InputError rather than write over an earlier import."""
-    if out.exists():
-        raise InputError(f"--out {out}: expected a new {what}, got one that exists; name another or remove it")
 
 
 def make_card(

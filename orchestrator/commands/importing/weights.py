@@ -1,49 +1,145 @@
-"""`smoothsweep import prior|judge|gan` and `weights stage`: weights of others, converted once, none of it executed."""
+"""`smoothsweep import prior|target|judge|gan` and `weights stage`: weights of others, converted once, none of it run.
+
+What a classifier needs stands in `targets`, what may be said of it in `requests`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import argparse
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core import screen
+from smoothsweep.core.arguments import FolderToWrite, add_options, refuse_missing, request_of
+from smoothsweep.core.attacks.training_settings import NETWORKS
 from smoothsweep.core.checks import require_count
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.external.kinds import as_source
 from smoothsweep.core.files import making_folder, write_file
-from smoothsweep.core.priors.settings import RANDOM_FACE_LICENCE
-from smoothsweep.orchestrator.commands.importing.targets import refuse_existing
-from smoothsweep.orchestrator.stages.weights import pretrained_architectures
-from smoothsweep.sweeps.expand import expand
-from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion
-from smoothsweep.sweeps.recipes import every_choice
-from smoothsweep.sweeps.schema import InversionSweep, ToySweep
+from smoothsweep.core.priors.settings import IMAGES, RANDOM_FACE_LICENCE, READ_OUT
+from smoothsweep.orchestrator.commands.importing.requests import (
+    Reading,
+    TargetRequest,
+    add_kind_options,
+    reading_of,
+    refuse_existing,
+)
+
+if TYPE_CHECKING:
+    from smoothsweep.sweeps.loaded import LoadedSweep
 
 USUAL = 128  # pixels of a read-out of random-face
 CLOSED = 24  # images of its closed form, the first ones; the training begins after them
 
 
-def import_prior_file(file: Path, out: Path) -> int:
+def add_import_commands(commands: argparse._SubParsersAction) -> None:
+    """Adds `import` with its three things to a parser's commands."""
+    things = commands.add_parser("import", help="bring official weights, or your own classifier, in safely")
+    things = things.add_subparsers(required=True, metavar="prior|target|judge|gan")
+    prior = things.add_parser(
+        "prior",
+        help="an official StyleGAN2 network pickle (ffhq.pkl), or random-face: the package's generator of faces; "
+        "nothing of either is run",
+    )
+    prior.set_defaults(command=_import_prior)
+    target = things.add_parser("target", help="a classifier: a checkpoint, or a program such as an ONNX file")
+    target.add_argument(
+        "--architecture",
+        help="needed for a checkpoint, e.g. resnet152 or timm:vit_tiny_patch16_224; a program brings its own",
+    )
+    add_options(target, TargetRequest)
+    reading = (
+        "how it reads an image",
+        "The weights do not say. Whatever is said here is tried on real images, now if there are any and before every "
+        "attack: a classifier that does not recognise them is refused.",
+    )
+    add_options(target.add_argument_group(*reading), Reading)
+    add_kind_options(target)
+    target.set_defaults(command=_import_target)
+    gan = things.add_parser("gan", help="the GAN of GMI, KED-MI, LOMMA or PLG-MI, from the official checkpoints")
+    gan.add_argument("--part", required=True, choices=tuple(NETWORKS), help="which part of an attack it is")
+    gan.add_argument("--discriminator", type=Path, metavar="FILE", help="of its discriminator, unless it is a plg_gan")
+    gan.set_defaults(command=_import_gan)
+    judge = things.add_parser(
+        "judge",
+        help="a published face embedder (FaceNet, MobileFaceNet, IR-50, IR-152): its "
+        "checkpoint becomes an independent judge; which it is, the file says",
+    )
+    judge.set_defaults(command=_import_judge)
+    for thing, folder in ((prior, "priors"), (target, "targets"), (judge, "judges"), (gan, "gans")):
+        one_file = thing is judge
+        thing.add_argument("file", type=as_source if thing is target else Path, metavar="FILE")
+        thing.add_argument(
+            "--out",
+            type=Path,
+            action="store" if one_file else FolderToWrite,
+            metavar="FILE" if one_file else "DIR",
+            help=f"default: STORE/imported/{folder}/NAME{'.safetensors' if one_file else ''}",
+        )
+        thing.add_argument("--store", default="store", metavar="DIR", help="the artifact store (default: ./store)")
+    _of_random_face(prior)
+
+
+def _of_random_face(prior: argparse.ArgumentParser) -> None:
+    """What only `import prior random-face` is told."""
+    group = prior.add_argument_group("for random-face only")
+    group.add_argument(
+        "package",
+        type=Path,
+        nargs="?",
+        metavar="PATH",
+        help="the wheel or a folder of its files (default: the installed package, else the wheel in "
+        "SMOOTHSWEEP_WEIGHTS)",
+    )
+    group.add_argument(
+        "--resolution",
+        type=int,
+        nargs="+",
+        choices=READ_OUT,
+        metavar="N",
+        help=f"train a read-out for images of so many pixels: {', '.join(map(str, READ_OUT))} (default: all); 1024 "
+        "needs none",
+    )
+    group.add_argument(
+        "--images",
+        type=int,
+        metavar="N",
+        help=f"images of 1024 pixels that the read-outs learn from, a CPU second or two each (default: {IMAGES})",
+    )
+    group.add_argument(
+        "--judge",
+        metavar="NAME=FILE",
+        help="a face embedder, e.g. mobilefacenet_a and its weights: notes how far it takes a read-out's images for "
+        "those of 1024 pixels",
+    )
+
+
+def _import_prior(options: argparse.Namespace) -> int:
     """Convert an official StyleGAN2 pickle into a folder that a sweep can name. Returns the exit code."""
+    out = options.out or _imported_folder(options, "priors")
+    if str(options.file) == "random-face":
+        return _import_random_face(options, out)
+    for name in ("package", "resolution", "judge", "images"):
+        if getattr(options, name) is not None:
+            raise InputError(f"import prior: {name}: expected it with random-face only, got {options.file}")
     from smoothsweep.core.priors.official import import_prior, write_imported_prior
 
-    imported = import_prior(file)
+    imported = import_prior(options.file)
     write_imported_prior(imported, out)
     config = imported.generator.config
-    screen.out(f"{file.name}: StyleGAN2 of {config.resolution} pixels, {config.num_ws} w vectors of {config.w_dim}")
+    sizes = f"StyleGAN2 of {config.resolution} pixels, {config.num_ws} w vectors of {config.w_dim}"
+    screen.out(f"{options.file.name}: {sizes}")
     screen.out(f"SHA-256 {imported.facts['sha256']}")
     screen.out(imported.facts["licence"])
     screen.out(f"in a sweep file:  prior: {{kind: folder, path: {out}}}")
     return 0
 
 
-def import_random_face(
-    package: Path | None, out: Path, resolutions: Sequence[int], *, judge: str | None, images: int
-) -> int:
+def _import_random_face(options: argparse.Namespace, out: Path) -> int:
     """Write OUT/1024 and a folder for each read-out; those that are there stay. Returns the exit code.
 
-    package: the wheel or folder, None: where it is found. judge: of the read-outs, as NAME=FILE. images: that they
-    learn from. An interrupted import goes on where it ended. Raises InputError, one line.
+    An interrupted import goes on where it ended. Raises InputError, one line.
     """
     from smoothsweep.core.priors.random_face import (
         VERSION,
@@ -53,9 +149,11 @@ def import_random_face(
         write_resolution,
     )
 
-    face_judge = _face_judge(judge)
+    resolutions = sorted(set(options.resolution or READ_OUT))
+    images = IMAGES if options.images is None else options.images
+    face_judge = _face_judge(options.judge)
     require_count("--images", images, CLOSED + 1, 10_000)
-    place = find_package(package)
+    place = find_package(options.package)
     network = import_package(place)
     screen.out(f"{place.name}: MobileStyleGAN of {network.resolution} pixels, package random-face {VERSION}")
     screen.out(RANDOM_FACE_LICENCE)
@@ -127,11 +225,23 @@ def _face_judge(path: str | None) -> tuple[str, Path] | None:
     return name, Path(weights)
 
 
-def import_judge_file(file: Path, out: Path) -> int:
+def _import_target(options: argparse.Namespace) -> int:
+    refuse_missing("FILE", options.file)
+    from smoothsweep.orchestrator.commands.importing.targets import import_target_file
+
+    out = options.out or _imported_folder(options, "targets")
+    return import_target_file(request_of(TargetRequest, options, out=out, **reading_of(options)))
+
+
+def _import_judge(options: argparse.Namespace) -> int:
     """Convert published weights of a face embedder into a file that a sweep can name. Returns the exit code.
 
     Raises InputError, one line, for a checkpoint that is none of theirs; nothing is written then.
     """
+    file = options.file
+    refuse_missing("FILE", file)
+    folder = _imported_folder(options, "judges")
+    out = options.out or folder.with_name(f"{folder.name}.safetensors")
     from safetensors.torch import save
 
     from smoothsweep.core.models.official import PUBLISHED, import_judge
@@ -146,35 +256,61 @@ def import_judge_file(file: Path, out: Path) -> int:
     return 0
 
 
-def import_gan_files(part: str, generator: Path, discriminator: Path | None, out: Path) -> int:
+def _import_gan(options: argparse.Namespace) -> int:
     """Convert the official checkpoints of a GAN into a folder that a sweep can name. Returns the exit code.
 
     Raises InputError, one line, for a tensor that is missing, left over, or of another shape; nothing is written then.
     """
+    refuse_missing("FILE", options.file)
+    refuse_missing("--discriminator", options.discriminator)
     from smoothsweep.core.attacks.gan_networks import official_networks
     from smoothsweep.core.attacks.kept_networks import save_network
 
+    out = options.out or _imported_folder(options, "gans")
     refuse_existing(out)
-    networks: dict[str, Any] = official_networks(part, generator, discriminator)
+    networks: dict[str, Any] = official_networks(options.part, options.file, options.discriminator)
     with making_folder(out) as draft:
         for name, network in networks.items():
             save_network(network, draft, name)
     for name, network in networks.items():
         weights = sum(tensor.numel() for tensor in network.parameters())
         screen.out(f"{name}: {type(network).__name__} of {network.config.resolution} pixels, {weights:,} weights")
-    screen.out(f"in a sweep file:  attack: {{kind: ..., gan: {{imported: {out}}}}}   (part {part})")
+    screen.out(f"in a sweep file:  attack: {{kind: ..., gan: {{imported: {out}}}}}   (part {options.part})")
     return 0
 
 
-def stage_weights_of(sweeps: list[Path], folder: Path | None) -> int:
+def _imported_folder(options: argparse.Namespace, kind: str) -> Path:
+    from smoothsweep.orchestrator.store.opening import open_store
+
+    if options.store.startswith("s3://"):
+        raise InputError(f"--store {options.store}: expected a folder, or --out beside it: sweeps read it by its path")
+    return open_store(options.store).root / "imported" / kind / options.file.stem
+
+
+def add_weights_commands(commands: argparse._SubParsersAction) -> None:
+    """`smoothsweep weights stage`."""
+    stage = (
+        commands.add_parser("weights", help="published weight files")
+        .add_subparsers(required=True, metavar="stage")
+        .add_parser("stage", help="fetch and verify what sweeps need, before they run; say what could not be had")
+    )
+    stage.add_argument("sweeps", type=Path, nargs="*", metavar="SWEEP.yaml", help="default: every file we know of")
+    stage.add_argument(
+        "--dir", type=Path, metavar="DIR", help="where to put them (default: SMOOTHSWEEP_WEIGHTS or torch hub's cache)"
+    )
+    stage.set_defaults(command=_stage_weights)
+
+
+def _stage_weights(options: argparse.Namespace) -> int:
     """Fetch and verify what the sweeps need (all known files if none is named); 1 if something could not be had."""
     from smoothsweep.core.models.weight_files import WEIGHT_FILES, stage_weights, weight_file, weight_folders
+    from smoothsweep.sweeps.load import load_sweep
 
-    names = list(WEIGHT_FILES) if not sweeps else needed_files(load_sweep(path) for path in sweeps)
+    names = needed_files(map(load_sweep, options.sweeps)) if options.sweeps else list(WEIGHT_FILES)
     if not names:
         screen.out("these sweeps need no published weights")
         return 0
-    staged = stage_weights(names, folder or weight_folders()[0])
+    staged = stage_weights(names, options.dir or weight_folders()[0])
     for file in staged:
         entry = weight_file(file.name)
         screen.out(f"ok    {file.name:<14} {file.path}" if file.path else f"MISS  {file.name:<14} {file.reason}")
@@ -185,17 +321,18 @@ def stage_weights_of(sweeps: list[Path], folder: Path | None) -> int:
 
 def needed_files(sweeps: Iterable[LoadedSweep]) -> list[str]:
     """Names of the weight files that the trials of these sweeps read: to start from, and to judge with."""
+    from smoothsweep.orchestrator.stages.weights import pretrained_architectures
+    from smoothsweep.sweeps.expand import expand
+    from smoothsweep.sweeps.loaded import as_inversion
+    from smoothsweep.sweeps.recipes import every_choice
+    from smoothsweep.sweeps.schema import ToySweep
+
     names: list[str] = []
     for loaded in sweeps:
-        if not isinstance(loaded.sweep, ToySweep):
-            cells = every_choice(loaded) if loaded.sweep.search else []
-            for cell in [*expand(loaded), *cells]:
-                names += [
-                    *pretrained_architectures(as_inversion(cell.settings)),
-                    *_judged_with(as_inversion(cell.settings)),
-                ]
+        if isinstance(loaded.sweep, ToySweep):
+            continue
+        for cell in [*expand(loaded), *(every_choice(loaded) if loaded.sweep.search else [])]:
+            settings = as_inversion(cell.settings)
+            judged = [judge.staged for judge in settings.judges.built.values() if judge.staged is not None]
+            names += [*pretrained_architectures(settings), *judged]
     return list(dict.fromkeys(names))
-
-
-def _judged_with(settings: InversionSweep) -> list[str]:
-    return [judge.staged for judge in settings.judges.built.values() if judge.staged is not None]

@@ -146,6 +146,9 @@ def refusal(path):
         (pickle.dumps({"G": 1, "D": 2, "G_ema": 3}, 3), "G: expected a Generator, got 'int'"),
         (pickle.dumps({}, 3) + b"x", "bytes follow the pickle"),
         (b"\x80\x04", "expected a StyleGAN2-ADA pickle"),
+        (b"\x80\x02cdnnlib.tflib.network\nNetwork\nq\x00)\x81.", "a TensorFlow StyleGAN2 pickle"),
+        (b"\x80\x04\x8c\x14dnnlib.tflib.network\x94\x8c\x07Network\x94\x93)\x81.", "a TensorFlow StyleGAN2 pickle"),
+        (b"\x80\x02c_codecs\nencode\n.", "write the file again with protocol 3"),
     ],
 )
 def test_other_files_are_refused(file, content, words):
@@ -158,23 +161,6 @@ def test_what_is_no_file_is_refused(tmp_path):
     assert "expected a regular file" in refusal(tmp_path)
     os.mkfifo(tmp_path / "pipe")
     assert "expected a regular file" in refusal(tmp_path / "pipe")
-
-
-@pytest.mark.parametrize("protocol", [2, 3, 4])
-def test_tensorflow_pickles_are_told_apart(file, protocol):
-    module, name = b"dnnlib.tflib.network", b"Network"
-    if protocol == 4:
-        text = b"\x8c\x14" + module + b"\x94\x8c\x07" + name + b"\x94\x93"
-    else:
-        text = b"c" + module + b"\n" + name + b"\n"
-    file.write_bytes(bytes([0x80, protocol]) + text + b"q\x00)\x81q\x01}q\x02b.")
-    message = refusal(file)
-    assert "TensorFlow" in message and "stylegan2-ada-pytorch/pretrained/ffhq.pkl" in message
-
-
-def test_protocol_2_is_refused_with_a_way_out(file):
-    write_official_pickle(file, TINY, protocol=2)
-    assert "write the file again with protocol 3" in refusal(file)
 
 
 def set_argument(*path, value):
@@ -223,16 +209,12 @@ def poisoned(value):
     ("edit", "words"),
     [
         (set_argument("G_ema", "c_dim", value=10), "G_ema: c_dim: expected 0, got 10"),
-        (set_argument("D", "c_dim", value=10), "D: c_dim: expected 0, got 10"),
-        (set_argument("G_ema", "img_channels", value=1), "img_channels: expected 3, got 1"),
         (set_argument("G_ema", "z_dim", value=None), "z_dim: expected a whole number"),
-        (set_argument("G_ema", "z_dim", value=True), "z_dim: expected a whole number"),
         (both("img_resolution", "img_resolution", 24), "resolution: expected a power of two"),
         (
             both("synthesis_kwargs.channel_max", "channel_max", 3),
             "torgb.weight: expected shape [3, 3, 1, 1], got",
         ),
-        (set_argument("G_ema", "synthesis_kwargs", "architecture", value="resnet"), "architecture: expected 'skip'"),
         (set_argument("G_ema", "synthesis_kwargs", "use_noise", value=False), "use_noise: expected True, got False"),
         (both("synthesis_kwargs.conv_clamp", "conv_clamp", -1), "conv_clamp: expected"),
         (set_argument("G_ema", "synthesis_kwargs", "conv_clamp", value=256), "conv_clamp: G_ema has 256, D has None"),
@@ -245,15 +227,10 @@ def poisoned(value):
         (set_argument("G_ema", "mapping_kwargs", "layer_features", value=7), "layer_features: expected None or w_dim"),
         (set_argument("G_ema", "mapping_kwargs", value=[]), "mapping_kwargs: expected a dict, got []"),
         (set_argument("G_ema", "channel_base", value=16384), "unknown constructor argument 'channel_base'"),
-        (set_argument("D", "architecture", value="orig"), "architecture: expected 'resnet', got 'orig'"),
-        (set_argument("D", "epilogue_kwargs", "mbstd_num_channels", value=2), "mbstd_num_channels: expected 1, got 2"),
         (set_argument("D", "channel_max", value=8), "channel_max: G_ema has 4, D has 8"),
-        (set_argument("G_ema", "img_resolution", value=16), "img_resolution: G_ema has 16, D has 8"),
         (set_argument("G_ema", "w_dim", value=7), "G_ema.mapping: w_dim: expected 7, got 5"),
-        (set_argument("G_ema", "mapping_kwargs", "num_layers", value=2), "mapping: num_layers: expected 2, got 1"),
         (set_argument("D", "epilogue_kwargs", "mbstd_group_size", value=8), "b4.mbstd: group_size: expected 8, got 4"),
         (set_state("G_ema", "", "_init_args", (6, 0)), "expected constructor arguments given by keyword"),
-        (set_state("G_ema", "synthesis.b8.conv0", "conv_clamp", 256), "b8.conv0: conv_clamp: expected None, got 256"),
         (set_state("D", "b8.conv1", "activation", "relu"), "D.b8.conv1: activation: expected 'lrelu', got 'relu'"),
         (set_state("G_ema", "mapping.fc0", "bias_gain", 0.1), "mapping.fc0: bias_gain: expected 0.01, got 0.1"),
         (set_state("D", "b8", "_modules", None), "D.b8: _modules: expected a dict"),
@@ -262,7 +239,6 @@ def poisoned(value):
             drop("G_ema", "synthesis.b4", "_parameters", "const"),
             "1 tensors are missing, the first is synthesis.b4.const",
         ),
-        (drop("G_ema", "synthesis", "_modules", "b8"), "16 tensors are missing"),
         (
             set_tensor("G_ema", "mapping.fc0", "_parameters", "weight", poisoned),
             "mapping.fc0.weight: expected finite numbers",
