@@ -217,8 +217,9 @@ def make_general_gan(
     settings: Mapping[str, Any], inputs: AttackInputs, view: View, part_context: PartContext
 ) -> MadePart:
     """The networks "generator" and "discriminator" (a critic); losses [steps, 2] as of `new_pair`."""
-    pair, draws = _begun(settings, inputs, view, Critic, classes=0, streams=1)
-    return _trained(pair, draws, Wasserstein(critic=pair.discriminator), inputs, view, part_context)
+    recipe = build(GanTraining, settings, what="gan", prefix="attack.gan.")
+    pair = new_pair(_config(recipe, view), recipe, Critic, view.execution.device)
+    return _trained(pair, Wasserstein(critic=pair.discriminator), inputs, view, part_context, streams=1)
 
 
 def make_specific_gan(
@@ -229,49 +230,38 @@ def make_specific_gan(
     Protocol `paper` asks the target in training mode, as the official code does, which never puts it into evaluation:
     its norms use the statistics of the public batch. `clean` asks it as everybody else does.
     """
-    pair, draws = _begun(settings, inputs, view, MinibatchDiscriminator, classes=view.num_classes, streams=3)
+    recipe = build(GanTraining, settings, what="gan", prefix="attack.gan.")
+    pair = new_pair(_config(recipe, view, view.num_classes), recipe, MinibatchDiscriminator, view.execution.device)
     protocol = present(inputs.protocol, "protocol")
 
     def soft_labels(images: Tensor, step: int) -> Tensor:
         if protocol == "paper":
-            return view.scores_in_training(2 * images - 1, derive_seed(pair.recipe.seed, "teacher", step))
+            return view.scores_in_training(2 * images - 1, derive_seed(recipe.seed, "teacher", step))
         return view.scores(2 * images - 1)
 
     objective = InversionSpecific(discriminator=pair.discriminator, soft_labels=soft_labels, protocol=protocol)
-    return _trained(pair, draws, objective, inputs, view, part_context)
+    return _trained(pair, objective, inputs, view, part_context, streams=3)
 
 
-def _begun(
-    settings: Mapping[str, Any],
-    inputs: AttackInputs,
-    view: View,
-    judge: Callable[[PlainGanConfig], nn.Module],
-    *,
-    classes: int,
-    streams: int,
-) -> tuple[GanPair[GanTraining], PublicDraws]:
-    recipe = build(GanTraining, settings, what="gan", prefix="attack.gan.")
-    config = PlainGanConfig(resolution=view.image_size, z_dim=recipe.z_dim, width=recipe.width, classes=classes)
-    images = resize_uint8(present(inputs.public, "public"), view.image_size)
-    draws = PublicDraws(images, recipe, streams=streams, device=view.execution.device)
-    return new_pair(config, recipe, judge, view.execution.device), draws
+def _config(recipe: GanTraining, view: View, classes: int = 0) -> PlainGanConfig:
+    return PlainGanConfig(resolution=view.image_size, z_dim=recipe.z_dim, width=recipe.width, classes=classes)
 
 
 def _trained(
     pair: GanPair[GanTraining],
-    draws: PublicDraws,
     objective: Wasserstein | InversionSpecific,
     inputs: AttackInputs,
     view: View,
     part_context: PartContext,
+    *,
+    streams: int,
 ) -> MadePart:
-    steps = pair.recipe.steps(len(present(inputs.public, "public")))
+    images = resize_uint8(present(inputs.public, "public"), view.image_size)
+    draws = PublicDraws(images, pair.recipe, streams=streams, device=view.execution.device)
+    steps = pair.recipe.steps(len(images))
     with view.execution.arithmetic():
         train_pair(
-            pair,
-            lambda: update_pair(pair, objective, draws.at(pair.step)),
-            steps=steps,
-            part_context=part_context,
+            pair, lambda: update_pair(pair, objective, draws.at(pair.step)), steps=steps, part_context=part_context
         )
     losses = torch.tensor(pair.losses, dtype=torch.float32)
     networks = {"generator": pair.generator, "discriminator": pair.discriminator}

@@ -233,21 +233,9 @@ def _heaped(scores: Sequence[float], keys: Sequence[Any], n: int) -> list[int]:
     return [place for _, _, place in sorted(heap)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Fakes:
-    """z [B, z_dim] and labels int64 [B] of generated images; distortion: how the target is shown them, None as is."""
-
-    z: Tensor
-    labels: Tensor
-    distortion: Distortion | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reals:
-    """images float [B, 3, R, R] in the generator's range, labels int64 [B]."""
-
-    images: Tensor
-    labels: Tensor
+Labelled = tuple[Tensor, Tensor]
+"""Latents z [B, z_dim] of images to be generated, or real images float [B, 3, R, R] in the generator's range; and their
+labels int64 [B]."""
 
 
 class LabelledDraws:
@@ -261,28 +249,23 @@ class LabelledDraws:
         self._image_of = index.flatten()
         self._label_of = torch.arange(len(index)).repeat_interleave(index.shape[1])
 
-    def for_generator(self, step: int) -> Fakes:
-        """What the generator's update sees, and the target with it."""
+    def for_generator(self, step: int) -> tuple[Labelled, Distortion | None]:
+        """What the generator's update sees, and how the target is shown it (None: as it is)."""
         stream = generator(self._recipe.seed, "plg gan", step, 0)
-        z, labels = self._fakes(stream)
+        fakes, side = self._fakes(stream), self._config.resolution
         # kornia draws the order of the colour changes once per batch: a trap that is kept, since it costs nothing
         shared = stream if self._protocol == "paper" else None
-        side = self._config.resolution
-        return Fakes(
-            z=z, labels=labels, distortion=draw_distortion(len(z), side, stream, jitter=CHANCE, shared_order=shared)
-        )
+        return fakes, draw_distortion(len(fakes[0]), side, stream, jitter=CHANCE, shared_order=shared)
 
-    def for_critic(self, step: int, update: int) -> tuple[Fakes, Reals]:
-        """What one update of the discriminator sees; update: 0, 1, ... within the step."""
+    def for_critic(self, step: int, update: int) -> tuple[Labelled, Labelled]:
+        """What one update of the discriminator sees, fakes and reals; update: 0, 1, ... within the step."""
         stream = generator(self._recipe.seed, "plg gan", step, 1 + update)
-        z, labels = self._fakes(stream)
-        count = self._recipe.critic_steps * step + update
-        pairs = self._pairs(count)
+        fakes, pairs = self._fakes(stream), self._pairs(self._recipe.critic_steps * step + update)
         images = self._images[self._image_of[pairs]].float()
         images = dequantised(images, torch.rand(images.shape, generator=stream), self._config.output)
-        return Fakes(z=z, labels=labels), Reals(images=images, labels=self._label_of[pairs])
+        return fakes, (images, self._label_of[pairs])
 
-    def _fakes(self, stream: torch.Generator) -> tuple[Tensor, Tensor]:
+    def _fakes(self, stream: torch.Generator) -> Labelled:
         count, config = self._recipe.batch_size, self._config
         z = torch.randn(count, config.z_dim, generator=stream)
         return z, torch.randint(config.classes, (count,), generator=stream)
@@ -332,34 +315,35 @@ def new_conditional_pair(
 
 def update_conditional_pair(pair: ConditionalPair, draws: LabelledDraws, logits: Logits) -> dict[str, float | None]:
     """One step: the generator, then the discriminator several times. Returns the losses."""
-    hinge, inversion = _update_generator(pair, draws.for_generator(pair.step), logits)
+    hinge, inversion = _update_generator(pair, *draws.for_generator(pair.step), logits)
     updates = range(pair.recipe.critic_steps)
     critic = [_update_discriminator(pair, *draws.for_critic(pair.step, update)) for update in updates]
     row = torch.stack([hinge, inversion, torch.stack(critic).mean()]).tolist()
     return dict(zip(("generator", "inversion", "discriminator"), row, strict=True))
 
 
-def _update_generator(pair: ConditionalPair, fakes: Fakes, logits: Logits) -> tuple[Tensor, Tensor]:
+def _update_generator(
+    pair: ConditionalPair, fakes: Labelled, distortion: Distortion | None, logits: Logits
+) -> tuple[Tensor, Tensor]:
     """[hinge loss, inversion loss] of the step. The discriminator takes no gradients, but moves its spectral norm."""
-    labels = fakes.labels.to(pair.device)
+    z, labels = (tensor.to(pair.device) for tensor in fakes)
     pair.discriminator.requires_grad_(False)
-    made = pair.generator(fakes.z.to(pair.device), labels)
+    made = pair.generator(z, labels)
     hinge = generator_hinge(pair.discriminator(made, labels))
-    answers = logits(target_images(made, fakes.distortion, pair.config.output))
+    answers = logits(target_images(made, distortion, pair.config.output))
     inversion = attack_loss(pair.recipe.loss, pair.protocol)(answers, labels).mean()
     descend(pair.generator_adam, hinge + pair.recipe.inversion_weight * inversion)
     pair.discriminator.requires_grad_(True)
     return hinge.detach(), inversion.detach()
 
 
-def _update_discriminator(pair: ConditionalPair, fakes: Fakes, reals: Reals) -> Tensor:
+def _update_discriminator(pair: ConditionalPair, fakes: Labelled, reals: Labelled) -> Tensor:
     """The hinge loss. Fakes come without gradients; the published ones leave some, which are not used."""
-    labels = fakes.labels.to(pair.device)
+    z, labels = (tensor.to(pair.device) for tensor in fakes)
     with torch.no_grad():
-        made = pair.generator(fakes.z.to(pair.device), labels)
+        made = pair.generator(z, labels)
     of_fakes = pair.discriminator(made, labels)
-    of_reals = pair.discriminator(reals.images.to(pair.device), reals.labels.to(pair.device))
-    loss = critic_hinge(of_fakes, of_reals)
+    loss = critic_hinge(of_fakes, pair.discriminator(*(tensor.to(pair.device) for tensor in reals)))
     descend(pair.discriminator_adam, loss)
     return loss.detach()
 

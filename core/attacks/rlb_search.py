@@ -15,14 +15,14 @@ Of the official traps these decide numbers of the search:
 * The best image is the one of highest confidence, which saturates at 1.0: of equals the last is kept.
 * The result is sought among the extra roll-outs alone; the images that were learnt from are never considered.
 
-The learner is a soft actor-critic (Haarnoja et al. 2018). Traps of the official one, all kept by `OFFICIAL`:
+The learner is a soft actor-critic (Haarnoja et al. 2018), an official or a textbook one. Traps of the official one:
 
 * The noise is one number: the same for every dimension and, in a learning step, for every row of the minibatch. A
   policy explores along one line.
 * log pi is a mean over the dimensions and the target entropy is -dimensions, so the temperature's gradient never
   changes sign: it falls by one rate in every learning step, whatever the policy does, to exp(-lr * steps).
 * Both critics are constructed from the same seed and see the same data, so they are bit-identical and their minimum is
-  either of them. One network stands for both here; `critics` may hold two.
+  either of them. One network stands for both here; a textbook's are two.
 * The policy climbs the first critic, not the minimum.
 * The targets of the critics are computed with the temperature of the learning step before the last one.
 
@@ -64,22 +64,6 @@ Ask = Callable[[Tensor], Tensor]
 
 Noise = Callable[..., Tensor]
 """(*shape) -> standard normal numbers of that shape."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rules:
-    """What the official code and the textbook do differently; the head of this file says how."""
-
-    scalar_noise: bool
-    mean_log_prob: bool
-    climbs_minimum: bool
-    lagging_temperature: bool
-    critics: int
-
-
-OFFICIAL = Rules(scalar_noise=True, mean_log_prob=True, climbs_minimum=False, lagging_temperature=True, critics=1)
-TEXTBOOK = Rules(scalar_noise=False, mean_log_prob=False, climbs_minimum=True, lagging_temperature=False, critics=2)
-RULES = {"official": OFFICIAL, "textbook": TEXTBOOK}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,8 +130,8 @@ class SoftActorCritic:
         self,
         actor: Actor,
         critics: Sequence[QNetwork],
-        rules: Rules,
         *,
+        official: bool,
         noise: Noise,
         lr: float,
         gamma: float,
@@ -157,11 +141,12 @@ class SoftActorCritic:
         """Begin with untrained networks.
 
         Args:
+            official: Whether it has the official traps (the second list of this file's head).
             gamma: Discount of later rewards.
             tau: How fast the critics' slow copies follow, in (0, 1].
             one_step: Whether every episode is one step long.
         """
-        self.actor, self.critics, self.rules, self.noise = actor, list(critics), rules, noise
+        self.actor, self.critics, self.official, self.noise = actor, list(critics), official, noise
         self.gamma, self.tau, self.one_step = gamma, tau, one_step
         self.slow = [] if one_step else copy.deepcopy(self.critics)
         size = actor.mu.out_features
@@ -177,17 +162,17 @@ class SoftActorCritic:
     def act(self, states: Tensor) -> Tensor:
         """Actions [N, D] for states [N, D], sampled."""
         mu, log_std = self.actor(states)
-        shape = (len(states), 1) if self.rules.scalar_noise else tuple(states.shape)
+        shape = (len(states), 1) if self.official else tuple(states.shape)
         return torch.tanh(mu + self.noise(*shape).to(mu.device) * log_std.exp())
 
     def sample(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """Actions [B, D] of the policy with gradients, and their log probability [B, 1], as a learning step draws."""
         mu, log_std = self.actor(states)
-        noise = self.noise(*(() if self.rules.scalar_noise else tuple(states.shape))).to(mu.device)
+        noise = self.noise(*(() if self.official else tuple(states.shape))).to(mu.device)
         before = mu + noise * log_std.exp()
         action = torch.tanh(before)
         gaussian = -noise.square() / 2 - log_std - _LOG_SQRT_2PI
-        if self.rules.mean_log_prob:
+        if self.official:
             return action, (gaussian - torch.log(1 - action.square() + TANH_EPSILON)).mean(1, keepdim=True)
         squashing = 2 * (math.log(2) - before - F.softplus(-2 * before))
         return action, (gaussian - squashing).sum(1, keepdim=True)
@@ -212,8 +197,8 @@ class SoftActorCritic:
         temperature_loss = -self.log_temperature * gap
         self.log_temperature.grad = -gap.view(1)
         self._temperature_adam.step()
-        self._past_temperature = temperature if self.rules.lagging_temperature else self.log_temperature.exp()
-        chosen = self.critics if self.rules.climbs_minimum else self.critics[:1]
+        self._past_temperature = temperature if self.official else self.log_temperature.exp()
+        chosen = self.critics[:1] if self.official else self.critics
         actor_loss = (temperature * log_prob - _lowest(chosen, batch.states, action)).mean()
         _descend(self._actor_adam, actor_loss, list(self.actor.parameters()))
         with torch.no_grad():
@@ -234,7 +219,7 @@ class SoftActorCritic:
     @torch.no_grad()
     def _targets(self, batch: Experience) -> tuple[Tensor, Tensor | None]:
         if self.one_step:
-            if self.rules.scalar_noise:
+            if self.official:
                 self.noise()  # the official code draws it, so what is drawn after it is the same
             return batch.rewards, None
         action, log_prob = self.sample(batch.next_states)
@@ -291,7 +276,7 @@ def paper_learner(
     from a seed of its own.
     """
     stream = torch.Generator().manual_seed(seed)
-    later = [generator(seed, "critic", i) for i in range(1, RULES[settings.agent].critics)]
+    later = [generator(seed, "critic", i) for i in range(1, _critics(settings))]
     critics = [QNetwork(size, settings.hidden, source) for source in (stream, *later)]
     actor = Actor(size, settings.hidden, torch.Generator().manual_seed(seed))
     positions = random.Random(seed)
@@ -306,7 +291,7 @@ def class_learner(
 ) -> tuple[SoftActorCritic, Draws]:
     """A learner whose every number depends on the seed and the class."""
     source = {name: generator(seed, target_class, name) for name in ("actor", "noise", "latents", "positions")}
-    sources = [generator(seed, target_class, "critic", i) for i in range(RULES[settings.agent].critics)]
+    sources = [generator(seed, target_class, "critic", i) for i in range(_critics(settings))]
     critics = [QNetwork(size, settings.hidden, one) for one in sources]
     actor = Actor(size, settings.hidden, source["actor"])
     return _learner(settings, actor, critics, source["noise"], device), Draws(
@@ -315,13 +300,17 @@ def class_learner(
     )
 
 
+def _critics(settings: RLBMI) -> int:
+    return 1 if settings.agent == "official" else 2
+
+
 def _learner(
     settings: RLBMI, actor: Actor, critics: list[QNetwork], source: torch.Generator, device: torch.device | str
 ) -> SoftActorCritic:
     return SoftActorCritic(
         actor.to(device),
         [critic.to(device) for critic in critics],
-        RULES[settings.agent],
+        official=settings.agent == "official",
         noise=lambda *shape: torch.randn(shape, generator=source),
         lr=settings.lr,
         gamma=settings.gamma,
