@@ -3,6 +3,7 @@
 import dataclasses
 import subprocess
 import sys
+from typing import Annotated, ClassVar, get_args, get_origin, get_type_hints
 
 import pytest
 
@@ -10,66 +11,31 @@ from smoothsweep.core.attacks.registry import ATTACKS, make_attack
 from smoothsweep.core.errors import InputError
 from tests.attack_examples import EXAMPLES, POOL
 from tests.core.attacks.examples import example
-from tests.nonsense import nested_of, nonsense_for, numbers_of
+from tests.nonsense import beyond, nested_of, nonsense_for
 
 WRONG = [(name, *row) for name in ATTACKS for row in example(name).WRONG] + [
     ("loki", {}, "attack.kind: expected one of ppa"),
 ]
 
-EDGES = {
-    "selected": ([0, -1, 10**9 + 1], [1]),
-    "seed": ([-1, 2**63], [0, 2**63 - 1]),
-    "reconstruction_size": ([0, 15, 10**9 + 1], [16, None]),
-    "candidates": ([0, -1, 10**9 + 1, 161], [4, 40]),
-    "finalists": ([0, -1, 10**9 + 1, 9], [4, 8]),
-    "views": ([0, -1, 10**9 + 1], [1]),
-    "surrogates.epochs": ([0, -1, 10**9 + 1], [1]),
-    "surrogates.batch_size": ([0, 1, 10**9 + 1], [2, 160]),
-    "surrogates.lr": ([0, -1], [1e-9]),
-    "surrogates.momentum": ([-0.1, 1], [0, 0.999]),
-    "surrogates.weight_decay": ([-0.1], [0]),
-    "surrogates.balance": ([-0.1, 1], [0, 0.999]),
-    "surrogates.seed": ([-1, 2**63], [0, 2**63 - 1]),
-    "steps": ([0, -1, 10**9 + 1], [1]),
-    "lr": ([0, -0.1], [1e-9, 100.0]),
-    "betas": ([(-0.1, 0.5), (0.5, 1.0), (1, 0.5), (0.5,), (0.1, 0.1, 0.1), ()], [(0, 0.999)]),
-    "weight_decay": ([-0.1], [0, 0.1]),
+RELATIVE = {
+    "candidates": ([161], [4, 40]),
+    "finalists": ([9], [4, 8]),
     "lr_milestones": ([(0,), (20,), (-1,), (2, 20)], [(1, 19), ()]),
-    "lr_gamma": ([0, -0.1], []),  # by itself it has no effect
-    "batch_size": ([0, -1, 10**9 + 1], [1]),
-    "discriminator_weight": ([-0.1], [0]),
     "crop_scale": ([(0, 1), (0.5, 1.1), (0.9, 0.5), (0.5,)], [(0.5, 1), (1, 1)]),
     "crop_ratio": ([(0, 1), (1.2, 1), (1,)], [(0.5, 2), (1, 1)]),
-    "selection_repeats": ([0, -1, 10**9 + 1], [1]),
     "selection_crop_scale": ([(0, 1), (0.5, 1.1), (0.9, 0.5), (0.5,)], [(0.5, 1), (1, 1)]),
     "selection_crop_ratio": ([(0, 1), (1.2, 1), (1,)], [(0.5, 2), (1, 1)]),
-    "selection_hflip": ([-0.1, 1.1], [0, 1]),
-    "selection_view_size": ([0, -1, 10**9 + 1], [1, None]),
-    "truncation_psi": ([0, -0.5], [0.01, 2]),
-    "truncation_cutoff": ([-1, 10**9 + 1], [0, 8, None]),
-    "image_crop": ([0, -1, 10**9 + 1], [1, None]),
-    "identity_weight": ([-0.1], [0, 100]),
-    "reference_batch": ([0, -1, 10**9 + 1], [1]),
-    "momentum": ([-0.1, 1], [0, 0.999]),
-    "bound": ([0, -1], [1e-3]),
-    "start_log_variance": ([-20.1, 20.1], [-20, 20]),
-    "feature_weight": ([-0.1], [0]),  # more is refused by surrogates
-    "average.views": ([0, -1, 10**9 + 1], [1]),
-    "average.hflip": ([-0.1, 1.1], [0, 1]),
-    "average.degrees": ([-0.1, 15.1], [0, 15]),
-    "average.noise": ([0, -1], []),  # not read by the usual kind
     "average.crop_scale": ([(0, 1), (0.5, 1.1), (0.9, 0.5)], [(0.5, 1), (1, 1)]),
     "average.crop_ratio": ([(0, 1), (1.2, 1)], [(0.5, 2), (1, 1)]),
-    "restarts.count": ([0, 1, 10**9 + 1], [2]),
-    "restarts.spread": ([0, -1], [1e-9, 3]),
-    "pool.size": ([0, 10**9 + 1], [8]),  # and fewer than are taken from it: see below
-    "pool.seed": ([-1, 2**63], [0, 2**63 - 1]),
-    "pool.truncation_psi": ([0, -0.5], [0.01, 2]),
-    "pool.truncation_cutoff": ([-1, 10**9 + 1], [0, 8, None]),
-    "pool.crop": ([0, -1, 10**9 + 1], [1, None]),
+    "stage_steps": ([(), (3, 0)], [(1,), (1,) * 8]),
+    "radii": ([(), (1.0,), (1.0, 0.0), (1.0,) * 3], [(1e-9, 1e9), None]),
+    "episodes": ([32], [33]),
+    "at_once": ([32], [1]),
+    "minibatch": ([], [16, 479]),
+    "max_queries": ([35], [36]),
+    "feature_weight": ([], [0]),  # more is refused by surrogates
 }
-"""Field of several attacks -> what its type has and it does not take, up to the bound; what it takes, down to it.
-What an attack has of its own, or bounds otherwise, stands in EDGES of its example."""
+"""Field whose bounds other fields or a pair set -> what it does not take, up to the bound; what it takes."""
 
 
 def test_every_attack_has_an_example_and_something_to_refuse():
@@ -96,28 +62,51 @@ def test_every_field_refuses_a_value_of_another_type_under_its_own_name(name):
     for holder, settings in nested_of(ATTACKS[name]).items():
         wrong += [(f"{holder}.{field}", value) for field, value in nonsense_for(settings)]
     for field, value in wrong:
-        with pytest.raises(InputError) as refusal:
-            make_attack(name, **changed(name, field, value))
-        assert str(refusal.value).startswith(f"attack.{field}: expected "), (value, str(refusal.value))
-        assert "\n" not in str(refusal.value)
+        refused(name, field, value)
+
+
+def refused(name, key, value):
+    with pytest.raises(InputError) as refusal:
+        make_attack(name, **changed(name, key, value))
+    assert str(refusal.value).startswith(f"attack.{key}: expected "), (key, value, str(refusal.value))
+    assert "\n" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("name", list(ATTACKS))
-def test_the_bounds_of_every_field_are_where_they_are_said_to_be(name):
-    kind = ATTACKS[name]
-    edges = EDGES | getattr(example(name), "EDGES", {})
-    missing = sorted(numbers_of(kind) - set(edges))
-    assert not missing, f"EDGES of tests/core/attacks/examples/{name}.py: expected rows for {missing}"
-    fields = {field.name for field in dataclasses.fields(kind)}
-    for key, (refused, taken) in edges.items():
-        if key.split(".")[0] not in fields:
-            continue
-        for value in refused:
-            with pytest.raises(InputError) as refusal:
-                make_attack(name, **changed(name, key, value))
-            assert str(refusal.value).startswith(f"attack.{key}: expected "), (key, value, str(refusal.value))
-        for value in taken:
-            make_attack(name, **changed(name, key, value))
+def test_every_number_has_bounds_and_refuses_what_is_beyond_them(name):
+    tried = 0
+    for holder, declared in {"": ATTACKS[name], **nested_of(ATTACKS[name])}.items():
+        for field, hint in get_type_hints(declared, include_extras=True).items():
+            key = f"{holder}.{field}" if holder else field
+            if get_origin(hint) is not ClassVar and field not in {of.rpartition(".")[2] for of in RELATIVE}:
+                assert beyond(hint) or not without_bounds(hint), key
+                for value in beyond(hint):
+                    refused(name, key, value)
+                    tried += 1
+    assert tried > 3
+
+
+def without_bounds(hint):
+    """Whether a number of this type has none."""
+    inside = () if get_origin(hint) is Annotated else get_args(hint)
+    return hint in (int, float) or any(map(without_bounds, inside))
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        (name, key)
+        for name, attack in ATTACKS.items()
+        for key in RELATIVE
+        if key.split(".")[0] in {field.name for field in dataclasses.fields(attack)}
+    ],
+)
+def test_bounds_that_other_fields_set_are_where_they_are_said_to_be(name, key):
+    beyond_it, taken = RELATIVE[key]
+    for value in beyond_it:
+        refused(name, key, value)
+    for value in taken:
+        make_attack(name, **changed(name, key, value))
 
 
 @pytest.mark.parametrize("name", [name for name in ATTACKS if "pool" in EXAMPLES[name]])

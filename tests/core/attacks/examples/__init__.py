@@ -3,14 +3,13 @@
 EXAMPLE: small settings, with which it leaks within seconds from a target of a few people. DECLARED: form (a word of the
 field `form`, or any words) -> its settings, the attack's parts in order, what makes its images, how many classes are
 inverted at once under protocol paper; NEEDED: what it has no default for; PRIOR: the prior that it needs. WRONG:
-settings that are refused, and the sentence. EDGES: the bounds of numbers that `test_family_settings.py` has
-not, or has otherwise. STREAMS: module ->
-the names of the random streams in it. KEPT: tiny settings whose numbers are kept in tests/tasks/stage_numbers.json.
+settings that are refused for more than a bound of theirs, and the sentence. STREAMS: module -> the names of the
+random streams in it. KEPT: tiny settings whose numbers are kept in tests/tasks/stage_numbers.json.
 TOO_LITTLE: access with which it fails. DEAR: it takes many seconds, and is tried under the paper's protocol by the
 slow tests alone. SWEPT: class of settings in a sweep file -> what the tiny sweep
 (`tests/tiny.py`) is changed by to have them (dotted keys; `control`: the attack beside Plug & Play), where they stand,
-another value for each field (beside it, where it needs them, changes; `/key` of the whole sweep). queries(found): how
-many images it shows the target for one class, or a range.
+another value for each field, made by `swept` (beside it, where it needs them, changes; `/key` of the whole sweep).
+queries(found): how many images it shows the target for one class, or a range.
 
 What is not the rule, where it is not: DRAWS False: it draws nothing, and every seed gives the same. OPTIMISES False: it
 leaks what it began with. LEAST_LEAK: the share of images that a judge takes for the person, where half is too much to
@@ -19,8 +18,12 @@ EXAMPLE takes many seconds. IN_ONE_DIRECTION False: it is refused from latents o
 SHIPPED_PRIOR: the generator that it needs, of those that come with smoothsweep.
 """
 
+from dataclasses import MISSING, fields
 from importlib import import_module
 from importlib.util import find_spec
+from typing import get_type_hints
+
+from tests.nonsense import another
 
 PEOPLE, SIZE = 4, 32
 POOL = {"size": 40, "truncation_psi": 1.0, "truncation_cutoff": None}
@@ -77,44 +80,39 @@ IN_A_GAN = {  # the generator decides whether a prior is read: with the other on
     "generator": REFUSED,
     "gan": ({"/prior": None, "generator": "general_gan", "gan": {"batch_size": 8}}, {"batch_size": 9}),
 }
-SWEPT_SEARCHED = {
-    **SWEPT_ALL,
-    "steps": 5,
-    "lr": 0.1,
-    "identity_weight": 5.0,
-    "reference_batch": 7,
-    "gan": {**SWEPT_GAN, "width": 4},
-}
-SWEPT_STUDENTS = {
-    "form": ({"form": "L_logit", "students": {}}, "baseline"),
-    "feature_weight": 2.0,
-    "students": {**SWEPT_GAN, "epochs": 3},
-}
-SURROGATE_SWEPT = {
-    **SWEPT_ALL,
-    "pool": {"size": 9000, "truncation_psi": 0.7},
-    "surrogates": {"epochs": 3},
-    "finalists": 15,
-    "views": 3,
-    "candidates": 50,
-    "single_w": False,
-    "steps": 5,
-    "lr": 0.1,
+USUAL = {**SWEPT_ALL, "truncation_cutoff": 2, "image_crop": 30, "workers": REFUSED}
+"""Of SWEPT, by the name of a field."""
+DESCENT = {
     "betas": [0.5, 0.5],
-    "weight_decay": 0.1,
-    "loss": "logit",
     "crop_scale": [0.5, 0.6],
     "crop_ratio": [0.9, 1.1],
-    "batch_size": 3,
-    "clip": True,
     "lr_milestones": [1],
     "lr_gamma": ({"lr_milestones": [1]}, 0.5),
-    "discriminator_weight": REFUSED,
-    "temperature": REFUSED,
-    "feature_weight": REFUSED,
     "average": {"views": 2},
     "restarts": {"count": 2},
 }
+STUDENTS_SWEPT = {
+    "gan": {**SWEPT_GAN, "width": 4},
+    "form": ({"form": "L_logit", "students": {}}, "baseline"),
+    "students": {**SWEPT_GAN, "epochs": 3},
+}
+SURROGATE_SWEPT = {
+    **DESCENT,
+    "surrogates": {"epochs": 3},
+    **dict.fromkeys(("discriminator_weight", "temperature", "feature_weight"), REFUSED),
+}
+
+
+def swept(declared, **others):
+    """Another value for each field, as SWEPT has them: `others`, the usual one of that name, or one by its type."""
+    hints, found = get_type_hints(declared, include_extras=True), {"kind": REFUSED} if "title" in dir(declared) else {}
+    for field in fields(declared):
+        default = field.default if field.default_factory is MISSING else field.default_factory()
+        known = {**USUAL, **others}
+        found[field.name] = known[field.name] if field.name in known else another(hints[field.name], default)
+    return found
+
+
 POOLED, GENERAL, SPECIFIC = ("pool", "candidates"), ("general_gan",), ("specific_gan",)
 """Parts of many attacks, in order."""
 

@@ -1,6 +1,7 @@
 """What the tests expect of BREP-MI."""
 
-from tests.core.attacks.examples import GENERAL, IN_A_GAN, SWEPT_ALL
+from smoothsweep.core.attacks.brep_mi import BREPMI, StartSearch
+from tests.core.attacks.examples import GENERAL, IN_A_GAN, swept
 
 DEAR = True
 EXAMPLE = {
@@ -19,25 +20,8 @@ DECLARED = {
 }
 
 WRONG = [
-    ({"inside": 1.0}, r"attack.inside: expected a number in \[-1, 1\), got 1.0"),
-    ({"expansion": 1.0}, "attack.expansion: expected a finite number above 1, got 1.0"),
-    ({"max_passes": 0}, "attack.max_passes: expected a whole number of at least 1, got 0"),
-    ({"result": "best"}, "attack.result: expected one of last_expansion, end, robust, got 'best'"),
     ({"robust_views": 8}, "attack.robust_views: expected the default where result is not robust, got 8"),
-    ({"starts": {"max_batches": 0}}, "attack.starts.max_batches"),
 ]
-
-EDGES = {
-    "clamp": ([0, -1], [0.01]),
-    "probes": ([0, -1, 10**9 + 1], [1]),
-    "inside": ([-1.1, 1], [-1, 0.99]),
-    "radius": ([0, -1], [0.01]),
-    "expansion": ([0.9, 1], [1.01]),
-    "patience": ([0, -1, 10**9 + 1], [1]),
-    "max_passes": ([0, -1, 10**9 + 1], [1]),
-    "robust_views": ([0, -1, 10**9 + 1], []),  # by itself it has no effect
-}
-"""Field -> what its type has and it does not take, up to the bound; what it takes, down to it."""
 
 STREAMS = {
     "brep_mi.py": ["walk", "nowhere", "robust", "starts"],
@@ -49,26 +33,9 @@ SWEPT = {
     "BREPMI": (
         {"attack": {"kind": "brep_mi"}},
         "attack",
-        {
-            **SWEPT_ALL,
-            "truncation_psi": 0.9,
-            "truncation_cutoff": 2,
-            "image_crop": 30,
-            "starts": {"seed": 3},
-            "clamp": 1.0,
-            "probes": 16,
-            "inside": 0.5,
-            "radius": 1.0,
-            "expansion": 1.5,
-            "patience": 10,
-            "max_passes": 10,
-            "repulsion_only": False,
-            "result": "end",
-            "robust_views": ({"result": "robust"}, 8),
-            **IN_A_GAN,
-        },
+        swept(BREPMI, expansion=1.5, robust_views=({"result": "robust"}, 8), **IN_A_GAN),
     ),
-    "StartSearch": ({"attack": {"kind": "brep_mi"}}, "attack.starts", {"batch": 64, "max_batches": 3, "seed": 3}),
+    "StartSearch": ({"attack": {"kind": "brep_mi"}}, "attack.starts", swept(StartSearch)),
 }
 
 

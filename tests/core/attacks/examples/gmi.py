@@ -1,6 +1,8 @@
 """What the tests expect of GMI."""
 
-from tests.core.attacks.examples import GENERAL, KEPT_SEARCHED, LOW_RESOLUTION, REFUSED, SWEPT_GAN, SWEPT_SEARCHED
+from smoothsweep.core.attacks.lowres import GMI
+from smoothsweep.core.attacks.training_settings import GanTraining
+from tests.core.attacks.examples import GENERAL, KEPT_SEARCHED, LOW_RESOLUTION, SWEPT_GAN, swept
 
 DEAR = True
 EXAMPLE = LOW_RESOLUTION
@@ -10,13 +12,8 @@ DECLARED = {
 }
 
 WRONG = [
-    ({"momentum": 1.0}, r"attack.momentum: expected a number in \[0, 1\), got 1.0"),
-    ({"bound": 0.0}, "attack.bound"),
     ({"restarts": 3}, "does not read 'restarts'"),
-    ({"gan": {"batch_size": 1}}, "attack.gan.batch_size: expected a whole number of at least 2, got 1"),
-    ({"gan": {"width": 0}}, "attack.gan.width"),
     ({"gan": {"workers": 2}}, "attack.gan.workers: expected 1, which trains the parts of an attack, got 2"),
-    ({"gan": {"betas": [0.0, 1.0]}}, "attack.gan.betas"),
 ]
 
 KEPT = KEPT_SEARCHED
@@ -25,23 +22,17 @@ SWEPT = {
     "GMI": (
         {"attack": {"kind": "gmi", "gan": SWEPT_GAN}, "prior": None},
         "attack",
-        {**SWEPT_SEARCHED, "momentum": 0.5, "bound": 2.0},
+        swept(GMI, gan={**SWEPT_GAN, "width": 4}),
     ),
     "GanTraining": (
         {"attack": {"kind": "gmi", "gan": SWEPT_GAN}, "prior": None},
         "attack.gan",
-        {
-            "width": 4,
-            "epochs": 3,
-            "batch_size": 8,
-            "critic_steps": 2,
-            "lr": 0.1,
-            "betas": [0.1, 0.2],
-            "z_dim": 7,
-            "seed": 3,
-            "imported": ({"/attack.gan": {"imported": "$b/gan"}, "/public": None}, "$a/gan"),
-            "workers": REFUSED,
-        },
+        swept(
+            GanTraining,
+            batch_size=8,
+            betas=[0.1, 0.2],
+            imported=({"/attack.gan": {"imported": "$b/gan"}, "/public": None}, "$a/gan"),
+        ),
     ),
 }
 

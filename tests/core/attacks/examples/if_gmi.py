@@ -31,12 +31,6 @@ WRONG = [
     ({"steps": 3}, "does not read 'steps'"),
 ]
 
-EDGES = {
-    "stage_steps": ([(), (0,), (3, 0), (3, 10**9 + 1)], [(1,), (1,) * 8]),
-    "radii": ([(), (1.0,), (1.0, 0.0), (1.0, -1.0), (1.0,) * 3], [(1e-9, 1e9), None]),
-}
-"""Field -> what its type has and it does not take, up to the bound; what it takes, down to it."""
-
 KEPT = {"pool": KEPT_POOL, "candidates": 2, "stage_steps": [1, 1], "lr": 0.05, "selected": 2, "selection_repeats": 2}
 
 SWEPT = {

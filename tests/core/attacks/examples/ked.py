@@ -1,6 +1,7 @@
 """What the tests expect of KED-MI."""
 
-from tests.core.attacks.examples import DISTRIBUTION, KEPT_SEARCHED, LOW_RESOLUTION, SPECIFIC, SWEPT_GAN, SWEPT_SEARCHED
+from smoothsweep.core.attacks.lowres import KED
+from tests.core.attacks.examples import DISTRIBUTION, KEPT_SEARCHED, LOW_RESOLUTION, SPECIFIC, SWEPT_GAN, swept
 
 DEAR = True
 
@@ -12,7 +13,6 @@ DECLARED = {
 
 WRONG = [
     ({"start_log_variance": 21.0}, "attack.start_log_variance"),
-    ({"reference_batch": 0}, "attack.reference_batch: expected a whole number of at least 1, got 0"),
 ]
 
 KEPT = KEPT_SEARCHED
@@ -21,7 +21,7 @@ SWEPT = {
     "KED": (
         {"attack": {"kind": "ked", "gan": SWEPT_GAN}, "prior": None},
         "attack",
-        {**SWEPT_SEARCHED, "start_log_variance": 0.0},
+        swept(KED, gan={**SWEPT_GAN, "width": 4}),
     ),
 }
 

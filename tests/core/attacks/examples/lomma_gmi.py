@@ -1,14 +1,15 @@
 """What the tests expect of LOMMA on GMI."""
 
+from smoothsweep.core.attacks.lowres import LommaGMI
 from tests.core.attacks.examples import (
     GENERAL,
     KEPT_SEARCHED,
     KEPT_STUDENTS,
     LOW_RESOLUTION,
     STUDENTS,
+    STUDENTS_SWEPT,
     SWEPT_GAN,
-    SWEPT_SEARCHED,
-    SWEPT_STUDENTS,
+    swept,
 )
 
 EXAMPLE = {**LOW_RESOLUTION, "students": STUDENTS}
@@ -21,7 +22,6 @@ DECLARED = {
 }
 
 WRONG = [
-    ({"form": "theirs"}, "attack.form: expected one of ours, L_logit, L_aug, baseline"),
     ({"form": "L_aug", "feature_weight": 2.0}, "attack.feature_weight: expected no value with form L_aug"),
     ({"form": "L_logit", "students": STUDENTS}, "attack.students: expected no value with form L_logit"),
     ({"students": {"architectures": []}}, "attack.students.architectures: expected at least one"),
@@ -33,7 +33,7 @@ SWEPT = {
     "LommaGMI": (
         {"attack": {"kind": "lomma_gmi", "gan": SWEPT_GAN, "students": SWEPT_GAN}, "prior": None},
         "attack",
-        {**SWEPT_SEARCHED, **SWEPT_STUDENTS, "momentum": 0.5, "bound": 2.0},
+        swept(LommaGMI, **STUDENTS_SWEPT),
     ),
 }
 

@@ -1,16 +1,17 @@
 """What the tests expect of LOMMA on KED-MI."""
 
+from smoothsweep.core.attacks.lowres import LommaKED
+from smoothsweep.core.attacks.training_settings import Distillation
 from tests.core.attacks.examples import (
     DISTRIBUTION,
     KEPT_SEARCHED,
     KEPT_STUDENTS,
     LOW_RESOLUTION,
-    REFUSED,
     SPECIFIC,
     STUDENTS,
+    STUDENTS_SWEPT,
     SWEPT_GAN,
-    SWEPT_SEARCHED,
-    SWEPT_STUDENTS,
+    swept,
 )
 
 DEAR = True
@@ -28,7 +29,6 @@ WRONG = [
         {"students": {"architectures": ["efficientnet_b9"]}},
         "attack.students.architectures: expected one of .*efficientnet_b2.*, got 'efficientnet_b9'",
     ),
-    ({"students": {"temperature": 0.0}}, "attack.students.temperature"),
 ]
 
 KEPT = {**KEPT_SEARCHED, "students": KEPT_STUDENTS}
@@ -37,23 +37,12 @@ SWEPT = {
     "LommaKED": (
         {"attack": {"kind": "lomma_ked", "gan": SWEPT_GAN, "students": SWEPT_GAN}, "prior": None},
         "attack",
-        {**SWEPT_SEARCHED, **SWEPT_STUDENTS, "start_log_variance": 0.0},
+        swept(LommaKED, **STUDENTS_SWEPT),
     ),
     "Distillation": (
         {"attack": {"kind": "lomma_ked", "gan": SWEPT_GAN, "students": SWEPT_GAN}, "prior": None},
         "attack.students",
-        {
-            "architectures": ["resnet_small"],
-            "pretrained": False,
-            "epochs": 3,
-            "batch_size": 8,
-            "lr": 0.1,
-            "momentum": 0.5,
-            "weight_decay": 0.1,
-            "temperature": 2.0,
-            "seed": 3,
-            "workers": REFUSED,
-        },
+        swept(Distillation, architectures=["resnet_small"], batch_size=8),
     ),
 }
 

@@ -1,6 +1,7 @@
 """What the tests expect of the control of random latents."""
 
-from tests.core.attacks.examples import REFUSED
+from smoothsweep.core.attacks.random_latents import RandomLatents
+from tests.core.attacks.examples import REFUSED, swept
 
 EXAMPLE = {"selected": 4, "truncation_psi": 1.0, "truncation_cutoff": None}
 
@@ -9,7 +10,6 @@ DECLARED = {
 }
 
 WRONG = [
-    ({"truncation_psi": 0.0}, "attack.truncation_psi"),
     ({"readout": "mean"}, "attack.readout: expected none"),
 ]
 
@@ -21,17 +21,7 @@ SWEPT = {
     "RandomLatents": (
         {"control": {"kind": "random_latents", "selected": 2}},
         "control",
-        {
-            "kind": REFUSED,
-            "selected": 3,
-            "seed": 3,
-            "precision": "bf16",
-            "reconstruction_size": 20,
-            "readout": REFUSED,
-            "truncation_psi": 0.9,
-            "truncation_cutoff": 2,
-            "image_crop": 30,
-        },
+        swept(RandomLatents, readout=REFUSED),
     ),
 }
 

@@ -1,6 +1,7 @@
 """What the tests expect of RLB-MI."""
 
-from tests.core.attacks.examples import GENERAL, IN_A_GAN, SWEPT_ALL
+from smoothsweep.core.attacks.rlb_mi import RLBMI
+from tests.core.attacks.examples import GENERAL, IN_A_GAN, swept
 
 DEAR = True
 
@@ -29,25 +30,10 @@ DECLARED = {
 
 WRONG = [
     ({"episodes": 256}, "attack.episodes: expected at least 257, or nothing is ever learnt, got 256"),
-    ({"diversity": 1.0}, r"attack.diversity: expected a number in \[0, 1\), got 1.0"),
-    ({"agent": "double"}, "attack.agent: expected one of official, textbook, got 'double'"),
-    ({"logarithm": "log2"}, "attack.logarithm: expected one of official, floored"),
     ({"gamma": 0.9}, "attack.gamma: expected the default where steps is 1, got 0.9"),
     ({"at_once": 256}, "attack.at_once: expected fewer episodes than a minibatch has, got 256"),
     ({"selected": 300}, "attack.selected: expected at most 255, found before learning begins, got 300"),
-    ({"truncation_psi": 0}, "attack.truncation_psi"),
 ]
-
-EDGES = {
-    "episodes": ([0, -1, 10**9 + 1, 32], [33]),
-    "at_once": ([0, -1, 10**9 + 1, 32], [1]),
-    "minibatch": ([0, -1, 10**9 + 1], [16, 479]),
-    "hidden": ([0, -1, 10**9 + 1], [1]),
-    "diversity": ([-0.1, 1], [0, 0.99]),
-    "gamma": ([-0.1, 1.1], []),  # by itself it has no effect
-    "tau": ([-0.1, 1.1], []),  # nor has this
-}
-"""Field -> what its type has and it does not take, up to the bound; what it takes, down to it."""
 
 STREAMS = {"rlb_search.py": ["critic", "critic"]}
 
@@ -57,24 +43,7 @@ SWEPT = {
     "RLBMI": (
         {"attack": {"kind": "rlb_mi"}},
         "attack",
-        {
-            **SWEPT_ALL,
-            "truncation_psi": 0.9,
-            "truncation_cutoff": 2,
-            "image_crop": 30,
-            "episodes": 300,
-            "steps": 2,
-            "diversity": 0.5,
-            "at_once": 2,
-            "agent": "textbook",
-            "logarithm": "floored",
-            "hidden": 8,
-            "lr": 0.1,
-            "gamma": ({"steps": 2}, 0.5),
-            "tau": ({"steps": 2}, 0.5),
-            "minibatch": 128,
-            **IN_A_GAN,
-        },
+        swept(RLBMI, gamma=({"steps": 2}, 0.5), tau=({"steps": 2}, 0.5), **IN_A_GAN),
     ),
 }
 

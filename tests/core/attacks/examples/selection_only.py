@@ -1,6 +1,7 @@
 """What the tests expect of selection alone."""
 
-from tests.core.attacks.examples import KEPT_POOL, POOL, POOLED, REFUSED
+from smoothsweep.core.attacks.selection_only import SelectionOnly
+from tests.core.attacks.examples import KEPT_POOL, POOL, POOLED, swept
 
 EXAMPLE = {"pool": POOL, "selected": 4}
 
@@ -25,15 +26,7 @@ SWEPT = {
     "SelectionOnly": (
         {"control": {"kind": "selection_only", "selected": 2, "pool": {"size": 20}}},
         "control",
-        {
-            "kind": REFUSED,
-            "pool": {"size": 30},
-            "selected": 3,
-            "seed": 3,
-            "precision": "bf16",
-            "reconstruction_size": 20,
-            "readout": ({"/recipe.defense": {"kind": "mid", "beta": 0.01}}, "mean"),
-        },
+        swept(SelectionOnly, pool={"size": 30}, readout=({"/recipe.defense": {"kind": "mid", "beta": 0.01}}, "mean")),
     ),
 }
 

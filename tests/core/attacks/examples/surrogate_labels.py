@@ -1,6 +1,8 @@
 """What the tests expect of the surrogate of labels."""
 
-from tests.core.attacks.examples import KEPT_SURROGATE, SURROGATE, SURROGATE_SWEPT
+from smoothsweep.core.attacks.surrogates import SurrogateLabels
+from smoothsweep.core.attacks.training_settings import SurrogateTraining
+from tests.core.attacks.examples import KEPT_SURROGATE, SURROGATE, SURROGATE_SWEPT, swept
 
 DEAR = True
 EXAMPLE = SURROGATE
@@ -16,8 +18,6 @@ WRONG = [
     ({"selected": 21}, r"attack.selected: expected at most finalists \(20\), got 21"),
     ({"pool": {"size": 50}, "candidates": 20}, r"attack.pool.size: expected at least attack.surr"),
     ({"surrogates": {"architectures": []}}, "attack.surrogates.architectures: expected at least"),
-    ({"surrogates": {"balance": 1.0}}, r"attack.surrogates.balance: expected a number in \[0, 1\)"),
-    ({"surrogates": {"shown": "none"}}, r"attack.surrogates.shown: expected one of both, changed"),
     ({"discriminator_weight": 0.1}, "attack.discriminator_weight: expected no value with surrog"),
     ({"feature_weight": 1.0}, "attack.feature_weight: expected no value with surrogates"),
 ]
@@ -27,22 +27,11 @@ STREAMS = {"surrogates.py": ["answer"]}
 KEPT = KEPT_SURROGATE
 
 SWEPT = {
-    "SurrogateLabels": ({"attack": {"kind": "surrogate_labels"}}, "attack", SURROGATE_SWEPT),
+    "SurrogateLabels": ({"attack": {"kind": "surrogate_labels"}}, "attack", swept(SurrogateLabels, **SURROGATE_SWEPT)),
     "SurrogateTraining": (
         {"attack": {"kind": "surrogate_labels"}},
         "attack.surrogates",
-        {
-            "architectures": ["resnet_small"],
-            "pretrained": False,
-            "epochs": 3,
-            "batch_size": 8,
-            "lr": 0.3,
-            "momentum": 0.5,
-            "weight_decay": 0.1,
-            "balance": 0.5,
-            "shown": "changed",
-            "seed": 3,
-        },
+        swept(SurrogateTraining, architectures=["resnet_small"]),
     ),
 }
 

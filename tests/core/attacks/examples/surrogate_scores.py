@@ -1,6 +1,7 @@
 """What the tests expect of the surrogate of scores."""
 
-from tests.core.attacks.examples import KEPT_SURROGATE, SURROGATE, SURROGATE_SWEPT
+from smoothsweep.core.attacks.surrogates import SurrogateScores
+from tests.core.attacks.examples import KEPT_SURROGATE, SURROGATE, SURROGATE_SWEPT, swept
 
 DEAR = True
 EXAMPLE = SURROGATE
@@ -13,13 +14,12 @@ DECLARED = {
 
 WRONG = [
     ({"loss": "cross_entropy", "temperature": {}}, "attack.temperature: expected no value with"),
-    ({"views": 0}, "attack.views: expected a whole number of at least 1, got 0"),
 ]
 
 KEPT = KEPT_SURROGATE
 
 SWEPT = {
-    "SurrogateScores": ({"attack": {"kind": "surrogate_scores"}}, "attack", SURROGATE_SWEPT),
+    "SurrogateScores": ({"attack": {"kind": "surrogate_scores"}}, "attack", swept(SurrogateScores, **SURROGATE_SWEPT)),
 }
 
 
