@@ -91,6 +91,7 @@ def test_the_command_lists_what_other_packages_bring(installed):
         ["langevin", "attacks", "smoothsweep-example", "0.1.0"],
         ["loss_over_views", "membership", "smoothsweep-example", "0.1.0"],
         ["label_noise", "defenses", "smoothsweep-example", "0.1.0"],
+        ["asked", "judges", "smoothsweep-example", "0.1.0"],
         ["sharpness", "judges", "smoothsweep-example", "0.1.0"],
         ["parts", "priors", "smoothsweep-example", "0.1.0"],
         ["stripes", "data", "smoothsweep-example", "0.1.0"],

@@ -47,6 +47,9 @@ LIBRARIES = ("mlflow", "numpy", "optuna", "python", "ray", "torch", "torchvision
 CUT: dict[str, str] = {
     "stages prior, stylegan2 *": "a StyleGAN2 is trained by tools/weights/train_generator.py",
     "sweeps * about machine": "words of the shipped cost table",
+    "sweeps * settings judges asked": "the judge that asks a vision-language model is a plugin",
+    "stages judge_asked, *": "the same",
+    "demo * asked_*": "the same",
     "demo mlflow * tags mlflow.*": "who ran it and how, and the note, which is prose",
     "demo mlflow * tags smoothsweep.code": "the commit",
     "demo mlflow * tags smoothsweep.told": "a digest of sentences",

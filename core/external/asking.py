@@ -1,4 +1,4 @@
-"""Asking a service elsewhere: where to, within a budget, how long, what it has answered before; and one such service.
+"""Asking a service elsewhere: where to, within a budget, how long, what it has answered before.
 
 No setting of the environment changes where a question goes or what it says: no proxy, no `~/.netrc`, no redirect. Every
 attempt has a deadline for the whole of it, looking the host's name up included.
@@ -6,8 +6,6 @@ attempt has a deadline for the whole of it, looking the host's name up included.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import os
 import re
@@ -23,9 +21,6 @@ from typing import Any
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.text import first_sentence, shortened
 from smoothsweep.core.uris import shown_uri
-
-ADDRESS, TOKEN = "SMOOTHSWEEP_ASKED_URL", "SMOOTHSWEEP_ASKED_TOKEN"
-"""Environment variables: an OpenAI-compatible address such as https://host/v1, and the bearer token it wants."""
 
 PLAIN = "http(s)://HOST/PATH without user, query or fragment"
 _HOST = r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\])"
@@ -60,18 +55,6 @@ def check_plain(url: object) -> None:
     if not isinstance(url, str) or not is_plain(url):
         name = shortened(shown_uri(url)) if isinstance(url, str) else "no address"
         raise InputError(f"{name}: expected {PLAIN}; a token's place is the environment variable of --token-env")
-
-
-def named_address() -> str | None:
-    """Where this user lets pictures be sent to; None where nowhere. Raises InputError for what is no such address."""
-    url = os.environ.get(ADDRESS)
-    if not url:
-        return None
-    if not is_plain(url):
-        raise InputError(
-            f"{ADDRESS}: expected an address like https://host/v1, without a user, a query or a fragment, got another"
-        )
-    return url.rstrip("/")
 
 
 def bearer(variable: str) -> dict[str, str]:
@@ -285,62 +268,3 @@ def _reason(error: Exception) -> str:
     return shortened(
         getattr(cause, "verify_message", None) or getattr(cause, "strerror", None) or first_sentence(cause)
     )
-
-
-_TEXT = (
-    "The picture has an image A on the left and four reference photographs B on the right. All of B show the same "
-    "person. Does A show that person, too? A may be blurred, or differ in age, light, hair or expression. "
-    "Answer with one word: yes or no."
-)
-_JSON = {"Content-Type": "application/json", "Accept": "application/json"}
-_YES_OR_NO = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
-_MOST_TOKENS = 16
-
-
-class VisionModel:
-    """A vision-language model at an OpenAI-compatible address: whether pictures show one person, one by one.
-
-    The protocol is that of FMLLM (arXiv 2505.03519), with its slips mended: one text for reconstructions and for
-    natural pairs, temperature 0, references drawn by a seed; an answer that is neither yes nor no counts as neither.
-    Stored answers are reused.
-    """
-
-    def __init__(self, url: str, model: str, kept: KeptAnswers) -> None:
-        self._url, self._model, self._kept = f"{url}/chat/completions", model, kept
-        self._headers = {**_JSON, **bearer(TOKEN)}
-
-    def same_person(self, picture: bytes) -> bool | None:
-        """The answer to a PNG of `tasks.vision_judge.question_picture`; None: neither yes nor no.
-
-        Raises InputError where the budget is spent, nothing answers, or the answer is of another form.
-        """
-        digest = hashlib.sha256(f"{self._model}\n{_TEXT}\n".encode() + picture).hexdigest()
-        answer = self._kept.get(digest)
-        if answer is None:
-            answer = self._said(posted(self._url, self._kept, self._question(picture), self._headers))
-            self._kept.put(digest, answer)
-        match = _YES_OR_NO.match(answer)
-        return None if match is None else match[1].lower() == "yes"
-
-    def _question(self, picture: bytes) -> bytes:
-        image_url = {"url": "data:image/png;base64," + base64.b64encode(picture).decode("ascii")}
-        content = [{"type": "text", "text": _TEXT}, {"type": "image_url", "image_url": image_url}]
-        body = {
-            "model": self._model,
-            "temperature": 0,
-            "max_tokens": _MOST_TOKENS,
-            "messages": [{"role": "user", "content": content}],
-        }
-        return json.dumps(body).encode()
-
-    def _said(self, body: bytes) -> str:
-        """The words of the answer, none for a refusal."""
-        try:
-            message: Any = json.loads(body)["choices"][0]["message"] if len(body) <= MOST_BYTES else None
-            content = message["content"] or ""
-        except (ValueError, LookupError, TypeError, RecursionError):
-            content = None
-        if not isinstance(content, str):
-            wanted = '{"choices": [{"message": {"content": "yes"}}]}'
-            raise InputError(f"{self._url}: expected {wanted}, got {shortened(body[:200].decode('utf-8', 'replace'))}")
-        return content[:1000]

@@ -26,7 +26,6 @@ from smoothsweep.core.judges.gradients import Gradients
 from smoothsweep.core.judges.knowledge import Knowledge
 from smoothsweep.core.judges.membership import Membership
 from smoothsweep.core.judges.robustness import Robustness
-from smoothsweep.core.judges.vision_language import VisionLanguageJudge
 from smoothsweep.core.metrics.metric import AT_LEAST_0, UNKEPT, Metric
 from smoothsweep.core.plugins import with_plugins
 
@@ -171,7 +170,6 @@ JUDGES: dict[str, type[Judge]] = with_plugins(
         "evaluator": Evaluator,
         "embedder": Embedder,
         "general": General,
-        "asked": VisionLanguageJudge,
         "fidelity": Fidelity,
         "knowledge": Knowledge,
         "features": Features,

@@ -19,11 +19,10 @@ import pandas as pd
 from smoothsweep.core.attacks.surrogates import SURROGATES
 from smoothsweep.core.checks import present
 from smoothsweep.core.files import write_file
-from smoothsweep.core.judges.base import ClassifierJudge
+from smoothsweep.core.judges.base import RECONSTRUCTIONS, ClassifierJudge
 from smoothsweep.core.judges.by_features import ByFeatures
 from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS, TIME_COLUMNS, TOY_COLUMNS
 from smoothsweep.core.judges.table import JUDGES, stage_of
-from smoothsweep.core.judges.vision_language import RECONSTRUCTION
 from smoothsweep.core.metrics.intervals import check_judge
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.readers.tables import read_rows
@@ -295,7 +294,7 @@ def _with_counts(rows: pd.DataFrame, images: Path | None) -> pd.DataFrame:
     answers = read_rows(images)
     answers = answers[answers["hit"].notna()]
     if "kind" in answers:
-        answers = answers[answers["kind"] == RECONSTRUCTION]
+        answers = answers[answers["kind"] == RECONSTRUCTIONS]
     return rows.assign(**{images_column(judged[0]): rows["class"].map(answers["class"].value_counts())})
 
 

@@ -423,7 +423,6 @@ OF_JUDGES: Cases = {
             "embedder": None,
             "knowledge": None,
             "general": {"weights": "$a/weights.safetensors"},
-            "asked": {"model": "a"},
             "fidelity": {"weights": "$a/weights.safetensors", "neighbours": 1},
             "robustness": {"eps": 0.1},
             "membership": {"copies": 3},
@@ -485,11 +484,6 @@ OF_JUDGES: Cases = {
         lambda: TINY(judges={"general": {"weights": "$a/weights.safetensors"}}),
         "judges.general",
         {"name": REFUSED, "weights": "$b/weights.safetensors", "verify": None},
-    ),
-    "VisionLanguageJudge": (
-        lambda: TINY(judges={"asked": {"model": "a"}}),
-        "judges.asked",
-        {"model": "b", "images": 3, "pairs": 3, "seed": 3, "questions": 30, "per_second": 3.0},
     ),
     "Fidelity": (
         lambda: TINY(

@@ -13,7 +13,6 @@ from typing import Any, get_args
 import pytest
 
 from smoothsweep.core.attacks.registry import ATTACKS
-from smoothsweep.core.external.asking import ADDRESS
 from smoothsweep.core.judges.table import measured
 from smoothsweep.core.priors.settings import MobileStyleGANConfig
 from smoothsweep.orchestrator.planning.proposals import trials_of
@@ -89,11 +88,6 @@ def files(tmp_path_factory):
         }
         (folder / which / "target.json").write_text(json.dumps(card))
     return folder
-
-
-@pytest.fixture(autouse=True)
-def _somebody_to_ask(monkeypatch):
-    monkeypatch.setenv(ADDRESS, "https://host/v1")
 
 
 @pytest.fixture(scope="session")

@@ -39,13 +39,6 @@ def general_beside(name, role):
     return make
 
 
-def by_asking(pipeline, protocol, folder):
-    """Of one that sees how bright a picture is: its address is that of tests/tasks/test_stage_numbers.py."""
-    config = {"model": "bright", "images": 2, "pairs": 2, "seed": 0}
-    inputs = {"data": pipeline.stage("data"), "loot": pipeline.stage("loot")}
-    return Stage(name="judge_asked", config=config, hints={"questions": 1000, "per_second": 1e4}, inputs=inputs)
-
-
 def of_features(pipeline, protocol, folder):
     data, target = pipeline.stage("data"), pipeline.stage("target")
     inputs = {"data": data, "network": target}

@@ -21,7 +21,6 @@ from tests.tasks.kept_attacks import (
 )
 from tests.tasks.kept_judges import (
     backdoor,
-    by_asking,
     by_fidelity,
     by_general_features,
     by_membership,
@@ -143,7 +142,6 @@ ALONE = {
     "judge_general": by_general_features,
     "judge_verification_general": general_beside("judge_verification_general", "loot"),
     "judge_prior_reach_general": general_beside("judge_prior_reach_general", "projected"),
-    "judge_asked": by_asking,
     "plg_labels": pseudo_labels,
     "plg_gan": conditional_gan,
     "general_gan": part("general_gan", KEPT_GAN, asks=False),

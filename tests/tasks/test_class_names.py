@@ -8,7 +8,6 @@ import pytest
 
 from smoothsweep.core.attacks.registry import ATTACKS, make_attack
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.asking import ADDRESS
 from smoothsweep.core.judges.table import measured
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.tasks.class_names import NAMES_FILE, check_same_classes, class_names_of, with_same_classes
@@ -76,7 +75,6 @@ def test_no_kind_of_stage_takes_labels_without_names(tmp_path, kind):
 
 def test_every_input_with_classes_is_compared(tmp_path, monkeypatch):
     """Of trials that have every kind of stage: an input is left out only if no label is in it."""
-    monkeypatch.setenv(ADDRESS, "https://host/v1")
     model = build_classifier("resnet_small", 4, protocol="clean", seed=0)
     imported = imported_folder(tmp_path / "brought", model.state_dict(), architecture="resnet_small", num_classes=4)
     goals = {0.0: None, -0.2: {"trial": {"recipe.defense.alpha": 0.0}}}
@@ -95,7 +93,6 @@ def test_every_input_with_classes_is_compared(tmp_path, monkeypatch):
         "fid_plg": weights,
         "general": {**weights, "verify": None},
         "embedder": {**tiny_sweep()["judges"]["embedder"], "verify": None},
-        "asked": {"model": "seer"},
         "evaluator": tiny_sweep()["judges"]["evaluator"],
     }
     judges |= {

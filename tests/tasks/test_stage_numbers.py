@@ -5,23 +5,18 @@ then SMOOTHSWEEP_KEEP_NUMBERS=1 on this file writes the new ones down. It refuse
 """
 
 import copy
-import io
 import json
 import os
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from PIL import Image
 
 import smoothsweep.tasks.toy
-import smoothsweep.tasks.vision_judge
 from smoothsweep.core.analysis import toy
 from smoothsweep.core.attacks.registry import ATTACKS, PARTS
-from smoothsweep.core.external.asking import ADDRESS
 from smoothsweep.core.judges.table import measured, stage_of
 from smoothsweep.core.models.embedder_kinds import GENERAL
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
@@ -51,17 +46,6 @@ class Pooled(torch.nn.Module):
         return F.adaptive_avg_pool2d(images, 2).flatten(1)
 
 
-class Bright:
-    """In the place of a vision-language model: whether the picture's left part is brighter than its right one."""
-
-    def __init__(self, *given):
-        pass
-
-    def same_person(self, picture):
-        grey = np.asarray(Image.open(io.BytesIO(picture)).convert("L"), dtype=np.float64)[60:, :]
-        return bool(grey[:, :236].mean() > grey[:, 336:].mean())
-
-
 @pytest.fixture
 def made(request, tmp_path, monkeypatch):
     """Case -> its stage and the folder of its artifact."""
@@ -88,8 +72,6 @@ def executed(stage, folder, monkeypatch, store=None):
     if stage.name == "toy":  # in full it takes ten seconds, and has a test of its own
         monkeypatch.setattr(toy, "train_toy", partial(toy.train_toy, steps=1500))
         monkeypatch.setattr(smoothsweep.tasks.toy, "toy_example", partial(toy.run_toy, endless_steps=20))
-    monkeypatch.setenv(ADDRESS, "https://host/v1")
-    monkeypatch.setattr(smoothsweep.tasks.vision_judge, "VisionModel", Bright)
     if store is None:
         store = open_store(str(folder / "store"))
         store.open_for_writing()

@@ -20,12 +20,6 @@ ANSWERS = {
         {"class": [0, 1, 2, 2, 1], "answer": [0, 1, 0, 2, 1], "fgsm_untargeted": [1, 2, 2, 0, 0]}
     ),
     "backdoor": pd.DataFrame({"class": [0, 1, 2, 2, 1], "answer": [0, 1, 0, 2, 1], "answer_triggered": [1] * 5}),
-    "asked": pd.DataFrame(
-        {
-            "kind": ["loot", "loot", "same", "same", "same", "other", "other"],
-            "hit": pd.array([True, False, True, None, False, None, None], dtype="boolean"),
-        }
-    ),
     "knowledge": pd.DataFrame({"class": [0, 2], "train": [5, 4], "test": [2, 1]}),
     "prior_reach": pd.DataFrame({"class": [0, 1, 2], "matched": [True, True, True]}),
     "prior_reach_general": pd.DataFrame({"class": [0, 1], "matched": [True, False]}),
@@ -33,7 +27,6 @@ ANSWERS = {
 EXPECTED = {
     "robustness": {"fgsm_untargeted": 5, "pgd_targeted": 5, "robust_acc": 5, "fgsm_untargeted_correct": 4},
     "backdoor": {"backdoor_success": 3, "backdoor_false": 3},
-    "asked": {"asked_unclear": 7, "asked_real_acc": 2, "asked_false": 0},
     "knowledge": {"xi_train": 9, "xi_test": 3},
     "prior_reach": {"embedder_reach": 3, "verified_far1_reach": 3},
     "prior_reach_general": {"general_reach": 2, "general_verified_far1_reach": 2},

@@ -263,8 +263,8 @@ def test_every_rate_knows_of_how_many_images_it_is(tmp_path):
         per_image={"class": [0, 0, 3, 3, 3], "hit": [True, False, True, True, True]},
     )
     write(
-        tmp_path / "judge_asked",
-        per_class={"class": [0, 3], "asked_acc1": [1.0, 0.0]},
+        tmp_path / "judge_general",
+        per_class={"class": [0, 3], "general_acc1": [1.0, 0.0]},
         per_image={
             "kind": ["loot", "loot", "loot", "same", "other"],
             "class": [0, 0, 3, 0, 3],
@@ -276,7 +276,7 @@ def test_every_rate_knows_of_how_many_images_it_is(tmp_path):
     stages = [SimpleNamespace(name=name) for name in ("target", *sorted(path.name for path in tmp_path.iterdir()))]
     rows = per_class_rows([SimpleNamespace(id="t", stages=stages)], Shelf(tmp_path)).set_index("class")
     assert rows["embedder_acc1_images"].to_dict() == {0: 2, 3: 3}
-    assert rows["asked_acc1_images"].to_dict() == {0: 1, 3: 1}
+    assert rows["general_acc1_images"].to_dict() == {0: 1, 3: 1}
     assert "attack_acc1_images" not in rows and rows["attack_acc1"].to_dict() == {0: 0.25, 3: 0.75}
 
 

@@ -68,7 +68,6 @@ def sweeps(folder):
             "recipe": {**tiny["recipe"], "defense": {"kind": "mid", "beta": 0.01}},
             "attack": {**tiny["attack"], "readout": "mean"},
         },
-        "asked": {"judges": {"asked": {"model": "seer"}}},
         "judged": {"judges": {name: dict(judge.example) for name, judge in measured().items()}},
         "measured": {
             "attack": None,

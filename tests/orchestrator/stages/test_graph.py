@@ -4,7 +4,6 @@ import pytest
 
 from smoothsweep.core.attacks.registry import ATTACKS, make_attack
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.asking import ADDRESS
 from smoothsweep.orchestrator.stages import fingerprints, judges
 from smoothsweep.tasks.registry import TASKS
 from tests.core.attacks.examples import needed, prior_of
@@ -20,9 +19,7 @@ ELSEWHERE = {"toy", "sleep", "pool_features", "judge_gradients", "judge_fid_lomm
 def stages(tmp_path_factory):
     """Every stage of all of them."""
     made = sweeps(tmp_path_factory.mktemp("files"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(ADDRESS, "https://host/v1")
-        found = [stage for changes in made.values() for stage in stages_of(**changes)]
+    found = [stage for changes in made.values() for stage in stages_of(**changes)]
     assert {stage.name for stage in found} >= set(TASKS) - ELSEWHERE
     return found
 

@@ -5,7 +5,6 @@ import hashlib
 import pytest
 from tiny import tiny_sweep
 
-from smoothsweep.core.external.asking import ADDRESS
 from smoothsweep.core.models.weight_files import FOLDER_VARIABLE, weight_file
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.stages import judges
@@ -66,18 +65,6 @@ def test_the_general_judge_is_heard_beside_the_independent_one_once_its_weights_
     assert general.config == {"network": "swag_vit_b_16", "content": hashlib.sha256(path.read_bytes()).hexdigest()}
     assert general.name == "judge_general" and general.inputs["loot"] is face.inputs["loot"]
     assert general.inputs["real"].inputs == face.inputs["real"].inputs and general.inputs["real"] != face.inputs["real"]
-
-
-def test_a_vision_language_model_is_asked_where_the_user_says_so_and_nowhere_else(staged, monkeypatch):
-    asked = settings({"asked": {"model": "seer", "questions": 30}})
-    monkeypatch.delenv(ADDRESS, raising=False)
-    reason = f"no vision-language model is named: set {ADDRESS}, and pictures are sent there"
-    assert unavailable_reasons(asked) == {"judge_asked": reason} and not inversion_stages(asked, 1).judges
-    monkeypatch.setenv(ADDRESS, "https://host/v1")
-    stage = inversion_stages(asked, 1).judges["judge_asked"]
-    assert unavailable_reasons(asked) == {} and "host" not in str(stage.config) + str(stage.hints)
-    assert stage.config == {"model": "seer", "images": 5, "pairs": 10, "seed": 0}
-    assert stage.hints == {"questions": 30, "per_second": 1.0}
 
 
 def test_of_a_published_set_every_judge_sees_pictures_of_its_own_size(staged, tmp_path):

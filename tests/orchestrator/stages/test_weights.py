@@ -6,7 +6,6 @@ import re
 import pytest
 from tiny import searchable, tiny_sweep, write_tiny
 
-from smoothsweep.core.external.asking import ADDRESS
 from smoothsweep.core.judges.columns import METRICS
 from smoothsweep.core.models.weight_files import FOLDER_VARIABLE, WEIGHT_FILES, weight_file
 from smoothsweep.orchestrator.cli import main
@@ -20,7 +19,6 @@ OBJECTIVES = {"test_acc": "max", "embedder_acc1": "min"}
 LACKING = {  # judge -> its settings, the file it lacks
     "embedder": ({"name": "facenet"}, "facenet"),
     "general": ({}, "swag_vit_b_16"),
-    "asked": ({"model": "seer"}, None),
     "fidelity": ({"neighbours": 1}, "fid_inception"),
     "fid_lomma": ({}, "fid_inception"),
     "fid_plg": ({}, "inception_v3"),
@@ -34,8 +32,7 @@ def staged(tmp_path, monkeypatch):
     folder.mkdir()
     monkeypatch.setenv(FOLDER_VARIABLE, str(folder))
     monkeypatch.setenv("TORCH_HOME", str(tmp_path / "hub"))
-    for name in (ADDRESS, "RAY_ADDRESS"):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
     judges.staged_file.cache_clear()
     yield folder
     judges.staged_file.cache_clear()
@@ -63,7 +60,7 @@ def test_plan_lists_a_judge_that_cannot_be_heard_with_its_columns_and_the_remedy
     [found] = json.loads(plan_of(path, capsys, "--json"))["unmeasured"]
     columns = [metric.key for metric in METRICS if metric.measured_by == judge]  # the table, not the stages' names
     assert found["judge"] == judge and found["columns"] == columns and columns and found["weights"] == file
-    remedy = "smoothsweep weights stage" if file else f"set {ADDRESS}"
+    remedy = "smoothsweep weights stage"
     [line] = [line for line in plan_of(path, capsys).splitlines() if line.startswith("not measured")]
     assert judge in line and remedy in line and remedy in found["remedy"] and all(column in line for column in columns)
     if file:

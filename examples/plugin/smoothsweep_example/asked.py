@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -11,12 +12,24 @@ from typing import Annotated, Any, ClassVar
 from annotated_types import MaxLen, MinLen
 
 from smoothsweep.core.bounds import Count, Positive, Seed
-from smoothsweep.core.external.asking import ADDRESS, named_address
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.external.asking import is_plain
 from smoothsweep.core.judges.base import RECONSTRUCTIONS, Judge, MissingRequirement, Planned, StageBuilder, StageWork
 from smoothsweep.core.metrics.metric import Metric
 
+ADDRESS, TOKEN = "SMOOTHSWEEP_ASKED_URL", "SMOOTHSWEEP_ASKED_TOKEN"
+"""Environment variables: an OpenAI-compatible address such as https://host/v1, and the bearer token it wants."""
+
 RECONSTRUCTION = "loot"
 """What the artifact calls a question about a reconstruction, beside `same` and `other` of natural pairs."""
+
+_FMLLM = """@misc{ho2025uncovering,
+  title = {Uncovering the Limitations of Model Inversion Evaluation: Benchmarks and Connection to Type-{I} Adversarial
+    Attacks},
+  author = {Ho, Sy-Tuyen and Hao, Koh Jun and Nguyen, Ngoc-Bao and Binder, Alexander and Cheung, Ngai-Man},
+  year = {2025},
+  eprint = {2505.03519}, archiveprefix = {arXiv}
+}"""
 
 UNANSWERED = "it answered nothing of the kind with yes or no, or there was nothing of the kind to ask about"
 
@@ -61,6 +74,18 @@ COLUMNS: tuple[Metric, ...] = (
 )
 
 
+def named_address() -> str | None:
+    """Where this user lets pictures be sent to; None where nowhere. Raises InputError for what is no such address."""
+    url = os.environ.get(ADDRESS)
+    if not url:
+        return None
+    if not is_plain(url):
+        raise InputError(
+            f"{ADDRESS}: expected an address like https://host/v1, without a user, a query or a fragment, got another"
+        )
+    return url.rstrip("/")
+
+
 @dataclass(frozen=True, kw_only=True)
 class VisionLanguageJudge(Judge):
     """A vision-language model of the user's, asked whether a reconstruction shows the person of four photographs.
@@ -79,10 +104,10 @@ class VisionLanguageJudge(Judge):
         per_second: Questions sent in a second at most.
     """
 
-    cites: ClassVar[tuple[str, ...]] = ("ho2025uncovering",)
+    cites = (_FMLLM,)
 
     work = StageWork(
-        run="smoothsweep.tasks.vision_judge:judge_by_asking",
+        run="smoothsweep_example.asking:judge_by_asking",
         on_device=False,
         labelled=("data", RECONSTRUCTIONS),
         asks_elsewhere=True,

@@ -1,6 +1,8 @@
-"""The judge that asks: who is shown beside whom, in which order, and what its shares are shares of."""
+"""The judge of `examples/plugin` that asks a vision-language model: what is sent, what its words mean, its shares."""
 
 import io
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,12 +12,25 @@ from PIL import Image
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external import asking as posting
-from smoothsweep.core.external.asking import ADDRESS
-from smoothsweep.tasks import vision_judge as asked
+from smoothsweep.core.external.asking import KeptAnswers
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import save_tensors
-from smoothsweep.tasks.vision_judge import EDGE, GAP, HEAD, SIDE, judge_by_asking, question_picture
 from tests.made_vision_model import serving
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "plugin"))
+from smoothsweep_example.asked import ADDRESS, TOKEN, VisionLanguageJudge, named_address
+from smoothsweep_example.asking import (
+    EDGE,
+    GAP,
+    HEAD,
+    SIDE,
+    VisionModel,
+    _questions,
+    judge_by_asking,
+    question_picture,
+)
+
+sys.path.pop(0)
 
 CLASSES, EACH = 3, 6
 CONFIG = {"model": "seer", "images": 2, "pairs": 2, "seed": 0, "questions": 1000, "per_second": 1e4}
@@ -87,7 +102,7 @@ def test_reconstructions_and_natural_pairs_come_in_an_order_of_the_seeds(inputs,
     orders = []
     for seed in (0, 0, 1):
         config = {**CONFIG, "seed": seed}
-        made = [question_picture(one.image, one.references) for one in asked._questions(config, inputs)]
+        made = [question_picture(one.image, one.references) for one in _questions(config, inputs)]
         assert len(set(made)) == len(made) == 18
         _, server = judge({**inputs, "out": fresh(inputs)}, monkeypatch, likeness, seed=seed)
         sent = [pixels.tobytes() for *_, pixels in server.asked]
@@ -122,5 +137,83 @@ def test_what_was_answered_before_it_stopped_is_not_asked_again(inputs, monkeypa
 
 def test_without_an_address_nothing_is_sent(inputs, monkeypatch):
     monkeypatch.delenv(ADDRESS, raising=False)
+    assert VisionLanguageJudge(model="seer").lack(lambda name: None).remedy.startswith(f"set {ADDRESS}")
     with pytest.raises(InputError, match=rf"^judges\.asked: expected the address .* in {ADDRESS}, got none$"):
         judge_by_asking(CONFIG, inputs, inputs["out"], TaskContext(work=inputs["out"]))
+    monkeypatch.setenv(ADDRESS, "https://host/v1/")
+    assert named_address() == "https://host/v1" and VisionLanguageJudge(model="seer").lack(lambda name: None) is None
+    monkeypatch.setenv(ADDRESS, "https://host/v1?token=secret")
+    with pytest.raises(InputError, match=rf"^{ADDRESS}: ") as refused:
+        named_address()
+    assert "secret" not in str(refused.value)
+
+
+def flat(*colour):
+    return torch.tensor(colour, dtype=torch.uint8)[:, None, None].expand(3, 16, 16)
+
+
+def picture(shade=0):
+    return question_picture(flat(shade, 0, 0), torch.stack([flat(0, shade, 10 * place) for place in range(4)]))
+
+
+@pytest.fixture
+def asking(tmp_path, monkeypatch):
+    """(what the model says, budget) -> an asker and its server's record."""
+    monkeypatch.setattr(posting, "LONGEST_PAUSE_S", 0.01)
+    kept, servers = KeptAnswers(tmp_path / "kept.sqlite"), []
+
+    def begin(says, questions=100):
+        kept.agree(queries=questions, per_second=1e4)
+        server = serving(says)
+        servers.append(server)
+        made = server.__enter__()
+        return VisionModel(made.url, "seer", kept), made
+
+    yield begin
+    for server in servers:
+        server.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("yes", True),
+        ("Yes.", True),
+        ("**No**, it does not", False),
+        ("NO", False),
+        ("", None),
+        (None, None),
+        ("I cannot identify people.", None),
+        ("yesterday", None),
+        ("not sure", None),
+    ],
+)
+def test_what_is_neither_yes_nor_no_is_neither(asking, said, meant):
+    asker, _ = asking(lambda pixels: said)
+    assert asker.same_person(picture()) is meant
+
+
+def test_what_is_sent_and_that_nothing_is_asked_twice(asking, monkeypatch):
+    monkeypatch.setenv(TOKEN, "secret")
+    asker, server = asking(lambda pixels: "yes")
+    assert asker.same_person(picture()) and asker.same_person(picture()) and asker.same_person(picture(9))
+    [(path, model, temperature, text, pixels), _] = server.asked
+    assert (path, model, temperature) == ("/v1/chat/completions", "seer", 0) and "yes or no" in text
+    assert np.array_equal(pixels, np.asarray(Image.open(io.BytesIO(picture()))))
+    assert server.tokens == ["Bearer secret"] * 2
+
+
+def test_the_budget_ends_it_and_another_form_of_answer_is_one_line(asking):
+    asker, server = asking(lambda pixels: "no", questions=2)
+    server.script = [(503, "busy")]
+    assert asker.same_person(picture()) is False  # and that took two
+    with pytest.raises(InputError, match="expected no more than 2 queries"):
+        asker.same_person(picture(1))
+    asker, server = asking(lambda pixels: "no")
+    many = '{"choices": [{"message": {"content": "yes"}}]}' + " " * 2**22
+    forms = ('{"choices": []}', '{"choices": [{"message": {"content": 3}}]}', '{"choices": [{"message": null}]}')
+    for body in ("<html>", "", "3", "[" * 10**5, many, *forms):
+        server.script = [(200, body)]
+        with pytest.raises(InputError, match=r'/v1/chat/completions: expected \{"choices"'):
+            asker.same_person(picture(2))
+    assert asker.same_person(picture(2)) is False, "nothing of these was kept"

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import io
+import json
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,14 +22,15 @@ from torch import Tensor
 
 from smoothsweep.core.data.images import to_uint8
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.asking import ADDRESS, KeptAnswers, VisionModel, named_address
+from smoothsweep.core.external.asking import MOST_BYTES, KeptAnswers, bearer, posted
 from smoothsweep.core.judges.base import RECONSTRUCTIONS
-from smoothsweep.core.judges.vision_language import RECONSTRUCTION
 from smoothsweep.core.metrics.accuracy import class_means, result_slots
 from smoothsweep.core.seeds import generator
+from smoothsweep.core.text import shortened
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.files import load_images, save_rows
 from smoothsweep.tasks.reconstructions import reconstructed_images
+from smoothsweep_example.asked import ADDRESS, RECONSTRUCTION, TOKEN, named_address
 
 REFERENCES = 4
 
@@ -147,3 +153,65 @@ def question_picture(image: Tensor, references: Tensor) -> bytes:
 def _tile(image: Tensor) -> Image.Image:
     sized = F.interpolate(image[None].float(), size=(SIDE, SIDE), mode="bicubic", antialias=True)[0]
     return Image.fromarray(sized.round().clamp(0, 255).byte().permute(1, 2, 0).contiguous().numpy().astype(np.uint8))
+
+
+# The service
+
+
+_TEXT = (
+    "The picture has an image A on the left and four reference photographs B on the right. All of B show the same "
+    "person. Does A show that person, too? A may be blurred, or differ in age, light, hair or expression. "
+    "Answer with one word: yes or no."
+)
+_JSON = {"Content-Type": "application/json", "Accept": "application/json"}
+_YES_OR_NO = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
+_MOST_TOKENS = 16
+
+
+class VisionModel:
+    """A vision-language model at an OpenAI-compatible address: whether pictures show one person, one by one.
+
+    The protocol is that of FMLLM (arXiv 2505.03519), with its slips mended: one text for reconstructions and for
+    natural pairs, temperature 0, references drawn by a seed; an answer that is neither yes nor no counts as neither.
+    Stored answers are reused.
+    """
+
+    def __init__(self, url: str, model: str, kept: KeptAnswers) -> None:
+        self._url, self._model, self._kept = f"{url}/chat/completions", model, kept
+        self._headers = {**_JSON, **bearer(TOKEN)}
+
+    def same_person(self, picture: bytes) -> bool | None:
+        """The answer to a PNG of `question_picture`; None: neither yes nor no.
+
+        Raises InputError where the budget is spent, nothing answers, or the answer is of another form.
+        """
+        digest = hashlib.sha256(f"{self._model}\n{_TEXT}\n".encode() + picture).hexdigest()
+        answer = self._kept.get(digest)
+        if answer is None:
+            answer = self._said(posted(self._url, self._kept, self._question(picture), self._headers))
+            self._kept.put(digest, answer)
+        match = _YES_OR_NO.match(answer)
+        return None if match is None else match[1].lower() == "yes"
+
+    def _question(self, picture: bytes) -> bytes:
+        image_url = {"url": "data:image/png;base64," + base64.b64encode(picture).decode("ascii")}
+        content = [{"type": "text", "text": _TEXT}, {"type": "image_url", "image_url": image_url}]
+        body = {
+            "model": self._model,
+            "temperature": 0,
+            "max_tokens": _MOST_TOKENS,
+            "messages": [{"role": "user", "content": content}],
+        }
+        return json.dumps(body).encode()
+
+    def _said(self, body: bytes) -> str:
+        """The words of the answer, none for a refusal."""
+        try:
+            message: Any = json.loads(body)["choices"][0]["message"] if len(body) <= MOST_BYTES else None
+            content = message["content"] or ""
+        except (ValueError, LookupError, TypeError, RecursionError):
+            content = None
+        if not isinstance(content, str):
+            wanted = '{"choices": [{"message": {"content": "yes"}}]}'
+            raise InputError(f"{self._url}: expected {wanted}, got {shortened(body[:200].decode('utf-8', 'replace'))}")
+        return content[:1000]
