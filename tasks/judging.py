@@ -95,9 +95,6 @@ def _save_hits(judge: Judge, hits: Tensor, labels: Tensor, out: Path) -> None:
     save_columns(out / "per_class.parquet", {"class": classes, key: shares})
 
 
-SPREADS = ("intra", "inter", "intra_nearest", "inter_nearest")
-
-
 def judge_features(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
     """Writes map.parquet (row, class, t-SNE and PCA of the classes that are mapped) and distances.parquet (row, class,
     distances of every training image, scaled by the largest); returns the medians of the distances.
@@ -109,20 +106,19 @@ def judge_features(config: Config, inputs: Inputs, out: Path, context: TaskConte
     settings.check_samples(len(rows))
     spread = feature_distances(features, labels)
     context.progress(0.3, "distances are done")
-    mapped = map_features(features[rows], settings)
+    tsne, pca = map_features(features[rows], settings)
     points = {
         "row": rows,
         "class": labels[rows],
-        "tsne_x": mapped.tsne[:, 0],
-        "tsne_y": mapped.tsne[:, 1],
-        "pca_x": mapped.pca[:, 0],
-        "pca_y": mapped.pca[:, 1],
+        "tsne_x": tsne[:, 0],
+        "tsne_y": tsne[:, 1],
+        "pca_x": pca[:, 0],
+        "pca_y": pca[:, 1],
     }
     save_columns(out / "map.parquet", points)
-    distances = pd.DataFrame({name: getattr(spread, name).numpy() for name in SPREADS})
-    save_rows(out / "distances.parquet", distances.assign(**{"class": labels.numpy()}))
-    medians = distances.median()
-    return {f"features_{name}": None if pd.isna(medians[name]) else float(medians[name]) for name in SPREADS}
+    save_columns(out / "distances.parquet", {**spread, "class": labels})
+    medians = {name: float(pd.Series(distances.numpy()).median()) for name, distances in spread.items()}
+    return {f"features_{name}": None if pd.isna(median) else median for name, median in medians.items()}
 
 
 PLAIN = {"kind": "label_smoothing", "alpha": 0.0, "schedule": {"kind": "constant"}}
@@ -246,8 +242,9 @@ def follow_classes(config: Config, inputs: Inputs, classes: Sequence[int], conte
             )
             for loss in LOSSES
         }
-        named = {f"{name}_{loss}": curve for loss in LOSSES for name, curve in paths[loss].curves.items()}
-        save_class(path, named)
+        # means over the latents, [steps]
+        curves = {f"{name}_{loss}": rows.nanmean(1) for loss in LOSSES for name, rows in paths[loss].items()}
+        save_class(path, curves)
 
 
 def collect_gradients(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:

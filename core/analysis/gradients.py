@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
 from functools import partial
 
 import torch
@@ -27,30 +26,12 @@ from smoothsweep.core.priors.base import Prior
 from smoothsweep.core.seeds import derive_seed
 
 RANGES = {"cosine": (-1.0, 1.0), "zero": (0.0, 1.0), "logit_gap": None, "saturated": (0.0, 1.0)}
-"""What is measured at a step -> what it can be; in the order of the fields of `GradientPath`."""
+"""What is measured at a step -> what it can be.
 
-
-@dataclass(frozen=True, kw_only=True)
-class GradientPath:
-    """What was met on the way down, float [steps, K] each; NaN where there is none, and once a row is frozen.
-
-    Attributes:
-        cosine: Cosine between the image gradients of this step and the one before, NaN in the first and where either is
-            zero.
-        zero: 1 where every entry of the image gradient is exactly 0.
-        logit_gap: The class's logit minus the mean of the others.
-        saturated: 1 where the largest probability rounds to exactly 1 in single precision.
-    """
-
-    cosine: Tensor
-    zero: Tensor
-    logit_gap: Tensor
-    saturated: Tensor
-
-    @property
-    def curves(self) -> dict[str, Tensor]:
-        """Each as a mean over the K latents, [steps]."""
-        return {field.name: getattr(self, field.name).nanmean(1) for field in fields(self)}
+`cosine`: between the image gradients of this step and the one before, NaN in the first and where either is zero;
+`zero`: 1 where every entry of the image gradient is exactly 0; `logit_gap`: the class's logit minus the mean of the
+others; `saturated`: 1 where the largest probability rounds to exactly 1 in single precision.
+"""
 
 
 class LogitRecorder:
@@ -89,7 +70,7 @@ def follow_gradients(
     protocol: Protocol,
     image_size: int,
     execution: Execution,
-) -> GradientPath:
+) -> dict[str, Tensor]:
     """Descend on `loss` from the random latents of the class; prior and target are on the execution's device.
 
     The target gets images of image_size pixels. Crops are drawn as in stage 2 (protocol paper: one for a batch), and
@@ -116,7 +97,7 @@ def follow_gradients(
                 scale=row_scale([batch], protocol).to(device),
             )
             parts.append(_followed(w0[batch.rows], step, target_class, watched, config))
-    return GradientPath(**{name: torch.cat([part[name] for part in parts], 1).cpu() for name in RANGES})
+    return {name: torch.cat([part[name] for part in parts], 1).cpu() for name in RANGES}
 
 
 def _followed(

@@ -323,15 +323,10 @@ class Accompanying(ByFeatures):
         """Configuration, hints and inputs that both have: the judge's network, its real features, strangers."""
         planned = super().plan(builder, name)
         config, hints = dict(planned.config), dict(planned.hints)
-        requirements = {"least": strangers_least(self.verify)} if self.verify else {}
+        requirements = {"least": 50} if self.verify else {}
         strangers = builder.strangers({**config, "most": STRANGERS}, {**hints, **requirements})
         inputs = {"real": planned.inputs["real"], "strangers": strangers}
         return {**config, "prefix": self.prefix}, hints, inputs
-
-
-def strangers_least(verify: bool | None) -> int:
-    """How many strangers there must be where verification is asked for explicitly."""
-    return 50 if verify else 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,11 +39,11 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.verdicts import (
     LEAST_SEEDS,
     Bounded,
+    CrossedEffects,
     Dunnett,
     Errors,
     MeanSquares,
     freedoms_of,
-    mean_squares,
 )
 
 
@@ -84,7 +84,7 @@ def components_of(cells: np.ndarray, *, baseline: int = 0, images: int | None = 
         images: How many yes-or-no images each cell is the mean of, None where cells are no such means.
     """
     recipes, attacks, seeds, classes = cells.shape
-    squares = mean_squares(cells, weights_against_baseline(recipes, attacks, baseline))
+    squares = CrossedEffects(cells=cells).mean_squares(weights_against_baseline(recipes, attacks, baseline))
     of_seeds = float(squares.seeds.mean())
     if squares.residual is None or squares.classes is None:
         return Components(seed=0.0, person=0.0, cell=float(np.sqrt(of_seeds)))
@@ -340,7 +340,7 @@ def _spreads(cells: np.ndarray, baseline: int) -> dict[int, float]:
     """Recipe -> standard deviation that seeds alone give to its difference from the baseline, from these two alone;
     rounded up to two digits, so that recipes which vary alike are planned once."""
     recipes, attacks, _, classes = cells.shape
-    squares = mean_squares(cells, weights_against_baseline(recipes, attacks, baseline))
+    squares = CrossedEffects(cells=cells).mean_squares(weights_against_baseline(recipes, attacks, baseline))
     if squares.residual is None:
         return dict.fromkeys(range(recipes), 0.0)
     beyond = np.maximum(0.0, squares.seeds_own - squares.residual)[::attacks] / classes

@@ -118,6 +118,11 @@ def _unit(features: Tensor) -> Tensor:
     return features / length
 
 
+def unit(features: Tensor) -> Tensor:
+    """Rows scaled to length 1, float64. Raises ValueError for rows that are not finite, or of length 0."""
+    return _unit(features.double())
+
+
 GALLERY = 500
 """Strangers that a rank is among."""
 
@@ -183,15 +188,6 @@ def gallery_ranks(features: Tensor, labels: Tensor, own: Tensor, own_labels: Ten
     return ranks
 
 
-def unit(features: Tensor) -> Tensor:
-    """Rows scaled to length 1, float64. Raises ValueError for rows that are not finite, or of length 0."""
-    rows = features.double()
-    length = rows.norm(dim=1, keepdim=True)
-    if not rows.isfinite().all() or (length == 0).any():
-        raise ValueError("verification: expected finite features of a length above 0")
-    return rows / length
-
-
 @dataclass(frozen=True, kw_only=True)
 class Photographs:
     """Features [n, D] of the private people's real images, with their labels int64 [n]: those that templates are made
@@ -201,19 +197,6 @@ class Photographs:
     train_labels: Tensor
     test: Tensor
     test_labels: Tensor
-
-
-@dataclass(frozen=True, kw_only=True)
-class Calibrated:
-    """What a face recogniser compares reconstructions with.
-
-    Attributes:
-        templates: [C, D], of unit length.
-        thresholds: Name of a rate -> its threshold, None where there are too few strangers.
-    """
-
-    templates: Tensor
-    thresholds: Mapping[str, float | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,8 +243,9 @@ class ProjectionVerdicts:
         return None if self.verified is None else rate(self.verified)
 
 
-def calibrate(real: Photographs, strangers: Tensor) -> Calibrated:
-    """One threshold for all people, from the scores of every stranger (features [S, D]) against every template."""
+def _calibrated(real: Photographs, strangers: Tensor) -> tuple[Tensor, dict[str, float | None]]:
+    """Templates [C, D] of unit length, and one threshold for all people by rate, from the scores of every stranger
+    (features [S, D]) against every template; None where there are too few strangers."""
     templates = fit_class_means(real.train, real.train_labels).weight
     impostors = all_scores(strangers, templates).flatten() if len(strangers) else torch.empty(0)
     enough = {name: len(strangers) >= strangers_needed(false_accepts) for name, false_accepts in RATES.items()}
@@ -269,15 +253,15 @@ def calibrate(real: Photographs, strangers: Tensor) -> Calibrated:
         name: accept_threshold(impostors, false_accepts) if enough[name] else None
         for name, false_accepts in RATES.items()
     }
-    return Calibrated(templates=templates, thresholds=thresholds)
+    return templates, thresholds
 
 
 def recognise(features: Tensor, labels: Tensor, real: Photographs, strangers: Tensor) -> RecognitionReport:
     """features: [M, D] of images that are meant to show labels [M]; strangers: features [S, D] of other people."""
-    calibrated = calibrate(real, strangers)
-    scores = template_scores(features, calibrated.templates, labels)
-    of_real = template_scores(real.test, calibrated.templates, real.test_labels)
-    known = {name: threshold for name, threshold in calibrated.thresholds.items() if threshold is not None}
+    templates, thresholds = _calibrated(real, strangers)
+    scores = template_scores(features, templates, labels)
+    of_real = template_scores(real.test, templates, real.test_labels)
+    known = {name: threshold for name, threshold in thresholds.items() if threshold is not None}
     hits = {name: accepted(scores, threshold) for name, threshold in known.items()}
     rank, rank_real = _ranks(features, labels, real, strangers)
     return RecognitionReport(
@@ -285,7 +269,7 @@ def recognise(features: Tensor, labels: Tensor, real: Photographs, strangers: Te
         hits=hits,
         rates={name: rate(hits[name]) if name in hits else None for name in RATES},
         real={name: rate(accepted(of_real, known[name])) if name in known else None for name in RATES},
-        others=_accepted_others(real, calibrated),
+        others=_accepted_others(real, templates, thresholds[FIRST]),
         rank=rank,
         rank_real=rank_real,
     )
@@ -295,9 +279,8 @@ def judge_projections(
     features: Tensor, labels: Tensor, real: Photographs, strangers: Tensor, head: Head
 ) -> ProjectionVerdicts:
     """features: [M, D] of photographs of labels [M] as a prior draws them; head: on the real ones, of the judge."""
-    calibrated = calibrate(real, strangers)
-    threshold = calibrated.thresholds[FIRST]
-    scores = template_scores(features, calibrated.templates, labels)
+    templates, thresholds = _calibrated(real, strangers)
+    threshold, scores = thresholds[FIRST], template_scores(features, templates, labels)
     return ProjectionVerdicts(
         matched=head_logits(head, features).argmax(1) == labels,
         verified=None if threshold is None else accepted(scores, threshold),
@@ -309,9 +292,9 @@ def rate(hits: Tensor) -> float:
     return hits.double().mean().item()
 
 
-def _accepted_others(real: Photographs, calibrated: Calibrated) -> float | None:
+def _accepted_others(real: Photographs, templates: Tensor, threshold: float | None) -> float | None:
     """Fraction of (test image, other person) pairs that are accepted; None without a threshold, or other people."""
-    threshold, scores = calibrated.thresholds[FIRST], all_scores(real.test, calibrated.templates)
+    scores = all_scores(real.test, templates)
     other = torch.ones_like(scores, dtype=torch.bool).scatter(1, real.test_labels[:, None], False)
     return None if threshold is None or not other.any() else rate(accepted(scores[other], threshold))
 

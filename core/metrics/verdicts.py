@@ -355,11 +355,6 @@ def contrast_errors(cells: np.ndarray, weights: np.ndarray) -> Errors:
     return CrossedEffects(cells=cells).errors(weights)
 
 
-def mean_squares(cells: np.ndarray, weights: np.ndarray) -> MeanSquares:
-    """Estimate the mean squares of contrasts. cells, weights, `Raises`: as of `contrast_errors`."""
-    return CrossedEffects(cells=cells).mean_squares(weights)
-
-
 @dataclass(frozen=True, kw_only=True)
 class CrossedEffects:
     """Cells [..., recipes, attacks, seeds, classes] and the mean squares that all contrasts of them share, which are

@@ -13,7 +13,7 @@ from smoothsweep.core.models.inference import embed_images
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import load_images, save_tensors
-from smoothsweep.tasks.judging import SPREADS, judge_features
+from smoothsweep.tasks.judging import judge_features
 from smoothsweep.tasks.manifests import config_of
 from smoothsweep.tasks.settings import check_features
 from smoothsweep.tasks.training import load_classifier
@@ -38,8 +38,8 @@ def test_the_files_hold_every_image_once_and_the_metrics_are_medians(judged):
     features, labels, metrics, out = judged
     distances, points = pd.read_parquet(out / "distances.parquet"), pd.read_parquet(out / "map.parquet")
     expected = feature_distances(features, labels)
-    for name in SPREADS:
-        values = getattr(expected, name)
+    for name in ("intra", "inter", "intra_nearest", "inter_nearest"):
+        values = expected[name]
         assert distances[name].tolist() == pytest.approx(values.tolist())
         assert metrics[f"features_{name}"] == pytest.approx(values.quantile(0.5).item())
     assert distances["class"].tolist() == labels.tolist()

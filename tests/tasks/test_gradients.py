@@ -48,7 +48,7 @@ def followed(paper):
 
 
 def curve(followed, person, loss, quantity):
-    return np.nanmean(getattr(followed[person][loss], quantity).double().numpy(), 1)
+    return np.nanmean(followed[person][loss][quantity].double().numpy(), 1)
 
 
 @pytest.mark.filterwarnings("ignore:Mean of empty slice")  # no cosine in the first step

@@ -68,30 +68,29 @@ def test_every_number_is_that_of_the_descent_written_out():
         adam.zero_grad()
         F.cross_entropy(logits, torch.full((3,), 1), reduction="sum").backward()
         others = (logits[:, 0] + logits[:, 2]) / 2
-        assert torch.allclose(path.logit_gap[step], (logits[:, 1] - others).detach(), atol=1e-4)
+        assert torch.allclose(path["logit_gap"][step], (logits[:, 1] - others).detach(), atol=1e-4)
         if before is not None:
-            assert torch.allclose(path.cosine[step], F.cosine_similarity(w.grad, before), atol=1e-5)
+            assert torch.allclose(path["cosine"][step], F.cosine_similarity(w.grad, before), atol=1e-5)
         before = w.grad.clone()
         adam.step()
-    assert path.cosine[0].isnan().all() and (path.zero == 0).all() and (path.saturated == 0).all()
+    assert path["cosine"][0].isnan().all() and (path["zero"] == 0).all() and (path["saturated"] == 0).all()
 
 
 def test_a_saturated_target_shows_as_zero_gradients_of_cross_entropy_but_not_of_poincare():
     _, path = followed(1e4, "cross_entropy", per_class=12, truncation_psi=1.0)
-    assert (path.saturated == 1).all()
-    settled = path.zero == 1  # where the class itself has probability 1
+    assert (path["saturated"] == 1).all()
+    settled = path["zero"] == 1  # where the class itself has probability 1
     assert settled.any() and not settled.all()
-    assert (path.logit_gap[settled] > 0).all()
-    assert path.cosine[1:][settled[1:]].isnan().all()
+    assert (path["logit_gap"][settled] > 0).all()
+    assert path["cosine"][1:][settled[1:]].isnan().all()
     _, other = followed(1e4, "poincare", per_class=12, truncation_psi=1.0)
-    assert (other.zero == 0).all() and (other.saturated == 1).all()
+    assert (other["zero"] == 0).all() and (other["saturated"] == 1).all()
 
 
 def test_more_latents_than_a_batch_are_followed_alike():
     """Protocol clean: a latent's path depends on nothing beside it."""
     _, few = followed(0.3, "poincare", per_class=26)
-    assert few.cosine.shape == (4, 26)
-    assert [len(curve) for curve in few.curves.values()] == [4] * 4
+    assert few["cosine"].shape == (4, 26)
 
 
 def test_the_band_is_students_t_over_the_classes_that_have_a_value():
@@ -114,5 +113,7 @@ def test_impossible_crops_are_refused(wrong):
 def test_an_averaged_gradient_is_followed_too():
     _, plain = followed(0.3, "cross_entropy")
     _, averaged = followed(0.3, "cross_entropy", average=Averaging(views=3))
-    assert averaged.cosine.shape == plain.cosine.shape and not torch.allclose(averaged.cosine[1:], plain.cosine[1:])
-    assert torch.allclose(averaged.saturated, plain.saturated)
+    assert averaged["cosine"].shape == plain["cosine"].shape and not torch.allclose(
+        averaged["cosine"][1:], plain["cosine"][1:]
+    )
+    assert torch.allclose(averaged["saturated"], plain["saturated"])

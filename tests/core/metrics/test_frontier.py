@@ -67,12 +67,6 @@ def test_the_mask_is_what_the_definition_says(points):
     assert pareto_mask(-points, ("max",) * points.shape[1]).tolist() == expected
 
 
-def test_a_hypervolume_by_hand():
-    # Above leak 1 and accuracy 0: 0.9 x 0.5 of the accurate point, and 0.6 x 0.3 more of the tight one.
-    points = [[0.9, 0.5], [0.6, 0.2]]
-    assert hypervolume(points, [0.0, 1.0], ("max", "min")) == pytest.approx(0.45 + 0.18)
-
-
 @settings(deadline=None, max_examples=100)
 @given(points=clouds(), reference=st.tuples(*[st.integers(0, 8)] * 3))
 def test_hypervolume_counts_the_dominated_cells(points, reference):

@@ -187,22 +187,6 @@ def bounds(**values):
     return {int(name[1:]): Bounded(value=value, low=value - 0.2, high=value + 0.2) for name, value in values.items()}
 
 
-def test_so_many_seeds_find_the_estimated_difference_in_four_of_five_sweeps():
-    """Components are estimated from a sweep so large that they are the true ones."""
-    generator = np.random.default_rng(0)
-    found = needed(small_sweep(generator, 60, 200), 0, bounds(r1=0.1))
-    assert found[1].seeds == 61, "seeds that there are are not asked for again"
-    pooled = components_of(small_sweep(generator, 40, 200))
-    assert pooled.cell == pytest.approx(np.sqrt(2) * CELL, rel=0.05)
-    cells = small_sweep(np.random.default_rng(8), 3, 60)
-    seeds = needed(cells, 0, bounds(r1=0.1))[1].seeds
-    told = [
-        reductions({f"r{r}": {"a": one[r, 0]} for r in range(4)}, baseline="r0")["r1"].above_zero
-        for one in (small_sweep(generator, seeds, 60) for _ in range(60))
-    ]
-    assert 3 < seeds < 20 and np.mean(told) > 0.6
-
-
 def test_it_is_what_the_plan_says_of_this_recipes_difference():
     cells = small_sweep(np.random.default_rng(1), 4, 40)
     found = needed(cells, 0, bounds(r1=0.12, r3=-0.12))
