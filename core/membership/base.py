@@ -46,10 +46,6 @@ class Evidence:
     right_over_noise: Flags | None = None
     losses: Numbers | None = None
 
-    def has(self, name: str) -> bool:
-        """Whether this part of the evidence is there."""
-        return getattr(self, name) is not None
-
 
 def log_odds(logits: ArrayLike, labels: ArrayLike) -> Numbers:
     """log(p / (1 - p)) of the true class, [..., n], from logits [..., n, C] of at least two classes.
@@ -138,7 +134,7 @@ class MembershipAttack:
 
     def missing_evidence(self, evidence: Evidence) -> tuple[str, ...]:
         """What of its evidence is not there."""
-        return tuple(name for name in self.needs if not evidence.has(name))
+        return tuple(name for name in self.needs if getattr(evidence, name) is None)
 
     def scores(self, evidence: Evidence) -> Numbers:
         """How much each image looks like a member, finite float64 [n]: larger is more.

@@ -195,7 +195,7 @@ class Candidates:
         parts: Mapping[str, Any] = {
             name: getattr(evidence, name)[..., self.kept]
             for name in ("labels", "phi", "margin", "shadow_phi", "inside")
-            if evidence.has(name)
+            if getattr(evidence, name) is not None
         }
         return measure(replace(evidence, **parts), self.member[self.kept], queried=queried[self.kept])
 

@@ -20,15 +20,6 @@ RESAMPLES = 400
 """Bootstrap resamples of persons."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bootstrapped:
-    """A value and its percentile interval over resampled persons."""
-
-    value: float
-    low: float
-    high: float
-
-
 def roc_auc(members: ArrayLike, others: ArrayLike) -> float:
     """The probability that a member scores higher than another image; ties count half. Raises ValueError for none."""
     inner, outer = _checked(members, others)
@@ -46,11 +37,6 @@ def auc_by_person(scores: ArrayLike, member: ArrayLike, labels: ArrayLike) -> di
         if (of_person & inside).any() and (of_person & ~inside).any():
             by_person[int(label)] = roc_auc(values[of_person & inside], values[of_person & ~inside])
     return by_person
-
-
-def smallest_rate(others: int) -> float:
-    """The smallest false positive rate above 0 that so many other images can show."""
-    return 1 / others
 
 
 def threshold_at(others: ArrayLike, rate: float) -> float | None:
@@ -118,8 +104,9 @@ def over_persons(
     *,
     level: float = 0.95,
     seed: int = 0,
-) -> Bootstrapped | None:
-    """A measure of (members, others) with its interval over persons, who are resampled with all of their images.
+) -> tuple[float, float, float] | None:
+    """A measure of (members, others) with the ends of its percentile interval over persons, who are resampled with all
+    of their images.
 
     scores: [n], or [n, k] for a measure of k scores for each image. None where the measure is.
     """
@@ -138,17 +125,14 @@ def over_persons(
         if resampled is not None:
             samples.append(resampled)
     low, high = np.quantile(samples, [(1 - level) / 2, (1 + level) / 2]) if samples else (value, value)
-    return Bootstrapped(value=value, low=float(min(low, value)), high=float(max(high, value)))
+    return value, float(min(low, value)), float(max(high, value))
 
 
-def chance_spread(members: int, others: int) -> float:
-    """Standard deviation of the AUC of scores that know nothing (Mann and Whitney 1947)."""
-    return float(np.sqrt((members + others + 1) / (12 * members * others)))
-
-
-def differs(auc: float, members: int, others: int, *, level: float = 0.999) -> bool:
-    """Whether an AUC is further from .5 than scores that know nothing would be, at this level."""
-    return abs(auc - 0.5) > float(norm.isf((1 - level) / 2)) * chance_spread(members, others)
+def is_chance(auc: float, members: int, others: int, *, level: float = 0.999) -> bool:
+    """Whether an AUC is no further from .5 than scores that know nothing would be, at this level (Mann and Whitney,
+    1947)."""
+    spread = float(np.sqrt((members + others + 1) / (12 * members * others)))
+    return abs(auc - 0.5) <= float(norm.isf((1 - level) / 2)) * spread
 
 
 def _checked(members: ArrayLike, others: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
@@ -222,7 +206,7 @@ class Measured:
             "membership_auc_persons": person[0] if person else None,
             "membership_auc_within": float(np.mean(list(within.values()))) if within else None,
             "membership_fpr_held": held_out_rate(others, self.labels[known & ~self.member], STATED),
-            "membership_least_fpr": smallest_rate(len(others)),
+            "membership_least_fpr": 1 / len(others),
         }
 
     def by_class(self, attacks: tuple[str, ...] = (WITH_SHADOWS, WITHOUT, BY_LABELS)) -> dict[str, dict[int, float]]:
@@ -249,11 +233,6 @@ def measure(evidence: Evidence, member: Flags, *, queried: Flags) -> Measured:
         elif attack.access != "labels" and not attack.missing_evidence(evidence):
             scores[name] = attack.scores(evidence)
     return Measured(scores=scores, member=member, labels=evidence.labels)
-
-
-def membership_only(shift: float, members: int, others: int) -> bool:
-    """Whether images alone do not separate members from others: the AUC of `traps.scores_without_target` is chance."""
-    return not differs(shift, members, others)
 
 
 SEES = "scores"

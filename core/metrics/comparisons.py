@@ -264,7 +264,7 @@ class Recommendation:
         probability_best: Probability of each allowed recipe to be the best, sums to 1: a share of resamples around the
             observed means, so among truly equal recipes the one ahead gets more than its due; beside runners-up at most
             `level`, since resamples are not corrected for how many recipes there are; None for one seed.
-        comparisons: Comparisons among the allowed and those beside them, None for fewer than two.
+        comparisons: Comparisons among all recipes, None for fewer than two.
     """
 
     best: str | None
@@ -279,7 +279,6 @@ def recommend(
     *,
     accuracy: Mapping[str, float] | None = None,
     min_accuracy: float | None = None,
-    beside: Collection[str] = (),
     reference: str | None = None,
     comparisons: Comparisons | None = None,
     span: float | None = None,
@@ -293,8 +292,6 @@ def recommend(
         leak: Recipe -> [seeds, classes], smaller is better (negate distances), aligned as in `compare_recipes`.
         accuracy: Recipe -> mean test accuracy, used with `min_accuracy` only; equal to it is enough. The constraint is
             taken at the mean accuracy: the uncertainty of accuracy itself does not enter.
-        beside: Recipes that are compared with the others though they may not be allowed, e.g. the baseline; the
-            correction counts them.
         reference: As in `compare_recipes`.
         comparisons: Comparisons of all these recipes, where known already, as of leaks under the strongest attack; None
             to make them here.
@@ -305,11 +302,9 @@ def recommend(
     names, cells = stacked(leak)
     check_level(level)
     kept = [index for index, name in enumerate(names) if _accurate_enough(name, accuracy, min_accuracy)]
-    met = [index for index, name in enumerate(names) if index in kept or name in beside]
-    compared = {names[i]: cells[i] for i in met}
     of_compared = comparisons
-    if of_compared is None and len(met) > 1:
-        of_compared = compare_recipes(compared, level=level, reference=reference, span=span)
+    if of_compared is None and len(names) > 1:
+        of_compared = compare_recipes(leak, level=level, reference=reference, span=span)
     if not kept:
         return Recommendation(best=None, allowed=(), runners_up=(), probability_best=None, comparisons=of_compared)
     allowed, cells = tuple(names[index] for index in kept), cells[kept]

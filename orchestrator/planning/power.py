@@ -22,7 +22,6 @@ from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS
 from smoothsweep.core.judges.membership import Membership
 from smoothsweep.core.judges.table import JUDGES, stage_of
-from smoothsweep.core.membership.measuring import smallest_rate
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.power import (
     MOST_SEEDS,
@@ -440,7 +439,7 @@ def membership_of_plan(stages: Sequence[Stage]) -> dict[str, Any]:
             "with_image": inside,
             "without_image": settings["shadows"] - inside,
             "test_images": others,
-            "smallest_fpr": None if others is None else smallest_rate(others),
+            "smallest_fpr": None if others is None else 1 / others,
         }
     }
 

@@ -185,7 +185,6 @@ class Cells(AttackedCells):
             values,
             accuracy=enough,
             min_accuracy=floor,
-            beside=tuple(values),
             reference=baseline,
             comparisons=leaks.pairs if leaks is not None and leaks.by_pair else None,
             span=metric_of(metric).span,

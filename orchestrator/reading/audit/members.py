@@ -19,7 +19,7 @@ from smoothsweep.core.membership.measuring import (
     WITHOUT,
     Attacked,
     Measured,
-    membership_only,
+    is_chance,
     over_persons,
     roc_auc,
     tpr_at,
@@ -114,7 +114,7 @@ class AuditMembership:
     @property
     def holds(self) -> bool:
         """Whether training and test images differ in nothing but membership, so that the numbers mean something."""
-        return membership_only(self.shift, self.members, self.others)
+        return is_chance(self.shift, self.members, self.others)
 
     @property
     def model(self) -> Membership:
@@ -256,9 +256,7 @@ def attack_table(runs: Sequence[Measured]) -> pd.DataFrame:
             {
                 "attack": name,
                 "access": MEMBERSHIP_ATTACKS[name].access,
-                "auc": auc.value if auc else float("nan"),
-                "low": auc.low if auc else float("nan"),
-                "high": auc.high if auc else float("nan"),
+                **dict(zip(("auc", "low", "high"), auc or (float("nan"),) * 3, strict=True)),
                 "tpr_fpr1": None if None in rates else float(np.mean([rate for rate in rates if rate is not None])),
             }
         )

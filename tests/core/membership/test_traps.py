@@ -6,7 +6,7 @@ import torch
 
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.membership.candidates import COPY, SIDE, copies, scores_without_target, thumbnails
-from smoothsweep.core.membership.measuring import membership_only, roc_auc
+from smoothsweep.core.membership.measuring import is_chance, roc_auc
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def shift(images, member):
 
 
 def test_images_of_one_distribution_are_not_told_apart(faces, member):
-    assert membership_only(shift(faces.images, member), member.sum(), (~member).sum())
+    assert is_chance(shift(faces.images, member), member.sum(), (~member).sum())
 
 
 @pytest.mark.parametrize("change", [lambda x: x + 12, lambda x: (x - 128) * 0.85 + 128], ids=["lighter", "paler"])
@@ -34,7 +34,7 @@ def test_test_images_of_another_camera_are_told_apart(faces, member, change):
     other = torch.from_numpy(~member)
     images[other] = change(images[other].float()).clamp(0, 255).to(torch.uint8)
     found = shift(images, member)
-    assert found > 0.75 and not membership_only(found, member.sum(), (~member).sum())
+    assert found > 0.75 and not is_chance(found, member.sum(), (~member).sum())
 
 
 def test_copies_of_members_are_found_and_others_are_not(faces, member):
