@@ -1,4 +1,4 @@
-"""`smoothsweep run` and `smoothsweep report`, from the sweep file to the last line on the screen."""
+"""`smoothsweep run`, `report` and `rejudge`, from the sweep file to the last line on the screen."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.same_code import code_digest
+from smoothsweep.core.text import quoted, shortened
 from smoothsweep.core.uris import shown_uri
 from smoothsweep.orchestrator.commands.damage import quarantine_damaged, read_with_repair
 from smoothsweep.orchestrator.commands.plan import Confirmation, confirm
@@ -30,7 +31,7 @@ from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.opening import open_existing_store, open_store
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.loaded import LoadedSweep
-from smoothsweep.sweeps.schema import ToySweep
+from smoothsweep.sweeps.schema import InversionSweep, ToySweep
 
 
 def run_and_report(
@@ -205,3 +206,76 @@ def _where_to_compare(recorder: Recorder, tracking_uri: str | None, location: st
     hint = f"compare in MLflow: smoothsweep ui --store {location}"
     page = recorder.tracker.page if recorder.tracker else ""
     return [*recorder.remarks, f"MLflow: {shown_uri(tracking_uri).rstrip('/')}{page}" if tracking_uri else hint]
+
+
+ATTACKED = ("target", "imported", "attack")  # what of a trial must be there before it is judged again
+SUFFIX = "-rejudged"
+LONGEST_NAME = 64  # characters of a sweep's name
+
+
+def rejudge(
+    sweep_file: Path,
+    overrides: list[str],
+    judges: list[str],
+    location: str,
+    name: str | None,
+    out: Path | None,
+    *,
+    yes: bool,
+) -> int:
+    """Run new judges on reconstructions that are in the store, and report under a name of its own.
+
+    Args:
+        judges: KEY=VALUE, keys below `judges` of the sweep file.
+        name: Of the new sweep, None for that of the old one with a suffix.
+
+    The exit code is that of `run_and_report`. Raises InputError, before anything is started, for what is no key of the
+    judges, for a store that is not there, and where anything but judges would have to run.
+    """
+    overrides = [*overrides, *map(_override, judges)]
+    loaded = load_sweep(sweep_file, overrides)
+    open_existing_store(location)
+    _refuse_others(loaded)
+    new_name = name or loaded.sweep.name[: LONGEST_NAME - len(SUFFIX)] + SUFFIX
+    if new_name == loaded.sweep.name:
+        raise InputError(f"--name {shortened(new_name)}: expected another name than the sweep's, whose results stay")
+    overrides.append(f"name={new_name}")
+    if loaded.sweep.reaudit:
+        overrides.append("reaudit=null")
+        screen.err("smoothsweep: the second audit is left out: its recipes were chosen by the judges there were")
+
+    def guard(plan: Plan) -> None:
+        """Refuse a plan in which a target would be trained or attacked, or what an attack needs be made."""
+        missing = {stage.fingerprint for stage in plan.missing}
+        lacking = []
+        for trial in plan.trials:
+            made = with_ancestors([stage for stage in trial.stages if stage.name in ATTACKED])
+            if gone := [stage for stage in made if stage.fingerprint in missing and stage.name != "data"]:
+                lacking.append(f"{trial.label} ({gone[-1].label})")
+        if lacking:
+            more = f" and {len(lacking) - 1} more trials" if len(lacking) > 1 else ""
+            run = f"smoothsweep run {sweep_file} --store {location}"
+            expected = f"expected reconstructions of every trial in the store ({run} makes them)"
+            raise InputError(f"rejudge: {expected}, got none of {lacking[0]}{more}")
+
+    return run_and_report(sweep_file, overrides, location, None, None, out, Confirmation(yes=yes), guard=guard)
+
+
+def _override(text: str) -> str:
+    key, equals, _ = text.partition("=")
+    if not equals or not key or key.split(".")[0] == "judges":
+        expected = "expected KEY=VALUE with a key below judges, e.g. embedder.name=facenet"
+        raise InputError(f"--judges: {expected}, got {quoted(text)}")
+    return f"judges.{text}"
+
+
+def _refuse_others(loaded: LoadedSweep) -> None:
+    sweep = loaded.sweep
+    if not isinstance(sweep, InversionSweep):
+        raise InputError(f"{loaded.source}: expected a sweep with judges, got the two-dimensional example")
+    if sweep.search:
+        expected = "expected a grid: a search chooses its recipes by the judges it had"
+        raise InputError(f"{loaded.source}: search: {expected}, got {sweep.search.strategy}")
+    if sweep.looks:
+        expected = "expected a list of seeds: looks choose who gets more by the judges they had"
+        raise InputError(f"{loaded.source}: seeds.looks: {expected}, got looks")

@@ -65,17 +65,8 @@ def _lineage(options: argparse.Namespace) -> int:
 
 def _rejudge(options: argparse.Namespace) -> int:
     from smoothsweep.orchestrator.cluster import interrupts
-    from smoothsweep.orchestrator.commands.records.rejudge import RejudgeRequest, rejudge
+    from smoothsweep.orchestrator.commands.run import rejudge
 
     interrupts.listen()
-    return rejudge(
-        RejudgeRequest(
-            sweep_file=options.sweep,
-            overrides=options.overrides,
-            judges=options.judges,
-            store=options.store,
-            name=options.name,
-            out=options.out,
-            yes=options.yes,
-        )
-    )
+    asked = options.sweep, options.overrides, options.judges, options.store, options.name, options.out
+    return rejudge(*asked, yes=options.yes)
