@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from annotated_types import Ge, Gt, Lt
 
 from smoothsweep.core.attacks.latent_images import LatentAttack, LatentImages, LatentSettings, generator_of
-from smoothsweep.core.attacks.optimisation.crop_rule import CropRule
+from smoothsweep.core.attacks.ppa.config import CropRule
 from smoothsweep.core.attacks.shared.base import (
     Access,
     Aggregate,

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Le
 
-from smoothsweep.core.attacks.optimisation.crop_rule import CropRule
-from smoothsweep.core.attacks.ppa.config import Loss
+from smoothsweep.core.attacks.ppa.config import CropRule, Loss
 from smoothsweep.core.attacks.shared.base import Access, Aggregate, Attack, Importable, Part, Shared
 from smoothsweep.core.bounds import MOST, Beta, Channels, Count, NotNegative, Outputs, Positive, Seed, Width
 from smoothsweep.core.cards import read_network_card

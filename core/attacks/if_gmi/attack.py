@@ -135,22 +135,7 @@ class IFGMI(SelectConfig, FromPool):
             target_class,
             CandidateConfig(candidates=self.candidates),
         )
-        inversion = self._staged(view, inputs).invert(w0, target_class, seed=seed)
-        curve, best = inversion.loss.nanmean(1), inversion.best
-        return Reconstructions(
-            w=best.w,
-            images=best.images,
-            scores=best.scores,
-            rows={"pool_index": index[best.order], "margin": best.margins},
-            curves={"loss": curve, "stage_margin": inversion.worth},
-            facts={
-                "chosen_stage": float(inversion.chosen),
-                "loss_first": float(curve[0]),
-                "loss_last": float(curve[-1]),
-                "gradient_cosine": float(inversion.image_cosine.nanmean()),
-                "num_frozen": float(inversion.frozen.sum()),
-            },
-        )
+        return self._staged(view, inputs).invert(w0, index, target_class, seed=seed)
 
     def _staged(self, view: GradientView, inputs: AttackInputs) -> StagedSearch:
         from smoothsweep.core.attacks.if_gmi.search import StagedSearch, StagePlan

@@ -22,8 +22,8 @@ from smoothsweep.core.attacks.optimisation.losses import Protocol, attack_loss
 from smoothsweep.core.attacks.ppa.batches import batches_of
 from smoothsweep.core.attacks.ppa.config import OptimiseConfig, SelectConfig
 from smoothsweep.core.attacks.ppa.inversion import descend_batches, gradient_batch
-from smoothsweep.core.attacks.ppa.pool import best_first
-from smoothsweep.core.attacks.ppa.selection import DECODE_ROWS, confidence_and_margin, graded_views
+from smoothsweep.core.attacks.ppa.selection import DECODE_ROWS, Selection, confidence_and_margin, graded_views, ranked
+from smoothsweep.core.attacks.shared.base import Reconstructions
 from smoothsweep.core.attacks.shared.execution import Execution, Synthesize, frozen
 from smoothsweep.core.checks import present
 from smoothsweep.core.data.images import centre_crop
@@ -113,39 +113,6 @@ class StageResult:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StageSelection:
-    """The best k of a stage, best first: w [k, 1, w_dim], images float16 [k, 3, S, S], unclipped, the mean softmax and
-    the mean margin [k] under the views, order int64 [k] into the candidates.
-    """
-
-    w: Tensor
-    images: Tensor
-    scores: Tensor
-    margins: Tensor
-    order: Tensor
-
-    @property
-    def mean_margin(self) -> float:
-        """The score by which stages are compared: the mean margin of the selected images; NaN counts as the lowest."""
-        mean = float(self.margins.mean())
-        return -math.inf if math.isnan(mean) else mean
-
-
-@dataclass(frozen=True, kw_only=True)
-class Inversion:
-    """The best of the stage `chosen`, and the course of all of them: worth [stages], loss [steps, K], image_cosine
-    [steps - stages, K], frozen bool [K]. All on the CPU.
-    """
-
-    best: StageSelection
-    chosen: int
-    worth: Tensor
-    loss: Tensor
-    image_cosine: Tensor
-    frozen: Tensor
-
-
-@dataclass(frozen=True, kw_only=True)
 class StagedSearch:
     """IF-GMI against one target.
 
@@ -163,31 +130,40 @@ class StagedSearch:
     protocol: Protocol
     run: Execution
 
-    def invert(self, w0: Tensor, target_class: int, *, seed: int) -> Inversion:
-        """All stages, from the latents w0 [K, 1, w_dim].
+    def invert(self, w0: Tensor, pool_index: Tensor, target_class: int, *, seed: int) -> Reconstructions:
+        """All stages, from the latents w0 [K, 1, w_dim], which lie at `pool_index` [K] in the pool.
 
-        The stage that counts is the one whose best `selected` have the largest mean margin, of equals the earlier.
-        Raises InputError where not even one image fits into the device's memory.
+        The stage that counts is the one whose best `selected` have the largest mean margin, of equals the earlier; NaN
+        counts as the lowest. Raises InputError where not even one image fits into the device's memory.
         """
-        reached, best, chosen, worth, course = None, None, 0, [], []
+        reached, kept, chosen, worth, course = None, None, 0, [], []
         with frozen(self.prior, self.target), self.run.arithmetic():
             for block in range(len(self.plans)):
                 states = w0[:, 0].to(self.run.device) if reached is None else self.next_states(reached)
                 reached = self.run_stage(block, states, target_class, seed=seed)
                 graded = self.select_best(reached, target_class, seed=seed)
-                if best is None or graded.mean_margin > best.mean_margin:
-                    best, chosen = graded, block
-                worth.append(graded.mean_margin)
+                mean = float(graded[0].rows["margin"].mean())
+                worth.append(-math.inf if math.isnan(mean) else mean)
+                if kept is None or worth[-1] > worth[chosen]:
+                    kept, chosen = graded, block
                 ran = reached.descent  # whose states are large: only its course is kept
                 course.append((ran.loss.cpu(), ran.image_cosine.cpu(), ran.frozen.cpu()))
+        best, images = present(kept, "a stage")
         loss, cosine, stopped = zip(*course, strict=True)
-        return Inversion(
-            best=present(best, "a stage"),
-            chosen=chosen,
-            worth=torch.tensor(worth),
-            loss=torch.cat(loss),
-            image_cosine=torch.cat(cosine),
-            frozen=torch.stack(stopped).any(0),
+        curve = torch.cat(loss).nanmean(1)
+        return Reconstructions(
+            w=best.w,
+            images=images,
+            scores=best.scores,
+            rows={"pool_index": pool_index[best.order], **best.rows},
+            curves={"loss": curve, "stage_margin": torch.tensor(worth)},
+            facts={
+                "chosen_stage": float(chosen),
+                "loss_first": float(curve[0]),
+                "loss_last": float(curve[-1]),
+                "gradient_cosine": float(torch.cat(cosine).nanmean()),
+                "num_frozen": float(torch.stack(stopped).any(0).sum()),
+            },
         )
 
     def run_stage(self, block: int, states: Tensor, target_class: int, *, seed: int) -> StageResult:
@@ -213,8 +189,11 @@ class StagedSearch:
         """The states with which the stage after this one begins."""
         return self._by_rows(reached.stage.next_states, reached.descent.w)
 
-    def select_best(self, reached: StageResult, target_class: int, *, seed: int) -> StageSelection:
-        """A stage by the target's own word: its images under the random views of Plug & Play's selection."""
+    def select_best(self, reached: StageResult, target_class: int, *, seed: int) -> tuple[Selection, Tensor]:
+        """The best of a stage by the target's own word, under the random views of Plug & Play's selection.
+
+        And their images float16 [k, 3, S, S], unclipped.
+        """
         images, crop = self._by_rows(reached.stage.images, reached.selectable), self.transform.crop
         images = images if crop is None else centre_crop(images, crop)
         with torch.no_grad():
@@ -228,16 +207,8 @@ class StagedSearch:
                 seed=seed,
                 protocol=self.protocol,
             )
-        scores, margins = grades.unbind(1)
-        order = best_first(margins)[: self.select.selected]
-        rows = order.to(images.device)
-        return StageSelection(
-            w=reached.selectable[rows, None, : self.prior.w_dim].cpu(),
-            images=images[rows].half().cpu(),
-            scores=scores[order],
-            margins=margins[order],
-            order=order,
-        )
+        best = ranked(reached.selectable[:, None, : self.prior.w_dim], *grades.unbind(1), self.select, "margin")
+        return best, images[best.order.to(images.device)].half().cpu()
 
     def _stage(self, block: int) -> tuple[Stage, Callable[[Tensor], Tensor]]:
         return make_stage(self.run, self.prior, self.transform.crop, block=block, rgb=self.rgb)

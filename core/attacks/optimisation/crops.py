@@ -15,7 +15,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from smoothsweep.core.attacks.optimisation.crop_rule import CropRule
+from smoothsweep.core.attacks.ppa.config import CropRule
 from smoothsweep.core.data.images import centre_crop
 from smoothsweep.core.seeds import generator
 

@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from smoothsweep.core.attacks.optimisation.crop_rule import CropRule
 from smoothsweep.core.attacks.optimisation.crops import DRAW_CROPS, DrawCrops, RowViews, Views, apply_crops
 from smoothsweep.core.attacks.optimisation.descent import Neighbours
 from smoothsweep.core.attacks.optimisation.losses import Protocol
-from smoothsweep.core.attacks.ppa.config import Averaging
+from smoothsweep.core.attacks.ppa.config import Averaging, CropRule
 from smoothsweep.core.checks import present
 from smoothsweep.core.data.augmentation import rotated
 from smoothsweep.core.seeds import generator

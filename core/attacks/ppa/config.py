@@ -8,13 +8,13 @@ target that hides its gradients, or its differences, belongs to no published att
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
 from typing import Annotated, Literal, get_args
 
 from annotated_types import Ge, Le
 
-from smoothsweep.core.attacks.optimisation.crop_rule import CropRule
 from smoothsweep.core.attacks.shared.base import Attack, Part
 from smoothsweep.core.bounds import (
     MOST,
@@ -43,6 +43,34 @@ MOST_DEGREES = 15.0
 """A view turned further shows another image than its neighbour."""
 
 _OF_TRANSFORMS, _OF_NOISE = ("crop_scale", "crop_ratio", "hflip", "degrees"), ("noise",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CropRule:
+    """Which random crops a stage draws.
+
+    Attributes:
+        scale: Range of the share of the area, in (0, 1].
+        ratio: Range of width / height.
+        hflip: Probability of a mirror image.
+    """
+
+    scale: tuple[float, float]
+    ratio: tuple[float, float] = (1.0, 1.0)
+    hflip: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.scale[0] <= self.scale[1] <= 1:
+            raise InputError(f"crop_scale: expected 0 < low <= high <= 1, got {self.scale}")
+        if not 0 < self.ratio[0] <= self.ratio[1] < math.inf:
+            raise InputError(f"crop_ratio: expected 0 < low <= high, got {self.ratio}")
+        if not 0 <= self.hflip <= 1:
+            raise InputError(f"hflip: expected a probability in [0, 1], got {self.hflip}")
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether every view is the image itself."""
+        return self.scale == (1, 1) and self.ratio == (1, 1) and self.hflip == 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -92,8 +92,8 @@ def select(
             run, target, images, classes, config, grade, seed=seed, protocol=protocol, draw_crops=draw_crops
         )
     if by_margin:
-        return [_ranked(w, *grades.unbind(1), config, "margin") for w, grades in zip(latents, graded, strict=True)]
-    return [_ranked(w, scores, scores, config) for w, scores in zip(latents, graded, strict=True)]
+        return [ranked(w, *grades.unbind(1), config, "margin") for w, grades in zip(latents, graded, strict=True)]
+    return [ranked(w, scores, scores, config) for w, scores in zip(latents, graded, strict=True)]
 
 
 select_by_margin = partial(select, by_margin=True)
@@ -123,11 +123,11 @@ def select_by_confidence(
                 return confidence(target_logits(judge, transform(synthesize(w[rows])), None).float(), target_class)
 
             scores = torch.cat(batch.run(score, len(w))).cpu()
-            found.append(_ranked(latent, scores, scores, config))
+            found.append(ranked(latent, scores, scores, config))
     return found
 
 
-def _ranked(w: Tensor, scores: Tensor, ranking: Tensor, config: SelectConfig, row: str | None = None) -> Selection:
+def ranked(w: Tensor, scores: Tensor, ranking: Tensor, config: SelectConfig, row: str | None = None) -> Selection:
     """The best of w [K, ...] by `ranking` [K], which is kept as a row where that has a name."""
     order = best_first(ranking)[: config.selected]
     return Selection(

@@ -118,31 +118,32 @@ def test_under_paper_the_images_are_those_before_the_last_step_and_the_state_is_
 @pytest.mark.parametrize("protocol", ["clean", "paper"])
 def test_the_stage_that_the_target_grades_best_is_kept_and_nothing_of_the_others(protocol):
     search = staged(protocol, loss="max_margin")
-    found = search.invert(W0, CLASS, seed=5)
+    found = search.invert(W0, torch.arange(4), CLASS, seed=5)
     grades = [search.select_best(one, CLASS, seed=5) for _, one in reached(search)]
-    worth = [one.mean_margin for one in grades]
-    assert found.worth.tolist() == pytest.approx(worth) and len(set(worth)) == 3
-    assert found.chosen == max(range(3), key=worth.__getitem__)
-    best = grades[found.chosen]
-    assert all(torch.equal(getattr(found.best, name), getattr(best, name)) for name in vars(best))
-    assert best.margins.tolist() == sorted(best.margins.tolist(), reverse=True) and len(best.order) == 3
-    _, one = reached(search)[found.chosen]
+    worth = [float(best.rows["margin"].mean()) for best, _ in grades]
+    assert found.curves["stage_margin"].tolist() == pytest.approx(worth) and len(set(worth)) == 3
+    chosen = max(range(3), key=worth.__getitem__)
+    best, kept = grades[chosen]
+    assert found.facts["chosen_stage"] == chosen and torch.equal(found.images, kept)
+    assert torch.equal(found.w, best.w) and torch.equal(found.rows["pool_index"], best.order)
+    assert found.rows["margin"].tolist() == sorted(found.rows["margin"].tolist(), reverse=True) and len(best.order) == 3
+    _, one = reached(search)[chosen]
     with torch.no_grad():
         images = one.stage.images(one.selectable)[best.order]
-    assert best.images.dtype == torch.float16 and best.images.shape == (3, 3, 12, 12)
-    torch.testing.assert_close(best.images.double(), images, rtol=1e-3, atol=1e-3)
+    assert kept.dtype == torch.float16 and kept.shape == (3, 3, 12, 12)
+    torch.testing.assert_close(kept.double(), images, rtol=1e-3, atol=1e-3)
     assert torch.equal(best.w[:, 0], one.selectable[best.order, :8])
 
 
 @pytest.mark.parametrize("protocol", ["clean", "paper"])
 def test_results_do_not_depend_on_what_is_computed_together(protocol):
-    whole = staged(protocol).invert(W0, CLASS, seed=5)
-    cut = staged(protocol, rows=1).invert(W0, CLASS, seed=5)
-    assert cut.chosen == whole.chosen and torch.equal(cut.best.order, whole.best.order)
-    torch.testing.assert_close(cut.best.w, whole.best.w, rtol=0, atol=1e-8)
+    whole = staged(protocol).invert(W0, torch.arange(4), CLASS, seed=5)
+    cut = staged(protocol, rows=1).invert(W0, torch.arange(4), CLASS, seed=5)
+    assert torch.equal(cut.rows["pool_index"], whole.rows["pool_index"])
+    torch.testing.assert_close(cut.w, whole.w, rtol=0, atol=1e-8)
     if protocol == "clean":  # nor on the batch
-        apart = staged(batch_size=1).invert(W0, CLASS, seed=5)
-        torch.testing.assert_close(apart.best.w, whole.best.w, rtol=0, atol=1e-8)
+        apart = staged(batch_size=1).invert(W0, torch.arange(4), CLASS, seed=5)
+        torch.testing.assert_close(apart.w, whole.w, rtol=0, atol=1e-8)
 
 
 def test_candidates_of_which_the_target_says_no_number_stay_where_they_are():
@@ -150,10 +151,13 @@ def test_candidates_of_which_the_target_says_no_number_stay_where_they_are():
         logits = target(images)
         return logits.masked_fill((torch.arange(len(images)) % 2 == 1)[:, None], math.nan)
 
-    found = staged(asked=half_blind, selected=2).invert(W0, CLASS, seed=5)
-    assert found.frozen.tolist() == [False, True, False, True] and found.best.order.tolist() in ([0, 2], [2, 0])
-    blind = staged(asked=lambda images: target(images) * math.nan, selected=2).invert(W0, CLASS, seed=5)
-    assert blind.chosen == 0 and blind.worth.tolist() == [-math.inf] * 3 and blind.best.images.isfinite().all()
+    found = staged(asked=half_blind, selected=2).invert(W0, torch.arange(4), CLASS, seed=5)
+    assert found.facts["num_frozen"] == 2 and found.rows["pool_index"].tolist() in ([0, 2], [2, 0])
+    blind = staged(asked=lambda images: target(images) * math.nan, selected=2).invert(
+        W0, torch.arange(4), CLASS, seed=5
+    )
+    assert blind.facts["chosen_stage"] == 0 and blind.curves["stage_margin"].tolist() == [-math.inf] * 3
+    assert blind.images.isfinite().all()
 
 
 WIDE = StyleGAN2(
