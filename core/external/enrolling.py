@@ -12,6 +12,7 @@ from torch.nn import functional
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.model import ExternalModel, OpenedModel, check_side
+from smoothsweep.core.external.recogniser import similarities
 from smoothsweep.core.metrics.metric import strangers_needed
 from smoothsweep.core.metrics.recognition import accept_threshold
 from smoothsweep.core.models.inference import Normalisation, evaluate_logits
@@ -65,13 +66,6 @@ def enrol(features: Tensor, labels: Tensor, *, templates: Templates) -> tuple[Te
     classes = int(labels.max()) + 1
     sums = torch.zeros(classes, features.shape[1]).index_add(0, labels, features)
     return functional.normalize(sums, dim=1), torch.arange(classes)
-
-
-def similarities(features: Tensor, templates: Tensor, owners: Tensor) -> Tensor:
-    """Cosines [N, C] of each person's nearest template."""
-    cosines, classes = features @ templates.T, int(owners.max()) + 1
-    rows = owners.expand(len(cosines), -1)
-    return cosines.new_full((len(cosines), classes), -1.0).scatter_reduce(1, rows, cosines, "amax")
 
 
 def threshold_of(strangers: Tensor) -> float:

@@ -84,12 +84,20 @@ class EnrolledEmbedder(ForeignModel):
         return replace(opened, answer=similar, accepts=SCALE * held.threshold)
 
 
+def similarities(features: Tensor, templates: Tensor, owners: Tensor) -> Tensor:
+    """Cosines [N, C] of each person's nearest template, of unit features [N, D]."""
+    cosines, classes = features @ templates.T, int(owners.max()) + 1
+    if len(templates) == classes:
+        return cosines[:, owners.argsort()]
+    rows = owners.expand(len(cosines), -1)
+    return cosines.new_full((len(cosines), classes), -1.0).scatter_reduce(1, rows, cosines, "amax")
+
+
 class SimilarityClassifier:
     """images -> logits [n, C]: of each class the largest cosine among its templates, times `SCALE`."""
 
     def __init__(self, embed: Callable[[Tensor], Tensor], templates: Tensor, owners: Tensor) -> None:
         self._embed, self._templates, self._owners = embed, templates, owners
-        self._classes = int(owners.max()) + 1
 
     def __call__(self, images: Tensor) -> Tensor:
         """Raises InputError for embeddings of another length than the templates'."""
@@ -99,13 +107,7 @@ class SimilarityClassifier:
         if features.ndim != 2 or features.shape[1] != self._templates.shape[1]:
             wanted = f"embeddings [{len(images)}, {self._templates.shape[1]}]"
             raise InputError(f"embedder: expected {wanted}, got {list(features.shape)}")
-        cosines = functional.normalize(features.float(), dim=1) @ self._templates.T
-        if len(self._templates) == self._classes:
-            nearest = cosines[:, self._owners.argsort()]
-        else:
-            rows = self._owners.expand(len(cosines), -1)
-            nearest = cosines.new_full((len(cosines), self._classes), -1.0).scatter_reduce(1, rows, cosines, "amax")
-        return SCALE * nearest
+        return SCALE * similarities(functional.normalize(features.float(), dim=1), self._templates, self._owners)
 
 
 def open_embedder(

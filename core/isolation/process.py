@@ -31,7 +31,7 @@ import smoothsweep
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.isolation.sandbox import Limits, can_isolate, device_paths, readable_paths, usual_limits
-from smoothsweep.core.isolation.worker import Numerics, WireError, receive, send
+from smoothsweep.core.isolation.worker import WireError, numerics_here, receive, send
 
 MOST_ANSWER = 2**30  # bytes of one answer: a million classes for 256 images
 KEPT_OUTPUT = 2000  # characters of what a process printed last, for the sentence that says why it ended
@@ -141,9 +141,9 @@ class IsolatedProgram:
     ) -> tuple[dict[str, Any], Tensor | None]:
         forget = self._forgotten[:1000]
         del self._forgotten[: len(forget)]
-        numerics = vars(Numerics.here(self._device))
+        request |= {"numerics": numerics_here(self._device), "forget": forget}
         try:
-            return self.process.ask({**request, "numerics": numerics, "forget": forget}, tensor, most_bytes=most_bytes)
+            return self.process.ask(request, tensor, most_bytes=most_bytes)
         except Failed as failed:
             if failed.memory == "device":
                 raise torch.OutOfMemoryError(str(failed)) from None
@@ -242,16 +242,6 @@ class Isolated:
                 self._stopped("expected answers, got an interruption before the last one had come")
                 raise
 
-    def close(self) -> None:
-        """End the process."""
-        self._why_gone = self._why_gone or f"{self._where}: expected a program, got one that was closed"
-        self._end()
-
-    @property
-    def pid(self) -> int:
-        """Id of the process."""
-        return self._process.pid
-
     def _send(self, header: dict[str, Any], tensor: Tensor | None) -> None:
         seconds = self._limits.seconds
         try:
@@ -308,8 +298,10 @@ class Isolated:
     def _how_it_ended(self) -> str:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(5)
-        while self._pipe_has_more():
-            pass
+        before = -1
+        while before < self.printed:
+            before = self.printed
+            self._read_output()
         code = self._process.poll()
         how = (
             "whose process ended" if code is None or code >= 0 else f"whose process was ended by {_signal_name(-code)}"
@@ -318,10 +310,6 @@ class Isolated:
         last_words = f", after {' '.join(last.split())[:200]!r}" if last else ""
         memory = f"{self._limits.memory / 2**30:.3g} GiB of memory"
         return f"expected a program that answers within {memory}, got one {how}{last_words}"
-
-    def _pipe_has_more(self) -> bool:
-        before = self.printed
-        return self._read_output() and self.printed > before
 
     def _stopped(self, why: str) -> InputError:
         self._why_gone = f"{self._where}: {why}"

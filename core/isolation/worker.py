@@ -15,7 +15,7 @@ import struct
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -57,52 +57,35 @@ class Loaded:
 Loader = Callable[[BinaryIO, dict[str, Any], torch.device], Loaded]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Numerics:
-    """The settings of torch that reach a number, as they are where a program is asked.
+def numerics_here(device: torch.device) -> dict[str, Any]:
+    """The settings of torch in this thread that reach a number: a program is asked under those of its caller."""
+    on, cudnn = torch.is_autocast_enabled(device.type), torch.backends.cudnn
+    return {
+        "threads": torch.get_num_threads(),
+        "precision": torch.get_float32_matmul_precision(),
+        "allow_tf32": torch.backends.cuda.matmul.allow_tf32,
+        "cudnn_tf32": cudnn.allow_tf32,
+        "cudnn_benchmark": cudnn.benchmark,
+        "cudnn_deterministic": cudnn.deterministic,
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "autocast": str(torch.get_autocast_dtype(device.type)).removeprefix("torch.") if on else None,
+    }
 
-    Attributes:
-        autocast: The dtype's name, None where it is off.
-    """
 
-    threads: int
-    allow_tf32: bool
-    cudnn_tf32: bool
-    cudnn_benchmark: bool
-    cudnn_deterministic: bool
-    deterministic: bool
-    precision: str
-    autocast: str | None
-
-    @staticmethod
-    def here(device: torch.device) -> Numerics:
-        """The settings of this thread."""
-        on, cudnn = torch.is_autocast_enabled(device.type), torch.backends.cudnn
-        return Numerics(
-            threads=torch.get_num_threads(),
-            allow_tf32=torch.backends.cuda.matmul.allow_tf32,
-            cudnn_tf32=cudnn.allow_tf32,
-            cudnn_benchmark=cudnn.benchmark,
-            cudnn_deterministic=cudnn.deterministic,
-            deterministic=torch.are_deterministic_algorithms_enabled(),
-            precision=torch.get_float32_matmul_precision(),
-            autocast=str(torch.get_autocast_dtype(device.type)).removeprefix("torch.") if on else None,
-        )
-
-    @contextmanager
-    def applied(self, device: torch.device) -> Generator[None]:
-        """Set them, from now on; autocast within the block alone."""
-        cudnn = torch.backends.cudnn
-        if torch.get_num_threads() != self.threads:
-            torch.set_num_threads(self.threads)
-        torch.set_float32_matmul_precision(self.precision)
-        torch.backends.cuda.matmul.allow_tf32, cudnn.allow_tf32 = self.allow_tf32, self.cudnn_tf32
-        cudnn.benchmark, cudnn.deterministic = self.cudnn_benchmark, self.cudnn_deterministic
-        if torch.are_deterministic_algorithms_enabled() != self.deterministic:
-            torch.use_deterministic_algorithms(self.deterministic)
-        dtype = getattr(torch, self.autocast) if self.autocast else None
-        with torch.autocast(device.type, dtype=dtype, enabled=dtype is not None):
-            yield
+@contextmanager
+def numerics_applied(wanted: Mapping[str, Any], device: torch.device) -> Generator[None]:
+    """Set what `numerics_here` found, from now on; autocast within the block alone."""
+    cudnn = torch.backends.cudnn
+    if torch.get_num_threads() != wanted["threads"]:
+        torch.set_num_threads(wanted["threads"])
+    torch.set_float32_matmul_precision(wanted["precision"])
+    torch.backends.cuda.matmul.allow_tf32, cudnn.allow_tf32 = wanted["allow_tf32"], wanted["cudnn_tf32"]
+    cudnn.benchmark, cudnn.deterministic = wanted["cudnn_benchmark"], wanted["cudnn_deterministic"]
+    if torch.are_deterministic_algorithms_enabled() != wanted["deterministic"]:
+        torch.use_deterministic_algorithms(wanted["deterministic"])
+    dtype = getattr(torch, wanted["autocast"]) if wanted["autocast"] else None
+    with torch.autocast(device.type, dtype=dtype, enabled=dtype is not None):
+        yield
 
 
 def main(orders: dict[str, Any]) -> None:
@@ -157,7 +140,7 @@ class Server:
             for forgotten in request["forget"]:
                 self._graphs.pop(forgotten, None)
             try:
-                with Numerics(**request["numerics"]).applied(self.device):
+                with numerics_applied(request["numerics"], self.device):
                     answer = self._forward if request["do"] == "answer" else self._back
                     header, tensor_back = answer(request, present(tensor, "tensor"))
             except Exception as error:  # whatever a program raises

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -81,7 +81,9 @@ def import_recogniser(source: Source, reading: Reading, gallery: Gallery, out: P
     embedder that does not tell these people apart, and a judge that is the embedder itself; nothing is written then.
     """
     from smoothsweep.core.data.labelled import load_labelled
-    from smoothsweep.core.external.enrolling import check_embedder_reading, enrol, similarities
+    from smoothsweep.core.external.enrolling import check_embedder_reading, enrol
+    from smoothsweep.core.external.model import try_external
+    from smoothsweep.core.external.recogniser import SimilarityClassifier, similarities
     from smoothsweep.core.models.reading import Readings
 
     held = _embedder(source)
@@ -107,7 +109,15 @@ def import_recogniser(source: Source, reading: Reading, gallery: Gallery, out: P
         threshold=_threshold(gallery, embed, templates, owners, reading.bits),
         enrolled=gallery.digest,
     )
-    outside = {"answers": "logits", **_gives(opened, recogniser, embed)}
+    abilities = try_external(
+        replace(opened, answer=SimilarityClassifier(opened.answer, templates, owners)),
+        answers="logits",
+        num_classes=people.test.num_classes,
+        image_size=embed.image_size,
+        normalisation=embed.normalisation,
+        where=embed.where,
+    )
+    outside = {"answers": "logits", "access": abilities.access, "rows": abilities.rows}
     card = _card(source, people, embed, hits.double().mean().item(), outside)
     with making_folder(out) as draft:
         write_file(draft / EnrolledEmbedder.file, write_recogniser(recogniser))
@@ -131,33 +141,18 @@ def _opened(held: _Embedder, source: Source, reading: Reading) -> tuple[OpenedMo
 
     from smoothsweep.core.external.enrolling import Embedding
     from smoothsweep.core.external.recogniser import open_embedder
+    from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
 
-    stated = _size(held, reading)
+    size = reading.image_size
+    if size is None and held.kind == NETWORK:
+        size = EMBEDDERS[held.name].size or OWN_SIZE
     opened = open_embedder(held.kind, held.name, held.content, {}, torch.device("cpu"), where=str(source))
-    size = stated if opened.side is None else opened.side
+    size = opened.side or size
     if size is None:
         raise InputError(f"--image-size: expected the side in pixels that {held.words} was trained at, got none")
     if reading.image_size not in (None, size):
         raise InputError(f"--image-size: expected {size}, which {source} takes, got {reading.image_size}")
     return opened, Embedding(opened, image_size=size, normalisation=normalised(reading), where=str(source))
-
-
-def _gives(opened: OpenedModel, held: Recogniser, embed: Embedding) -> dict[str, Any]:
-    """Find out by queries the embedder's access, and its `rows` as of `try_external`."""
-    from dataclasses import replace
-
-    from smoothsweep.core.external.model import try_external
-    from smoothsweep.core.external.recogniser import SimilarityClassifier
-
-    abilities = try_external(
-        replace(opened, answer=SimilarityClassifier(opened.answer, held.templates, held.owners)),
-        answers="logits",
-        num_classes=int(held.owners.max()) + 1,
-        image_size=embed.image_size,
-        normalisation=embed.normalisation,
-        where=embed.where,
-    )
-    return {"access": abilities.access, "rows": abilities.rows}
 
 
 def _embedder(source: Source) -> _Embedder:
@@ -180,17 +175,10 @@ def _embedder(source: Source) -> _Embedder:
     return _Embedder(kind=NETWORK, name=judge.name, content=weights)
 
 
-def _size(held: _Embedder, reading: Reading) -> int | None:
-    if reading.image_size is not None or held.kind != NETWORK:
-        return reading.image_size
-    from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
-
-    return EMBEDDERS[held.name].size or OWN_SIZE
-
-
 def _threshold(gallery: Gallery, embed: Embedding, templates: Tensor, owners: Tensor, bits: int | None) -> float:
     from smoothsweep.core.data.labelled import load_unlabelled
-    from smoothsweep.core.external.enrolling import similarities, threshold_of
+    from smoothsweep.core.external.enrolling import threshold_of
+    from smoothsweep.core.external.recogniser import similarities
 
     if gallery.threshold is not None:
         return gallery.threshold

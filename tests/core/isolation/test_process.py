@@ -47,7 +47,7 @@ def opened(tmp_path):
 
     yield open_one
     for one in made:
-        one.process.close()
+        one.process._end()
 
 
 def images(count=2, side=8, seed=0):
@@ -74,18 +74,8 @@ def test_what_computing_reads_is_read_inside(opened):
 
 def test_the_same_attempts_work_outside(tmp_path):
     """Those that harm nobody, so that a mistake in an attempt is no proof."""
-    harmless = (
-        "passwords",
-        "home",
-        "memfd",
-        "internet",
-        "internet_6",
-        "unix",
-        "pair",
-        "device",
-        "in_a_thread",
-        "mkdir",
-    )
+    harmless = ["passwords", "home", "memfd", "internet", "internet_6", "unix", "pair", "device"]
+    harmless += ["in_a_thread", "mkdir"]
     code = (
         "import sys; from tests.core.isolation import hostile\n"
         "for name in sys.argv[2:]:\n"
@@ -100,12 +90,6 @@ def test_the_same_attempts_work_outside(tmp_path):
     ).stdout.split()
     assert {one.name for one in tmp_path.iterdir()} == {"made-in_a_thread", "made-mkdir"}
     assert [int(one) for one in done] == [0] * len(harmless)
-
-
-@QUICK
-def test_a_loader_gets_its_settings_and_the_device(opened):
-    facts = opened("nothing", also=3).facts
-    assert facts["device"] == "cpu" and facts["settings"] == {"do": "nothing", "also": 3}
 
 
 def test_no_secret_of_the_environment_gets_inside(opened, monkeypatch):
@@ -130,7 +114,7 @@ def test_more_memory_than_allowed_is_one_line(opened, do):
 def test_more_time_than_allowed_is_one_line_and_ends_the_process(opened, do):
     program = opened(do, seconds=20.0)
     program.process._limits = Limits(seconds=1.0, memory=GIB)
-    started, pid = time.monotonic(), program.process.pid
+    started, pid = time.monotonic(), program.process._process.pid
     with pytest.raises(
         InputError, match=r".*evil\.pt: expected a program to answer within 1 s, got one that takes longer"
     ):
@@ -146,6 +130,7 @@ def test_more_time_than_allowed_is_one_line_and_ends_the_process(opened, do):
         ("die", {}, "got one whose process ended"),
         ("die", {"signal": True}, "whose process was ended by SIGSEGV"),
         ("abort", {}, "whose process was ended by SIGABRT"),
+        ("last_words", {}, "got one whose process ended, after 'y{200}'$"),
     ],
 )
 @QUICK
@@ -155,12 +140,6 @@ def test_a_process_that_ends_is_one_line(opened, do, settings, line):
         with pytest.raises(InputError, match=f".*evil.pt: .*{line}") as caught:
             program(images())
         assert "\n" not in str(caught.value)
-
-
-@QUICK
-def test_of_the_last_line_that_was_printed_a_part_is_said(opened):
-    with pytest.raises(InputError, match=r"got one whose process ended, after 'y{200}'$"):
-        opened("last_words")(images())
 
 
 @QUICK
@@ -195,7 +174,7 @@ def test_what_is_no_message_ends_the_process(opened):
     program = opened("junk")
     with pytest.raises(InputError, match=r".*evil\.pt: expected an answer, got a header of 4294967295 bytes"):
         program(images())
-    assert not psutil.pid_exists(program.process.pid)
+    assert not psutil.pid_exists(program.process._process.pid)
 
 
 @pytest.mark.parametrize("times", [1, 100_000])
@@ -226,7 +205,7 @@ def test_no_process_is_left_when_the_parent_is_killed():
         "one = IsolatedProgram(open(sys.argv[1], 'rb'), where='x', what='a program',\n"
         "                      loader='tests.core.isolation.hostile:load',\n"
         "                      settings={'do': 'forever'}, device=torch.device('cpu'))\n"
-        "print(one.process.pid, flush=True)\n"
+        "print(one.process._process.pid, flush=True)\n"
         "one(torch.zeros(1, 3, 2, 2))\n"
     )
     parent = subprocess.Popen(
@@ -241,12 +220,3 @@ def test_no_process_is_left_when_the_parent_is_killed():
     while psutil.pid_exists(pid) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not psutil.pid_exists(pid)
-
-
-def test_a_process_ends_with_the_program_that_asks_it(opened):
-    program = opened("nothing")
-    pid = program.process.pid
-    program.process.close()
-    assert not psutil.pid_exists(pid)
-    with pytest.raises(InputError, match="one that was closed"):
-        program(images())

@@ -120,19 +120,6 @@ def test_a_graph_is_kept_as_long_as_it_can_be_asked_for(opened):
             torch.autograd.grad(answer.square().sum(), one)
 
 
-def test_two_answers_at_once_have_their_own_gradients(opened):
-    make, there = opened["torchscript"]
-    here = make("torchscript")
-
-    def both(ask):
-        one, two = pictures(2, 7).requires_grad_(True), pictures(3, 8).requires_grad_(True)
-        first, second = ask(one), ask(two)
-        return torch.autograd.grad(first.sum() * second.square().sum(), (two, one))
-
-    for wanted, got in zip(both(here), both(there), strict=True):
-        assert torch.equal(wanted, got)
-
-
 def test_second_derivatives_are_refused_in_words(opened):
     _, there = opened["torchscript"]
     images = pictures(2, 9).requires_grad_(True)
