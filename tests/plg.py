@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import torch
 
-from smoothsweep.core.attacks.plg_gan import Distortion
+from smoothsweep.core.attacks.plg_search import Distortion
 from tests.lowres import FOLDER, s
 
 _RENAMED = (

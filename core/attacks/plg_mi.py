@@ -3,7 +3,7 @@
 Pseudo-labels of the public images, a conditional GAN trained on them and against the target, and a search in its
 latents under random views of the image. Defaults are the published ones (LetheSec/PLG-MI-Attack: README.md,
 train_cgan.py, reconstruct.py). What protocol `paper` keeps of the official code is named where it is computed:
-plg_gan.py (ties, ranges, draws of the training) and plg_search.py (draws of the search).
+plg_search.py.
 """
 
 from __future__ import annotations

@@ -26,110 +26,65 @@ from smoothsweep.core.text import quoted
 FOREIGN_PART = "own_"
 """How the names of parts from other packages begin, so that they are never those of a stage of ours."""
 
+_ROOM = "smoothsweep.core.attacks"
 _PLAIN_GAN = {
-    "plain_generator": NetworkKind(
-        config=PlainGanConfig, network="smoothsweep.core.attacks.gan_networks:PlainGenerator"
-    ),
-    "critic": NetworkKind(config=PlainGanConfig, network="smoothsweep.core.attacks.gan_networks:Critic"),
-    "minibatch_discriminator": NetworkKind(
-        config=PlainGanConfig, network="smoothsweep.core.attacks.gan_networks:MinibatchDiscriminator"
-    ),
-}
-_CONDITIONAL_GAN = {
-    "conditional_generator": NetworkKind(
-        config=ConditionalConfig, network="smoothsweep.core.attacks.gan_networks:ConditionalGenerator"
+    name: NetworkKind(config=PlainGanConfig, network=f"{_ROOM}.gan_networks:{network}")
+    for name, network in (
+        ("plain_generator", "PlainGenerator"),
+        ("critic", "Critic"),
+        ("minibatch_discriminator", "MinibatchDiscriminator"),
     )
 }
-_STUDENT = {"student": NetworkKind(config=StudentConfig, network="smoothsweep.core.attacks.distillation:Student")}
+_CONDITIONAL_GAN = {
+    "conditional_generator": NetworkKind(config=ConditionalConfig, network=f"{_ROOM}.gan_networks:ConditionalGenerator")
+}
+_STUDENT = {"student": NetworkKind(config=StudentConfig, network=f"{_ROOM}.distillation:Student")}
+
+
+def _made_by(function: str, *, version: int = 1, **more: Any) -> PartKind:
+    """A part of ours. function: "module:function", the module beside this one."""
+    return PartKind(version=version, make=f"{_ROOM}.{function}", **more)
+
 
 _OWN_PARTS: dict[str, PartKind] = {
-    "pool": PartKind(version=4, make="smoothsweep.core.attacks.ppa.pool:make_pool", title="candidate pool"),
-    "candidates": PartKind(version=4, make="smoothsweep.core.attacks.ppa.pool:make_candidates", access="scores"),
-    "temperature": PartKind(
-        version=1,
-        make="smoothsweep.core.attacks.ppa.pool:make_temperature",
-        access="gradients",
-        told_protocol=False,
-    ),
-    "pool_features": PartKind(
-        version=1, make="smoothsweep.core.attacks.ppa.pool:make_pool_features", access="gradients", layers=True
-    ),
-    "plg_labels": PartKind(
-        version=1, make="smoothsweep.core.attacks.plg_gan:make_labels", access="scores", title="PLG pseudo-labels"
-    ),
-    "plg_gan": PartKind(
-        version=1,
-        make="smoothsweep.core.attacks.plg_gan:make_conditional_gan",
+    "pool": _made_by("ppa.pool:make_pool", version=4, title="candidate pool"),
+    "candidates": _made_by("ppa.pool:make_candidates", version=4, access="scores"),
+    "temperature": _made_by("ppa.pool:make_temperature", access="gradients", told_protocol=False),
+    "pool_features": _made_by("ppa.pool:make_pool_features", access="gradients", layers=True),
+    "plg_labels": _made_by("plg_search:make_labels", access="scores", title="PLG pseudo-labels"),
+    "plg_gan": _made_by(
+        "plg_search:make_conditional_gan",
         access="gradients",
         trains=True,
         title="PLG conditional GAN",
         networks=_CONDITIONAL_GAN,
     ),
-    "pictures": PartKind(
-        version=1,
-        make="smoothsweep.core.attacks.surrogates:make_pictures",
-        told_protocol=False,
-        title="surrogate's query images",
+    "pictures": _made_by("surrogates:make_pictures", told_protocol=False, title="surrogate's query images"),
+    "answered_labels": _made_by(
+        "surrogates:make_answered_labels", title="labels for the surrogate", access="labels", told_protocol=False
     ),
-    "answered_labels": PartKind(
-        version=1,
-        title="labels for the surrogate",
-        make="smoothsweep.core.attacks.surrogates:make_answered_labels",
-        access="labels",
-        told_protocol=False,
+    "answered_scores": _made_by(
+        "surrogates:make_answered_scores", title="scores for the surrogate", access="scores", told_protocol=False
     ),
-    "answered_scores": PartKind(
-        version=1,
-        title="scores for the surrogate",
-        make="smoothsweep.core.attacks.surrogates:make_answered_scores",
-        access="scores",
-        told_protocol=False,
+    "surrogates": _made_by(
+        "distillation:make_surrogates", version=2, networks=_STUDENT, trains=True, told_protocol=False, distilled=True
     ),
-    "surrogates": PartKind(
-        version=2,
-        make="smoothsweep.core.attacks.distillation:make_surrogates",
-        networks=_STUDENT,
-        trains=True,
-        told_protocol=False,
-        distilled=True,
+    "starts": _made_by("brep_mi:make_starts", access="labels", title="starting points"),
+    "general_gan": _made_by(
+        "gan_training:make_general_gan", trains=True, told_protocol=False, title="general GAN", networks=_PLAIN_GAN
     ),
-    "starts": PartKind(
-        version=1,
-        make="smoothsweep.core.attacks.brep_mi:make_starts",
-        access="labels",
-        title="starting points",
-    ),
-    "general_gan": PartKind(
-        version=1,
-        make="smoothsweep.core.attacks.gan_training:make_general_gan",
-        trains=True,
-        told_protocol=False,
-        title="general GAN",
-        networks=_PLAIN_GAN,
-    ),
-    "specific_gan": PartKind(
-        version=1,
+    "specific_gan": _made_by(
+        "gan_training:make_specific_gan",
         title="target-specific GAN",
         networks=_PLAIN_GAN,
-        make="smoothsweep.core.attacks.gan_training:make_specific_gan",
         access="gradients",
         trains=True,
         layers=True,
     ),
-    "students": PartKind(
-        version=1,
-        make="smoothsweep.core.attacks.distillation:make_students",
-        access="scores",
-        trains=True,
-        title="distilled students",
-        networks=_STUDENT,
+    "students": _made_by(
+        "distillation:make_students", access="scores", trains=True, title="distilled students", networks=_STUDENT
     ),
-    "public_features": PartKind(
-        version=1,
-        make="smoothsweep.core.attacks.lowres_search:make_public_features",
-        access="gradients",
-        layers=True,
-    ),
+    "public_features": _made_by("lowres_search:make_public_features", access="gradients", layers=True),
 }
 
 

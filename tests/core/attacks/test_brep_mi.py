@@ -90,17 +90,21 @@ def test_points_on_the_sphere_match():
     torch.testing.assert_close(directions[0], golden("brep_sphere_directions"), atol=1e-6, rtol=0)
 
 
-RUNS = ["brep_run0", "brep_run1", "brep_run2", "brep_allpoints", "brep_rules"]
-
-
-@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("run", ["brep_run0", "brep_run1", "brep_run2", "brep_allpoints", "brep_rules"])
 def test_a_walk_matches(run):
     """Pass by pass. `rules`: scripted labels, 28 and 29 inside among them; a rejected pass keeps its growth."""
     rules, label = run == "brep_rules", int(GOLDEN[f"{run}_label"])
     labels_of = scripted(run) if rules else Labels()
     walks = Walks(labels_of, golden(f"{run}_start")[None], torch.tensor([label]), of_run(run))
-    passes = watched(walks, listed(golden(f"{run}_normals")))
-    assert len(passes) == len(GOLDEN[f"{run}_normals"]) == int(walks.passes)
+    passes, counters = [], []
+    for normals in golden(f"{run}_normals"):
+        before = walks.iterations.item(), walks.grown_at.item(), walks.radii.item()
+        passes.append(walks.advance(walks.going(), normals[None]))
+        counters.append([*before, walks.grown_at.item()])
+    assert len(walks.going()) == 0 and int(walks.passes) == len(passes)
+    names = ("iter_before", "last_before", "radius_before", "last_after")
+    expected = torch.stack([golden(f"{run}_{name}").double() for name in names], 1)
+    torch.testing.assert_close(torch.tensor(counters, dtype=torch.float64), expected, atol=1e-5, rtol=0)
     for name, field in (("decisions", "decisions"), ("expanded", "grown"), ("accepted", "accepted")):
         found = torch.stack([getattr(one, field)[0] for one in passes])
         assert torch.equal(found.long(), golden(f"{run}_{name}").long()), name
@@ -130,21 +134,6 @@ def test_a_walk_matches(run):
         torch.testing.assert_close(walks.growths[0][-1], golden(f"{run}_candidate")[growths[-1]], atol=1e-5, rtol=0)
     verdict = bool(growths) and int(GOLDEN[f"{run}_evaluator_correct"][growths[-1]]) == 1
     assert verdict == bool(success) == bool(returned)  # the official success is the verdict on that very point
-
-
-@pytest.mark.parametrize("run", RUNS)
-def test_the_counters_of_a_walk_match(run):
-    """Before and after every pass, by stopping a walk there."""
-    start, label = golden(f"{run}_start")[None], torch.tensor([int(GOLDEN[f"{run}_label"])])
-    for passes in range(1, len(GOLDEN[f"{run}_normals"]) + 1):
-        short = of_run(run, max_passes=passes)
-        walks = walk(scripted(run), start, label, short, listed(golden(f"{run}_normals")))
-        assert int(walks.grown_at) == GOLDEN[f"{run}_last_after"][passes - 1]
-        if passes < len(GOLDEN[f"{run}_normals"]):
-            assert int(walks.iterations) == GOLDEN[f"{run}_iter_before"][passes]
-            assert int(walks.grown_at) == GOLDEN[f"{run}_last_before"][passes]
-            assert walks.radii.item() == pytest.approx(GOLDEN[f"{run}_radius_before"][passes], abs=1e-5)
-            assert walks.capped.item()
 
 
 def searched(kind, labels_of):

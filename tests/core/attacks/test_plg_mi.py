@@ -14,7 +14,8 @@ from PIL import Image
 from smoothsweep.core.attacks.gan_networks import ConditionalGenerator
 from smoothsweep.core.attacks.gan_training import train_pair
 from smoothsweep.core.attacks.optimisation.losses import attack_loss
-from smoothsweep.core.attacks.plg_gan import (
+from smoothsweep.core.attacks.plg_mi import PLGMI
+from smoothsweep.core.attacks.plg_search import (
     LabelledDraws,
     ask,
     critic_hinge,
@@ -22,17 +23,18 @@ from smoothsweep.core.attacks.plg_gan import (
     dequantised,
     distort,
     draw_distortion,
+    draw_views,
     generator_hinge,
     jittered,
     make_conditional_gan,
     make_labels,
     new_conditional_pair,
+    search,
+    starts,
     target_images,
     top_n,
     update_conditional_pair,
 )
-from smoothsweep.core.attacks.plg_mi import PLGMI
-from smoothsweep.core.attacks.plg_search import draw_views, search, starts
 from smoothsweep.core.attacks.registry import make_attack
 from smoothsweep.core.attacks.shared.base import AttackInputs
 from smoothsweep.core.attacks.training_settings import ConditionalConfig, ConditionalTraining

@@ -17,8 +17,10 @@ DECLARED = {
 WRONG = [({"gan": {"imported": "gan"}, "top_n": 4}, "attack.top_n: expected no value with an imported GAN, which")]
 
 STREAMS = {
-    "plg_gan.py": ["plg gan", "plg gan", "plg order", "plg weights"],
-    "plg_search.py": ["plg start", "plg start", "plg views", "plg order"],
+    "plg_search.py": [
+        *("plg gan", "plg gan", "plg order", "plg weights"),
+        *("plg start", "plg start", "plg views", "plg order"),
+    ],
 }
 
 KEPT = {"top_n": 4, "gan": {"steps": 3, "batch_size": 6, "width": 2, "z_dim": 4}, "steps": 2, "selected": 2}
