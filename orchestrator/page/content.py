@@ -8,7 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from smoothsweep.core.judges.columns import CLASS_METRICS, METRICS, metric_of
+from smoothsweep.core.judges.columns import metric_of
+from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.orchestrator.page.drawing.colours import assign
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures
 from smoothsweep.orchestrator.result import (
@@ -16,16 +17,15 @@ from smoothsweep.orchestrator.result import (
     display,
     findings,
     leaks,
-    membership,
-    more_seeds,
     published,
     searches,
 )
 from smoothsweep.orchestrator.result.data import ContactSheet, ReportData, Tile, progress
-from smoothsweep.orchestrator.result.format import axis_value
-from smoothsweep.orchestrator.result.more_seeds import look_sentences
+from smoothsweep.orchestrator.result.membership import ATTACKS, title_of
+from smoothsweep.orchestrator.result.more_seeds import check_reaudit, meaning
 from smoothsweep.orchestrator.result.standing import recipe_standings
 from smoothsweep.orchestrator.result.summary import Summary, decide
+from smoothsweep.orchestrator.result.sweep_result import SweepResult, rows_of
 
 UNNAMED_ATTACK = "Reconstructions"
 """Title of the contact sheet of a sweep that varies no attack."""
@@ -102,63 +102,114 @@ def faces(summary: Summary, sheets: Sequence[ContactSheet]) -> tuple[Faces, ...]
     return (real, *(group for group, _ in groups))
 
 
-MOST_COLUMNS = 6
-"""Metrics side by side that still fit a printed page."""
-
-MODULES = (defenses, display, leaks, membership, more_seeds, searches)
-"""What templates ask by the name of its module."""
-
 SHORT = 6
 """Recipes of the first screen's table."""
 
 
-def everything(data: ReportData, summary: Summary) -> dict[str, Any]:
-    """The names that the templates of a sweep's page know: modules of the reading by their names, and what they say."""
+def everything(data: ReportData, summary: Summary, result: SweepResult) -> dict[str, Any]:
+    """The values that the templates of a sweep's page know by these names, and figures to be drawn."""
     colours = assign(summary)
-    measured = summary.primary is not None and summary.primary in summary.measured
     done = data.results[data.results["status"] == "done"]
+    first, hidden = findings.first_measured(summary), leaks.hiding_verdicts(summary)
+    checked = check_reaudit(data, summary)
     return {
-        **{module.__name__.rpartition(".")[2]: module for module in MODULES},
         "data": data,
         "summary": summary,
+        "said": result.sentences,
         "colours": colours,
         "colour_rules": colours.css(),
         "trials": data.every_trial,
         "axes": data.axes,
         "figures": Figures(data=data, summary=summary, colours=colours),
         "choice": decide(summary),
-        "faces": faces,
+        "faces": () if summary.by_setting else faces(summary, data.sheets),
         "level": f"{100 * summary.settings.level:g}\u00a0%",
         "metric_of": summary.metric,
-        "METRICS": METRICS,
-        "CLASS_METRICS": CLASS_METRICS,
-        "MANY": display.MANY,
-        "is_crowded": display.is_crowded,
-        "MOST_COLUMNS": MOST_COLUMNS,
-        "axis_value": axis_value,
+        "is_crowded": display.is_crowded(summary),
         "domain": _domain,
         "micro": _micro,
-        "findings": findings.find(data, summary),
-        "limits": findings.limits(data, summary) if len(done) else (),
         "short_rows": _short_rows(summary),
-        "first_measured": findings.first_measured(summary),
+        "first_measured": first,
         "keys": display.shown_metrics(summary),
         "seeds": display.seeds,
         "too_inaccurate": display.too_inaccurate(summary),
         "seed_of": dict(zip(done["trial"], done["seed"], strict=True)),
         "judges": display.judges_shown(summary),
-        "hidden": leaks.hiding_verdicts(summary),
-        "looked": look_sentences(summary),
+        "hidden": hidden,
+        "told": {recipe: display.leak_verdict(summary.spec, one) for recipe, one in hidden.verdicts.items()},
+        **_verdicts(summary, first),
         "standing": recipe_standings(summary),
-        "progress": progress,
-        "checked": more_seeds.check_reaudit(data, summary),
+        "searched": _searched(data, summary),
+        "checked": checked,
+        "meanings": {} if checked is None else {r: meaning(summary, one) for r, one in checked.recipes.items()},
+        "membership": rows_of(result.membership),
+        "member_attacks": {name: title_of(name) for name in ATTACKS if name in result.membership},
         "spending": defenses.costs(data, summary),
-        "paper": published,
         "published": published.paper_comparison(data, summary),
-        "orders": published,
-        "groups": defenses.defense_groups(summary) if measured else (),
+        "groups": _groups(data, summary),
         "other_views": _other_views(summary),
-        "training_costs": defenses.training_costs,
+    }
+
+
+def _verdicts(summary: Summary, first: Metric | None) -> dict[str, Any]:
+    """Row of the frame -> its comparisons, as cells show them: by every metric, of the first screen, of settings."""
+    rows, settings = summary.cells.items(), summary.by_setting and summary.primary is not None
+    return {
+        "verdicts": {
+            row: {key: display.cell_verdict(summary, metric_of(key), cell) for key in summary.measured}
+            for row, cell in rows
+        },
+        "short_verdicts": {row: first and display.recipe_verdict(summary, first, cell) for row, cell in rows},
+        "setting_verdicts": {row: display.of_setting(summary.spec, cell) for row, cell in rows} if settings else {},
+        "setting_names": {row: display.setting_name(summary, cell) for row, cell in rows} if settings else {},
+    }
+
+
+def _groups(data: ReportData, summary: Summary) -> list[dict[str, Any]]:
+    """The recipes by defense, one group for each setting, with what is said of every family."""
+    views = []
+    measured = summary.primary is not None and summary.primary in summary.measured
+    for group in defenses.defense_groups(summary) if measured else ():
+        compared = defenses.versus(summary, group)
+        ours = published.our_orders(summary, group)
+        views.append(
+            {
+                "group": group,
+                "floor": defenses.accuracy_floor(summary, group),
+                "reference": defenses.reference_words(group),
+                "sentences": {
+                    one.key: defenses.family_sentence(summary, group, one, compared) for one in group.families
+                },
+                "verdicts": {
+                    recipe: (
+                        display.leak_verdict(summary.spec, gap.leak),
+                        display.difference_verdict(metric_of("test_acc"), gap.accuracy),
+                    )
+                    for recipe, gap in compared.items()
+                },
+                "spent": defenses.training_costs(data, summary, group),
+                "ours": ours,
+                "theirs": published.paper_orders(),
+                "arms": published.shared_arms(ours),
+                "arm_words": published.arm_words(),
+            }
+        )
+    return views
+
+
+def _searched(data: ReportData, summary: Summary) -> dict[str, Any] | None:
+    """What is said of a search, and of each proposal."""
+    view = data.search
+    if view is None:
+        return None
+    gone = progress(view)
+    return {
+        "gone": gone,
+        "progress": gone and searches.progress_words(view, gone),
+        "coordinates": view.objectives and searches.coordinates_words(view, view.objectives[0]),
+        "importance": view.importances and searches.importance_words(view),
+        "rungs": searches.rung_lines(view, summary),
+        "marks": {proposal.number: searches.marks(proposal, gone) for proposal in view.proposals},
     }
 
 

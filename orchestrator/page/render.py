@@ -18,24 +18,20 @@ from markupsafe import Markup, escape
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.judges.columns import metric_of
+from smoothsweep.core.judges.columns import CLASS_METRICS, METRICS, metric_of
 from smoothsweep.core.readers.files import MIB, open_regular
 from smoothsweep.core.text import NBSP, escape_controls, shortened
 from smoothsweep.orchestrator.page import content
 from smoothsweep.orchestrator.page.drawing.canvas import Canvas
 from smoothsweep.orchestrator.page.drawing.sheets import tile_uri
 from smoothsweep.orchestrator.result import format as shown
+from smoothsweep.orchestrator.result import published, searches
 from smoothsweep.orchestrator.result.data import ReportData
-from smoothsweep.orchestrator.result.display import (
-    LEGEND,
-    WORDING,
-    cell_verdict,
-    difference_verdict,
-    leak_verdict,
-    recipe_verdict,
-)
+from smoothsweep.orchestrator.result.display import LEGEND, MANY, SETTING_LEGEND, WORDING, leak_verdict
+from smoothsweep.orchestrator.result.membership import WORDS
 from smoothsweep.orchestrator.result.standing import HEAD
 from smoothsweep.orchestrator.result.summary import Summary, summarise
+from smoothsweep.orchestrator.result.sweep_result import SweepResult, result_of
 from smoothsweep.tasks.stage_names import stage_title
 
 NAME = "smoothsweep"
@@ -110,6 +106,7 @@ FILTERS = (
     "minus",
     "significant",
     "is_null",
+    "difference",
 )
 
 FLAG = re.compile(r"--[a-z][a-z-]*(?: \d[\d.]*(?![\w.]))?")
@@ -146,16 +143,27 @@ PROTOCOLS = {
 }
 
 
-def render(data: ReportData, summary: Summary | None = None, *, results_file: bool = False) -> str:
-    """The whole page. summary: `summarise(data)` where the caller has it. results_file: link results.parquet."""
+def render(
+    data: ReportData,
+    summary: Summary | None = None,
+    *,
+    result: SweepResult | None = None,
+    results_file: bool = False,
+) -> str:
+    """The whole page. summary, result: of `data`, where the caller has them. results_file: link results.parquet."""
     summary = summary or summarise(data)
-    return fill("report.html", **content.everything(data, summary), results_file=results_file, origin=origin(data))
+    known = content.everything(data, summary, result or result_of(data, summary))
+    return fill("report.html", **known, results_file=results_file, origin=origin(data))
 
 
 def part(name: str, data: ReportData, summary: Summary) -> Markup:
     """One part of the page by its template's name; empty where it has nothing to show."""
     template = next(section for section in ("decision/first", *SECTIONS) if section.endswith(f"/{name}"))
-    return Markup(fill(f"{template}.html", **content.everything(data, summary), results_file=False).strip())
+    return Markup(
+        fill(
+            f"{template}.html", **content.everything(data, summary, result_of(data, summary)), results_file=False
+        ).strip()
+    )
 
 
 def fill(template: str | Template, **context: Any) -> str:
@@ -181,18 +189,29 @@ def environment() -> Environment:
         "path": quote,
         "whole_flags": _with_whole_flags,
         "stage_name": stage_title,
+        "aim_words": searches.aim_words,
+        "value_words": searches.value_words,
+        "agreement": published.agreement,
+        "dataset_names": published.dataset_names,
+        "share_words": published.share_words,
+        "row_words": published.row_words,
+        "printed": published.printed,
     }
     made.tests["null"] = shown.is_null
     filters: dict[str, Any] = {
         "metric_of": metric_of,
         "axis_value": shown.axis_value,
         "leak_verdict": leak_verdict,
-        "cell_verdict": cell_verdict,
-        "recipe_verdict": recipe_verdict,
+        "METRICS": METRICS,
+        "CLASS_METRICS": CLASS_METRICS,
+        "MANY": MANY,
+        "MOST_COLUMNS": 6,  # metrics side by side that still fit a printed page
+        "MEMBERSHIP": WORDS,
+        "SYMBOLS": published.SYMBOLS,
+        "SETTING_LEGEND": SETTING_LEGEND,
         "LEGEND": LEGEND,
         "standing_head": HEAD,
         "WORDING": WORDING,
-        "difference_verdict": difference_verdict,
         "PROTOCOLS": PROTOCOLS,
         "SECTIONS": SECTIONS,
         "policy": policy(),

@@ -11,19 +11,22 @@ from smoothsweep.orchestrator.page.figures.of_sweep import Figures
 from smoothsweep.orchestrator.page.render import render
 from smoothsweep.orchestrator.result.data import ReportData
 from smoothsweep.orchestrator.result.summary import Summary, summarise
+from smoothsweep.orchestrator.result.sweep_result import SweepResult
 
 
-def write_report(data: ReportData, out: Path, summary: Summary | None = None) -> Path:
+def write_report(
+    data: ReportData, out: Path, summary: Summary | None = None, result: SweepResult | None = None
+) -> Path:
     """Write `out/report.html` and `out/figures/*`; returns the page's path.
 
-    summary: `summarise(data)` where the caller has it already. Every file replaces its predecessor in one step, the
+    summary, result: of `data`, where the caller has them already. Every file replaces its predecessor in one step, the
     page last, so that a reader never meets half a report. results.parquet is linked where it lies in `out` already.
     """
     out.mkdir(parents=True, exist_ok=True)
     summary = summary or summarise(data)
     figures = Figures(data=data, summary=summary, colours=assign(summary)).files()
     sheets = {f"sheet-{number}.png": png(sheet_image(sheet)) for number, sheet in enumerate(data.sheets, start=1)}
-    page = render(data, summary, results_file=(out / "results.parquet").is_file())
+    page = render(data, summary, result=result, results_file=(out / "results.parquet").is_file())
     drawn = {name: canvas.file(name) for name, canvas in figures.items() if canvas is not None}
     for name, content in (drawn | sheets).items():
         write_file(out / "figures" / name, content, parents=True)

@@ -15,8 +15,7 @@ from smoothsweep.core.metrics.leak_comparisons import LEAKS_MORE, REDUCES, LeakC
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.result.data import ReportData
-from smoothsweep.orchestrator.result.display import reduction_words
-from smoothsweep.orchestrator.result.format import count, estimate, is_null, listing, named, number
+from smoothsweep.orchestrator.result.format import count, is_null, listing, named, number
 from smoothsweep.orchestrator.result.summary import Summary, recipe_label
 
 WITHIN = "membership_auc_within"
@@ -29,6 +28,8 @@ WORDS = {
     UNCLEAR: "no interval leaves out 0, or attacks disagree",
 }
 """Word -> what it means, of intervals over seeds and persons for all recipes together."""
+
+ATTACKS = (WITH_SHADOWS, WITHOUT, BY_LABELS)
 
 Cells = Mapping[str, np.ndarray]
 """Attack -> AUC within persons, [seeds, persons]."""
@@ -87,11 +88,6 @@ class TwoLeaks:
         """The metric by which AUCs are formatted."""
         return metric_of(WITHIN)
 
-    def auc_text(self, row: Leaks, attack: str) -> str:
-        """An AUC over seeds and persons as text, such as `74.2 % [70, 78]`."""
-        auc = crossed_mean_interval(row.cells[attack], bounds=(0.0, 1.0))
-        return estimate(self.spec, auc.mean, auc.low, auc.high)
-
     @property
     def sentence(self) -> str:
         """One or two sentences on the finding, for the page and the terminal."""
@@ -138,10 +134,6 @@ class TwoLeaks:
         """The sample sizes of the intervals, in words."""
         return f"n = {count(self.seeds, 'seed')} and {count(self.persons, 'person')}"
 
-    def compared(self, comparison: LeakComparison | None) -> str:
-        """A reduction as text; empty for None."""
-        return "" if comparison is None else reduction_words(self.spec, comparison)
-
 
 def title_of(attack: str) -> str:
     """The title of a membership attack on pages."""
@@ -153,9 +145,7 @@ def two_leaks(data: ReportData, summary: Summary) -> TwoLeaks | None:
     tables = _tables(data)
     if not tables:
         return None
-    attacks = tuple(
-        name for name in (WITH_SHADOWS, WITHOUT, BY_LABELS) if all(name in under for under in tables.values())
-    )
+    attacks = tuple(name for name in ATTACKS if all(name in under for under in tables.values()))
     shared = sorted(set.intersection(*(set(next(iter(under.values()))) for under in tables.values())))
     if not attacks or not shared:
         return None
@@ -190,7 +180,7 @@ def _tables(data: ReportData) -> dict[str, dict[str, dict[int, list[float]]]]:
     done = data.results[data.results[WITHIN].notna()]
     for row in done.to_dict("records"):
         rows = by_trial.get(row["trial"])
-        for name in (WITH_SHADOWS, WITHOUT, BY_LABELS) if rows is not None else ():
+        for name in ATTACKS if rows is not None else ():
             column = f"membership_{name}"
             if rows is not None and column in rows and not rows[column].isna().any():
                 mine = tables.setdefault(recipe_label(data.axes, row), {}).setdefault(name, {})

@@ -16,9 +16,10 @@ from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE
 from smoothsweep.orchestrator.result.columns import FRAMES, metric_columns
 from smoothsweep.orchestrator.result.data import Measured, ReportData
-from smoothsweep.orchestrator.result.defenses import costs
+from smoothsweep.orchestrator.result.defenses import cost_words, costs
 from smoothsweep.orchestrator.result.display import (
     gap_of_cell,
+    judges_lead,
     needed_words,
     row_reduction,
     setting_name,
@@ -30,7 +31,14 @@ from smoothsweep.orchestrator.result.findings import captions, find, limits
 from smoothsweep.orchestrator.result.format import ascii_text, is_null
 from smoothsweep.orchestrator.result.leaks import exposed, hiding_sentences, hiding_verdicts
 from smoothsweep.orchestrator.result.membership import two_leaks, warnings_of
-from smoothsweep.orchestrator.result.more_seeds import check_reaudit, fresh_words, look_sentences, look_words
+from smoothsweep.orchestrator.result.more_seeds import (
+    check_reaudit,
+    fresh_words,
+    frontier_words,
+    look_sentences,
+    look_words,
+)
+from smoothsweep.orchestrator.result.searches import search_words
 from smoothsweep.orchestrator.result.standing import recipe_standings
 from smoothsweep.orchestrator.result.summary import Decision, Summary, decide
 
@@ -362,7 +370,7 @@ def _facts(data: ReportData, summary: Summary, choice: Decision) -> dict[str, Fa
 def _said(data: ReportData, summary: Summary) -> dict[str, tuple[str, ...]]:
     """The report's sentences by their section."""
     found = find(data, summary)
-    checked, leaks = check_reaudit(data, summary), two_leaks(data, summary)
+    checked, leaks, spending = check_reaudit(data, summary), two_leaks(data, summary), costs(data, summary)
     several = summary.primary is not None and len(summary.attacks) > 1 and not summary.by_setting
     done = (data.results["status"] == "done").any()
     said: dict[str, Any] = {
@@ -375,6 +383,10 @@ def _said(data: ReportData, summary: Summary) -> dict[str, tuple[str, ...]]:
         "hiding": hiding_sentences(summary, hiding_verdicts(summary)) if several else (),
         "looks": look_sentences(summary),
         "fresh": () if checked is None else fresh_words(summary, checked),
+        "front": filter(None, [frontier_words(summary)]),
+        "judges": [judges_lead(summary)],
+        "costs": () if spending is None else [cost_words(spending.total, data.spent)],
+        "search": () if data.search is None else search_words(data.search),
         "membership": () if leaks is None else (leaks.sentence, *warnings_of(data)),
         "not_measured": [f"{spec.label}: {data.reasons[spec.key]}" for spec in METRICS if spec.key in data.reasons],
     }

@@ -278,9 +278,9 @@ def write_sweep_report(
 def write_gathered(data: ReportData, summary: Summary, out: Path) -> tuple[str, list[Path], Verdicts]:
     """The page, the figures and the tables beside results.parquet, of what `gather_report` returns. As
     `write_sweep_report`."""
-    page = write_report(data, out, summary)
-    files = [out / "results.parquet", page, *figure_files(out)]
     result, published = result_of(data, summary), paper_comparison(data, summary)
+    page = write_report(data, out, summary, result)
+    files = [out / "results.parquet", page, *figure_files(out)]
     told = terminal_text(result)
     frames = {VERDICTS: verdict_rows(result), TWO_LEAKS: result.membership, QUERIES: data.queries}
     if published is not None:

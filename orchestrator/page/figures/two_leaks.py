@@ -10,7 +10,7 @@ from smoothsweep.orchestrator.page.drawing.canvas import LINE, SOFT, Canvas, per
 from smoothsweep.orchestrator.page.drawing.colours import Colours
 from smoothsweep.orchestrator.page.figures.labels import Labels
 from smoothsweep.orchestrator.page.figures.naming import Named, write_names
-from smoothsweep.orchestrator.result.format import is_null
+from smoothsweep.orchestrator.result.format import estimate, is_null
 from smoothsweep.orchestrator.result.membership import TwoLeaks, title_of
 from smoothsweep.orchestrator.result.summary import Summary
 
@@ -38,7 +38,8 @@ def two_leaks_figure(leaks: TwoLeaks | None, summary: Summary, colours: Colours)
             axes.plot([x, x], [member.low, member.high], color=colour, lw=1.4, alpha=0.7)
         (mark,) = axes.plot([x], [y], "o", ms=9, color=colour, mew=0, zorder=4)
         inverted = summary.value_text(inversion)
-        canvas.describe(mark, f"{row.recipe}: inversion {inverted}, membership {leaks.auc_text(row, attack)}")
+        auc = estimate(leaks.spec, member.mean, member.low, member.high)
+        canvas.describe(mark, f"{row.recipe}: inversion {inverted}, membership {auc}")
         spots.append((row.recipe, x, y, colour))
     axes.axhline(0.5, color=SOFT, lw=1.2, ls=(0, (8, 3, 2, 3)))
     axes.margins(x=0.18, y=0.12)
