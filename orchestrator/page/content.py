@@ -144,7 +144,7 @@ def everything(data: ReportData, summary: Summary, result: SweepResult) -> dict[
         "meanings": {} if checked is None else {r: meaning(summary, one) for r, one in checked.recipes.items()},
         "membership": rows_of(result.membership),
         "member_attacks": {name: title_of(name) for name in ATTACKS if name in result.membership},
-        "spending": defenses.costs(data, summary),
+        "spending": {by: rows_of(rows) for by, rows in result.costs.groupby("by", sort=False)},
         "published": published.paper_comparison(data, summary),
         "groups": _groups(data, summary),
         "other_views": _other_views(summary),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -367,42 +366,16 @@ SHARED = "shared by several recipes"
 OTHERS = "cheap attacks and fresh seeds"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cost:
-    """Device time of some stages.
-
-    Attributes:
-        stages: Number of stages.
-        seconds: Devices held times seconds.
-        saved: What they would have cost on top, had no stage served several trials.
-        unit: Of which devices: `CPU time` where all were CPUs.
-    """
-
-    stages: int
-    seconds: float
-    saved: float
-    unit: str = "device time"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Costs:
-    """Costs by kind of stage, and by the recipe that alone needs a stage; every stage counts once."""
-
-    total: Cost
-    by_kind: dict[str, Cost]
-    by_recipe: dict[str, Cost]
-
-
-def costs(data: ReportData, summary: Summary) -> Costs | None:
-    """Sum up the costs from the manifests of all trials; None without any manifest."""
+def cost_rows(data: ReportData, summary: Summary) -> pd.DataFrame:
+    """Device time by kind of stage, by the recipe that alone needs a stage, and of all, from the manifests of all
+    trials: the frame `costs`. Every stage counts once; empty without any manifest."""
     owner = {trial: row["recipe"] for row in summary.cells.values() for trial in row["trials"]}
     uses = pd.DataFrame(
         [
             {
                 "path": link.path,
-                "kind": link.stage,
-                "seconds": link.seconds * link.devices,
-                "device": link.device,
+                "stage": stage_title(link.stage),
+                "device_s": link.seconds * link.devices,
                 "trial": trial,
                 "recipe": owner.get(trial, OTHERS),
             }
@@ -411,32 +384,33 @@ def costs(data: ReportData, summary: Summary) -> Costs | None:
         ]
     )
     if not len(uses):
-        return None
+        return pd.DataFrame()
     by_stage = uses.groupby("path", sort=False)
-    stages = by_stage[["kind", "seconds", "recipe"]].last()
-    stages["saved"] = stages["seconds"] * (by_stage["trial"].nunique() - 1)
+    stages = by_stage[["stage", "device_s", "recipe"]].last()
+    stages["saved_s"] = stages["device_s"] * (by_stage["trial"].nunique() - 1)
     stages.loc[by_stage["recipe"].nunique() > 1, "recipe"] = SHARED
-    kinds, recipes = (stages.groupby(column, sort=False) for column in ("kind", "recipe"))
-    return Costs(
-        total=_summed(stages, "CPU time" if (uses["device"] == "cpu").all() else "device time"),
-        by_kind={stage_title(str(kind)): _summed(rows) for kind, rows in kinds},
-        by_recipe={str(recipe): _summed(rows) for recipe, rows in recipes},
-    )
+    parts = []
+    for by in ("stage", "recipe", "all"):
+        groups = stages.assign(all="").groupby(by, sort=False)
+        counted = groups[["device_s", "saved_s"]].sum().assign(stages=groups.size())
+        parts.append(counted.rename_axis("name").reset_index().assign(by=by))
+    return pd.concat(parts, ignore_index=True)[["by", "name", "stages", "device_s", "saved_s"]]
 
 
-def _summed(stages: Any, unit: str = "device time") -> Cost:
-    seconds, saved = float(stages["seconds"].sum()), float(stages["saved"].sum())
-    return Cost(stages=len(stages), seconds=seconds, saved=saved, unit=unit)
+def device_unit(data: ReportData) -> str:
+    """What seconds are of: `CPU time` where every stage ran on a CPU."""
+    return "CPU time" if all(one.device == "cpu" for of in data.links.values() for one in of) else "device time"
 
 
-def cost_words(total: Cost, spent: Spent | None) -> str:
+def cost_words(costs: pd.DataFrame, spent: Spent | None, unit: str) -> str:
     """Sentences such as `3 h 2 min of CPU time in 120 stages.`, and the part that this sweep's own runs spent."""
-    words = f"{duration(total.seconds)} of {total.unit} in {count(total.stages, 'stage')}."
-    if total.saved > 0:
-        words += f" Without sharing stages it would have been {duration(total.seconds + total.saved)}."
+    total = costs.iloc[-1]
+    words = f"{duration(total['device_s'])} of {unit} in {count(total['stages'], 'stage')}."
+    if total["saved_s"] > 0:
+        words += f" Without sharing stages it would have been {duration(total['device_s'] + total['saved_s'])}."
     if spent is not None:
         words += (
-            f" The runs of this sweep took {duration(spent.device_s)} of {total.unit} (work that was cut off included, "
+            f" The runs of this sweep took {duration(spent.device_s)} of {unit} (work that was cut off included, "
             f"stages found in the store not) in {duration(spent.wall_s)}."
         )
     return words

@@ -16,7 +16,7 @@ from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE
 from smoothsweep.orchestrator.result.columns import FRAMES, metric_columns
 from smoothsweep.orchestrator.result.data import Measured, ReportData
-from smoothsweep.orchestrator.result.defenses import cost_words, costs
+from smoothsweep.orchestrator.result.defenses import cost_rows, cost_words, device_unit
 from smoothsweep.orchestrator.result.display import (
     gap_of_cell,
     judges_lead,
@@ -104,13 +104,13 @@ def result_of(data: ReportData, summary: Summary) -> SweepResult:
         "judges": _judge_frame(summary),
         "people": _people_frame(summary),
         "membership": _membership_frame(data, summary),
-        "costs": _cost_frame(data, summary),
+        "costs": _frame("costs", rows_of(cost_rows(data, summary))),
         "search": _search_frame(data),
     }
     return SweepResult(
         name=data.title,
         facts=_facts(data, summary, choice),
-        sentences=_said(data, summary),
+        sentences=_said(data, summary, frames["costs"]),
         labels={key: summary.metric(key).label for key in summary.measured},
         **frames,
     )
@@ -291,17 +291,6 @@ def _membership_frame(data: ReportData, summary: Summary) -> pd.DataFrame:
     return _frame("membership", []) if leaks is None else leaks.frame(summary)
 
 
-def _cost_frame(data: ReportData, summary: Summary) -> pd.DataFrame:
-    found = costs(data, summary)
-    parts = {} if found is None else {"stage": found.by_kind, "recipe": found.by_recipe, "all": {"": found.total}}
-    rows = [
-        {"by": by, "name": name, "stages": one.stages, "device_s": one.seconds, "saved_s": one.saved}
-        for by, named in parts.items()
-        for name, one in named.items()
-    ]
-    return _frame("costs", rows)
-
-
 def _search_frame(data: ReportData) -> pd.DataFrame:
     own = [column.name for column in FRAMES["search"]]
     rows = [
@@ -367,10 +356,10 @@ def _facts(data: ReportData, summary: Summary, choice: Decision) -> dict[str, Fa
     return known
 
 
-def _said(data: ReportData, summary: Summary) -> dict[str, tuple[str, ...]]:
+def _said(data: ReportData, summary: Summary, costs: pd.DataFrame) -> dict[str, tuple[str, ...]]:
     """The report's sentences by their section."""
     found = find(data, summary)
-    checked, leaks, spending = check_reaudit(data, summary), two_leaks(data, summary), costs(data, summary)
+    checked, leaks = check_reaudit(data, summary), two_leaks(data, summary)
     several = summary.primary is not None and len(summary.attacks) > 1 and not summary.by_setting
     done = (data.results["status"] == "done").any()
     said: dict[str, Any] = {
@@ -385,7 +374,7 @@ def _said(data: ReportData, summary: Summary) -> dict[str, tuple[str, ...]]:
         "fresh": () if checked is None else fresh_words(summary, checked),
         "front": filter(None, [frontier_words(summary)]),
         "judges": [judges_lead(summary)],
-        "costs": () if spending is None else [cost_words(spending.total, data.spent)],
+        "costs": [cost_words(costs, data.spent, device_unit(data))] if len(costs) else (),
         "search": () if data.search is None else search_words(data.search),
         "membership": () if leaks is None else (leaks.sentence, *warnings_of(data)),
         "not_measured": [f"{spec.label}: {data.reasons[spec.key]}" for spec in METRICS if spec.key in data.reasons],

@@ -69,7 +69,7 @@ def test_the_bias_is_fresh_minus_first_paired_by_class():
     pairs = [[{"": cells} for cells in matrices(data, alpha)] for alpha in (-0.2, -0.1)]
     expected = [reaudit(*pair, among=2) for pair in pairs]
     assert vars(found.recipes[recipe]) == pytest.approx(vars(expected[0]))
-    assert vars(found.together) == pytest.approx(vars(together(expected, level=0.95)))
+    assert vars(found.together) == pytest.approx(vars(together(expected)))
     assert found.together.bias == pytest.approx(0.06, abs=0.02) and found.together.verdict == "higher"
 
 

@@ -68,34 +68,15 @@ def add_study_commands(commands: argparse._SubParsersAction, sweep_options: argp
 
 
 def _bundle(options: argparse.Namespace) -> int:
-    from smoothsweep.orchestrator.commands.reporting.sharing.bundle import BundleRequest, bundle
+    from smoothsweep.orchestrator.commands.reporting.sharing.bundle import bundle
 
-    return bundle(
-        BundleRequest(
-            sweep_file=options.sweep,
-            overrides=options.overrides,
-            store=options.store,
-            out=options.out,
-            images=options.with_images,
-        )
-    )
+    return bundle(options)
 
 
 def _export(options: argparse.Namespace) -> int:
-    from smoothsweep.orchestrator.commands.reporting.sharing.export import ExportRequest, export
+    from smoothsweep.orchestrator.commands.reporting.sharing.export import export
 
-    return export(
-        ExportRequest(
-            sweep_file=options.sweep,
-            overrides=options.overrides,
-            store=options.store,
-            out=options.out,
-            tables=options.tables,
-            figures=options.figures,
-            images=options.images,
-            redact=options.redact,
-        )
-    )
+    return export(options)
 
 
 def _study_build(options: argparse.Namespace) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -156,23 +157,12 @@ def refuse_name(name: str, where: str) -> None:
 SETTINGS, TEXT, STORE = "sweep.yaml", "report.txt", "store"
 
 
-@dataclass(frozen=True, kw_only=True)
-class BundleRequest:
-    """What was asked for."""
-
-    sweep_file: Path
-    overrides: list[str]
-    store: str
-    out: Path
-    images: bool
-
-
-def bundle(request: BundleRequest) -> int:
+def bundle(request: argparse.Namespace) -> int:
     """Write the bundle. Returns the exit code; raises InputError before anything is written."""
     _refuse_place(request.out)
-    loaded, trials, store = sweep_to_share(request.sweep_file, request.overrides, request.store)
+    loaded, trials, store = sweep_to_share(request.sweep, request.overrides, request.store)
     sweep, _ = read_with_repair(lambda: gather_sweep(loaded, trials, store))
-    about = overview_facts(sweep, bundle=1, images=request.images)
+    about = overview_facts(sweep, bundle=1, images=request.with_images)
 
     def written() -> str:
         with tempfile.TemporaryDirectory(prefix="smoothsweep-bundle-") as folder:
@@ -182,7 +172,7 @@ def bundle(request: BundleRequest) -> int:
     found, _ = read_with_repair(written)
     screen.out(f"{request.out}: {request.out.stat().st_size / 2**20:.1f} MiB, digest {found}")
     screen.out(f"to open it: smoothsweep report {request.out.name}")
-    if request.images:
+    if request.with_images:
         screen.out("it holds training images beside reconstructions: mind who gets it")
     return 0
 
@@ -196,10 +186,10 @@ def _refuse_place(out: Path) -> None:
         raise InputError(f"{out}: expected a file in a folder that is there, got no such folder")
 
 
-def _files(sweep: SweepContents, request: BundleRequest, folder: Path) -> Iterator[tuple[str, Content]]:
+def _files(sweep: SweepContents, request: argparse.Namespace, folder: Path) -> Iterator[tuple[str, Content]]:
     """The files by their names; the report is written into `folder` first."""
     data = without_local_paths(sweep.data)
-    if request.images:
+    if request.with_images:
         data = replace(data, sheets=contact_sheets(sweep.trials, sweep.store, data, sweep.summary))
     write_rows(measured(with_recipes(sweep.table, data.axes)), folder / "results.parquet")
     if data.per_class is not None:
@@ -212,7 +202,7 @@ def _files(sweep: SweepContents, request: BundleRequest, folder: Path) -> Iterat
     yield COMPARISON, comparison_of(sweep.trials, sweep.data, sweep.summary).model_dump_json(indent=1).encode()
     yield references(sweep)
     yield from table_files(sweep, TABLES)
-    if request.images:
+    if request.with_images:
         yield from image_files(sweep, "best", sheets=False)
     finished = [stage for stage in _stages(sweep) if sweep.store.has(stage)]
     for stage in finished:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -396,32 +397,13 @@ def overview_facts(sweep: SweepContents, **more: Any) -> Mapping[str, Any]:
 INDEX = "export.json"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExportRequest:
-    """What was asked for.
-
-    Attributes:
-        tables, figures: Formats, as typed.
-        images: None for the best, or none where redacted.
-    """
-
-    sweep_file: Path
-    overrides: list[str]
-    store: str
-    out: Path
-    tables: str
-    figures: str
-    images: Choice | None
-    redact: bool
-
-
-def export(request: ExportRequest) -> int:
+def export(request: argparse.Namespace) -> int:
     """Write the export. Returns the exit code; raises InputError before anything is written."""
     tables = formats("--tables", request.tables, TABLES)
     figures = formats("--figures", request.figures, FIGURES)
     images = _images(request)
     refuse_other_content(request.out, INDEX)
-    loaded, trials, store = sweep_to_share(request.sweep_file, request.overrides, request.store)
+    loaded, trials, store = sweep_to_share(request.sweep, request.overrides, request.store)
     sweep, _ = read_with_repair(lambda: gather_sweep(loaded, trials, store, redact=request.redact))
     if request.images is None and not _has_pictures(loaded):
         images = "none"
@@ -463,7 +445,7 @@ def formats(flag: str, typed: str, known: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(suffix for suffix in known if suffix in names)
 
 
-def _images(request: ExportRequest) -> Choice:
+def _images(request: argparse.Namespace) -> Choice:
     if request.redact and request.images not in (None, "none"):
         raise InputError(f"--images {request.images}: expected none beside --redact, which shows nobody")
     return request.images or ("none" if request.redact else "best")
@@ -474,7 +456,7 @@ def _has_pictures(loaded: LoadedSweep) -> bool:
     return not isinstance(sweep, ToySweep) and sweep.attack is not None
 
 
-def _tell(request: ExportRequest, names: list[str]) -> None:
+def _tell(request: argparse.Namespace, names: list[str]) -> None:
     for folder, what in (("tables/", "tables"), ("figures/", "figures"), ("images/", "images")):
         count = sum(name.startswith(folder) and not name.endswith(".json") for name in names)
         if count:
