@@ -12,7 +12,7 @@ from itertools import islice
 import numpy as np
 
 from benchmarks.simulated_sweeps import Design, drawn
-from smoothsweep.core.metrics.leak_comparisons import Claim, LeakCells, against_baseline, hidden_claim
+from smoothsweep.core.metrics.leak_comparisons import LeakCells, LeakContrasts, against_baseline, hidden_claim
 from smoothsweep.core.metrics.looks import Looks, settled
 
 CHUNK = 300_000  # cells at once: what stays in a processor's cache, roughly
@@ -84,14 +84,14 @@ def _asked(cells: np.ndarray, error: float, among: int, *, hides: bool) -> tuple
     return np.clip(removed.low, -1, 1), np.clip(removed.high, -1, 1), hidden
 
 
-def _together(claims: Sequence[Claim]) -> Claim:
+def _together(claims: Sequence[LeakContrasts]) -> LeakContrasts:
     """Claims on one recipe each as one, [draws, recipes]."""
     draws = len(claims[0].value)
 
     def stacked(weights: Sequence[np.ndarray]) -> np.ndarray:
         return np.concatenate([np.broadcast_to(each, (draws, 1, *each.shape[-3:])) for each in weights], axis=1)
 
-    return Claim(
+    return LeakContrasts(
         value=np.concatenate([claim.value for claim in claims], axis=1),
         low=stacked([claim.low for claim in claims]),
         high=stacked([claim.high for claim in claims]),

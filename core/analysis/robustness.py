@@ -48,7 +48,7 @@ def image_gradients(
     return gradient.cpu()
 
 
-class Margin(nn.Module):
+class MarginLoss(nn.Module):
     """max over k != y of z_k - z_y, mean over the batch. Positive: another class than y wins.
 
     labels: int64 [N], or one-hot [N, C] as ART hands them over. Its gradient is that of two logits, whatever their
@@ -169,7 +169,7 @@ GRADIENT_ATTACKS: dict[str, tuple[Perturb, type[nn.Module]]] = {
     "fgsm": (_fgsm, nn.CrossEntropyLoss),
     "pgd": (_pgd, nn.CrossEntropyLoss),
     "bim": (_bim, nn.CrossEntropyLoss),
-    "margin_pgd": (_pgd, Margin),
+    "margin_pgd": (_pgd, MarginLoss),
     "auto_pgd": (_auto_pgd, nn.CrossEntropyLoss),
 }
 """Name -> what makes ART's attack, and the loss it follows (Auto-PGD brings its own)."""

@@ -62,7 +62,7 @@ Leaks = Mapping[str, Mapping[str, ArrayLike]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Claim:
+class LeakContrasts:
     """A difference under strongest attacks, and the contrasts that bound it whichever attacks are truly the strongest.
 
     Attributes:
@@ -189,18 +189,18 @@ class LeakCells:
         weights[..., reference, :], weights[..., recipe, :] = of_reference, of_recipe
         return weights
 
-    def reduction(self, recipe: int, reference: int) -> Claim:
+    def reduction(self, recipe: int, reference: int) -> LeakContrasts:
         """How much less a recipe leaks than the reference, each under its strongest attack."""
         every, both = np.eye(len(self.attacks)), (recipe, reference)
         best, best_there = self.best(recipe), self.best(reference)
-        return Claim(
+        return LeakContrasts(
             value=_rounded(self.leak(reference, best_there) - self.leak(recipe, best), self._largest),
             low=self.weights(*both, of_reference=self.single_attack(best_there), of_recipe=-every),
             high=self.weights(*both, of_reference=every, of_recipe=-self.single_attack(best)),
             looked_at=len(self.attacks),
         )
 
-    def ends(self, claim: Claim, family: Correction) -> Ends:
+    def ends(self, claim: LeakContrasts, family: Correction) -> Ends:
         """The lowest of the lower ends of `claim.low` and the highest of the upper ends of `claim.high`.
 
         family: counts the pairs that are bounded together; the choice of attacks is paid for on top.
@@ -211,11 +211,11 @@ class LeakCells:
         upper = above[0] + half_widths(above[1], above[0], self.alpha, correction)
         return Ends(low=lower.min(axis=-1), high=upper.max(axis=-1), below=below, above=above, correction=correction)
 
-    def bounded(self, claim: Claim, *, family: Correction, span: float | None) -> Bounded:
+    def bounded(self, claim: LeakContrasts, *, family: Correction, span: float | None) -> Bounded:
         """The interval of a claim on one sweep, as `all_bounded`."""
         return self.all_bounded([claim], family=family, span=span)[0]
 
-    def all_bounded(self, claims: Sequence[Claim], *, family: Correction, span: float | None) -> list[Bounded]:
+    def all_bounded(self, claims: Sequence[LeakContrasts], *, family: Correction, span: float | None) -> list[Bounded]:
         """The intervals of claims on one sweep, all of as many contrasts.
 
         family: as of `ends`. span: the largest that a value can be, either way; None where nothing bounds it.
@@ -224,7 +224,7 @@ class LeakCells:
             return [Bounded(value=float(claim.value), low=None, high=None) for claim in claims]
         low, high = (np.stack([getattr(claim, side) for claim in claims]) for side in ("low", "high"))
         values = np.array([float(claim.value) for claim in claims])
-        together = Claim(value=values, low=low, high=high, looked_at=claims[0].looked_at)
+        together = LeakContrasts(value=values, low=low, high=high, looked_at=claims[0].looked_at)
         ends = replace(self, cells=self.cells[None]).ends(together, family)
         numbers = zip(values.tolist(), ends.low.tolist(), ends.high.tolist(), ends.p_values.tolist(), strict=True)
         return [
@@ -309,7 +309,7 @@ def hidden_parts(
     return hidden
 
 
-def hidden_claim(cells: LeakCells, recipe: int, baseline: int, published: Sequence[int]) -> Claim:
+def hidden_claim(cells: LeakCells, recipe: int, baseline: int, published: Sequence[int]) -> LeakContrasts:
     """Claimed minus the reduction, for numbers of a recipe, its baseline and the published attacks."""
     every, both = np.eye(len(cells.attacks)), (recipe, baseline)
     best, best_there = cells.best(recipe), cells.best(baseline)
@@ -318,7 +318,7 @@ def hidden_claim(cells: LeakCells, recipe: int, baseline: int, published: Sequen
     # Every published attack beside every attack.
     p, a = (each.reshape(-1, len(every)) for each in np.broadcast_arrays(every[list(published)][:, None], every[None]))
     claimed = cells.leak(baseline, known_there) - cells.leak(recipe, known)
-    return Claim(
+    return LeakContrasts(
         value=claimed - cells.reduction(*both).value,
         low=cells.weights(*both, of_recipe=weights_of(best) - p, of_reference=weights_of(known_there) - a),
         high=cells.weights(*both, of_recipe=a - weights_of(known), of_reference=p - weights_of(best_there)),

@@ -152,7 +152,7 @@ class Design:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Planned:
+class Detectable:
     """What a design can tell, in the unit of the leak.
 
     Attributes:
@@ -167,7 +167,7 @@ class Planned:
 
 
 @lru_cache(maxsize=4096)
-def planned(components: Components, design: Design, *, level: float = 0.95, power: float = POWER) -> Planned:
+def planned(components: Components, design: Design, *, level: float = 0.95, power: float = POWER) -> Detectable:
     """What the rule of comparisons can tell of such a sweep.
 
     level: in (0, 1), of the intervals of all recipes together. power: in (0, 1), the chance that `tells` is found.
@@ -191,7 +191,7 @@ def planned(components: Components, design: Design, *, level: float = 0.95, powe
     of_classes = components.person**2 / classes if classes > 1 else 0.0
     over = seeds * classes
     error = float(np.sqrt(components.seed**2 / seeds + of_classes + components.of_cell(design.images) / over))
-    return Planned(error=error, half=float(halves.mean()), tells=_detectable_difference(halves, error, power))
+    return Detectable(error=error, half=float(halves.mean()), tells=_detectable_difference(halves, error, power))
 
 
 def seeds_to_detect(

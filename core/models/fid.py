@@ -109,7 +109,7 @@ _IMAGENET_MEAN, _IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PublishedFid:
+class FidNetwork:
     """A published FID network, and how its code shows it images.
 
     Attributes:
@@ -183,8 +183,8 @@ def load_imagenet_inception(path: Path, *, sha256: str | None = None) -> nn.Modu
     return network.eval().requires_grad_(False)
 
 
-PUBLISHED_FIDS: dict[str, PublishedFid] = {
-    "fid_lomma": PublishedFid(
+PUBLISHED_FIDS: dict[str, FidNetwork] = {
+    "fid_lomma": FidNetwork(
         weights="fid_inception",
         load=load_fid_inception,
         shown=lomma_input,
@@ -192,7 +192,7 @@ PUBLISHED_FIDS: dict[str, PublishedFid] = {
         attacked_only=True,
         whole_batches=None,
     ),
-    "fid_plg": PublishedFid(
+    "fid_plg": FidNetwork(
         weights="inception_v3",
         load=load_imagenet_inception,
         shown=plg_input,
