@@ -53,8 +53,7 @@ from smoothsweep.orchestrator.commands.audit.portfolio import (
     evaluator_of,
     portfolio,
 )
-from smoothsweep.orchestrator.commands.audit.shadows import check_halves, shadow_sweep
-from smoothsweep.orchestrator.commands.audit.sweep_file import audit_sweep
+from smoothsweep.orchestrator.commands.audit.sweep_file import audit_sweep, check_halves, shadow_sweep
 from smoothsweep.orchestrator.planning.proposals import trials_of
 from smoothsweep.orchestrator.planning.trial import InversionStages, inversion_stages
 from smoothsweep.orchestrator.reading.audit.members import AuditMembership, measured_membership

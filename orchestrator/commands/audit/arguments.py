@@ -15,6 +15,8 @@ from smoothsweep.orchestrator.commands.importing.requests import Reading, add_ki
 NAMED = ", ".join(kind.form for kind in KINDS.values() if kind.form)
 PROGRAMS = ", ".join(kind.short for kind in KINDS.values() if kind.short)
 ACCESS = ("gradients", "scores", "labels")
+EFFORTS = ("quick", "standard", "full")
+"""How much an audit tries, the least first."""
 MINUTES, REFERENCE_MINUTES, FIX_MINUTES = 5.0, 20.0, 60.0
 
 
@@ -44,8 +46,7 @@ def add_audit_command(commands: argparse._SubParsersAction) -> None:
         audit.add_argument_group(
             "what is trained beside the model",
             "A model of the same architecture and input on the same images, without any defense, attacked alike: what "
-            "the data would leak anyway. With --trained-on-data its shadow models attack membership, too. What does "
-            "not fit into --minutes is told, and not begun.",
+            "the data would leak anyway. With --trained-on-data its shadow models attack membership, too.",
         )
     )
     _add_judging(audit)
@@ -107,21 +108,25 @@ def _add_reading(audit: argparse.ArgumentParser) -> None:
 
 def _add_effort(audit: argparse.ArgumentParser) -> None:
     audit.add_argument(
+        "--effort",
+        choices=EFFORTS,
+        help="how much is tried: quick attacks once; three runs of them, whose differences have intervals; or all "
+        "attacks five times",
+    )
+    audit.add_argument(
         "--minutes",
         type=float,
         metavar="N",
-        help="refine until about so many minutes are used up; the "
-        f"first answer takes what it takes (default: {MINUTES:g}, with --reference "
-        f"{REFERENCE_MINUTES:g}, with --fix {FIX_MINUTES:g})",
+        help="instead: the largest effort that is expected to fit into so many minutes; the first answer takes what it "
+        f"takes (default: {MINUTES:g}, with --reference {REFERENCE_MINUTES:g}, with --fix {FIX_MINUTES:g})",
     )
     audit.add_argument(
         "--seeds",
         type=int,
         default=1,
         metavar="N",
-        help="how many runs of every attack, and of every "
-        "training, before the slow attacks; one is always inconclusive (default: 1, more as there is "
-        "time)",
+        help="at least so many runs of every attack, and of every training; one is always inconclusive (default: as "
+        "the effort says)",
     )
 
 
@@ -203,7 +208,6 @@ def _audit(options: argparse.Namespace) -> int:
     from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
 
     judge, other_judge = two_judges(options.judge)
-    usual = FIX_MINUTES if options.fix else REFERENCE_MINUTES if options.reference is not None else MINUTES
     return run_audit(
         AuditRequest(
             model=options.model,
@@ -214,7 +218,8 @@ def _audit(options: argparse.Namespace) -> int:
             threshold=options.threshold,
             public=options.public,
             access=options.access,
-            minutes=usual if options.minutes is None else options.minutes,
+            minutes=options.minutes,
+            effort=options.effort,
             out=options.out,
             people=options.people,
             judge=judge,

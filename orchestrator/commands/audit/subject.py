@@ -16,6 +16,7 @@ from smoothsweep.core.models.architectures import LEAST, check_image_size
 from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
 from smoothsweep.core.spelling import suggestion
 from smoothsweep.core.text import shortened
+from smoothsweep.orchestrator.commands.audit.arguments import FIX_MINUTES, MINUTES, REFERENCE_MINUTES
 from smoothsweep.orchestrator.commands.audit.importing import (
     EmbedderToEnrol,
     ImportedModel,
@@ -63,7 +64,8 @@ class AuditRequest(Reading):
         data: The private images.
         public: The attacker's images of other people.
         access: What the attacker sees of the model.
-        minutes: How long to refine the answer.
+        effort: How much is tried; None: as much as fits into `minutes`.
+        minutes: How long to refine the answer; None: as usual for what is trained.
         out: The folder of the pages.
         people: The most people to attack.
         judge: The first `--judge`, as typed.
@@ -85,7 +87,8 @@ class AuditRequest(Reading):
     data: Path
     public: Path | None
     access: Access
-    minutes: float
+    minutes: float | None
+    effort: str | None
     out: Path | None
     people: int
     judge: str | None
@@ -101,6 +104,12 @@ class AuditRequest(Reading):
     threshold: float | None = None
     other_judge: str | None = None
     trained_on_data: bool = False
+
+    @property
+    def patience(self) -> float:
+        """How many minutes refining the answer may take."""
+        usual = FIX_MINUTES if self.fix else REFERENCE_MINUTES if self.reference is not None else MINUTES
+        return usual if self.minutes is None else self.minutes
 
     @property
     def people_option(self) -> str:
@@ -147,8 +156,12 @@ class AuditRequest(Reading):
     def check(self) -> None:
         """Raise InputError for options that are wrong, before any image or weight is read."""
         self.form.check_kind()
-        if not math.isfinite(self.minutes) or self.minutes <= 0:
-            raise InputError(f"--minutes: expected more than 0, got {self.minutes:g}")
+        if self.minutes is not None and self.effort is not None:
+            raise InputError(
+                f"--minutes: expected none with --effort, which says how much is tried, got {self.minutes:g}"
+            )
+        if not math.isfinite(self.patience) or self.patience <= 0:
+            raise InputError(f"--minutes: expected more than 0, got {self.patience:g}")
         if self.people < 2:
             raise InputError(f"--people: expected at least 2, got {self.people}")
         if not 1 <= self.seeds <= MOST_SEEDS:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from smoothsweep.core.attacks.registry import attack_class, make_attack
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS, Access
+from smoothsweep.core.data.sources import TEST, TRAIN, Counted
+from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import KINDS
+from smoothsweep.core.judges.membership import Membership
+from smoothsweep.core.membership.base import check_part
 from smoothsweep.orchestrator.commands.audit.portfolio import (
     CHEAPEST,
     EVALUATOR_TRAINING,
@@ -24,6 +29,8 @@ from smoothsweep.sweeps.imported import TargetCard
 from smoothsweep.sweeps.yaml_reader import as_yaml
 
 NAME = "audit"
+SHADOWS = "audit-shadows.yaml"
+"""The file of the sweep that attacks by shadow models."""
 
 
 def lesser(wanted: Access, given: Access) -> Access:
@@ -127,3 +134,45 @@ def as_file(tree: dict[str, Any]) -> str:
         "# know nothing of the model. Run it again, change it, or grow it: smoothsweep run FILE --store STORE\n"
         + as_yaml(json.loads(json.dumps(tree)))  # no anchors for what stands twice
     )
+
+
+def shadow_sweep(
+    tree: Mapping[str, Any], reference: AuditTraining, count: int, membership: Mapping[str, Any], *, alone: bool = False
+) -> dict[str, Any]:
+    """The sweep file, parsed, that attacks the membership of the model and of the reference's first training.
+
+    Args:
+        tree: The parsed sweep file of the audit.
+        count: Number of shadow models.
+        membership: Settings of its judge.
+        alone: Attack the model without the reference.
+    """
+    recipes = [tree["recipe"], *([] if alone else [dict(reference.settings)])]
+    return {
+        "name": Path(SHADOWS).stem,
+        "seeds": tree["seeds"][:1],
+        "data": tree["data"],
+        "recipe": tree["recipe"],
+        "attack": None,
+        "judges": {"membership": {**membership, "shadows": count, "shadow_recipe": dict(reference.settings)}},
+        **({} if alone else {"cells": [{"recipe": recipe} for recipe in recipes]}),
+        **({} if alone else {"baseline": {"recipe": recipes[-1]}}),
+    }
+
+
+def too_few(people: Counted) -> str:
+    """A sentence on a person with too few images for half of them to train a shadow model; empty without one."""
+    try:
+        check_halves(people, "membership by shadow models")
+    except InputError as error:
+        return f"Not tried: {error}."
+    return ""
+
+
+def check_halves(people: Counted, where: str) -> None:
+    """Raise InputError where a person has too few images for half of them to train a shadow model."""
+    counts: Counter[str] = Counter()
+    for (label, split), images in people.pictures.items():
+        if split in (TRAIN, TEST):
+            counts[str(label)] += images
+    check_part(tuple(counts[label] for label in sorted(counts)), Membership.share, where)

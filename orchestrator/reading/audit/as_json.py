@@ -24,6 +24,7 @@ def audit_json(audit: Audit, card: Mapping[str, Any], *, anonymous: bool = False
     return {
         "version": JSON_VERSION,
         "model": dict(card),
+        "effort": audit.effort or None,
         "test_acc": audit.test_acc,
         "classes": audit.classes,
         "chance": audit.chance,

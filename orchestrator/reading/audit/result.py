@@ -29,8 +29,9 @@ class RunNotes:
     """Facts and sentences that only the run of an audit knows.
 
     Attributes:
+        effort: How much was tried.
         untried: Sentences on attacks that need more access or queries than the model gives.
-        unfit: Sentences on trainings and seeds for which there was no time.
+        unfit: Sentences on what a larger effort would try.
         own_test: Whether the data mark test images.
         planned: Recipe -> forecast device-seconds of its first seed.
         strangers: Public images for the thresholds of verification; None where they are rendered.
@@ -40,6 +41,7 @@ class RunNotes:
         judge_name: The independent judge's network; empty without one.
     """
 
+    effort: str = ""
     untried: tuple[str, ...] = ()
     unfit: tuple[str, ...] = ()
     own_test: bool = False

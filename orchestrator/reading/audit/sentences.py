@@ -40,8 +40,8 @@ def few_strangers_note(images: int) -> str:
 
 
 def more_seeds(seeds: int) -> str:
-    """A remark such as ` (--seeds 3, or more --minutes, adds some)`; empty at the maximum number of seeds."""
-    return f" (--seeds {min(seeds + 2, MOST_SEEDS)}, or more --minutes, adds some)" if seeds < MOST_SEEDS else ""
+    """A remark such as ` (--seeds 3, or a larger --effort, adds some)`; empty at the maximum number of seeds."""
+    return f" (--seeds {min(seeds + 2, MOST_SEEDS)}, or a larger --effort, adds some)" if seeds < MOST_SEEDS else ""
 
 
 def audit_sentences(audit: Audit, *, anonymous: bool = False) -> dict[str, tuple[str, ...]]:

@@ -44,7 +44,7 @@ def own_home(tmp_path, monkeypatch):
 
 
 def audit(owned, model, data, out, *more):
-    given = ["--public", str(owned[2]), "--minutes", "0.001", "--out", str(out)]
+    given = ["--public", str(owned[2]), "--effort", "quick", "--out", str(out)]
     return main(["audit", str(model), "--data", str(data), *given, *map(str, more)])
 
 
@@ -182,7 +182,7 @@ def test_from_an_endpoint_that_memorised_to_the_pages(tmp_path, capsys, own_home
     """Test images of another camera, which is less noisy: no claim."""
     people, public = write_split(tmp_path / "people", noise_of_test=noise), write_public(tmp_path / "public", 60)
     given = ["--image-size", SIDE, "--people", 2, "--access", "scores", "--redact", "--out", tmp_path / "out"]
-    given += ["--data", people, "--public", public, "--trained-on-data", "--minutes", 0.1]
+    given += ["--data", people, "--public", public, "--trained-on-data", "--effort", "quick"]
     given += ["--yes", "--queries", budget, "--per-second", 10000]
     with serving(Memory(people)) as server:
         assert main(["audit", server.url, *map(str, given)]) == 0
@@ -206,7 +206,7 @@ def test_from_an_endpoint_that_memorised_to_the_pages(tmp_path, capsys, own_home
 
 def test_of_an_endpoint_that_no_attack_may_ask_enough_the_page_says_what_was_left_out(tmp_path, capsys, own_home):
     people, public = write_split(tmp_path / "people"), write_public(tmp_path / "public", 60)
-    given = ["--image-size", SIDE, "--people", 2, "--access", "scores", "--out", tmp_path / "out", "--minutes", 0.1]
+    given = ["--image-size", SIDE, "--people", 2, "--access", "scores", "--out", tmp_path / "out", "--effort", "quick"]
     given += ["--data", people, "--public", public, "--yes", "--queries", 600, "--per-second", 10000]
     with serving(Memory(people)) as server:
         assert main(["audit", server.url, *map(str, given)]) == 0

@@ -1,18 +1,15 @@
-"""The sweep of an audit: attacks by access, its file, what is trained beside the model, rounds that only grow."""
-
-from itertools import pairwise
+"""The sweep of an audit: attacks by access, its file, what is trained beside the model."""
 
 import pytest
 
 from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.orchestrator.commands.audit.portfolio import audit_trainings, portfolio
-from smoothsweep.orchestrator.commands.audit.rounds import FIRST, refinements
 from smoothsweep.orchestrator.planning.proposals import trials_of
 from smoothsweep.orchestrator.result.axes import sweep_axes
 from smoothsweep.sweeps.load import load_sweep
 from tests.foreign_classifier import SIDE
-from tests.orchestrator.commands.owned_model import REACH, RENDERED, sweep_of
+from tests.orchestrator.commands.owned_model import RENDERED, sweep_of
 
 
 @pytest.mark.parametrize("access", ["labels", "scores", "gradients"])
@@ -53,19 +50,6 @@ def test_an_evaluator_is_trained_where_nobody_else_judges_and_with_all_attacks(
 def test_rendered_faces_need_no_public_images_of_the_user(imported, owned, tmp_path):
     loaded = load_sweep(sweep_of(imported, owned, tmp_path, public=None, independent=RENDERED))
     assert loaded.sweep.public.kind == "synthetic" and loaded.sweep.public.size == loaded.sweep.data.size
-
-
-@pytest.mark.parametrize("access", ["labels", "scores", "gradients"])
-@pytest.mark.parametrize("seeds", [1, 3])
-@pytest.mark.parametrize("fix", [False, True])
-def test_rounds_begin_small_and_only_grow(access, seeds, fix):
-    trainings = audit_trainings("resnet18", image_size=SIDE, transform_input=False, fix=True) if fix else ()
-    found = [FIRST, *refinements(access, trainings, seeds=seeds)]
-    sizes = [(len(one.seeds), REACH.index(one.reach), len(one.trainings)) for one in found]
-    assert sizes[0] == (1, 0, 0) and sizes[-1] == (5, 2, len(trainings))
-    assert all(a != b and all(x <= y for x, y in zip(a, b, strict=True)) for a, b in pairwise(sizes))
-    slow = next(size for size in sizes if size[1] == 2)
-    assert slow[0] >= seeds  # the seeds asked for come before the slow attacks
 
 
 def test_what_is_trained_beside_the_model_are_trials_of_the_same_sweep(imported, owned, tmp_path):

@@ -1,13 +1,19 @@
-"""What an audit has time for: forecasts, budgets, seeds of quick attacks, a store that already holds an answer."""
+"""What an audit tries: steps by effort or by time, forecasts, and a store that already holds an answer."""
+
+import dataclasses
+import json
+from collections import Counter
+from itertools import pairwise
+from typing import ClassVar
 
 import pytest
 
+from smoothsweep.core.data.sources import Counted, count_labelled
 from smoothsweep.core.models.recipe import TrainingRecipe
-from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.audit import auditing, importing, work
-from smoothsweep.orchestrator.commands.audit.forecast import Cost, forecast, timed_once, training_seconds
-from smoothsweep.orchestrator.commands.audit.portfolio import audit_trainings, portfolio
-from smoothsweep.orchestrator.commands.audit.rounds import FIRST
+from smoothsweep.orchestrator.commands.audit.auditing import PreparedAudit, Work, steps_of
+from smoothsweep.orchestrator.commands.audit.forecast import forecast, timed_once, training_seconds
+from smoothsweep.orchestrator.commands.audit.portfolio import audit_trainings
+from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
 from smoothsweep.orchestrator.planning.proposals import trials_of
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.store.opening import open_store
@@ -52,118 +58,107 @@ def test_a_training_is_forecast_from_a_few_of_its_steps(imported, owned, tmp_pat
     assert 0 < seconds[0] < seconds[1]
 
 
-class Clock:
-    """An audit whose rounds take what they were forecast to take, in seconds, and do nothing. slow: of all attacks
-    together beyond the quick ones."""
+class Timed(Work):
+    """An audit whose steps do nothing and take so many seconds: the first answer, then each further step."""
 
-    def __init__(
-        self, monkeypatch, card, *, first: float, training: float, seed: float, slow: float = 0.0, stored: float = 0.0
-    ) -> None:
-        """stored: device-seconds of what is in the store."""
-        self.now, self.done, self.said = 0.0, [], []
+    each: ClassVar[tuple[float, ...]] = (60.0, 120.0, 240.0, 480.0)
 
-        def cost(many: int, seeds: int) -> float:
-            return training * many + seed * (seeds - 1)
+    def __init__(self, **given):
+        super().__init__(**given)
+        self.now, self.done, self.lines = 0.0, [], []
 
-        def do(running, one):
-            running.round = one
-            self.done.append(one)
-            self.now += first if one is FIRST else cost(len(one.trainings), len(one.seeds))
-            return 0
+    @property
+    def spent(self):
+        return self.now
 
-        fakes = {
-            "START_S": 0.0,
-            "wall_seconds": float,
-            "open_store": str,
-            "_print_result": id,
-            "_warn_of_shared_pictures": lambda *_: (),
-            "forecast": lambda tree, store: Cost(
-                training=cost(len(tree.get("cells", [1])) - 1, len(tree["seeds"])),
-                rest=slow * (len(tree["grid"]["attack"]) > len(portfolio("gradients", whole=False))),
-                done=stored,
-            ),
-        }
-        for name, fake in fakes.items():
-            for module in (auditing, work):
-                if hasattr(module, name):
-                    monkeypatch.setattr(module, name, fake)
-        monkeypatch.setattr(importing.ImportedModel, "read_card", lambda model, folder: card)
-        monkeypatch.setattr(work.Work, "do", do)
-        monkeypatch.setattr(work.Work, "spent", property(lambda _: self.now))
-        monkeypatch.setattr(work.Work, "write", lambda one, *more: self.said.extend([*one.unfit, *more]))
+    def seconds_of(self, step):
+        steps = steps_of(self.prepared.trainings, seeds=self.request.seeds)
+        return self.each[[one.effort for one in steps].index(step.effort)]
+
+    def do(self, step):
+        self.now += self.each[len(self.done)]
+        self.done.append(step)
+        self.step = step
+        return 0
+
+    def write(self):
+        self.lines += self.left
+
+
+def timed(owned, imported, tmp_path, *, told=None, **given):
+    """The steps that an audit makes, and what is said of the next one. told: what an earlier run has left."""
+    if told is not None:
+        (tmp_path / "audit.json").write_text(json.dumps(told))
+    model = ImportedClassifier(imported=str(imported))
+    missing = dataclasses.MISSING
+    fields = dataclasses.fields(AuditRequest)
+    needed = [one.name for one in fields if one.default is missing and one.default_factory is missing]
+    known = {"model": model.folder, "data": owned[1], "public": owned[2], "access": "gradients", "people": 3}
+    request = AuditRequest(**dict.fromkeys(needed) | known | {"out": tmp_path} | given)
+    people = count_labelled(owned[1])
+    prepared = PreparedAudit(request=request, model=model.folder, card=model.checked, people=people)
+    work = Timed(prepared=prepared, started=0.0)
+    assert work.run() == 0
+    return work
 
 
 @pytest.mark.parametrize(
-    ("minutes", "seeds", "many", "left", "short"),
+    ("given", "efforts", "left"),
     [
-        (1, 1, 0, "plain training", False),  # nothing but the first answer
-        (4, 1, 1, "smoothing", False),
-        (20, 1, 4, "", False),
-        (60, 3, 4, "", False),
-        (12, 3, 4, "", True),
+        ({"effort": "quick"}, ["quick"], "standard"),
+        ({"effort": "standard"}, ["quick", "standard"], "full"),
+        ({"effort": "full"}, ["quick", "standard", "full"], None),
+        ({"minutes": 2.9}, ["quick"], "standard"),
+        ({"minutes": 3}, ["quick", "standard"], "full"),
+        ({"minutes": 7}, ["quick", "standard", "full"], None),
+        ({"fix": True, "effort": "quick"}, ["first", "quick"], "standard"),
+        ({"fix": True, "minutes": 1}, ["first"], "quick"),
+        ({"seeds": 2, "minutes": 1}, ["first"], "quick"),
+        ({}, ["quick", "standard"], "full"),
+        ({"reference": ""}, ["first", "quick", "standard", "full"], None),
     ],
 )
-def test_what_there_is_no_time_for_is_left_out_and_said(
-    imported, owned, capsys, monkeypatch, minutes, seeds, many, left, short
+def test_an_audit_makes_the_steps_of_its_effort_or_those_that_fit_and_names_the_next(
+    owned, imported, tmp_path, given, efforts, left
 ):
-    """The first answer takes a minute, a training two, a further seed of everything one."""
-    card = ImportedClassifier(imported=str(imported)).checked
-    clock = Clock(monkeypatch, card, first=60, training=120, seed=60)
-    given = ["--fix", "--minutes", minutes, "--seeds", seeds, "--out", imported.parent / "out"]
-    people, public = map(str, owned[1:])
-    assert main(["audit", str(imported), "--data", people, "--public", public, *map(str, given)]) == 0
-    assert clock.done[0] is FIRST and max(len(one.trainings) for one in clock.done) == many
-    said = capsys.readouterr().out
-    assert said.count("to come: ") == many and said.count("Not tried: ") == 4 - many and left in said
-    assert any("--seeds 3 was asked for" in line for line in clock.said) == short
-    assert clock.now <= 60 * minutes or not left
+    """Without either, those that fit into 5 minutes, or 20 with a reference."""
+    work = timed(owned, imported, tmp_path, **given)
+    assert [step.effort for step in work.done] == efforts and len(work.lines) == (left is not None)
+    assert all(f"--effort {left}" in line and "min" in line for line in work.lines)
+    for before, after in pairwise(work.done):
+        assert after.seeds >= before.seeds and {one["kind"] for one in work.prepared.attacks(before)} <= {
+            one["kind"] for one in work.prepared.attacks(after)
+        }
+    assert work.done[-1].seeds >= given.get("seeds", 1) or left == "quick"
 
 
-@pytest.mark.parametrize(("minutes", "seeds"), [(2.5, 1), (3, 2), (4.8, 3)])
-def test_time_that_the_slow_attacks_do_not_fit_into_goes_to_seeds_of_the_quick_ones(
-    imported, owned, monkeypatch, minutes, seeds
+@pytest.mark.parametrize(
+    ("told", "efforts", "seeds"),
+    [
+        ({"effort": "standard", "attacks": [{"seeds": 3}]}, ["standard"], 3),
+        ({"effort": "quick", "attacks": [{"seeds": 4}]}, ["quick"], 4),
+        ({"effort": "full", "attacks": [{"seeds": 5}, {"seeds": 2}]}, ["full"], 5),
+        ({"effort": "first", "attacks": [{"seeds": 1}]}, ["quick"], 1),
+        ({"attacks": []}, ["quick"], 1),
+        ([], ["quick"], 1),
+    ],
+)
+def test_a_later_run_begins_with_all_that_the_pages_show(owned, imported, tmp_path, told, efforts, seeds):
+    work = timed(owned, imported, tmp_path, told=told, effort="quick")
+    assert [step.effort for step in work.done] == efforts and work.done[-1].seeds == seeds
+
+
+@pytest.mark.parametrize(
+    ("access", "each", "trained"), [("gradients", 9, True), ("labels", 9, False), ("scores", 1, False)]
+)
+def test_shadow_models_grow_with_the_effort_and_are_left_out_where_they_say_nothing(
+    owned, imported, tmp_path, access, each, trained
 ):
-    """The first answer takes 100 seconds, the second seed 60, the third 120; slow attacks are expected to take twice
-    what was spent, and one seed tells nothing."""
-    card = ImportedClassifier(imported=str(imported)).checked
-    clock = Clock(monkeypatch, card, first=100, training=0, seed=60, slow=1)
-    people, public = map(str, owned[1:])
-    given = ["--data", people, "--public", public, "--minutes", str(minutes), "--out", str(imported.parent / "out")]
-    assert main(["audit", str(imported), *given]) == 0
-    assert [len(one.seeds) for one in clock.done] == list(range(1, seeds + 1))
-    assert {one.reach for one in clock.done} == {"quick"}
-
-
-@pytest.mark.parametrize("seeds", [1, 3])
-def test_a_later_run_begins_with_all_that_the_pages_show(imported, owned, monkeypatch, tmp_path, seeds):
-    """All attacks with two seeds are in the store: --seeds 3 with a minute left must not drop the slow ones."""
-    card, out = ImportedClassifier(imported=str(imported)).checked, tmp_path / "out"
-    out.mkdir()
-    shown = sweep_of(imported, owned, tmp_path, reach="whole", seeds=[1, 2]).read_text()
-    (out / "audit.yaml").write_text(shown)
-    (out / "audit.json").write_text("{}")
-    clock = Clock(monkeypatch, card, first=30, training=0, seed=0)
-
-    def cost(tree, store):
-        missing = 3600.0 * (len(tree["seeds"]) > 2)
-        return Cost(training=0, rest=missing, done=60.0)
-
-    monkeypatch.setattr(work, "forecast", cost)
-    people, public = map(str, owned[1:])
-    given = ["--data", people, "--public", public, "--minutes", "1", "--seeds", str(seeds), "--out", str(out)]
-    assert main(["audit", str(imported), *given]) == 0
-    assert [(len(one.seeds), one.reach) for one in clock.done] == [(2, "whole")]
-    assert any("--seeds 3 was asked for" in line for line in clock.said) == (seeds == 3)
-
-
-@pytest.mark.parametrize("damage", ["seeds: [1]\n", "grid: {attack: [{kind: ppa}]}\n", "a: [", ""])
-def test_pages_of_something_else_begin_anew(imported, owned, monkeypatch, tmp_path, damage):
-    card, out = ImportedClassifier(imported=str(imported)).checked, tmp_path / "out"
-    out.mkdir()
-    (out / "audit.yaml").write_text(damage)
-    (out / "audit.json").write_text("{}")
-    clock = Clock(monkeypatch, card, first=100, training=0, seed=60, slow=1)
-    people, public = map(str, owned[1:])
-    given = ["--data", people, "--public", public, "--minutes", "1", "--out", str(out)]
-    assert main(["audit", str(imported), *given]) == 0
-    assert clock.done == [FIRST]
+    """An attacker who sees labels compares no scores; a person with one image leaves no half to train on."""
+    given = {"effort": "full", "reference": "", "access": access, "trained_on_data": True}
+    work = timed(owned, imported, tmp_path, **given)
+    pictures = Counter({(label, split): each for label in range(6) for split in ("train", "test")[: 1 + (each > 1)]})
+    prepared = dataclasses.replace(work.prepared, people=Counted(classes=6, pictures=pictures))
+    trees = [prepared.shadow_tree(step) for step in work.done]
+    counts = [tree and tree["judges"]["membership"]["shadows"] for tree in trees]
+    assert counts == ([None, 4, 8, 16] if trained else [None] * 4)

@@ -13,9 +13,9 @@ import torch
 from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.audit import auditing, pages, work
+from smoothsweep.orchestrator.commands.audit import auditing, pages
+from smoothsweep.orchestrator.commands.audit.forecast import Cost
 from smoothsweep.orchestrator.commands.audit.portfolio import spread_classes
-from smoothsweep.orchestrator.result.defenses import Cost
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.load import load_sweep
@@ -28,22 +28,22 @@ from tests.tiny import write_tiny
 @pytest.fixture
 def one_round(monkeypatch):
     """An audit whose first round does nothing, and for whose others there is no time."""
-    monkeypatch.setattr(work, "run_and_report", lambda *_, **__: 0)
-    monkeypatch.setattr(work, "forecast", lambda tree, store: Cost(training=1e9, rest=1e9))
+    monkeypatch.setattr(auditing, "run_and_report", lambda *_, **__: 0)
+    monkeypatch.setattr(auditing, "forecast", lambda tree, store: Cost(training=1e9, rest=1e9))
     monkeypatch.setattr(auditing, "_warn_of_shared_pictures", lambda *_: ())
 
 
 @pytest.fixture
 def unwritten(one_round, monkeypatch):
     """The same, and no pages."""
-    monkeypatch.setattr(work.Work, "write", lambda one, *more: None)
-    monkeypatch.setattr(auditing, "_print_result", lambda request: None)
+    monkeypatch.setattr(auditing.Work, "write", lambda work: None)
+    monkeypatch.setattr(auditing.Work, "print_result", lambda work: None)
 
 
 def audited(owned, model, out, *more):
     """The exit code of an audit of these people."""
     _, people, public = owned
-    given = ["--data", str(people), "--public", str(public), "--minutes", "0.001", "--out", str(out)]
+    given = ["--data", str(people), "--public", str(public), "--effort", "quick", "--out", str(out)]
     return main(["audit", str(model), *given, *map(str, more)])
 
 
