@@ -9,7 +9,6 @@ from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.models.classifiers import Classifier
 from smoothsweep.core.training.batches import Stamp
 from smoothsweep.core.training.classifier import EpochRecord
-from smoothsweep.tasks import ray_train
 from smoothsweep.tasks.context import Config, TaskContext, joined_context
 from smoothsweep.tasks.parts_of_images import training_images
 from smoothsweep.tasks.training import Training, Worker, restored_classifier, train, train_alone
@@ -45,6 +44,8 @@ def train_together(config: Config, data: Path, context: TaskContext) -> tuple[Cl
     Every rank sees its slice of the one global batch that a single process would see; on GPUs BatchNorm is
     synchronised, on CPUs torch has no such layer and each rank keeps its own statistics.
     """
+    from smoothsweep.tasks import ray_train  # brings Ray, which one worker does without
+
     settings = {"config": dict(config), "work": str(context.work), "data": str(data), "shared": context.shared}
     ray_train.fit(_worker_loop, settings, workers=config["workers"], work=context.work, shared=context.shared)
     final = load_checkpoint(context.work / FINAL_FILE)
@@ -56,6 +57,8 @@ def train_together(config: Config, data: Path, context: TaskContext) -> tuple[Cl
 
 def _worker_loop(settings: dict[str, Any]) -> None:
     """What each rank runs: the common loop, with Ray Train's checkpoints in and out."""
+    from smoothsweep.tasks import ray_train
+
     rank, world_size, device = ray_train.prepare_rank(settings["on_gpu"])
     worker = Worker(rank=rank, world_size=world_size, wrap=ray_train.data_parallel(settings["on_gpu"]))
     data, work, shared = Path(settings["data"]), Path(settings["work"]), settings["shared"]

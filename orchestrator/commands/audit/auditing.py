@@ -20,7 +20,6 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.core.readers.files import read_text
 from smoothsweep.core.text import shortened
-from smoothsweep.orchestrator.commands.audit.arguments import EFFORTS
 from smoothsweep.orchestrator.commands.audit.forecast import (
     START_S,
     Cost,
@@ -42,7 +41,7 @@ from smoothsweep.orchestrator.commands.audit.portfolio import (
     portfolio,
 )
 from smoothsweep.orchestrator.commands.audit.queries import Allowance, allowance_of
-from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
+from smoothsweep.orchestrator.commands.audit.subject import EFFORTS, AuditRequest
 from smoothsweep.orchestrator.commands.audit.sweep_file import (
     SHADOWS,
     as_file,
@@ -55,8 +54,8 @@ from smoothsweep.orchestrator.commands.audit.sweep_file import (
 )
 from smoothsweep.orchestrator.commands.plan import Confirmation
 from smoothsweep.orchestrator.commands.run import run_and_report
+from smoothsweep.orchestrator.reading.audit import MOST_SEEDS
 from smoothsweep.orchestrator.reading.audit.result import RunNotes
-from smoothsweep.orchestrator.reading.audit.sentences import MOST_SEEDS
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.imported import TargetCard
 

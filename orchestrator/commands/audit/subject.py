@@ -1,4 +1,4 @@
-"""The options of an audit, and the checks that need neither an image nor a weight."""
+"""The request of `smoothsweep audit`: its options, and the checks that need neither an image nor a weight."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from smoothsweep.core.arguments import option
 from smoothsweep.core.attacks.shared.base import Access
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
@@ -16,23 +17,24 @@ from smoothsweep.core.models.architectures import LEAST, check_image_size
 from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
 from smoothsweep.core.spelling import suggestion
 from smoothsweep.core.text import shortened
-from smoothsweep.orchestrator.commands.audit.arguments import FIX_MINUTES, MINUTES, REFERENCE_MINUTES
-from smoothsweep.orchestrator.commands.audit.importing import (
-    EmbedderToEnrol,
-    ImportedModel,
-    ModelToImport,
-    ModelUnderAudit,
+from smoothsweep.orchestrator.commands.audit.portfolio import (
+    EPOCHS,
+    AuditTraining,
+    audit_trainings,
+    imported_prior,
 )
-from smoothsweep.orchestrator.commands.audit.judges import judge_of, second_judge
-from smoothsweep.orchestrator.commands.audit.portfolio import EPOCHS, AuditTraining, audit_trainings, imported_prior
-from smoothsweep.orchestrator.commands.importing.enrolling import Gallery
 from smoothsweep.orchestrator.commands.importing.requests import Reading
-from smoothsweep.orchestrator.reading.audit.sentences import MOST_SEEDS
-from smoothsweep.sweeps.imported import CARD, TargetCard
+from smoothsweep.orchestrator.reading.audit import MOST_SEEDS
 
 if TYPE_CHECKING:
     from smoothsweep.core.external.enrolling import Templates
     from smoothsweep.core.external.kinds import Source
+    from smoothsweep.orchestrator.commands.audit.importing import ModelUnderAudit
+    from smoothsweep.sweeps.imported import TargetCard
+
+EFFORTS = ("quick", "standard", "full")
+"""How much an audit tries, the least first."""
+MINUTES, REFERENCE_MINUTES, FIX_MINUTES = 5.0, 20.0, 60.0
 
 NEEDS_PUBLIC = (
     "--public: expected images of the same kind that show none of these people (a folder or a Parquet file), got none: "
@@ -56,54 +58,108 @@ OF_CLASSES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditRequest(Reading):
+class TrainedBeside:
+    """What is trained beside the model. reference: the architecture, "" for the model's own."""
+
+    reference: str | None = option(
+        "train such a reference; the network is to be named where the model is a program, e.g. resnet18",
+        nargs="?",
+        const="",
+        metavar="ARCHITECTURE",
+    )
+    fix: bool = option(
+        "and three recipes that are said to leak less: what each leaks, at which accuracy",
+        default=False,
+        action="store_true",
+    )
+    epochs: int | None = option(f"of each of these trainings (default: {EPOCHS})", type=int, metavar="N")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Enrolled:
+    """How the people of a gallery are enrolled with an embedder."""
+
+    templates: str | None = option(
+        "one template for a person, the mean of their photographs, or each photograph as one (default: mean)",
+        choices=("mean", "each"),
+    )
+    threshold: float | None = option(
+        "from which on a picture is accepted (default: one of a hundred images of --public is, by mistake)",
+        type=float,
+        metavar="COSINE",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditRequest(TrainedBeside, Enrolled, Reading):
     """The options of `smoothsweep audit`; None where an option is absent.
 
     Attributes:
         model: A file, a folder or the name of the model.
         data: The private images.
-        public: The attacker's images of other people.
-        access: What the attacker sees of the model.
-        effort: How much is tried; None: as much as fits into `minutes`.
-        minutes: How long to refine the answer; None: as usual for what is trained.
-        out: The folder of the pages.
-        people: The most people to attack.
-        judge: The first `--judge`, as typed.
-        redact: Write no pictures of people and no names.
-        seeds: How many runs of every attack before the slow attacks begin.
-        reference: The architecture to train without any defense, "" for the model's own.
-        fix: Also train recipes that are meant to leak less.
-        epochs: Epochs of each of these trainings.
-        prior: The folder of an imported generator.
-        eyes: x and y of the left and of the right eye in the data's images, and the images' side, in pixels.
         gallery: Whether the model is an embedder, and `data` shows the people enrolled with it.
-        templates: How a person is enrolled: "mean" or "each".
-        threshold: The cosine from which on the embedder accepts a picture.
-        other_judge: The second `--judge`, as typed.
-        trained_on_data: Whether the model was trained on the training images of `data`.
+        out: The folder of the pages.
+        judge, other_judge: The values of the first and of the second `--judge`.
     """
 
     model: Source
     data: Path
-    public: Path | None
-    access: Access
-    minutes: float | None
-    effort: str | None
-    out: Path | None
-    people: int
-    judge: str | None
-    redact: bool
-    seeds: int = 1
-    reference: str | None = None
-    fix: bool = False
-    epochs: int | None = None
-    prior: Path | None = None
-    eyes: tuple[float, ...] | None = None
     gallery: bool = False
-    templates: str | None = None
-    threshold: float | None = None
+    out: Path | None = None
+    judge: str | None = None
     other_judge: str | None = None
-    trained_on_data: bool = False
+    trained_on_data: bool = option(
+        "the images of --data marked for training are those that MODEL was trained on, its test images are not: also "
+        "measure how well an attacker tells the two apart (membership)",
+        default=False,
+        action="store_true",
+    )
+    public: Path | None = option(
+        "images of other people, as the attacker has them: a folder or a Parquet file; not needed with --judge "
+        "synthetic, which says that all are rendered",
+        type=Path,
+        metavar="PATH",
+    )
+    access: Access = option(
+        "what the attacker sees of the model; whoever has gradients has scores and labels too (default: gradients)",
+        default="gradients",
+        choices=("gradients", "scores", "labels"),
+    )
+    effort: str | None = option(
+        "how much is tried: quick attacks once; three runs of them, whose differences have intervals; or all attacks "
+        "five times",
+        choices=EFFORTS,
+    )
+    minutes: float | None = option(
+        "instead: the largest effort that is expected to fit into so many minutes; the first answer takes what it "
+        f"takes (default: {MINUTES:g}, with --reference {REFERENCE_MINUTES:g}, with --fix {FIX_MINUTES:g})",
+        type=float,
+        metavar="N",
+    )
+    seeds: int = option(
+        "at least so many runs of every attack, and of every training; one is always inconclusive (default: as the "
+        "effort says)",
+        default=1,
+        type=int,
+        metavar="N",
+    )
+    people: int = option(
+        "how many of the people to attack, evenly from all (default: 20)", default=20, type=int, metavar="N"
+    )
+    prior: Path | None = option(
+        "an imported generator to attack with, e.g. of `smoothsweep import prior random-face` (default: eigenfaces of "
+        "--public)",
+        type=Path,
+        metavar="FOLDER",
+    )
+    eyes: list[float] | None = option(
+        "with --prior: where the eyes are in the data's images, left then right in the image, and the images' side, in "
+        "pixels: the prior's faces are cropped to that frame (default: all of its image)",
+        type=float,
+        nargs=5,
+        metavar=("LX", "LY", "RX", "RY", "SIDE"),
+    )
+    redact: bool = option("no pictures of people and no names, for sharing", default=False, action="store_true")
 
     @property
     def patience(self) -> float:
@@ -129,6 +185,10 @@ class AuditRequest(Reading):
     @cached_property
     def form(self) -> ModelUnderAudit:
         """The model, in the form in which it is named. Raises InputError."""
+        from smoothsweep.orchestrator.commands.audit.importing import EmbedderToEnrol, ImportedModel, ModelToImport
+        from smoothsweep.orchestrator.commands.importing.enrolling import Gallery
+        from smoothsweep.sweeps.imported import CARD
+
         reading = Reading(**{part.name: getattr(self, part.name) for part in fields(Reading)})
         common: dict[str, Any] = {"source": self.model, "data": self.data, "reading": reading, "out": self.folder}
         if isinstance(self.model, Path) and (self.model / CARD).is_file():
@@ -142,6 +202,8 @@ class AuditRequest(Reading):
     @property
     def independent(self) -> dict[str, dict[str, str]]:
         """The independent judge as `judges` of a sweep file, empty without one. Raises InputError."""
+        from smoothsweep.orchestrator.commands.audit.judges import judge_of
+
         return judge_of(self.judge)
 
     @property
@@ -151,6 +213,8 @@ class AuditRequest(Reading):
         Where no second `--judge` is given, weights of another face embedder are looked for, except under `--gallery`:
         they might be those of the embedder under audit.
         """
+        from smoothsweep.orchestrator.commands.audit.judges import second_judge
+
         return second_judge(self.independent, self.other_judge, looked_for=not self.gallery)
 
     def check(self) -> None:

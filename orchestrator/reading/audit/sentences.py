@@ -13,6 +13,7 @@ from smoothsweep.core.metrics.metric import RATES as FALSE_ACCEPTS
 from smoothsweep.core.metrics.verdicts import HIGHER, INCONCLUSIVE, LEAST_SEEDS
 from smoothsweep.core.prose import sections
 from smoothsweep.core.text import NBSP
+from smoothsweep.orchestrator.reading.audit import MOST_SEEDS
 from smoothsweep.orchestrator.reading.audit.members import CHOSEN_BY_RESULT, LEAST_OTHERS, AuditMembership
 from smoothsweep.orchestrator.reading.audit.result import HALF, Audit, Person, Trained, second_lines
 from smoothsweep.orchestrator.reading.audit.shadows import ByShadows
@@ -23,8 +24,6 @@ from smoothsweep.orchestrator.result.membership import UNCLEAR, WORDS
 from smoothsweep.orchestrator.result.standing import SEES, standing_lines
 
 PLACE = "smoothsweep.orchestrator.reading.audit"
-MOST_SEEDS = 5
-"""Most seeds of attacks and trainings in one audit."""
 CLOSED_SET_NOTE = (
     "Not verified: the judge is a second classifier of the same images, which cannot say whom a face recogniser would "
     "accept"
