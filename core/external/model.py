@@ -97,9 +97,8 @@ class ExternalModel:
             opened = replace(opened, accepts=UNDECIDED / 2)
         self.opened, self.answers, self.access, self.where = opened, answers, access, where
         self.num_classes, self._order = num_classes, order
-        outputs = None if num_classes is None else num_classes + len(leave_out)
-        self._kept = [output for output in range(outputs or 0) if output not in leave_out] if leave_out else None
-        self._reader = Reader(answers=answers, num_classes=outputs, where=where)
+        self._outputs = None if num_classes is None else num_classes + len(leave_out)
+        self._kept = [output for output in range(self._outputs or 0) if output not in leave_out] if leave_out else None
         self.wants(normalisation)
 
     def wants(self, normalisation: Normalisation) -> None:
@@ -109,7 +108,7 @@ class ExternalModel:
     def __call__(self, images: Tensor) -> Tensor:
         """Raises InputError, one line, for answers that are not what was said of them."""
         with nullcontext() if self.access == "gradients" else torch.no_grad():
-            logits = self._reader.logits(self._raw(images))
+            logits = self.logits(self._raw(images))
         logits = logits if self._kept is None else logits[:, self._kept]
         return logits if self._order is None else logits[:, self._order.to(images.device)]
 
@@ -123,7 +122,58 @@ class ExternalModel:
         count = len(chunk)
         if rows is not None and count < rows:
             chunk = torch.cat([chunk, chunk[-1:].expand(rows - count, -1, -1, -1)])
-        return self._reader.shaped(self.opened.answer(chunk), len(chunk))[:count].to(chunk.device)
+        return self.shaped(self.opened.answer(chunk), len(chunk))[:count].to(chunk.device)
+
+    def shaped(self, answer: object, images: int) -> Tensor:
+        """The answer to so many images as a tensor, numbers [N, C] or labels [N]; it may come as a numpy array.
+
+        One number for two classes is the second one's: logits 0 and z, probabilities 1 - p and p. Raises InputError,
+        one line, for answers that are not what was said of them.
+        """
+        answers = torch.from_numpy(answer) if isinstance(answer, np.ndarray) and answer.dtype.kind in "iuf" else answer
+        if not isinstance(answers, Tensor):
+            wanted = f"{self.answers} as one tensor or an array of numbers"
+            raise InputError(f"{self.where}: expected {wanted}, got {type(answer).__name__}")
+        if self.answers != "labels" and self._outputs == 2 and tuple(answers.shape) in ((images,), (images, 1)):
+            second = answers.reshape(images, 1)
+            first = 1 - second if self.answers == "probabilities" else torch.zeros_like(second)
+            answers = torch.cat([first, second], 1)
+        wide = self.answers != "labels"
+        classes = self._outputs or max(2, answers.shape[1] if answers.ndim == 2 else 0)
+        if tuple(answers.shape) != ((images, classes) if wide else (images,)):
+            shape = f"[{images}, {self._outputs or 'C'}]" if wide else f"[{images}]"
+            got = f"{list(answers.shape)}"
+            if wide and self._outputs and answers.ndim == 2 and answers.shape[1] > self._outputs:
+                got += "; outputs that are nobody are named by --leave-out"
+            raise InputError(f"{self.where}: expected {self.answers} of shape {shape}, got {got}")
+        return answers
+
+    def logits(self, answers: Tensor) -> Tensor:
+        """What `shaped` gives as logits float32 [N, C]. Raises InputError as `shaped`."""
+        if self.answers == "labels":
+            return self._decided(answers)
+        answers = answers.float()
+        if not bool(torch.isfinite(answers).all()):
+            raise InputError(f"{self.where}: expected finite {self.answers}, got NaN or infinity")
+        if self.answers == "probabilities" and not is_distribution(answers):
+            worst = answers[((answers.sum(1) - 1).abs() + (answers.clamp(0, 1) - answers).abs().sum(1)).argmax()]
+            got = ", ".join(f"{number:g}" for number in worst[:8].tolist())
+            logarithms = " (their logarithms are logits)" if is_distribution(answers.exp()) else ""
+            raise InputError(
+                f"{self.where}: expected probabilities, each from 0 to 1 and together 1, got {got}{logarithms}; of "
+                "other numbers say that the answers are logits"
+            )
+        return as_logits(answers, self.answers)
+
+    def _decided(self, answers: Tensor) -> Tensor:
+        labels, classes = answers.long(), present(self._outputs, "num_classes")
+        inside = (labels >= 0) & (labels < classes)
+        if not torch.equal(labels.to(answers.dtype), answers) or not bool(inside.all()):
+            got = f"{answers.min().item():g} to {answers.max().item():g}"
+            wanted = f"labels, whole numbers from 0 to {classes - 1}"
+            raise InputError(f"{self.where}: expected {wanted}, got {got}")
+        logits = torch.full((len(labels), classes), UNDECIDED, device=answers.device)
+        return logits.scatter(1, labels[:, None], 0.0)
 
     @torch.no_grad()
     def check_answers(self, images: Tensor, *, said_by: str = "--answers") -> None:
@@ -177,71 +227,6 @@ class ExternalModel:
         precision = max(usual, *(PRECISION.get(kind, usual) for kind in kinds))
         apart, scale = (one - other).float().abs().max(), one.float().abs().max()
         return bool(apart <= precision * scale)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reader:
-    """Reads what a model from outside answers, as it was said to answer.
-
-    Attributes:
-        num_classes: C, None where the answers show it.
-        where: How an error begins. All of it raises InputError, one line, for answers that are not what was said of
-            them.
-    """
-
-    answers: Answers
-    num_classes: int | None
-    where: str
-
-    def shaped(self, answer: object, images: int) -> Tensor:
-        """The answer to so many images as a tensor, numbers [N, C] or labels [N]; it may come as a numpy array.
-
-        One number for two classes is the second one's: logits 0 and z, probabilities 1 - p and p.
-        """
-        answers = torch.from_numpy(answer) if isinstance(answer, np.ndarray) and answer.dtype.kind in "iuf" else answer
-        if not isinstance(answers, Tensor):
-            wanted = f"{self.answers} as one tensor or an array of numbers"
-            raise InputError(f"{self.where}: expected {wanted}, got {type(answer).__name__}")
-        if self.answers != "labels" and self.num_classes == 2 and tuple(answers.shape) in ((images,), (images, 1)):
-            second = answers.reshape(images, 1)
-            first = 1 - second if self.answers == "probabilities" else torch.zeros_like(second)
-            answers = torch.cat([first, second], 1)
-        wide = self.answers != "labels"
-        classes = self.num_classes or max(2, answers.shape[1] if answers.ndim == 2 else 0)
-        if tuple(answers.shape) != ((images, classes) if wide else (images,)):
-            shape = f"[{images}, {self.num_classes or 'C'}]" if wide else f"[{images}]"
-            got = f"{list(answers.shape)}"
-            if wide and self.num_classes and answers.ndim == 2 and answers.shape[1] > self.num_classes:
-                got += "; outputs that are nobody are named by --leave-out"
-            raise InputError(f"{self.where}: expected {self.answers} of shape {shape}, got {got}")
-        return answers
-
-    def logits(self, answers: Tensor) -> Tensor:
-        """What `shaped` gives as logits float32 [N, C]."""
-        if self.answers == "labels":
-            return self._decided(answers)
-        answers = answers.float()
-        if not bool(torch.isfinite(answers).all()):
-            raise InputError(f"{self.where}: expected finite {self.answers}, got NaN or infinity")
-        if self.answers == "probabilities" and not is_distribution(answers):
-            worst = answers[((answers.sum(1) - 1).abs() + (answers.clamp(0, 1) - answers).abs().sum(1)).argmax()]
-            got = ", ".join(f"{number:g}" for number in worst[:8].tolist())
-            logarithms = " (their logarithms are logits)" if is_distribution(answers.exp()) else ""
-            raise InputError(
-                f"{self.where}: expected probabilities, each from 0 to 1 and together 1, got {got}{logarithms}; of "
-                "other numbers say that the answers are logits"
-            )
-        return as_logits(answers, self.answers)
-
-    def _decided(self, answers: Tensor) -> Tensor:
-        labels, classes = answers.long(), present(self.num_classes, "num_classes")
-        inside = (labels >= 0) & (labels < classes)
-        if not torch.equal(labels.to(answers.dtype), answers) or not bool(inside.all()):
-            got = f"{answers.min().item():g} to {answers.max().item():g}"
-            wanted = f"labels, whole numbers from 0 to {classes - 1}"
-            raise InputError(f"{self.where}: expected {wanted}, got {got}")
-        logits = torch.full((len(labels), classes), UNDECIDED, device=answers.device)
-        return logits.scatter(1, labels[:, None], 0.0)
 
 
 def as_logits(found: Tensor, answers: Answers) -> Tensor:

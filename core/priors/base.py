@@ -29,9 +29,8 @@ class Decoder(Protocol):
         ...
 
 
-@runtime_checkable
-class Prior(Protocol):
-    """A generative model of public images with two stages, z -> w -> images.
+class Sizes(Protocol):
+    """What a prior, or its configuration, says of its latents and images.
 
     z_dim: size of the Gaussian latent z. num_ws: number of w vectors that steer one image.
     w_dim: size of each. resolution: side length R of the square images in pixels.
@@ -48,6 +47,11 @@ class Prior(Protocol):
 
     @property
     def resolution(self) -> int: ...
+
+
+@runtime_checkable
+class Prior(Sizes, Protocol):
+    """A generative model of public images with two stages, z -> w -> images."""
 
     def sample_z(self, n: int, seed: int) -> np.ndarray:
         """float64 [n, z_dim], standard normal, a function of the seed alone."""
@@ -67,22 +71,6 @@ class Prior(Protocol):
         Deterministic and differentiable in w. A single w vector is used for all num_ws places.
         """
         ...
-
-
-class Sizes(Protocol):
-    """What a prior's configuration says of its latents and images, see `Prior`."""
-
-    @property
-    def z_dim(self) -> int: ...
-
-    @property
-    def num_ws(self) -> int: ...
-
-    @property
-    def w_dim(self) -> int: ...
-
-    @property
-    def resolution(self) -> int: ...
 
 
 class PriorNetwork(nn.Module):

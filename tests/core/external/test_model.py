@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.model import ExternalModel, OpenedModel, Reader, as_logits, is_distribution, try_external
+from smoothsweep.core.external.model import ExternalModel, OpenedModel, as_logits, is_distribution, try_external
 from smoothsweep.core.models.inference import Normalisation
 
 OURS = Normalisation()
@@ -183,8 +183,9 @@ def test_what_was_said_of_the_answers_is_checked_over_all_images(answers, mixed)
 ROWS = st.lists(st.lists(st.floats(-8, 8, width=32), min_size=3, max_size=3), min_size=1, max_size=5)
 
 
-def reader(answers="probabilities"):
-    return Reader(answers=answers, num_classes=None, where="model")
+def reader(answers="probabilities", num_classes=None):
+    how = {"access": "scores", "normalisation": OURS, "where": "model"}
+    return ExternalModel(OpenedModel(answer=linear), answers=answers, num_classes=num_classes, **how)
 
 
 @given(logits=ROWS, digits=st.integers(2, 7))
@@ -260,7 +261,7 @@ def test_logarithms_are_of_probabilities_alone(kind):
 
 
 def test_a_decision_is_a_probability_of_one():
-    labels = Reader(answers="labels", num_classes=4, where="model")
+    labels = reader("labels", 4)
     for kind in (torch.int64, torch.uint8, torch.float32):
         found = labels.logits(torch.tensor([3, 0], dtype=kind))
         assert found.dtype == torch.float32
@@ -301,5 +302,5 @@ def test_an_array_of_numbers_is_as_good_as_a_tensor(kind):
 )
 def test_an_answer_of_another_form_is_one_line(answers, classes, answer, said):
     with pytest.raises(InputError) as told:
-        Reader(answers=answers, num_classes=classes, where="model").shaped(answer, 2)
+        reader(answers, classes).shaped(answer, 2)
     assert str(told.value) == f"model: expected {said}"
