@@ -7,12 +7,17 @@ import numpy as np
 import pytest
 from tiny import write_tiny
 
-from smoothsweep.core.metrics.power import QUICKSTART, Components, Design, planned
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.judges.columns import BY_KEY
+from smoothsweep.core.metrics.power import QUICKSTART, Components, Design, components_of, planned
 from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.planning.power import block, measured, size_of
 from smoothsweep.orchestrator.planning.proposals import trials_of
 from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.sweeps.expand import expand
 from smoothsweep.sweeps.load import load_sweep
 from tests.judged_trials import finish
+from tests.labelled_files import encoded, folders, scene
 
 GRID = {"recipe.defense.alpha": [0.0, -0.1, -0.2], "attack.steps": [3, 5]}
 JUDGES = {"embedder": {"name": "synthetic"}}
@@ -116,3 +121,132 @@ def test_looks_are_counted_with_all_seeds_that_they_may_add(tmp_path, capsys):
     assert {key: power[key] for key in ("seeds", "recipes", "attacks")} == {"seeds": 7, "recipes": 3, "attacks": 2}
     expected = planned(QUICKSTART, Design(seeds=7, classes=24, recipes=3, attacks=2, images=2))
     assert power["tells"] == expected.tells
+
+
+LEAK = BY_KEY["embedder_acc1"]
+ALPHAS, STEPS, SEEDS, IMAGES = [0.0, -0.2, -0.5], [3, 5], [1, 2, 3], 4
+
+
+def trials_in(tmp_path, **changes):
+    grid = {"recipe.defense.alpha": ALPHAS, "attack.steps": STEPS}
+    attack = {"pool": {"size": 20}, "candidates": 8, "selected": IMAGES}
+    sweep = {"seeds": SEEDS, "grid": grid, "attack": attack, "judges": JUDGES, **changes}
+    return trials_of(load_sweep(write_tiny(tmp_path, **sweep)))
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(root=tmp_path / "store")
+
+
+@pytest.fixture
+def cells():
+    """[recipes, attacks, seeds, classes] of fractions of four images."""
+    return np.random.default_rng(4).integers(0, IMAGES + 1, (3, 2, 3, 30)) / IMAGES
+
+
+def of(cells):
+    def rates(trial):
+        values = trial.cell.values
+        return cells[
+            ALPHAS.index(values["recipe.defense.alpha"]), STEPS.index(values["attack.steps"]), SEEDS.index(trial.seed)
+        ]
+
+    return rates
+
+
+def people_of(trial):
+    return next(stage for stage in trial.stages if stage.name == "target").inputs["data"].fingerprint
+
+
+def test_they_are_those_of_the_cells_attack_by_attack(tmp_path, store, cells):
+    trials = trials_in(tmp_path)
+    finish(store, trials, of(cells))
+    found = measured(store, LEAK, people_of(trials[0]))
+    assert (found.trials, found.same_data) == (18, True)
+    by_attack = [components_of(cells[:, [attack]], images=IMAGES) for attack in (0, 1)]
+    for name in ("seed", "person", "cell", "image"):
+        squares = [getattr(one, name) ** 2 for one in by_attack]
+        assert getattr(found.components, name) ** 2 == pytest.approx(np.mean(squares))
+
+
+def test_too_few_trials_say_nothing(tmp_path, store, cells):
+    """Two recipes under three seeds leave two degrees of freedom."""
+    finish(store, [t for t in trials_in(tmp_path) if t.cell.values["recipe.defense.alpha"] != -0.5], of(cells))
+    assert measured(store, LEAK, None) is None
+    assert measured(Store(root=tmp_path / "none"), LEAK, None) is None
+
+
+def test_trials_on_the_same_people_come_first_and_others_are_not_mixed_in(tmp_path, store, cells):
+    trials = trials_in(tmp_path)
+    others = trials_in(
+        tmp_path, data={"kind": "synthetic", "identities": 5, "train_per_class": 8, "size": 32, "seed": 9}
+    )
+    finish(store, others, lambda trial: np.full(30, 0.5))
+    alone = measured(store, LEAK, people_of(trials[0]))
+    assert not alone.same_data and alone.components.cell == 0
+    finish(store, trials, of(cells))
+    both = measured(store, LEAK, people_of(trials[0]))
+    assert both.same_data and both.trials == 18 and both.components.cell > 0
+
+
+def test_a_damaged_trial_is_left_out(tmp_path, store, cells, capsys):
+    trials = trials_in(tmp_path)
+    finish(store, trials, of(cells))
+    judge = next(stage for stage in trials[0].stages if stage.name == "judge_embedder")
+    (store.place(judge) / "per_class.parquet").write_bytes(b"no parquet")
+    found = measured(store, LEAK, people_of(trials[0]))
+    assert found.trials == 15, "of the three recipes under one attack, two seeds remain: 6 and 9"
+
+
+def test_the_largest_block_of_recipes_and_seeds_is_taken():
+    """Three recipes share two seeds and two recipes share four: 2 and 3 degrees of freedom."""
+    rates = {"a": 0.1, "b": 0.2, "c": 0.3}
+    met = {
+        "x": dict.fromkeys((1, 2, 3, 4), rates),
+        "y": {seed: {**rates, "d": 1.0} for seed in (1, 2, 3, 4)},
+        "z": dict.fromkeys((1, 2), rates),
+    }
+    found = block(met)
+    assert found.shape == (2, 1, 4, 3) and found[0, 0, 0].tolist() == [0.1, 0.2, 0.3]
+    assert block({"x": {1: rates}, "y": {1: rates}}) is None, "one seed"
+    assert block({"x": {1: rates, 2: rates}, "y": {1: {"z": 1.0}, 2: {"z": 1.0}}}) is None, "no class in common"
+    assert block({}) is None
+
+
+def size(tmp_path, **changes):
+    loaded = load_sweep(write_tiny(tmp_path, **{"judges": {"embedder": {"name": "synthetic"}}, **changes}))
+    return size_of(loaded, expand(loaded))
+
+
+def counted(found):
+    return found.design.classes, found.available
+
+
+def test_of_synthetic_people_the_file_says_it(tmp_path):
+    data = {"kind": "synthetic", "identities": 9, "train_per_class": 8, "size": 32}
+    assert counted(size(tmp_path, data=data)) == (9, 9)
+    assert counted(size(tmp_path, data=data, classes=[1, 4])) == (2, 9)
+
+
+def test_of_ones_own_images_they_are_counted_and_the_largest_classes_are_not_all(tmp_path):
+    own = folders(tmp_path / "own", {f"{who}/{i}.png": encoded(scene(9 * who + i)) for who in range(5) for i in (0, 1)})
+    data = {"kind": "labelled", "path": str(own), "size": 32}
+    assert counted(size(tmp_path, data=data)) == (5, 5)
+    assert counted(size(tmp_path, data={**data, "largest_classes": 3})) == (3, 5)
+
+
+def test_images_that_are_not_there_yet_cannot_be_counted(tmp_path):
+    data = {"kind": "labelled", "path": str(tmp_path / "none"), "size": 32}
+    assert counted(size(tmp_path, data={**data, "largest_classes": 3})) == (3, 3)
+    with pytest.raises(InputError, match="is not known before the data are there"):
+        size(tmp_path, data=data)
+
+
+def test_a_published_set_has_as_many_as_the_paper_says(tmp_path):
+    data = {"kind": "facescrub", "path": str(tmp_path), "classes": 20}
+    assert counted(size(tmp_path, data=data)) == (20, 530)
+
+
+def test_the_fewest_images_of_any_attack_count(tmp_path):
+    assert size(tmp_path, grid={"recipe.defense.alpha": [0.0, -0.1], "attack.selected": [3, 2]}).design.images == 2

@@ -1,16 +1,21 @@
 """What of a setting goes into a fingerprint; the notes that spare reading large files again."""
 
 import hashlib
+import shutil
 
 import pytest
+from labelled_files import people, regular_folders
+from tiny import write_tiny
 
 from smoothsweep.core.data.sources import content_digest, tree_digest
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.by_features import Embedder
+from smoothsweep.orchestrator.planning.proposals import trials_of
 from smoothsweep.orchestrator.stages import fingerprints
 from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
 from smoothsweep.sweeps.attacks import MODELS
 from smoothsweep.sweeps.judging import schema_of
+from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.tasks import planned_files
 
 OTHER = hashlib.sha256(b"other").hexdigest()
@@ -92,3 +97,34 @@ def test_pictures_that_are_not_there_have_a_content_for_a_plan_alone(tmp_path):
     assert absent == {"data.path": str(place)}
     with pytest.raises(InputError, match=r"^data\.path: expected a file or folder"):
         content_of(place, "data.path")
+
+
+def load(tmp_path, private, public):
+    data, other = {"kind": "labelled", "path": str(private)}, {"kind": "unlabelled", "path": str(public)}
+    return trials_of(load_sweep(write_tiny(tmp_path, data=data, public=other, judges={})))[0].stages
+
+
+@pytest.mark.parametrize("way", ["the same", "a link", "a hard link", "a copy", "by way of .."])
+def test_the_private_file_under_any_name_is_refused(tmp_path, way):
+    private, public = people(tmp_path / "faces.parquet"), tmp_path / "other.parquet"
+    if way == "a link":
+        public.symlink_to(private)
+    elif way == "a hard link":
+        public.hardlink_to(private)
+    elif way == "a copy":
+        shutil.copy(private, public)
+    else:
+        public = private if way == "the same" else tmp_path / "x" / ".." / "faces.parquet"
+        (tmp_path / "x").mkdir(exist_ok=True)
+    with pytest.raises(InputError, match=r"public\.path: expected images of other people than data\.path"):
+        load(tmp_path, private, public)
+
+
+def test_a_folder_inside_the_other_is_refused(tmp_path):
+    private = regular_folders(tmp_path / "faces")
+    with pytest.raises(InputError, match="expected images of other people"):
+        load(tmp_path, private, private / "ann")
+
+
+def test_other_files_are_taken(tmp_path):
+    assert load(tmp_path, people(tmp_path / "faces.parquet"), people(tmp_path / "other.parquet", per_class=5))

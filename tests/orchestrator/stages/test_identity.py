@@ -1,11 +1,24 @@
 """Whatever reaches a number belongs to its identity: nothing that a fingerprint leaves out changes one bit."""
 
+import re
+import shutil
+import subprocess
+
 import pytest
 import torch
 from safetensors.torch import load_file
+from tiny import write_tiny
 
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.planning.plan import make_plan
+from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+from smoothsweep.orchestrator.stages import code_version as module
+from smoothsweep.orchestrator.stages.code_version import CODE_VERSION_VARIABLE, code_version
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.schema import Resources
 from tests.every_stage import every_stage
 
@@ -82,3 +95,84 @@ def test_how_often_is_saved_changes_no_bit(tmp_path):
         execute_with_inputs(store, target)
         weights.append(load_file(store.path(target) / "weights.safetensors"))
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+GRID = {"recipe.defense.alpha": [0.0, -0.2], "recipe.lr": [0.001, 0.002]}
+
+
+def test_every_fingerprint_is_the_one_of_a_trial_made_alone(tmp_path):
+    """All trials planned together, in whatever order; and each made anew, with nothing remembered of another."""
+    trials = trials_of(load_sweep(write_tiny(tmp_path, grid=GRID, baseline={}, seeds=[1, 2, 3])))
+    make_plan(trials, Store(root=tmp_path / "store"))
+    for trial in trials:
+        alone = Trial(cell=trial.cell, seed=trial.seed)
+        assert [(s.name, s.fingerprint) for s in alone.stages] == [(s.name, s.fingerprint) for s in trial.stages]
+    assert len({trial.id for trial in trials}) == 12
+
+
+def test_a_setting_that_only_one_seed_of_one_cell_has_wrong_is_found(tmp_path, capsys):
+    """The check that is left out for further seeds is left out for no other cell."""
+    grid = {"recipe.defense": [{"alpha": 0.0}, {"kind": "dp_sgd", "noise": 1.0}], "recipe.batch_size": [16, 33]}
+    path = write_tiny(tmp_path, grid=grid, baseline={}, seeds=[1, 2])
+    assert main(["plan", str(path), "--store", str(tmp_path / "store")]) == 2
+    assert "a batch_size of at most the 32 images, got 33" in capsys.readouterr().err
+
+
+ROOMS = ("core", "tasks", "sweeps", "orchestrator")
+
+
+def version(tree):
+    module.version_of_tree.cache_clear()
+    try:
+        return module.version_of_tree(tree)
+    finally:
+        module.version_of_tree.cache_clear()
+
+
+@pytest.fixture
+def tree(tmp_path):
+    for room in ROOMS:
+        (tmp_path / room / "inner").mkdir(parents=True)
+        (tmp_path / room / "inner" / "a.py").write_text(f"# {room}\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_without_git_every_source_of_every_room_counts(tree, room):
+    plain, file = version(tree), tree / room / "inner" / "a.py"
+    assert re.fullmatch("source-[0-9a-f]{12}", plain) and version(tree) == plain
+    file.write_text("# changed\n")
+    changed = version(tree)
+    file.rename(file.with_name("b.py"))
+    assert len({plain, changed, version(tree)}) == 3
+    (tree / room / "inner" / "b.py").unlink()
+    (tree / room / "inner" / "a.py").write_text(f"# {room}\n")
+    for beside in ("notes.md", f"{room}/notes.md", "tests/test_a.py"):
+        (tree / beside).parent.mkdir(exist_ok=True)
+        (tree / beside).write_text("nothing that runs")
+    assert version(tree) == plain
+
+
+def git(tree, *arguments):
+    who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
+    done = subprocess.run(["git", "-C", str(tree), *who, *arguments], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="there is no git here")
+def test_of_a_commit_it_is_twelve_digits_and_a_plus_where_files_have_changed(tree):
+    git(tree, "init", "-q")
+    assert version(tree).startswith("source-")  # there is no commit to name
+    git(tree, "add", "-A")
+    git(tree, "commit", "-q", "-m", "All of it")
+    commit = version(tree)
+    assert re.fullmatch("[0-9a-f]{12}", commit) and git(tree, "rev-parse", "HEAD").startswith(commit)
+    (tree / "core" / "inner" / "a.py").write_text("# changed\n")
+    assert version(tree) == f"{commit}+"
+
+
+def test_whoever_packs_the_code_may_say_its_version(monkeypatch):
+    monkeypatch.setenv(CODE_VERSION_VARIABLE, "1.2.3")
+    assert code_version() == "1.2.3"
+    monkeypatch.setenv(CODE_VERSION_VARIABLE, "")
+    assert code_version() == module.version_of_tree(module.TREE)

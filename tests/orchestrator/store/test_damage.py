@@ -11,15 +11,15 @@ from harm import HARMS, harmed
 from benchmarks.sleeping import Sleep
 from smoothsweep.core.errors import ArtifactDamaged, InputError
 from smoothsweep.orchestrator.commands.damage import quarantine_damaged, read_with_repair
-from smoothsweep.orchestrator.commands.health import storage as examining
 from smoothsweep.orchestrator.commands.health.storage import examine_store
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.scheduling.execute import execute, execute_with_inputs
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store import base, manifests, verified
 from smoothsweep.orchestrator.store.base import Store, read_artifact
+from smoothsweep.orchestrator.store.manifests import Damage
 from smoothsweep.orchestrator.store.opening import open_store
-from smoothsweep.orchestrator.store.verified import CACHE_VARIABLE
+from smoothsweep.orchestrator.store.verified import CACHE_VARIABLE, cache_folder, checksum, verify
 
 
 @pytest.fixture(autouse=True)
@@ -204,4 +204,41 @@ def test_every_file_of_a_store_is_for_whom_the_umask_says(tmp_path, mask):
     modes = {path: stat.S_IMODE(path.stat().st_mode) for path in store.root.rglob("*")}
     assert {mode for path, mode in modes.items() if path.is_file()} == {0o666 & ~mask}
     assert {mode for path, mode in modes.items() if path.is_dir()} == {0o777 & ~mask}
-    assert len(modes) > 10 and examining.examine_store(store).damaged == ()
+    assert len(modes) > 10 and examine_store(store).damaged == ()
+
+
+@pytest.fixture
+def artifact(tmp_path, monkeypatch):
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setattr(verified, "_right", {})
+    folder = tmp_path / "store" / "toy" / ("a" * 64)
+    folder.mkdir(parents=True)
+    (folder / "rows.bin").write_bytes(b"rows")
+    return folder
+
+
+def notes():
+    return sorted((cache_folder() / "verified").glob("*/toy.*"))
+
+
+def test_a_change_is_seen_whatever_the_notes_say(artifact):
+    files = {"rows.bin": checksum(artifact / "rows.bin")}
+    verify(artifact, files)
+    (artifact / "rows.bin").write_bytes(b"ROWS")
+    with pytest.raises(Damage, match=r"^rows\.bin differs from its checksum$"):
+        verify(artifact, files)
+    (artifact / "rows.bin").unlink()
+    with pytest.raises(Damage, match=r"^rows\.bin is missing$"):
+        verify(artifact, files)
+
+
+def test_the_notes_of_a_store_that_is_gone_go_with_the_first_note_of_another(artifact, tmp_path):
+    verify(artifact, {"rows.bin": checksum(artifact / "rows.bin")})
+    [old] = notes()
+    other = tmp_path / "other" / "toy" / ("b" * 64)
+    other.parent.mkdir(parents=True)
+    artifact.rename(other)
+    artifact.parent.rmdir()
+    artifact.parent.parent.rmdir()
+    verify(other, {"rows.bin": checksum(other / "rows.bin")})
+    assert not old.parent.exists() and [note.name for note in notes()] == [f"toy.{'b' * 64}"]

@@ -1,0 +1,287 @@
+"""What a cost is told by: stages of this store that are alike, else the rates of another machine, else nothing."""
+
+import json
+import math
+
+import pytest
+from tiny import write_tiny
+
+from benchmarks.sleeping import Sleep
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.planning.costs import MACHINE, RATES, READ_AT_MOST, History, reference_s
+from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
+from smoothsweep.orchestrator.planning.proposals import ProposalLog, trials_of
+from smoothsweep.orchestrator.search.forecast import forecast_of
+from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.sweeps.load import load_sweep, shipped_sweeps
+from tests.orchestrator.planning.measured_stages import everything_of, pretend
+
+
+def target(image_size=32, **changes):
+    data = Stage(name="data", config={"kind": "synthetic", "size": image_size, "seed": changes.pop("data_seed", 0)})
+    config = {"architecture": "resnet_small", "epochs": 2, "lr": 0.1, "defense": {"kind": "mid", "beta": 1}, **changes}
+    return Stage(name="target", config=config, inputs={"data": data})
+
+
+def attack(**changes):
+    config = {"kind": "ppa", "steps": 3, "lr": 0.1, "seed": [1, 2], "classes": "all", "pool": {"size": 4}, **changes}
+    return Stage(name="attack", config=config)
+
+
+@pytest.mark.parametrize(
+    "alike",
+    [
+        (target(), target(lr=0.2)),
+        (target(), target(data_seed=3)),
+        (target(), target(defense={"kind": "mid", "beta": 2})),
+        (attack(), attack(seed=[2, 3])),
+        (attack(), attack(lr=0.3)),
+        (attack(classes=[1, 2]), attack(classes=[3, 4])),
+    ],
+)
+def test_what_makes_nothing_dearer_tells_the_cost_of_the_other(alike):
+    history = History()
+    history.add_stage(alike[0], 4.0)
+    assert history.expected(alike[1]) == (4.0, 4.0, 4.0)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        (target(), target(epochs=3)),
+        (target(), target(defense={"kind": "bido"})),
+        (target(), target(image_size=64)),
+        (attack(), attack(steps=4)),
+        (attack(), attack(pool={"size": 5})),
+        (attack(classes=[1, 2]), attack(classes=[1])),
+        (attack(), attack(newcomer="a word")),
+    ],
+)
+def test_what_makes_a_stage_dearer_tells_nothing(other):
+    history = History()
+    history.add_stage(other[0], 4.0)
+    assert history.expected(other[1]) is None
+
+
+def test_a_forecast_is_the_mean_between_the_least_and_the_most():
+    history = History()
+    for seconds in (4.0, 1.0, 7.0):
+        history.add_stage(target(), seconds)
+    assert history.expected(target()) == (4.0, 1.0, 7.0)
+    assert history.total([target(), attack()], lambda stage: 2.0)[:4] == (8.0, 2.0, 14.0, 1)
+    assert history.total([target(), target()])[:4] == (8.0, 2.0, 14.0, 0)
+
+
+def test_what_is_like_no_measured_stage_usually_takes_what_its_kind_took():
+    history = History()
+    assert history.usual("target") is None
+    for seconds in (2.0, 4.0, 9.0):
+        history.add_stage(target(epochs=int(seconds)), seconds)
+    assert history.expected(target(epochs=77)) is None
+    assert history.usual("target") == 5.0 and history.usual("attack") is None
+
+
+def known_cost(store, sweep, change, name):
+    trial = trials_of(load_sweep(sweep, [change]))[0]
+    stage = next(s for s in everything_of([trial]) if s.name == name)
+    return History(store).expected(stage)
+
+
+@pytest.mark.parametrize(
+    ("name", "alike", "other"),
+    [
+        ("target", "recipe.defense.alpha=0.3", "data.train_per_class=9"),
+        ("target", "recipe.lr=0.3", "recipe.epochs=3"),
+        ("target", "seeds=[5]", 'recipe.defense={"kind": "random_erasing"}'),
+        ("attack", "recipe.epochs=3", "recipe.architecture=resnet18"),
+        ("attack", "attack.lr=0.1", "prior.components=11"),
+        ("attack", "classes=[0, 1, 2, 3]", "classes=[0, 1]"),
+    ],
+)
+def test_what_a_stage_reads_counts_for_its_cost(name, alike, other, tmp_path):
+    changes = {"classes": [0, 1, 2, 3], "grid": {}, "baseline": {}}
+    sweep, store = write_tiny(tmp_path, **changes), Store(root=tmp_path / "store")
+    for stage in everything_of(trials_of(load_sweep(sweep))):
+        pretend(store, stage, 7.0)
+    assert known_cost(store, sweep, alike, name) == (7.0, 7.0, 7.0)
+    assert known_cost(store, sweep, other, name) is None
+
+
+def test_measurements_outlive_their_inputs(tmp_path):
+    """Inputs of finished stages may be deleted; what reading them cost is still known."""
+    store = Store(root=tmp_path / "store")
+    trials = trials_of(load_sweep(write_tiny(tmp_path)))
+    pretend(store, trials[0].stages[2], 9.0)
+    row = plan_summary(make_plan(trials, store))["by_stage"]["attack"]
+    assert (row["cached"], row["to_run"], row["device_hours"]) == (1, 1, 9.0 / 3600)
+
+
+def test_damaged_and_unfinished_manifests_are_measurements_less(tmp_path):
+    store = Store(root=tmp_path / "store")
+    stages = [Sleep(config={"classes": n, "seconds": 0}) for n in range(4)]
+    for stage, seconds in zip(stages, (1.0, 3.0, 5.0, 7.0), strict=True):
+        pretend(store, stage, seconds)
+    (store.place(stages[2]) / "manifest.json").write_text("{")
+    (store.place(stages[3]) / "manifest.json").unlink()
+    assert History(store).expected(stages[0]) == (2.0, 1.0, 3.0)
+
+
+def test_only_the_newest_measurements_are_read(tmp_path):
+    import os
+
+    store = Store(root=tmp_path / "store")
+    for n in range(READ_AT_MOST + 3):
+        stage = Sleep(config={"classes": n})
+        pretend(store, stage, n)
+        os.utime(store.place(stage) / "manifest.json", (1000 + n, 1000 + n))
+    mean, least, most = History(store).expected(Sleep(config={}))
+    assert (least, most) == (3.0, READ_AT_MOST + 2.0) and math.isclose(mean, (least + most) / 2)
+
+
+SMALL = ("quickstart", "attacks_small", "audit_small", "defenses_small", "robustness_small", "backdoors_small", "toy")
+
+
+def stages_of(loaded):
+    """Kind -> a stage of it: of the first trial its own, the target that is attacked for one."""
+    first = trials_of(loaded)[0]
+    return {stage.name: stage for stage in (*with_ancestors(first.stages), *first.stages)}
+
+
+def test_the_quickstart_is_told_before_anything_is_measured(tmp_path, capsys):
+    """One `make demo` took 17.7 device-minutes in its stages."""
+    store = str(tmp_path / "store")
+    assert main(["plan", "quickstart", "--store", store, "--json"]) == 0
+    about = json.loads(capsys.readouterr().out)
+    assert about["device_hours"] is None and about["about"]["stages"] == about["stages"] == 151
+    assert 60 * about["about"]["hours"] == pytest.approx(13.1, rel=0.15) and about["about"]["machine"] == MACHINE
+    assert main(["plan", "quickstart", "--store", store]) == 0
+    said = capsys.readouterr().out
+    assert f"from another machine ({MACHINE})" in said and "unknown" not in said
+    assert "the sweep file says: two CPU cores, 6 GiB of memory, about 13 CPU minutes." in said
+    assert main(["plan", "quickstart", "--store", store, "--set", "seeds=[1]"]) == 0
+    assert "sweep file says" not in capsys.readouterr().out, "it says so of the file, not of what was made of it"
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_every_stage_has_a_time_or_none_and_no_time_is_nothing(name):
+    found = {kind: reference_s(stage) for kind, stage in stages_of(load_sweep(shipped_sweeps()[name])).items()}
+    assert found and all(seconds is None or seconds > 0 for seconds in found.values())
+    assert all(found[kind] is None for kind in found if kind not in RATES)
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "times"),
+    [
+        ({"recipe.epochs": 4}, "target", 2.0),
+        ({"data.train_per_class": 16}, "target", 2.0),
+        ({"recipe.image_size": 64}, "target", 4.0),
+        ({"attack.candidates": 8}, "attack", 2.0),
+        ({"attack.steps": 6}, "attack", 22 / 13),
+        ({"data.identities": 8}, "attack", 2.0),
+        ({"classes": [0, 1]}, "attack", 0.5),
+        ({"attack.selected": 4}, "loot", 2.0),
+        ({"public.identities": 120}, "prior", 2.0),
+        ({"judges.knowledge.epochs": 4}, "knowledge", 2.0),
+    ],
+)
+def test_the_time_grows_as_the_work_does(change, kind, times, tmp_path):
+    path = write_tiny(tmp_path, grid={}, baseline={})
+    before = stages_of(load_sweep(path))[kind]
+    after = stages_of(load_sweep(path, [f"{key}={json.dumps(value)}" for key, value in change.items()]))[kind]
+    assert reference_s(after) == pytest.approx(times * reference_s(before))
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        ("recipe.defense.kind=at_at", "target"),
+        ("recipe.architecture=resnet18", "target"),
+        ("recipe.workers=2", "target"),
+        ("attack={kind: brep_mi}", "attack"),
+    ],
+)
+def test_what_nobody_has_measured_stays_unknown(change, kind, tmp_path):
+    loaded = load_sweep(write_tiny(tmp_path, grid={}, baseline={}), [change])
+    assert reference_s(stages_of(loaded)[kind]) is None
+    store = Store(root=tmp_path / "store")
+    summary = plan_summary(make_plan(trials_of(loaded), store))
+    assert summary["about"] is None and summary["by_stage"][kind]["about"] is None
+    assert summary["by_stage"]["data"]["about"]["hours"] > 0
+
+
+def test_where_the_rates_tell_a_part_the_plan_tells_that_part_and_how_many_stages_are_unknown(tmp_path, capsys):
+    """Of four targets one has a defense that nobody has measured: the three others are told."""
+    defenses = [{"kind": "label_smoothing", "alpha": alpha} for alpha in (0.0, 0.1, -0.2)] + [{"kind": "at_at"}]
+    path = write_tiny(
+        tmp_path, grid={"recipe.defense": defenses}, baseline={}, seeds=[1], judges={"embedder": {"name": "synthetic"}}
+    )
+    loaded = load_sweep(path)
+    store = Store(root=tmp_path / "store")
+    plan = make_plan(trials_of(loaded), store)
+    known = [reference_s(stage) for stage in plan.stages if reference_s(stage) is not None]
+    unknown = len(plan.stages) - len(known)
+    summary = plan_summary(plan)
+    assert summary["about"] is None and 0 < unknown == summary["partly"]["without"]
+    assert summary["partly"]["hours"] == pytest.approx(sum(known) / 3600)
+    assert summary["by_stage"]["target"]["partly"]["without"] == 1 and summary["by_stage"]["data"]["partly"] is None
+    assert main(["plan", str(path), "--store", str(tmp_path / "store")]) == 0
+    (said,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("expected device time: ")]
+    stages = "1 stage" if unknown == 1 else f"{unknown} stages"
+    assert said.endswith(f"from another machine ({MACHINE}), + unknown ({stages} never measured on either)")
+    assert main(["run", str(path), "--store", str(tmp_path / "store")]) == 2
+    assert f"the cost of {stages} is unknown: expected --yes" in capsys.readouterr().err
+
+
+def test_a_search_that_has_not_begun_is_told_by_the_rates_and_never_above_its_budget(tmp_path):
+    store, sweep = Store(root=tmp_path / "store"), shipped_sweeps()["search_schedules"]
+    told = {}
+    for hours in (2.0, 0.25):
+        loaded = load_sweep(sweep, [f"budget.device_hours={hours}", "reaudit=null"])
+        proposed = ProposalLog(loaded, store)
+        told[hours] = plan_summary(make_plan([], store, forecast_of(proposed)))
+    whole = told[2.0]
+    assert whole["about"]["hours"] == whole["search"]["about"]["hours"] and whole["device_hours"] is None
+    quickstart = load_sweep(shipped_sweeps()["quickstart"])
+    training = reference_s(stages_of(quickstart)["target"])  # the same network, people and epochs
+    assert 24 * 2 * training < 3600 * whole["about"]["hours"] < 2 * 24 * 2 * training
+    assert told[0.25]["about"]["hours"] == 0.25
+
+
+def planned(capsys, tmp_path, sweep, *more):
+    assert main(["plan", f"sweeps/{sweep}.yaml", "--store", str(tmp_path / "store"), *more]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.fixture(autouse=True)
+def at_the_root(repository, monkeypatch):
+    monkeypatch.chdir(repository)
+
+
+def test_table_1_says_gpu_hours_before_anything_is_there(capsys, tmp_path):
+    text = planned(capsys, tmp_path, "table1_facescrub")
+    line = "attacks: 15 x about 60 A100-hours (106,000 latents of 50 steps each): about 900 GPU-hours, 9 days on four"
+    assert line in text.splitlines() and "$" not in text
+    assert "the authors' issue tracker, see docs/cluster.md" in text and "training and judging come on top" in text
+    assert "counts of facescrub are from its card: 530 identities (the paper, Sec. 4.1)" in text
+    assert "prior.path: nothing at " in text and "data.path: nothing at " in text
+    assert not (tmp_path / "store").exists()
+
+
+def test_the_hours_are_the_rate_times_classes_candidates_and_attacks(capsys, tmp_path):
+    """530 people, 200 candidates each, under five recipes and three seeds, at 14 h for 25,000."""
+    found = json.loads(planned(capsys, tmp_path, "table1_facescrub", "--json", "--price", "2"))["stated_cost"]
+    assert found["gpu_hours"] == pytest.approx(5 * 3 * 530 * 200 * 14 / 25000)
+    assert found["dollars"] == pytest.approx(2 * found["gpu_hours"])
+    less = json.loads(planned(capsys, tmp_path, "table1_facescrub", "--json", "--set", "classes=[0,1,2,3,4]"))
+    assert less["stated_cost"]["gpu_hours"] == pytest.approx(found["gpu_hours"] / 106) and "dollars" not in less
+
+
+def test_a_smaller_prior_has_no_stated_hours(capsys, tmp_path):
+    found = json.loads(planned(capsys, tmp_path, "table1_facescrub", "--json", "--set", "attack.pool.crop=400"))
+    assert found["stated_cost"] is None
+
+
+def test_data_that_are_drawn_need_no_card(capsys, tmp_path):
+    found = json.loads(planned(capsys, tmp_path, "quickstart", "--json"))
+    assert found["cards"] == [] and found["stated_cost"] is None and found["about"] is not None

@@ -1,0 +1,265 @@
+"""One call of `run`: what is planned is what is run, and what is told of it meanwhile and at its end."""
+
+import dataclasses
+import hashlib
+import io
+import json
+import os
+import random
+import time
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from rich.console import Console
+from tiny import tiny_sweep, write_tiny
+
+from smoothsweep.core.writers import machine_id
+from smoothsweep.orchestrator.commands import run as door
+from smoothsweep.orchestrator.planning.costs import reference_s
+from smoothsweep.orchestrator.planning.plan import make_plan
+from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.state import SweepState
+from smoothsweep.orchestrator.planning.trial import run_trial
+from smoothsweep.orchestrator.running import tuning
+from smoothsweep.orchestrator.running.sweep_run import Display, SweepRun, _panel, earlier_versions_line
+from smoothsweep.orchestrator.running.tuning import own_folder
+from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.tasks.registry import TASKS, Task
+from tests.recorded import recorded
+
+EVERYTHING = {
+    **tiny_sweep()["judges"],
+    "features": {"classes": 2, "perplexity": 2},
+    "robustness": {},
+    "membership": {"shadows": 4},
+    "gradients": {},
+}
+
+
+@pytest.mark.parametrize("judges", [{}, tiny_sweep()["judges"], EVERYTHING])
+def test_what_a_trial_declares_is_what_is_run_once_each_and_inputs_first(judges, tmp_path):
+    [trial] = trials_of(load_sweep(write_tiny(tmp_path, judges=judges, grid={}, baseline={})))
+    ran: list[Stage] = []
+    run_trial(trial, ran.append)
+    assert len({stage.fingerprint for stage in ran}) == len(ran)
+    assert {stage.fingerprint for stage in ran} == {stage.fingerprint for stage in trial.stages}
+    place = {stage.fingerprint: number for number, stage in enumerate(ran)}
+    for stage in ran:
+        assert all(place.get(source.fingerprint, -1) < place[stage.fingerprint] for source in stage.inputs.values())
+
+
+def quick_toy(config, inputs, out, context):
+    """Stands for the toy's training, of which nothing is asked here but that it ran."""
+    (out / "ran.txt").write_text(str(config["alpha"]))
+    return {"steps": 1.0}
+
+
+class NoMlflow:
+    """Stands for the recorder, which costs ten seconds and has no part in this."""
+
+    unwritten, remarks, tracker = {}, [], None
+
+    def __getattr__(self, name):
+        return lambda *_, **__: None
+
+
+def run_some(folder, monkeypatch, capsys, *, runs):
+    """The whole door, with trials that make only the stages that `runs` says and report success all the same."""
+    grid = {"alpha": [-0.5, -0.25, 0.25]}
+    path = folder / "toy.yaml"
+    path.write_text("# Toy.\n" + yaml.safe_dump({"name": "toys", "experiment": "toy", "alpha": 0.0, "grid": grid}))
+
+    def phases(run, loaded, trials, agenda, place):
+        run.add_trials(trials)
+        for number, trial in enumerate(trials):
+            if runs(number):
+                run_trial(trial, lambda stage: execute_with_inputs(run.store, stage))
+            run.trial_done(trial, None)
+
+    monkeypatch.setattr(door, "_run_phases", phases)
+    monkeypatch.setattr(door, "open_recorder", lambda *_, **__: NoMlflow())
+    monkeypatch.setattr(door, "_report", lambda *_, **__: folder / "report.html")
+    monkeypatch.setitem(TASKS, "toy", Task(version=1, run=f"{__name__}:quick_toy", on_device=False))
+    code = door.run_and_report(path, [], str(folder / "store"), None, None, None)
+    return code, capsys.readouterr().err
+
+
+def test_a_planned_stage_that_nothing_ran_is_named_and_the_run_is_not_done(tmp_path, monkeypatch, capsys):
+    code, said = run_some(tmp_path, monkeypatch, capsys, runs=lambda number: number != 1)
+    trials = trials_of(load_sweep(tmp_path / "toy.yaml"))
+    never = trials[1].stages[0]
+    assert code == 1 and "2/3 trials" in said
+    assert f"the plan is unfinished: nothing ran {never.label}" in said
+    assert not any(trial.stages[0].label in said for trial in (trials[0], trials[2]))
+
+
+def test_a_run_whose_plan_is_finished_says_nothing_of_it(tmp_path, monkeypatch, capsys):
+    code, said = run_some(tmp_path, monkeypatch, capsys, runs=lambda number: True)
+    assert code == 0 and "3/3 trials" in said and "unfinished" not in said
+
+
+def test_ids_of_trials_are_those_of_the_declared_order(tmp_path):
+    """Kept from before stages were run in an order of their own: an id stands in every MLflow run."""
+    [trial] = trials_of(load_sweep(write_tiny(tmp_path, judges=EVERYTHING, grid={}, baseline={})))
+    names = [stage.name for stage in trial.stages]
+    assert names == [
+        "data",
+        "target",
+        "attack",
+        "loot",
+        "judge_evaluator",
+        "judge_embedder",
+        "knowledge",
+        "judge_features",
+        "judge_robustness",
+        "judge_membership",
+        "judge_gradients",
+    ]
+    joined = " ".join(stage.fingerprint for stage in trial.stages)
+    assert trial.id == hashlib.sha256(joined.encode()).hexdigest()[:12]
+
+
+def test_how_many_artifacts_of_earlier_versions_stand_there(tmp_path, monkeypatch):
+    trials, store = recorded(tmp_path, seeds=[1, 2])
+    assert earlier_versions_line(store, make_plan(trials, store).missing) is None
+    count = len({stage.fingerprint for trial in trials for stage in trial.stages if stage.name == "judge_embedder"})
+    was = TASKS["judge_embedder"].version
+    for raised in (1, 2):
+        now = was + raised
+        monkeypatch.setitem(TASKS, "judge_embedder", replace(TASKS["judge_embedder"], version=now))
+        fresh = trials_of(load_sweep(write_tiny(tmp_path, seeds=[1, 2])))
+        missing = make_plan(fresh, store).missing
+        assert {stage.name for stage in missing} == {"judge_embedder"}
+        said = earlier_versions_line(store, missing)
+        assert said.endswith(f"are not used: {count} judge embedder (version {was}, now {now})") and "\n" not in said
+
+
+def entry(stage, at):
+    return {"stage": stage, "fingerprint": f"{at:064x}", "fraction": 0.5, "since": time.time(), "text": "class 3"}
+
+
+def state():
+    found = SweepState(name="s", total_trials=4, total_stages=9, done_stages=2)
+    found.running = [*(entry("loot", at) for at in range(3)), entry("judge_evaluator", 3), entry("pool", 4)]
+    return found
+
+
+def test_what_waits_for_a_device_is_not_said_to_run():
+    found, stream = state(), io.StringIO()
+    for one in found.running[1:4]:
+        one["waits"] = "a free GPU"
+    with Display(stream) as display:
+        display.update(found)
+    line = stream.getvalue().rstrip()
+    assert line.endswith("candidate pool | waiting for a free GPU: reconstructions x2, judge evaluator")
+    stream = io.StringIO()
+    Console(file=stream, width=120).print(_panel(found))
+    assert stream.getvalue().count("for a free GPU") == 3 and stream.getvalue().count("50 %") == 2
+
+
+class Scheduler:
+    """Notes what is asked of it; every method is called as Ray's are."""
+
+    def __init__(self):
+        self.stages, self.ended = [], []
+        self.ensure, self.trial_ended = self, self
+
+    def remote(self, *given):
+        (self.stages if len(given) == 1 else self.ended).append(given)
+
+
+@pytest.fixture
+def asked(tmp_path, monkeypatch):
+    trials = trials_of(load_sweep(write_tiny(tmp_path)))
+
+    def make(values, beside):
+        return trials[values["place"]].cell
+
+    monkeypatch.setattr(tuning, "_cell_maker", lambda raw, source: make)
+    monkeypatch.setattr(tuning.ray, "get", lambda reference: None)
+
+    def drive(place, planned_as):
+        scheduler = Scheduler()
+        config = {
+            "trial": planned_as,
+            "values": json.dumps({"place": place}),
+            "beside": "{}",
+            "seed": 1,
+            "phase": "sweep",
+        }
+        return tuning.drive_proposals(config, "{}", "a sweep", scheduler), scheduler
+
+    return trials, drive
+
+
+def test_another_trial_than_was_planned_fails_under_the_planned_name_and_runs_nothing(asked):
+    trials, drive = asked
+    result, scheduler = drive(1, trials[0].id)
+    [(told, failure)] = scheduler.ended
+    assert told == trials[0].id and failure == result["failure"] and scheduler.stages == []
+    assert failure.startswith(f"expected trial {trials[0].id}, as planned, got {trials[1].id}")
+
+
+def test_folders_of_dead_drivers_go_and_those_of_living_ones_stay(tmp_path):
+    host = machine_id()
+    dead, alive, elsewhere = f"tune.{host}.{2**22 + 1}", f"tune.{host}.{os.getppid()}", "tune.other.host.17"
+    for name in ("tune", dead, alive, elsewhere, f"tune.{host}.{os.getpid()}"):
+        (tmp_path / name).mkdir()
+    assert own_folder(tmp_path / "tune") == tmp_path / f"tune.{host}.{os.getpid()}"
+    assert {path.name for path in tmp_path.iterdir()} == {alive, elsewhere}
+
+
+POLL_S, CORES = 5.0, 2
+
+
+def begun(folder, *overrides: str) -> SweepRun:
+    store, parts = open_store(str(folder)), dict.fromkeys(("recorder", "display", "meter"), None)
+    plan = make_plan(trials_of(load_sweep(Path("sweeps/quickstart.yaml"), [*overrides])), store)
+    plan = dataclasses.replace(plan, trials=[])  # nobody asks the empty store what the judges know
+    return SweepRun(name="quickstart", plan=plan, store=store, resources={}, **parts)
+
+
+def moments(run: SweepRun, pace: float):
+    """(seconds since the start, seconds left, whether a stage has ended since the last moment) of a simulated run."""
+    draw, waiting = random.Random(0), [*run.plan.missing]
+    busy: dict[str, tuple[Any, float, float]] = {}  # fingerprint -> stage, when it began, how long it takes
+    now, ended = 0.0, False
+    while waiting or busy:
+        for stage, begun_at, takes in list(busy.values()):
+            if now >= begun_at + takes:
+                del busy[stage.fingerprint]
+                run.worked[stage.fingerprint] += takes
+                run.stage_done(stage.fingerprint, takes)
+                ended = True
+        while waiting and len(busy) < CORES:
+            stage = waiting.pop(0)
+            busy[stage.fingerprint] = (stage, now, pace * draw.uniform(0.5, 2.0) * (reference_s(stage) or 0.0))
+        run.state.running = [{"fingerprint": key, "seconds": now - since} for key, (_, since, _) in busy.items()]
+        run.forecast(CORES)
+        yield now, run.state.seconds_left, ended
+        now, ended = now + POLL_S, False
+
+
+@pytest.mark.parametrize("pace", [1.0, 3.0])
+def test_the_time_left_is_known_at_once_shrinks_at_every_moment_and_learns_the_machines_pace(tmp_path, pace):
+    run = begun(tmp_path / "store")
+    seen = list(moments(run, pace))
+    assert seen[0][1] > 60 and run.state.unknown_stages == 0 and seen[-1][1] == 0.0
+    assert all(now < before for (_, before, _), (_, now, ended) in pairwise(seen) if not ended)
+    end = seen[-1][0]
+    at, left, _ = seen[len(seen) // 4]
+    assert left == pytest.approx(end - at, rel=0.4)
+
+
+def test_a_stage_without_a_rate_is_counted_beside_the_time_of_the_others(tmp_path):
+    run = begun(tmp_path / "store", "recipe.architecture=resnet18")
+    run.forecast(CORES)
+    assert run.state.seconds_left > 0 and run.state.unknown_stages == 12 + 12 + 24  # targets, candidates, attacks
+    assert "48 stages of unknown length" in run.state.headline()
