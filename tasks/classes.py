@@ -35,11 +35,6 @@ def class_file(work: Path, target_class: int) -> Path:
     return work / class_name(target_class)
 
 
-def unfinished_classes(classes: Sequence[int], work: Path) -> list[int]:
-    """The classes not yet done, in order."""
-    return classes_without_file(classes, {path.name for path in (work / CLASSES_FOLDER).glob("*.safetensors")})
-
-
 def classes_without_file(classes: Sequence[int], done: Container[str]) -> list[int]:
     """The classes whose file is not among these names, in order."""
     return [c for c in classes if Path(class_name(c)).name not in done]

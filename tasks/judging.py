@@ -28,7 +28,7 @@ from smoothsweep.core.metrics.accuracy import class_means, result_slots, score_s
 from smoothsweep.core.models.inference import evaluate_logits, fit_images
 from smoothsweep.core.priors.registry import load_prior
 from smoothsweep.core.seeds import derive_seed
-from smoothsweep.tasks.attacking import OpenTarget
+from smoothsweep.tasks.attack import OpenTarget
 from smoothsweep.tasks.class_names import class_names_of
 from smoothsweep.tasks.classes import class_file, classes_of_stage
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext

@@ -14,7 +14,7 @@ from smoothsweep.core.attacks.kept_networks import load_network
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.data.images import ENLARGING, centre_crop, pack_images, resize, to_uint8
 from smoothsweep.core.priors.registry import load_prior
-from smoothsweep.tasks.attacking import execution_of
+from smoothsweep.tasks.attack import execution_of
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.files import LEFT_IMAGES, load_tensors
 

@@ -162,7 +162,7 @@ TASKS: dict[str, Task] = {
         name: Task(
             version=part.version,
             title=part_title(name),
-            run="smoothsweep.tasks.parts:make_part",
+            run="smoothsweep.tasks.attack:make_part",
             trains=part.trains,
             labelled=LABELLED_MATERIALS if part.labelled else (),
             not_finite=MISSING_LOSSES.get(name, ()),

@@ -15,7 +15,7 @@ from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.sweeps.base import Model
 from smoothsweep.sweeps.loaded import check
-from smoothsweep.tasks.attacking import OpenTarget
+from smoothsweep.tasks.attack import OpenTarget
 from smoothsweep.tasks.manifests import config_of
 from smoothsweep.workbench import workbench
 

@@ -9,8 +9,8 @@ from smoothsweep.tasks.classes import (
     batches,
     class_file,
     classes_of_stage,
+    classes_without_file,
     groups,
-    unfinished_classes,
 )
 
 
@@ -31,11 +31,8 @@ def test_groups_hold_every_class_once_in_order_and_leave_batches_whole(classes, 
 
 
 def test_finished_classes_are_not_done_again(tmp_path):
-    path = class_file(tmp_path, 3)
-    path.parent.mkdir(parents=True)
-    path.touch()
-    (path.parent / ".000004.safetensors.17").touch()  # half written by a worker that was killed
-    assert unfinished_classes([2, 3, 4], tmp_path) == [2, 4]
+    half_written = ".000004.safetensors.17"  # by a worker that was killed
+    assert classes_without_file([2, 3, 4], {class_file(tmp_path, 3).name, half_written}) == [2, 4]
 
 
 @pytest.mark.parametrize(

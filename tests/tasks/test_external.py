@@ -8,7 +8,7 @@ import torch
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external import kinds as consent
 from smoothsweep.core.external.model import ExternalModel
-from smoothsweep.tasks.attacking import OpenTarget
+from smoothsweep.tasks.attack import OpenTarget
 from smoothsweep.tasks.external import keep_external, load_external, load_target
 from smoothsweep.tasks.files import load_tensors
 from tests.foreign_classifier import SIDE

@@ -11,9 +11,9 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+from smoothsweep.tasks.attack import make_part
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import load_tensors
-from smoothsweep.tasks.parts import make_part
 from tests.official_gans import networks_of, official_files
 from tests.tasks.test_lowres_attacks import sweep
 

@@ -19,11 +19,10 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.sweeps.loaded import check
-from smoothsweep.tasks.attack import invert_classes
+from smoothsweep.tasks.attack import invert_classes, make_part
 from smoothsweep.tasks.classes import class_file
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import load_tensors
-from smoothsweep.tasks.parts import make_part
 from smoothsweep.tasks.reconstructions import reconstructed_images
 from tests.dear import first_of
 from tests.killed_parts import KILLED

@@ -9,8 +9,7 @@ from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.loaded import LoadedSweep, check
-from smoothsweep.tasks.attack import invert_classes
-from smoothsweep.tasks.attacking import OpenTarget
+from smoothsweep.tasks.attack import OpenTarget, invert_classes
 from smoothsweep.tasks.classes import class_file
 from smoothsweep.tasks.context import TaskContext
 

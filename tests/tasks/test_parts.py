@@ -8,8 +8,8 @@ from drills.sweep_runs import STAGES
 from drills.test_part_kills import KILLED
 
 from smoothsweep.core.attacks.registry import PARTS
+from smoothsweep.tasks.attack import CHECKPOINT, WorkFolder
 from smoothsweep.tasks.context import MachineLeaving, TaskContext, ask_machine_leaving
-from smoothsweep.tasks.parts import CHECKPOINT, WorkFolder
 
 
 def folder(work, queries):

@@ -16,9 +16,9 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.sweeps.attacks import schema_of
+from smoothsweep.tasks.attack import make_part
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import load_tensors
-from smoothsweep.tasks.parts import make_part
 from smoothsweep.tasks.reconstructions import reconstructed_images
 from tests.killed_parts import KILLED
 from tests.tasks import test_lowres_attacks as lowres

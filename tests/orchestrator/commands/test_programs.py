@@ -16,7 +16,7 @@ from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sw
 from smoothsweep.sweeps.data import LabelledData
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.tasks.attacking import OpenTarget
+from smoothsweep.tasks.attack import OpenTarget
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.data import prepare_private
 from smoothsweep.tasks.files import load_images
