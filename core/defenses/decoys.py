@@ -8,7 +8,7 @@ from collections import abc
 from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -57,13 +57,12 @@ class AtAt(Defense):
         steps: Steps of the descent that moves an image.
     """
 
-    cites: ClassVar[tuple[str, ...]] = ("torp2026reducing",)
-    family: ClassVar[Family | None] = Family(
+    cites = ("torp2026reducing",)
+    family = Family(
         name="AT-AT",
         word="AT-AT",
         parameter="weight",
         read=numbers("weight", usual=0.08),
-        starts_plain=True,
         defaults={"eps": 5e-4, "step": 1e-4, "steps": 5},
     )
 
@@ -166,18 +165,17 @@ class TrapMid(Defense):
             where the triggers learn them (there both are to be had).
     """
 
-    cites: ClassVar[tuple[str, ...]] = ("liu2024trap",)
-    family: ClassVar[Family | None] = Family(
+    cites = ("liu2024trap",)
+    family = Family(
         name="Trap-MID",
         word="Trap-MID",
         parameter="weight",
         read=numbers("weight", usual=0.2),
-        starts_plain=True,
         defaults={"blend": 0.02, "step": 0.02, "smooth_traps": True},
     )
-    revision: ClassVar[int] = 2  # 1: triggers learnt without the smoothing, and only trapped images were seen anew
+    revision = 2  # 1: triggers learnt without the smoothing, and only trapped images were seen anew
 
-    alone: ClassVar[str | None] = "its triggers and their discriminator live in one process"
+    alone = "its triggers and their discriminator live in one process"
 
     blend: OpenFraction = 0.02
     weight: OpenFraction = 0.2
@@ -326,8 +324,8 @@ class Ssd(Defense):
         draws: The class follows from the image (`by_image`), or is drawn anew for every query (`fresh`, as published).
     """
 
-    cites: ClassVar[tuple[str, ...]] = ("zhuang2025stealthy",)
-    family: ClassVar[Family | None] = Family(
+    cites = ("zhuang2025stealthy",)
+    family = Family(
         name="SSD",
         word="SSD",
         parameter="eps",
@@ -336,7 +334,7 @@ class Ssd(Defense):
         why="at eps 0 images are still held out from the training",
         defaults={"temperature": 0.1, "share": 0.1, "draws": "by_image"},
     )
-    leaves: ClassVar[Literal["labels", "scores", "gradients"]] = "scores"
+    leaves = "scores"
 
     eps: Positive
     temperature: Positive = 0.1

@@ -19,7 +19,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import ClassVar
 
 import torch
 from torch import Generator, Tensor, nn
@@ -55,8 +54,8 @@ class DpSgd(Defense):
         clip: Largest Euclidean norm of an image's gradient.
     """
 
-    cites: ClassVar[tuple[str, ...]] = ("abadi2016deep", "yousefpour2021opacus")
-    family: ClassVar[Family | None] = Family(
+    cites = ("abadi2016deep", "yousefpour2021opacus")
+    family = Family(
         name="DP-SGD",
         word="DP-SGD",
         parameter="noise",
@@ -65,7 +64,7 @@ class DpSgd(Defense):
         why="without noise the clipping remains",
         defaults={"clip": 1.0},
     )
-    alone: ClassVar[str | None] = "the noise is drawn once, for the clipped gradients of the whole batch"
+    alone = "the noise is drawn once, for the clipped gradients of the whole batch"
 
     noise: Positive
     clip: Positive = 1.0

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +12,7 @@ from annotated_types import Ge
 from torch import Generator, Tensor, nn
 
 from smoothsweep.core.bounds import Count, Fraction, NotNegative, Width
-from smoothsweep.core.checks import require, require_choice, require_count
+from smoothsweep.core.checks import require, require_choice
 from smoothsweep.core.defenses.base import (
     Defense,
     OwnNoise,
@@ -190,8 +190,8 @@ class Bido(Defense):
         images_per_class: Images of each class in a batch of `identities`, None for 4.
     """
 
-    cites: ClassVar[tuple[str, ...]] = ("peng2022bilateral",)
-    family: ClassVar[Family | None] = Family(
+    cites = ("peng2022bilateral",)
+    family = Family(
         name="BiDO",
         word="BiDO",
         parameter="lambda",
@@ -312,19 +312,18 @@ class Mid(Defense):
             published).
     """
 
-    cites: ClassVar[tuple[str, ...]] = ("wang2021improving",)
-    family: ClassVar[Family | None] = Family(
+    cites = ("wang2021improving",)
+    family = Family(
         name="MID",
         word="MID",
-        parameter="",
         read=numbers("beta", named=True),
         starts_plain=False,
         why="at beta 0 the bottleneck and its noise remain",
         defaults={"beta_warmup": 0.0},
     )
-    readouts: ClassVar[tuple[str, ...]] = READOUTS
-    usual_readouts: ClassVar[Mapping[str, str]] = READOUT_OF_PROTOCOL
-    noiseless: ClassVar[str | None] = "mean"
+    readouts = READOUTS
+    usual_readouts = READOUT_OF_PROTOCOL
+    noiseless = "mean"
 
     beta: NotNegative
     k: Width | None = None
@@ -340,13 +339,19 @@ class Mid(Defense):
         model.head = BottleneckHead(model.feature_dim, k, model.num_classes, generator=generator)
 
     def read(self, model: Classifier, readout: str | None, *, protocol: str, seed: int) -> None:
-        """As `set_readout`; by itself noisy under `paper`, as published, and by the mean under `clean`."""
-        set_readout(model, readout or self.usual_readouts[protocol], seed=seed)
+        """By itself noisy under `paper`, as published, and by the mean under `clean`; see `BottleneckHead.read`.
+
+        Raises InputError for an unknown readout, or a network without a bottleneck.
+        """
+        chosen = readout or self.usual_readouts[protocol]
+        require_choice("readout", chosen, READOUTS)
+        bottleneck_of(model).read(chosen, seed=seed)
 
     def seed_noise(self, model: Classifier, seed: int) -> bool:
         """Nothing is drawn where the mean is read."""
-        bottleneck_of(model).seed_noise(seed)
-        return draws_noise(model)
+        head = bottleneck_of(model)
+        head.seed_noise(seed)
+        return head.readout != "mean"
 
     def loss(self, step: Step) -> StepLoss:
         """The criterion plus beta times the divergence; facts: kl (per image, unweighted), sigma_mean, beta."""
@@ -370,9 +375,8 @@ class BottleneckHead(OwnNoise, nn.Linear):
     """Features [n, F] -> logits [n, C] through k noisy numbers; `weight` and `bias` are those of the last layer.
 
     In training mode the noise comes from torch's generator of the features' device, as dropout's does. Otherwise
-    `readout` decides: `noisy` draws from the head's own generator, `mean` sets the noise to 0, `expectation` averages
-    the logits of `draws` noisy passes. `eval()` starts that generator anew, so that an evaluation between two epochs
-    gives the same numbers in a training that was interrupted.
+    `readout` decides, and noise comes from the head's own generator. `eval()` starts that one anew, so that an
+    evaluation between two epochs gives the same numbers in a training that was interrupted.
     """
 
     def __init__(self, features: int, k: int, classes: int, *, generator: Generator) -> None:
@@ -385,7 +389,12 @@ class BottleneckHead(OwnNoise, nn.Linear):
         self.read("noisy")
 
     def read(self, readout: str, *, draws: int = 16, seed: int = 0) -> None:
-        """Choose the readout and start its noise anew; see `set_readout`."""
+        """Choose how the network is read outside training, and seed its noise.
+
+        readout: `noisy` (as published: a fresh draw for every image in every call), `mean` (h = mu, deterministic), or
+        `expectation` (the mean logits of `draws` noisy passes; more draws come closer to `mean`). Noise is drawn in the
+        order of the calls: seed anew, with `seed_noise`, wherever results must not depend on what was computed before.
+        """
         self.readout, self.draws = readout, draws
         self.seed_noise(seed)
 
@@ -430,29 +439,3 @@ def bottleneck_of(model: nn.Module) -> BottleneckHead:
     if not isinstance(head, BottleneckHead):
         raise InputError("readout: expected a classifier trained with defense mid, got one without a bottleneck")
     return head
-
-
-def set_readout(model: nn.Module, readout: str, *, draws: int = 16, seed: int = 0) -> None:
-    """Choose how a network with a bottleneck is read outside training, and seed its noise.
-
-    readout: `noisy` (as published: a fresh draw for every image in every call), `mean` (h = mu, deterministic), or
-    `expectation` (the mean logits of `draws` noisy passes; more draws come closer to `mean`). Noise is drawn in the
-    order of the calls: seed anew, with `seed_noise`, wherever results must not depend on what was computed before.
-    Raises InputError for an unknown readout, fewer than one draw or a network without a bottleneck.
-    """
-    require_choice("readout", readout, READOUTS)
-    require_count("readout: draws", draws)
-    bottleneck_of(model).read(readout, draws=draws, seed=seed)
-
-
-def seed_noise(model: nn.Module, seed: int) -> None:
-    """Start the noise of a network with a bottleneck anew; any other network draws none and is left alone."""
-    for module in model.modules():
-        if isinstance(module, BottleneckHead):
-            module.seed_noise(seed)
-
-
-def draws_noise(model: object) -> bool:
-    """Whether a network in evaluation mode gives other logits in every call."""
-    modules = model.modules() if isinstance(model, nn.Module) else ()
-    return any(isinstance(module, BottleneckHead) and module.readout != "mean" for module in modules)

@@ -24,6 +24,7 @@ from smoothsweep.core.defenses.regularisers import (
 )
 from smoothsweep.core.defenses.structure import Freeze, SkipRemoval
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.checkpoints import fitting_state
 from smoothsweep.core.models.classifiers import Classifier
 from smoothsweep.core.plugins import refuse_broken, with_plugins
 
@@ -70,14 +71,6 @@ def restore_weights(model: Classifier, defense: Defense, state: Mapping[str, Ten
     defense or architecture.
     """
     defense.prepare(model, generator=Generator().manual_seed(0))
-    expected = model.state_dict()
     name = next(name for name, kind in DEFENSES.items() if kind is type(defense))
     trained = f"{where}: expected weights of {model.architecture} trained with defense {name}"
-    if missing := sorted(expected.keys() - state.keys()):
-        raise InputError(f"{trained}, got none for {missing[0]} and {len(missing) - 1} more")
-    if unknown := sorted(state.keys() - expected.keys()):
-        raise InputError(f"{trained}, got {unknown[0]} and {len(unknown) - 1} more that it does not have")
-    for key, value in state.items():
-        if value.shape != expected[key].shape:
-            raise InputError(f"{trained}: {key} {list(expected[key].shape)}, got {list(value.shape)}")
-    model.load_state_dict(dict(state))
+    model.load_state_dict(fitting_state(state, model.state_dict(), trained))

@@ -7,7 +7,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -68,13 +68,12 @@ class RandomErasing(Defense):
         colour: Red, green and blue in [-1, 1], with fill constant; None for the published (0.485, 0.456, 0.406).
     """
 
-    cites: ClassVar[tuple[str, ...]] = ("tran2025defending", "zhong2020random")
-    family: ClassVar[Family | None] = Family(
+    cites = ("tran2025defending", "zhong2020random")
+    family = Family(
         name="Random erasing (MIDRE)",
         word="random erasing",
         parameter="area",
         read=_erased,
-        starts_plain=True,
         defaults={"aspect": (1.0, 1.0), "fill": "constant"},
     )
 
@@ -141,10 +140,8 @@ class Dropout(Defense):
     p: probability in (0, 1) that a feature is zeroed.
     """
 
-    cites: ClassVar[tuple[str, ...]] = ("srivastava2014dropout",)
-    family: ClassVar[Family | None] = Family(
-        name="Dropout", word="dropout", parameter="p", read=numbers("p"), starts_plain=True
-    )
+    cites = ("srivastava2014dropout",)
+    family = Family(name="Dropout", word="dropout", parameter="p", read=numbers("p"))
 
     p: Annotated[float, Gt(0), Lt(1)]
 
@@ -176,10 +173,8 @@ class WeightDecay(Defense):
     value: that factor, in place of `recipe.weight_decay`.
     """
 
-    cites: ClassVar[tuple[str, ...]] = ("krogh1991simple",)
-    family: ClassVar[Family | None] = Family(
-        name="Weight decay", word="weight decay", parameter="", read=numbers("value"), starts_plain=True
-    )
+    cites = ("krogh1991simple",)
+    family = Family(name="Weight decay", word="weight decay", read=numbers("value"))
 
     value: Positive
 
@@ -209,10 +204,8 @@ class Focal(Defense):
     gamma: focusing exponent; the larger, the less images count that the network is sure of.
     """
 
-    cites: ClassVar[tuple[str, ...]] = ("lin2017focal",)
-    family: ClassVar[Family | None] = Family(
-        name="Focal loss", word="focal", parameter="", read=numbers("gamma", named=True), starts_plain=True
-    )
+    cites = ("lin2017focal",)
+    family = Family(name="Focal loss", word="focal", read=numbers("gamma", named=True))
 
     gamma: Positive
 
@@ -245,10 +238,8 @@ class ConfidencePenalty(Defense):
     beta: weight of the entropy, per nat.
     """
 
-    cites: ClassVar[tuple[str, ...]] = ("pereyra2017regularizing",)
-    family: ClassVar[Family | None] = Family(
-        name="Confidence penalty", word="confidence penalty", parameter="beta", read=numbers("beta"), starts_plain=True
-    )
+    cites = ("pereyra2017regularizing",)
+    family = Family(name="Confidence penalty", word="confidence penalty", parameter="beta", read=numbers("beta"))
 
     beta: Positive
 
@@ -282,10 +273,8 @@ class Mixup(Defense):
     data-parallel rank blends within its own part of a batch.
     """
 
-    cites: ClassVar[tuple[str, ...]] = ("zhang2018mixup",)
-    family: ClassVar[Family | None] = Family(
-        name="Mixup", word="mixup", parameter="alpha", read=numbers("alpha"), starts_plain=True
-    )
+    cites = ("zhang2018mixup",)
+    family = Family(name="Mixup", word="mixup", parameter="alpha", read=numbers("alpha"))
 
     alpha: Positive
 
@@ -317,13 +306,12 @@ class LogitClipping(Defense):
     norm: largest Euclidean length of a logit vector.
     """
 
-    cites: ClassVar[tuple[str, ...]] = ("wei2023mitigating",)
-    family: ClassVar[Family | None] = Family(
+    cites = ("wei2023mitigating",)
+    family = Family(
         name="Logit clipping",
         word="logit clipping",
         parameter="norm",
         read=numbers("norm", grows=lambda norm: 1 / norm if norm else float("inf")),
-        starts_plain=True,
     )
 
     norm: Positive
@@ -365,11 +353,10 @@ class Loft(Defense):
         norm: Whether the network's own features pass a BatchNorm first.
     """
 
-    cites: ClassVar[tuple[str, ...]] = ("yu2024calor",)
-    family: ClassVar[Family | None] = Family(
+    cites = ("yu2024calor",)
+    family = Family(
         name="LoFt",
         word="LoFt",
-        parameter="",
         starts_plain=False,
         defaults={"norm": True},
         read=numbers("rank", named=True, grows=lambda rank: 1 / rank if rank else float("inf")),

@@ -69,22 +69,15 @@ def _reference(*, alpha: float, epoch: int, epochs: int, scaled: bool) -> float:
     return alpha if epoch >= full else alpha * ((epoch + 1 - start) / (epochs - start))
 
 
-def _ramp(*, alpha: float, epoch: int, epochs: int, start: float, end: float, back: float | None = None) -> float:
-    """What the paper's text describes (section 4.1): no smoothing, a gradual rise, then alpha.
+def _rise(shape: Callable[[float], float]) -> Callable[..., float]:
+    """A rise of this shape, [0, 1] to [0, 1], and from `back` to the end of the training its mirror image."""
 
-    The rise is the smoothstep polynomial 3x^2 - 2x^3, flat at both ends, so that the loss never jumps.
-    """
-    return alpha * _there_and_back(lambda x: min(1.0, x * x * (3 - 2 * x)), epoch, epochs, start, end, back)
+    def curve(*, alpha: float, epoch: int, epochs: int, start: float, end: float, back: float | None = None) -> float:
+        if back is None or (epoch + 1) / epochs <= back:
+            return alpha * shape(_progress(epoch, epochs, start, end))
+        return alpha * (1.0 - shape(_progress(epoch, epochs, back, 1.0)))
 
-
-def _linear(*, alpha: float, epoch: int, epochs: int, start: float, end: float, back: float | None = None) -> float:
-    """A straight rise from `start` to `end`."""
-    return alpha * _there_and_back(lambda x: x, epoch, epochs, start, end, back)
-
-
-def _cosine(*, alpha: float, epoch: int, epochs: int, start: float, end: float, back: float | None = None) -> float:
-    """Half a cosine wave from `start` to `end`; within 0.011 alpha of `ramp` over the same fractions."""
-    return alpha * _there_and_back(lambda x: (1 - math.cos(math.pi * x)) / 2, epoch, epochs, start, end, back)
+    return curve
 
 
 def _step(*, alpha: float, epoch: int, epochs: int, at: float, back: float | None = None) -> float:
@@ -106,15 +99,6 @@ def _piecewise(*, alpha: float, epoch: int, epochs: int, points: tuple[tuple[flo
     return points[-1][1]
 
 
-def _there_and_back(
-    shape: Callable[[float], float], epoch: int, epochs: int, start: float, end: float, back: float | None
-) -> float:
-    """Share of alpha in [0, 1]: `shape` over the rise and, from `back` to the end of the training, its mirror image."""
-    if back is None or (epoch + 1) / epochs <= back:
-        return shape(_progress(epoch, epochs, start, end))
-    return 1.0 - shape(_progress(epoch, epochs, back, 1.0))
-
-
 def _progress(epoch: int, epochs: int, start: float, end: float) -> float:
     """0 up to `start`, 1 from `end` on, linear between; a jump just after `start` when both are equal."""
     t = (epoch + 1) / epochs
@@ -126,9 +110,10 @@ def _progress(epoch: int, epochs: int, start: float, end: float) -> float:
 SCHEDULES: dict[str, Callable[..., float]] = {
     "constant": _constant,
     "reference": _reference,
-    "ramp": _ramp,
-    "linear": _linear,
-    "cosine": _cosine,
+    # The smoothstep polynomial, flat at both ends, so that the loss never jumps: what the paper's text describes (4.1).
+    "ramp": _rise(lambda x: min(1.0, x * x * (3 - 2 * x))),
+    "linear": _rise(lambda x: x),
+    "cosine": _rise(lambda x: (1 - math.cos(math.pi * x)) / 2),  # within 0.011 alpha of `ramp`
     "step": _step,
     "piecewise": _piecewise,
 }

@@ -46,9 +46,9 @@ class Family:
 
     name: str
     word: str
-    parameter: str
     read: Callable[[Mapping[str, Any]], Strength]
-    starts_plain: bool
+    parameter: str = ""
+    starts_plain: bool = True
     why: str = ""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     words: Mapping[tuple[str, Any], str] = field(default_factory=dict)
@@ -110,7 +110,6 @@ def unknown_family(kind: str, parameters: Mapping[str, Any]) -> Family:
     return Family(
         name=name[:1].upper() + name[1:],
         word=word,
-        parameter="",
         read=read,
         starts_plain=False,
         why="what its weakest setting leaves is not known here",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Generator, Tensor, nn
@@ -48,10 +48,8 @@ class Freeze(Defense):
         layers: Parts of the backbone by name.
     """
 
-    cites: ClassVar[tuple[str, ...]] = ("ho2024model",)
-    family: ClassVar[Family | None] = Family(
-        name="Freezing (TL-DMI)", word="freeze", parameter="", read=_frozen, starts_plain=True
-    )
+    cites = ("ho2024model",)
+    family = Family(name="Freezing (TL-DMI)", word="freeze", read=_frozen)
 
     stages: Count | None = None
     fraction: OpenFraction | None = None
@@ -170,10 +168,8 @@ class SkipRemoval(Defense):
             factors themselves, in [0, 1], one for each stage of the network with skips (four in a ResNet or DenseNet).
     """
 
-    cites: ClassVar[tuple[str, ...]] = ("koh2024vulnerability",)
-    family: ClassVar[Family | None] = Family(
-        name="Skip removal (RoLSS)", word="skip removal", parameter="", read=_skipped, starts_plain=True
-    )
+    cites = ("koh2024vulnerability",)
+    family = Family(name="Skip removal (RoLSS)", word="skip removal", read=_skipped)
 
     scale: float = 0.0
     skip: Literal["facescrub", "stanford_dogs"] | tuple[float, ...] | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.spelling import suggestion
@@ -17,34 +17,6 @@ if TYPE_CHECKING:
     from torch import nn
 
     from smoothsweep.core.models.classifiers import Classifier
-
-
-LEAST = {
-    "resnet_small": 32,
-    "vgg_small": 32,
-    "resnet18": 32,
-    "resnet34": 32,
-    "resnet50": 32,
-    "resnet101": 32,
-    "resnet152": 32,
-    "resnext50": 32,
-    "densenet121": 32,
-    "densenet169": 32,
-    "vit_b_16": 224,
-    "inception_v3": 299,
-    "vgg16_bn": 64,
-    "ir50_64": 64,
-    "ir50_112": 112,
-    "ir50_112_narrow": 112,
-    "ir152_64": 64,
-    "efficientnet_b0": 32,
-    "efficientnet_b1": 32,
-    "efficientnet_b2": 32,
-}
-"""Architecture -> the smallest side in pixels; the names are those of `core.models.classifiers.ARCHITECTURES`."""
-
-FIXED = ("vit_b_16", "vgg16_bn", "ir50_64", "ir50_112", "ir50_112_narrow", "ir152_64")
-"""Architectures that take that side alone."""
 
 
 CUSTOMARY = {"inception_v3": 299}
@@ -56,45 +28,18 @@ MOST_CLASSES = {"inception_v3": 1000}
 TRANSFORMS_INPUT = "inception_v3"
 """The architecture that may map its input to ImageNet statistics first (`transform_input`)."""
 
-IN_UNIT_RANGE = (
-    "vgg16_bn",
-    "ir50_64",
-    "ir50_112",
-    "ir50_112_narrow",
-    "ir152_64",
-    "efficientnet_b0",
-    "efficientnet_b1",
-    "efficientnet_b2",
-)
-"""Architectures that are shown pictures as numbers in [0, 1], as the official low-resolution attacks train them; the
-others want [-1, 1]."""
-
-
-def check_image_size(architecture: str, image_size: int) -> None:
-    """Raise InputError if the architecture cannot take square images of `image_size` pixels, or is not known."""
-    fixed = fixed_image_size(architecture)
-    if fixed is not None and image_size != fixed:
-        raise InputError(f"{architecture}: expected images of {fixed} pixels, got {image_size}")
-    if image_size < LEAST[architecture]:
-        raise InputError(f"{architecture}: expected images of at least {LEAST[architecture]} pixels, got {image_size}")
-
-
-def fixed_image_size(architecture: str) -> int | None:
-    """The only side in pixels that the architecture takes, None if there are several. InputError: unknown name."""
-    if architecture not in LEAST:
-        hint = suggestion(architecture, LEAST)
-        raise InputError(f"architecture: expected one of {', '.join(LEAST)}, got {architecture!r}{hint}")
-    return LEAST[architecture] if architecture in FIXED else None
-
-
 Stages = tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Anatomy:
-    """The named parts of a backbone.
+    """Which images a backbone takes, and its named parts.
 
     Attributes:
+        least: The smallest side of an image in pixels.
+        only: Whether it takes that side alone.
+        in_unit_range: Whether it is shown pictures as numbers in [0, 1], as the official low-resolution attacks train
+            theirs; the others want [-1, 1].
         stages: Stages in the order of the forward pass; together they hold every parameter.
         hidden: The layers whose outputs stand for what the network has computed so far.
         skips: The residual blocks of each stage that has some, as (module, attribute of the module on the skip
@@ -102,6 +47,9 @@ class Anatomy:
         last_norm: The BatchNorm1d before the head, where a published defense puts its own layer in its place.
     """
 
+    least: int = 32
+    only: bool = False
+    in_unit_range: bool = False
     stages: Stages
     hidden: tuple[str, ...]
     skips: tuple[tuple[tuple[str, str], ...], ...] = ()
@@ -139,6 +87,8 @@ def _vit(blocks: int) -> Anatomy:
     names = tuple(f"encoder.layers.encoder_layer_{i}" for i in range(blocks))
     embedding = ("class_token", "conv_proj", "encoder.pos_embedding")
     return Anatomy(
+        least=224,
+        only=True,
         stages=(embedding, *((name,) for name in names[:-1]), (names[-1], "encoder.ln")),
         hidden=names[blocks // 4 - 1 :: blocks // 4],
     )
@@ -150,16 +100,26 @@ def _vgg16() -> Anatomy:
     for pool in pools:  # of three modules each, convolutions and norms have the parameters
         names.append(tuple(f"feature.{i}" for i in range(start, pool) if (i - start) % 3 < 2))
         start = pool + 1
-    return Anatomy(stages=(*names, ("bn",)), hidden=(*(f"feature.{pool}" for pool in pools[:-1]), "bn"), last_norm="bn")
+    return Anatomy(
+        least=64,
+        only=True,
+        in_unit_range=True,
+        stages=(*names, ("bn",)),
+        hidden=(*(f"feature.{pool}" for pool in pools[:-1]), "bn"),
+        last_norm="bn",
+    )
 
 
-def _improved_resnet(*units: int, output: str = "output_layer") -> Anatomy:
+def _improved_resnet(*units: int, side: int = 64, output: str = "output_layer") -> Anatomy:
     """IR networks; the hidden layers are the outputs of the four stages, as of other ResNets."""
     ends = [sum(units[: i + 1]) for i in range(len(units))]
     stages = [
         tuple(f"feature.body.{i}" for i in range(end - count, end)) for count, end in zip(units, ends, strict=True)
     ]
     return Anatomy(
+        least=side,
+        only=True,
+        in_unit_range=True,
         stages=(("feature.input_layer",), *stages, (output,)),
         hidden=tuple(f"feature.body.{end - 1}" for end in ends),
     )
@@ -168,7 +128,9 @@ def _improved_resnet(*units: int, output: str = "output_layer") -> Anatomy:
 def _efficientnet() -> Anatomy:
     """torchvision's EfficientNets; the hidden layers are those before the side is halved: our choice."""
     return Anatomy(
-        stages=tuple((f"feature.0.{i}",) for i in range(9)), hidden=tuple(f"feature.0.{i}" for i in (2, 3, 5, 7))
+        in_unit_range=True,
+        stages=tuple((f"feature.0.{i}",) for i in range(9)),
+        hidden=tuple(f"feature.0.{i}" for i in (2, 3, 5, 7)),
     )
 
 
@@ -194,6 +156,7 @@ ANATOMY: dict[str, Anatomy] = {
     "densenet169": _densenet(),
     "vit_b_16": _vit(12),
     "inception_v3": Anatomy(
+        least=299,
         stages=(
             ("Conv2d_1a_3x3", "Conv2d_2a_3x3", "Conv2d_2b_3x3", "Conv2d_3b_1x1", "Conv2d_4a_3x3"),
             ("Mixed_5b", "Mixed_5c", "Mixed_5d"),
@@ -204,8 +167,8 @@ ANATOMY: dict[str, Anatomy] = {
     ),
     "vgg16_bn": _vgg16(),
     "ir50_64": _improved_resnet(3, 4, 14, 3),
-    "ir50_112": _improved_resnet(3, 4, 14, 3, output="feature.output_layer"),
-    "ir50_112_narrow": _improved_resnet(3, 4, 14, 3, output="feature.output_layer"),
+    "ir50_112": _improved_resnet(3, 4, 14, 3, side=112, output="feature.output_layer"),
+    "ir50_112_narrow": _improved_resnet(3, 4, 14, 3, side=112, output="feature.output_layer"),
     "ir152_64": _improved_resnet(3, 8, 36, 3),
     "efficientnet_b0": _efficientnet(),
     "efficientnet_b1": _efficientnet(),
@@ -213,11 +176,38 @@ ANATOMY: dict[str, Anatomy] = {
 }
 
 
+LEAST = {name: parts.least for name, parts in ANATOMY.items()}
+"""Architecture -> the smallest side in pixels; the names are those of `core.models.classifiers.ARCHITECTURES`."""
+
+IN_UNIT_RANGE = tuple(name for name, parts in ANATOMY.items() if parts.in_unit_range)
+"""Architectures that are shown pictures as numbers in [0, 1]."""
+
+if TYPE_CHECKING:
+    Architecture = str
+else:
+    Architecture = Literal[tuple(ANATOMY)]
+
+
 def anatomy_of(architecture: str) -> Anatomy:
     """The parts of an architecture. Raises InputError for an unknown name."""
     if architecture not in ANATOMY:
-        raise InputError(f"architecture: expected one of {', '.join(ANATOMY)}, got {architecture!r}")
+        hint = suggestion(str(architecture), ANATOMY)
+        raise InputError(f"architecture: expected one of {', '.join(ANATOMY)}, got {architecture!r}{hint}")
     return ANATOMY[architecture]
+
+
+def check_image_size(architecture: str, image_size: int) -> None:
+    """Raise InputError if the architecture cannot take square images of `image_size` pixels, or is not known."""
+    parts = anatomy_of(architecture)
+    if image_size < parts.least or (parts.only and image_size != parts.least):
+        expected = f"images of {'' if parts.only else 'at least '}{parts.least} pixels"
+        raise InputError(f"{architecture}: expected {expected}, got {image_size}")
+
+
+def fixed_image_size(architecture: str) -> int | None:
+    """The only side in pixels that the architecture takes, None if there are several. InputError: unknown name."""
+    parts = anatomy_of(architecture)
+    return parts.least if parts.only else None
 
 
 def check_layers(architecture: str, names: Iterable[str]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.architectures import IN_UNIT_RANGE
+from smoothsweep.core.models.architectures import anatomy_of
 from smoothsweep.core.models.checkpoints import load_published_state, load_published_trunk, read_pretrained_state
 from smoothsweep.core.models.inference import USUAL, Normalisation, input_layer
 from smoothsweep.core.models.weight_files import WEIGHT_FILES
@@ -127,22 +127,20 @@ class Trunk(nn.Module):
 
 
 class ImprovedResNet(nn.Module):
-    """IR-50 or IR-152 (face.evoLVe) with 8 width features, 512 officially. units: of each stage; output_in_trunk: where
-    its layers lie.
+    """IR-50 or IR-152 (face.evoLVe) with 8 width features, 512 officially. units: of each stage.
+
+    Of the network for 112 pixels the layers that end in features belong to the trunk.
     """
 
-    def __init__(self, units: tuple[int, ...], *, side: int, output_in_trunk: bool, width: int = _WIDTH) -> None:
+    def __init__(self, units: tuple[int, ...], *, side: int, width: int = _WIDTH) -> None:
         super().__init__()
-        self.feature = Trunk(units, side=side, output=output_in_trunk, width=width)
-        if not output_in_trunk:
-            self.output_layer = _output_layer(side, width)
+        self.feature = Trunk(units, side=side, output=side == 112, width=width)
+        self.output_layer = nn.Identity() if side == 112 else _output_layer(side, width)
         self.fc_layer = nn.Linear(8 * width, _CLASSES)
-        self.output_in_trunk = output_in_trunk
 
     def forward(self, x: Tensor) -> Tensor:
         """Images [N, 3, side, side] in [0, 1] -> features [N, 8 width], or scores with the head on top."""
-        features = self.feature(x)
-        return self.fc_layer(features if self.output_in_trunk else self.output_layer(features))
+        return self.fc_layer(self.output_layer(self.feature(x)))
 
 
 class EfficientNet(nn.Module):
@@ -161,26 +159,6 @@ class EfficientNet(nn.Module):
         return self.fc_layer(self.feature(x).flatten(1))
 
 
-def ir50_64() -> nn.Module:
-    """FaceNet64 of those repositories: 35.4 million parameters."""
-    return ImprovedResNet(IR50, side=64, output_in_trunk=False)
-
-
-def ir152_64() -> nn.Module:
-    """What they call ResNet-152: 62.6 million parameters."""
-    return ImprovedResNet(IR152, side=64, output_in_trunk=False)
-
-
-def ir50_112() -> nn.Module:
-    """FaceNet, their evaluation model: 44.1 million parameters."""
-    return ImprovedResNet(IR50, side=112, output_in_trunk=True)
-
-
-def ir50_112_narrow() -> nn.Module:
-    """The network at an eighth of every width, with 64 features, for small machines; not an official one."""
-    return ImprovedResNet(IR50, side=112, output_in_trunk=True, width=_WIDTH // 8)
-
-
 def _output_layer(side: int, width: int) -> nn.Sequential:
     return nn.Sequential(
         nn.BatchNorm2d(8 * width),
@@ -193,7 +171,7 @@ def _output_layer(side: int, width: int) -> nn.Sequential:
 
 # Small networks for faces of 32 to 112 pixels, sized so that one CPU core trains them in about a minute.
 #
-# They return features [N, D]; `core.models.classifiers` puts the head on top. All take any input side from 32
+# They return features [N, D]; a `Classifier` puts the head on top. All take any input side from 32
 # on: the last map is pooled.
 
 
@@ -276,16 +254,6 @@ class SmallVGG(nn.Module):
         return self.features(self.layers(x))
 
 
-def resnet_small() -> nn.Module:
-    """The default target of the demo: about 360 thousand parameters, 128 features."""
-    return SmallResNet()
-
-
-def vgg_small() -> nn.Module:
-    """The default evaluation model of the demo."""
-    return SmallVGG()
-
-
 PROTOCOLS = ("paper", "clean")
 _IMAGENET_CLASSES = 1000
 
@@ -326,8 +294,8 @@ def _lowres(build: Callable[[], nn.Module], imagenet: str | None = None, convolu
 
 
 ARCHITECTURES: dict[str, Architecture] = {
-    "resnet_small": Architecture(build=resnet_small),
-    "vgg_small": Architecture(build=vgg_small),
+    "resnet_small": Architecture(build=SmallResNet),
+    "vgg_small": Architecture(build=SmallVGG),
     "resnet18": _torchvision("resnet18", "fc"),
     "resnet34": _torchvision("resnet34", "fc"),
     "resnet50": _torchvision("resnet50", "fc"),
@@ -339,10 +307,10 @@ ARCHITECTURES: dict[str, Architecture] = {
     "vit_b_16": _torchvision("vit_b_16", "heads.head"),
     "inception_v3": _torchvision("inception_v3", "fc", aux_logits=True, init_weights=True),
     "vgg16_bn": _lowres(VGG16BN, "vgg16_bn"),
-    "ir50_64": _lowres(ir50_64),
-    "ir50_112": _lowres(ir50_112),
-    "ir50_112_narrow": _lowres(ir50_112_narrow),
-    "ir152_64": _lowres(ir152_64),
+    "ir50_64": _lowres(partial(ImprovedResNet, IR50, side=64)),  # FaceNet64 there
+    "ir50_112": _lowres(partial(ImprovedResNet, IR50, side=112)),  # FaceNet, their evaluation model
+    "ir50_112_narrow": _lowres(partial(ImprovedResNet, IR50, side=112, width=_WIDTH // 8)),  # for small machines
+    "ir152_64": _lowres(partial(ImprovedResNet, IR152, side=64)),  # what they call ResNet-152
     **{name: _lowres(partial(EfficientNet, name), name, "feature.0") for name in EFFICIENTNETS},
 }
 
@@ -434,7 +402,8 @@ def build_classifier(
     Raises InputError for an unknown name, too few classes, missing weights or an option the network does not
     have. Source: Plug-and-Play-Attacks, models/classifier.py.
     """
-    entry = _entry(architecture)
+    anatomy_of(architecture)  # an unknown name ends here
+    entry = ARCHITECTURES[architecture]
     if protocol not in PROTOCOLS:
         raise InputError(f"protocol: expected one of {', '.join(PROTOCOLS)}, got {protocol!r}")
     if num_classes < 2:
@@ -465,13 +434,7 @@ def build_classifier(
 
 def usual_input(architecture: str) -> Normalisation:
     """What a network of this architecture is shown unless the user says otherwise."""
-    return USUAL["inputs in [0, 1]"] if architecture in IN_UNIT_RANGE else Normalisation()
-
-
-def _entry(architecture: str) -> Architecture:
-    if architecture not in ARCHITECTURES:
-        raise InputError(f"architecture: expected one of {', '.join(ARCHITECTURES)}, got {architecture!r}")
-    return ARCHITECTURES[architecture]
+    return USUAL["inputs in [0, 1]"] if anatomy_of(architecture).in_unit_range else Normalisation()
 
 
 def _detach_head(backbone: nn.Module, path: str) -> nn.Linear | None:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn import functional
 
+from smoothsweep.core.data.images import resize
 from smoothsweep.core.data.synthetic import TRAIT_NAMES
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.checkpoints import most_of, plain_tensors, read_tensor_file
+from smoothsweep.core.models.checkpoints import fitting_state, most_of, plain_tensors, read_tensor_file
 from smoothsweep.core.models.classifiers import IR50, IR152, Trunk
 from smoothsweep.core.models.embedder_kinds import KINDS
+from smoothsweep.core.models.inference import IMAGENET_MEAN, IMAGENET_STD
 from smoothsweep.core.models.weight_files import (
     WEIGHT_FILES,
     by_hand,
@@ -23,7 +25,6 @@ from smoothsweep.core.models.weight_files import (
     verify_weight_file,
     weight_folders,
 )
-from smoothsweep.core.readers.tensors import UnreadableTensors, read_safetensors
 
 # A small face embedder for synthetic identities.
 
@@ -61,10 +62,10 @@ class SyntheticEmbedder(nn.Module):
 
     def raw(self, images: Tensor) -> Tensor:
         """Features before they are scaled to unit length: float32 [N, N_TRAITS]."""
-        return self.features(self.trunk(resize_to(images, WORKING_SIZE)))
+        return self.features(self.trunk(resize(images.float(), WORKING_SIZE)))
 
     def forward(self, images: Tensor) -> Tensor:
-        return functional.normalize(self.raw(images), dim=1)
+        return F.normalize(self.raw(images), dim=1)
 
 
 class Residual(nn.Module):
@@ -78,17 +79,8 @@ class Residual(nn.Module):
         self.second_norm = nn.BatchNorm2d(channels)
 
     def forward(self, x: Tensor) -> Tensor:
-        inner = functional.relu(self.first_norm(self.first(x)))
-        return functional.relu(x + self.second_norm(self.second(inner)))
-
-
-def resize_to(images: Tensor, height: int, width: int | None = None) -> Tensor:
-    """Bilinear, antialiased when it shrinks: float [N, 3, S, S] -> float32 [N, 3, height, width]."""
-    size = (height, width or height)
-    images = images.to(torch.float32)
-    if tuple(images.shape[-2:]) == size:
-        return images
-    return functional.interpolate(images, size=size, mode="bilinear", align_corners=False, antialias=True)
+        inner = F.relu(self.first_norm(self.first(x)))
+        return F.relu(x + self.second_norm(self.second(inner)))
 
 
 def _halve(channels: int, out: int) -> tuple[nn.Module, ...]:
@@ -115,9 +107,9 @@ def to_template(images: Tensor) -> Tensor:
 
     images: float [N, 3, S, S] -> float32 [N, 3, 112, 112], same value range.
     """
-    tight = resize_to(images, _TIGHT)
+    tight = resize(images.float(), _TIGHT)
     right, bottom = _TEMPLATE - _LEFT - _TIGHT, _TEMPLATE - _TOP - _TIGHT
-    return functional.pad(tight, (_LEFT, right, _TOP, bottom), mode="replicate")
+    return F.pad(tight, (_LEFT, right, _TOP, bottom), mode="replicate")
 
 
 class MobileFaceNetA(nn.Module):
@@ -138,7 +130,7 @@ class MobileFaceNetA(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         x = to_template(images)[..., 8:104] * (127.5 / 128)
         x = self.conv2(self.blocks(self.dw_conv1(self.conv1(x))))
-        return functional.normalize(self.linear1(self.linear7(x)).flatten(1), dim=1)
+        return F.normalize(self.linear1(self.linear7(x)).flatten(1), dim=1)
 
 
 class MobileFaceNetB(nn.Module):
@@ -159,13 +151,13 @@ class MobileFaceNetB(nn.Module):
         self.gdconv = _GlobalDepthwiseB(512)
         self.conv3 = nn.Conv2d(512, MOBILE_FEATURES, 1)
         self.bn = nn.BatchNorm2d(MOBILE_FEATURES)
-        self.register_buffer("mean", torch.tensor([0.485, 0.456, 0.406]).view(1, 3, 1, 1), persistent=False)
-        self.register_buffer("std", torch.tensor([0.229, 0.224, 0.225]).view(1, 3, 1, 1), persistent=False)
+        self.register_buffer("mean", torch.tensor(IMAGENET_MEAN).view(3, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(IMAGENET_STD).view(3, 1, 1), persistent=False)
 
     def forward(self, images: Tensor) -> Tensor:
         x = ((to_template(images) + 1) / 2 - self.mean) / self.std
         x = self.conv2(self.features(self.dw_conv(self.conv1(x))))
-        return functional.normalize(self.bn(self.conv3(self.gdconv(x))).flatten(1), dim=1)
+        return F.normalize(self.bn(self.conv3(self.gdconv(x))).flatten(1), dim=1)
 
 
 def _bottlenecks() -> list[tuple[int, int, int, int]]:
@@ -264,8 +256,8 @@ class _SeparableB(nn.Module):
         self.bn2 = nn.BatchNorm2d(channels)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = functional.relu(self.bn1(self.depthwise(x)))
-        return functional.relu(self.bn2(self.pointwise(x)))
+        x = F.relu(self.bn1(self.depthwise(x)))
+        return F.relu(self.bn2(self.pointwise(x)))
 
 
 class _GlobalDepthwiseB(nn.Module):
@@ -301,17 +293,10 @@ class FaceIR(Trunk):
 
     def forward(self, x: Tensor) -> Tensor:
         """Features [N, 8 width]."""
-        return functional.normalize(super().forward(to_template(x)), dim=1)
+        return F.normalize(super().forward(to_template(x)), dim=1)
 
 
-def face_ir50(*, width: int = WIDTH) -> FaceIR:
-    """IR-50: 512 features."""
-    return FaceIR(IR50, width=width)
-
-
-def face_ir152(*, width: int = WIDTH) -> FaceIR:
-    """IR-152: 512 features."""
-    return FaceIR(IR152, width=width)
+face_ir50, face_ir152 = partial(FaceIR, IR50), partial(FaceIR, IR152)
 
 
 # FaceNet, the published judge of face similarity, around facenet-pytorch's network and a local weight file.
@@ -335,9 +320,7 @@ class FaceNet(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Features [N, 512]."""
-        if images.shape[-2:] != (SIZE, SIZE):
-            images = functional.interpolate(images, size=(SIZE, SIZE), mode="bilinear", antialias=True)
-        return self.network(images)
+        return self.network(resize(images, SIZE))
 
 
 def facenet_state(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -353,7 +336,6 @@ def facenet_state(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 PIXELS = 224  # pixels
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 class SwagViT(nn.Module):
@@ -380,8 +362,8 @@ class SwagViT(nn.Module):
         )
         network.heads = nn.Identity()
         self.network = network
-        self.register_buffer("mean", torch.tensor(MEAN).view(3, 1, 1), persistent=False)
-        self.register_buffer("std", torch.tensor(STD).view(3, 1, 1), persistent=False)
+        self.register_buffer("mean", torch.tensor(IMAGENET_MEAN).view(3, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(IMAGENET_STD).view(3, 1, 1), persistent=False)
 
     def forward(self, images: Tensor) -> Tensor:
         """Images float [N, 3, S, S] in [-1, 1], any S -> the class token's features, float32 [N, width], length 1."""
@@ -397,9 +379,9 @@ def swag_state(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def load_embedder(name: str, weights: Path | None = None) -> nn.Module:
     """An embedder ready to judge: evaluation mode, frozen, on the CPU.
 
-    weights: a safetensors file, of those with a published file also that one, which is read without unpickling code.
-    None means the shipped file, where one is, or of those the staged one, which must have the published
-    checksum. The others expect faces in the tight frame (brows to chin) of the 112 x 112 five-point template.
+    weights: a safetensors file, or one of torch's, of which nothing is executed; None means the shipped file, where one
+    is, or the staged one, which must have the published checksum. Those of faces expect them in the tight frame (brows
+    to chin) of the 112 x 112 five-point template.
 
     Raises InputError for an unknown name, and for a file that is missing, cannot be read, does not fit the
     network key by key, or holds numbers that are not finite. Nothing is downloaded.
@@ -408,9 +390,11 @@ def load_embedder(name: str, weights: Path | None = None) -> nn.Module:
         raise InputError(f"embedder: expected one of {', '.join(KINDS)}, got {name!r}")
     kind = KINDS[name]
     path = Path(weights) if weights is not None else own_weights(name)
-    net: nn.Module = kind.make()
-    state = _read(path, name, most_of(net))
-    _fill(net, kind.our_state(state), f"embedder {name}: {path}")
+    if not path.is_file():
+        raise InputError(f"embedder {name}: no file {path}; expected a safetensors file ({_origin(name)})")
+    net, where = kind.make(), f"embedder {name}: {path}"
+    state = plain_tensors(read_tensor_file(path, f"embedder {name}"), where, most_bytes=most_of(net))
+    net.load_state_dict(fitting_state(kind.our_state(state), net.state_dict(), where))
     return net.eval().requires_grad_(False)
 
 
@@ -432,35 +416,3 @@ def own_weights(name: str) -> Path:
 def _origin(name: str) -> str:
     kind = KINDS[name]
     return f"or the published {WEIGHT_FILES[name].file_name}" if kind.is_staged else kind.origin
-
-
-def _read(path: Path, name: str, most_bytes: int) -> dict[str, Tensor]:
-    if not path.is_file():
-        raise InputError(f"embedder {name}: no file {path}; expected a safetensors file ({_origin(name)})")
-    if KINDS[name].is_staged and path.suffix != ".safetensors":
-        return plain_tensors(
-            read_tensor_file(path, f"embedder {name}"), f"embedder {name}: {path}", most_bytes=most_bytes
-        )
-    try:
-        return read_safetensors(path, most_bytes=most_bytes)
-    except UnreadableTensors as error:
-        raise InputError(f"embedder {name}: {path} is not a readable safetensors file: {error}") from error
-
-
-def _fill(net: nn.Module, state: dict[str, Tensor], where: str) -> None:
-    """Load strictly, and say in one line what does not fit; BatchNorm's unused step counts may be absent."""
-    wanted = net.state_dict()
-    faults = [f"misses {key}" for key in wanted if key not in state and not key.endswith(".num_batches_tracked")]
-    faults += [f"has unknown {key}" for key in state if key not in wanted]
-    faults += [
-        f"{key} is {tuple(state[key].shape)}, expected {tuple(wanted[key].shape)}"
-        for key in wanted
-        if key in state and state[key].shape != wanted[key].shape
-    ]
-    if not faults:
-        cast = {key: value.to(wanted[key].dtype) for key, value in state.items()}
-        faults = [f"{key} has NaN or infinity" for key, value in cast.items() if not value.isfinite().all()]
-    if faults:
-        more = f" and {len(faults) - 3} more" if len(faults) > 3 else ""
-        raise InputError(f"{where} does not fit the network: {'; '.join(faults[:3])}{more}")
-    net.load_state_dict(state)

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from smoothsweep.core.data.images import stretched
+from smoothsweep.core.data.images import resize, stretched
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.checkpoints import fitting_state, plain_tensors, read_tensor_file
+from smoothsweep.core.models.inference import IMAGENET_MEAN, IMAGENET_STD
 from smoothsweep.core.models.weight_files import WEIGHT_FILES, verify_weight_file
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 
 SIZE = 299
-FEATURES = 2048
 
 
 def load_fid_inception(path: Path, *, sha256: str | None = None) -> FidInception:
@@ -34,13 +34,17 @@ def load_fid_inception(path: Path, *, sha256: str | None = None) -> FidInception
     """
     from smoothsweep.core.models.fid_network import FidInception  # with torchvision, which only this needs
 
-    entry = WEIGHT_FILES["fid_inception"]
+    return _loaded("fid_inception", FidInception(), path, sha256)
+
+
+def _loaded(name: str, network: Any, path: Path, sha256: str | None) -> Any:
+    """The network with its published weights, once the file has their checksum."""
+    entry = WEIGHT_FILES[name]
     if sha256 is not None:
         entry = dataclasses.replace(entry, sha256=sha256.lower(), mebibytes=None)
     verify_weight_file(path, entry)
-    where = f"weights {entry.name}: {path}"
-    state = plain_tensors(read_tensor_file(path, f"weights {entry.name}", published=True), where)
-    network = FidInception()
+    where = f"weights {name}: {path}"
+    state = plain_tensors(read_tensor_file(path, f"weights {name}", published=True), where)
     network.load_state_dict(fitting_state(state, network.state_dict(), where))
     return network.eval().requires_grad_(False)
 
@@ -48,9 +52,7 @@ def load_fid_inception(path: Path, *, sha256: str | None = None) -> FidInception
 def _paper_input(images: Tensor) -> Tensor:
     if images.dtype == torch.uint8:
         images = images.float() / 127.5 - 1
-    if images.shape[-2:] != (SIZE, SIZE):
-        images = functional.interpolate(images, size=(SIZE, SIZE), mode="bilinear", antialias=True)
-    return 2 * images - 1
+    return 2 * resize(images, SIZE) - 1
 
 
 def _clean_input(images: Tensor) -> Tensor:
@@ -105,9 +107,6 @@ def tf1_bilinear(images: Tensor, size: int) -> Tensor:
 # with the usual one.
 
 
-_IMAGENET_MEAN, _IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-
-
 @dataclass(frozen=True, kw_only=True)
 class FidNetwork:
     """A published FID network, and how its code shows it images.
@@ -153,7 +152,7 @@ def plg_input(images: Tensor) -> Tensor:
     belongs behind images in [-1, 1] and gets [0, 1]: the network sees -0.19 to 0.43 instead of -1 to 1.
     """
     large = functional.interpolate(_unit(images), size=(SIZE, SIZE), mode="bilinear", align_corners=False)
-    mean, std = (large.new_tensor(values).view(3, 1, 1) for values in (_IMAGENET_MEAN, _IMAGENET_STD))
+    mean, std = (large.new_tensor(values).view(3, 1, 1) for values in (IMAGENET_MEAN, IMAGENET_STD))
     return large * (std / 0.5) + (mean - 0.5) / 0.5
 
 
@@ -170,17 +169,9 @@ def load_imagenet_inception(path: Path, *, sha256: str | None = None) -> nn.Modu
     """
     from torchvision.models import Inception3
 
-    entry = WEIGHT_FILES["inception_v3"]
-    if sha256 is not None:
-        entry = dataclasses.replace(entry, sha256=sha256.lower(), mebibytes=None)
-    verify_weight_file(path, entry)
-    where = f"weights {entry.name}: {path}"
-    network: Any = Inception3(init_weights=False, transform_input=False)
-    state = plain_tensors(read_tensor_file(path, f"weights {entry.name}", published=True), where)
-    network.load_state_dict(fitting_state(state, network.state_dict(), where))
-    network.fc = nn.Identity()
-    network.AuxLogits = None
-    return network.eval().requires_grad_(False)
+    network = _loaded("inception_v3", Inception3(init_weights=False, transform_input=False), path, sha256)
+    network.fc, network.AuxLogits = nn.Identity(), None
+    return network
 
 
 PUBLISHED_FIDS: dict[str, FidNetwork] = {

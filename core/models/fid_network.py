@@ -68,27 +68,6 @@ _BLOCKS: list[Callable[..., nn.Module]] = [
     _BlockE,
     inception.InceptionAux,
 ]
-_STEPS = (
-    "Conv2d_1a_3x3",
-    "Conv2d_2a_3x3",
-    "Conv2d_2b_3x3",
-    "maxpool1",
-    "Conv2d_3b_1x1",
-    "Conv2d_4a_3x3",
-    "maxpool2",
-    "Mixed_5b",
-    "Mixed_5c",
-    "Mixed_5d",
-    "Mixed_6a",
-    "Mixed_6b",
-    "Mixed_6c",
-    "Mixed_6d",
-    "Mixed_6e",
-    "Mixed_7a",
-    "Mixed_7b",
-    "Mixed_7c",
-    "avgpool",
-)
 
 
 class FidInception(Inception3):
@@ -106,6 +85,7 @@ class FidInception(Inception3):
         """Features [N, 2048]."""
         if x.shape[1:] != (3, SIDE, SIDE):
             raise ValueError(f"expected images [N, 3, {SIDE}, {SIDE}], got {list(x.shape)}")
-        for step in _STEPS:
-            x = getattr(self, step)(x)
+        *steps, _dropout, _classes = self.children()  # in the order of the forward pass, poolings included
+        for step in steps:
+            x = step(x)
         return x.flatten(1)

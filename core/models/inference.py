@@ -22,6 +22,7 @@ Triple = tuple[float, float, float]
 Channels = Literal["rgb", "bgr"]
 """The order in which a network gets the channels of a picture: red first, or blue first as OpenCV reads files."""
 CHANNEL_ORDERS: tuple[Channels, ...] = get_args(Channels)
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +74,7 @@ class Normalisation:
 USUAL: dict[str, Normalisation] = {
     "inputs in [-1, 1]": Normalisation(),
     "inputs in [0, 1]": Normalisation.of_range(0, 1),
-    "ImageNet mean/std": Normalisation(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225)),
+    "ImageNet mean/std": Normalisation(mean=IMAGENET_MEAN, std=IMAGENET_STD),
     "inputs in [0, 255]": Normalisation.of_range(0, 255),
 }
 """What classifiers are usually trained with, by the words that a sentence uses for it."""

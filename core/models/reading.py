@@ -234,7 +234,11 @@ def order_by_name(class_names: Sequence[str], data_names: Sequence[str], where: 
 def usual_orders(names: Sequence[str], sizes: Tensor) -> dict[str, Tensor]:
     """How classes are usually numbered, as orders (see `Claim`). sizes: int64 [C], training images of each class."""
     by_size = torch.sort(sizes, descending=True, stable=True).indices
-    natural = sorted(names, key=lambda name: [int(part) if part.isdecimal() else part for part in _parts(name)])
+
+    def by_numbers(name: str) -> list[int | str]:  # text and numbers in turn, text first: names of any make compare
+        return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
+
+    natural = sorted(names, key=by_numbers)
     return {
         "classes in the data's order": torch.arange(len(names)),
         "alphabetical classes": order_by_name(sorted(names), names, "classes"),
@@ -243,11 +247,6 @@ def usual_orders(names: Sequence[str], sizes: Tensor) -> dict[str, Tensor]:
         "classes counted from 1": torch.arange(len(names)).roll(-1),
         "classes one earlier": torch.arange(len(names)).roll(1),
     }
-
-
-def _parts(name: str) -> list[str]:
-    """Text and numbers in turn, text first: names of any make can be compared."""
-    return re.split(r"(\d+)", name)
 
 
 class MisreadModel(InputError):
@@ -264,16 +263,14 @@ def as_flags(
     if normalisation is not None and normalisation.ends is not None:
         flags.append("--input-range {:g} {:g}".format(*normalisation.ends))
     elif normalisation is not None:
-        flags.append("--mean {:.6g} {:.6g} {:.6g} --std {:.6g} {:.6g} {:.6g}".format(*_six(normalisation)))
+        flags.append(
+            "--mean {:.6g} {:.6g} {:.6g} --std {:.6g} {:.6g} {:.6g}".format(*normalisation.mean, *normalisation.std)
+        )
     if normalisation is not None and "bgr" in (normalisation.channels, stated):
         flags.append(f"--channels {normalisation.channels}")  # also the default, where the other was stated
     if reordered:
         flags.append(ORDER_FLAG)
     return f"use {' and '.join(flags)}"
-
-
-def _six(normalisation: Normalisation) -> tuple[float, ...]:
-    return (*normalisation.mean, *normalisation.std)
 
 
 def check_reading(
@@ -305,7 +302,8 @@ def check_reading(
     A stated accuracy that is reached is proof enough; without one, other readings of some images are tried.
     """
     hits = logits.argmax(1) == test.labels
-    accuracy, chance = hits.double().mean().item(), _chance(test)
+    accuracy = hits.double().mean().item()
+    chance = max(1 / test.num_classes, torch.bincount(test.labels).max().item() / len(test))  # the best constant answer
     above = _above_chance(hits, chance)
     reached = claim.accuracy is None or accuracy >= _within_reach(claim.accuracy, len(hits))
     if above and reached and claim.accuracy is not None:
@@ -320,9 +318,12 @@ def check_reading(
         return
     if best is not None and not above:  # refused anyway: of few images, one that beats chance in all trials is told
         better |= best.gain > BETTER_BY and _above_chance(best.hits, chance, CHANCE_LEVEL / (len(trials) + 1))
+    enlarged = ""
+    if best is not None and best.size is not None and best.size > test.size:  # enlarging brings no pixels back
+        enlarged = f" (of images loaded with {test.size}, so that a still larger size may be right)"
     stated = f"; its card states {claim.accuracy:.1%}" if claim.accuracy is not None else ""
     fit = (
-        f"{best.hits.double().mean():.1%} {best.words}{_enlarged(best.size, test)}; "
+        f"{best.hits.double().mean():.1%} {best.words}{enlarged}; "
         f"{best.as_stated.double().mean():.1%} as stated: "
         f"{then(best.normalisation, best.order is not None, best.size, claim.normalisation.channels)}"
         if best is not None and better
@@ -337,19 +338,6 @@ def check_reading(
     if best is not None and better and best.order is not None:
         error.class_names = tuple(test.names[label] for label in best.order.argsort().tolist())
     raise error
-
-
-def _enlarged(size: int | None, test: ImageSet) -> str:
-    """What a size that fits best says where the images have fewer pixels: enlarging brings none back."""
-    if size is None or size <= test.size:
-        return ""
-    return f" (of images loaded with {test.size}, so that a still larger size may be right)"
-
-
-def _chance(test: ImageSet) -> float:
-    """What the best constant answer reaches."""
-    largest = torch.bincount(test.labels).max().item() / len(test)
-    return max(1 / test.num_classes, largest)
 
 
 def _above_chance(hits: Tensor, chance: float, level: float = CHANCE_LEVEL) -> bool:

@@ -14,32 +14,11 @@ from smoothsweep.core.bounds import Beta, Count, Fraction, NotNegative, Positive
 from smoothsweep.core.checks import require
 from smoothsweep.core.data.augmentation_settings import Augmentation
 from smoothsweep.core.declared import check_fields
+from smoothsweep.core.models.architectures import Architecture as Architecture
 
 if TYPE_CHECKING:
     import torch
 
-Architecture = Literal[
-    "resnet_small",
-    "vgg_small",
-    "resnet18",
-    "resnet34",
-    "resnet50",
-    "resnet101",
-    "resnet152",
-    "resnext50",
-    "densenet121",
-    "densenet169",
-    "vit_b_16",
-    "inception_v3",
-    "vgg16_bn",
-    "ir50_64",
-    "ir50_112",
-    "ir50_112_narrow",
-    "ir152_64",
-    "efficientnet_b0",
-    "efficientnet_b1",
-    "efficientnet_b2",
-]
 LEAST_OF_A_WORKER = 2
 """Images of a batch that every worker gets: BatchNorm cannot train on one."""
 
@@ -133,10 +112,7 @@ def make_optimizer(parameters: Iterable[torch.nn.Parameter], recipe: TrainingRec
     """The recipe's optimizer; the fused kernels give the same numbers in far fewer calls."""
     import torch
 
+    common = {"lr": recipe.lr, "weight_decay": recipe.weight_decay, "fused": True}
     if recipe.optimizer == "adam":
-        return torch.optim.Adam(
-            parameters, lr=recipe.lr, betas=recipe.betas, weight_decay=recipe.weight_decay, fused=True
-        )
-    return torch.optim.SGD(
-        parameters, lr=recipe.lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay, fused=True
-    )
+        return torch.optim.Adam(parameters, betas=recipe.betas, **common)
+    return torch.optim.SGD(parameters, momentum=recipe.momentum, **common)

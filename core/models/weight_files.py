@@ -8,12 +8,12 @@ from __future__ import annotations
 import hashlib
 import http.client
 import os
+import shutil
 import urllib.request
 import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 import torch
 
@@ -23,7 +23,6 @@ from smoothsweep.core.files import replacing
 FOLDER_VARIABLE = "SMOOTHSWEEP_WEIGHTS"
 """Environment variable that may name a folder of weight files; it is searched before torch hub's cache."""
 
-_BLOCK = 1 << 20
 _ZIP_START = b"PK\x03\x04"
 
 
@@ -219,7 +218,7 @@ def fetch_weight_file(entry: WeightFile, folder: Path, *, timeout: float = 60.0)
     try:
         with replacing(path, parents=True) as temporary:
             with urllib.request.urlopen(request, timeout=timeout) as answer, temporary.open("wb") as file:
-                _copy(answer, file)
+                shutil.copyfileobj(answer, file)
             try:
                 verify_weight_file(temporary, entry)
             except InputError as error:
@@ -255,21 +254,9 @@ def _stage(entry: WeightFile, folder: Path, timeout: float) -> StagedFile:
             except InputError:
                 if source.parent != folder:  # not ours to replace, and it would be found first again
                     raise
-        path = fetch_weight_file(entry, folder, timeout=timeout)
-        return StagedFile(name=entry.name, path=path, reason=None)
+        return StagedFile(name=entry.name, path=fetch_weight_file(entry, folder, timeout=timeout), reason=None)
     except (InputError, OSError) as error:
         return StagedFile(name=entry.name, path=None, reason=_one_line(error))
-
-
-def _copy(answer: http.client.HTTPResponse, file: BinaryIO) -> None:
-    """Copy the answer's body; one shorter than announced is an error, which urllib does not make of it."""
-    announced = answer.headers.get("Content-Length")
-    copied = 0
-    while block := answer.read(_BLOCK):
-        file.write(block)
-        copied += len(block)
-    if announced is not None and copied != int(announced):
-        raise OSError(f"connection cut after {copied} of {announced} bytes")
 
 
 def _one_line(error: BaseException) -> str:

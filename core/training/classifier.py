@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
@@ -55,25 +55,6 @@ class EpochRecord:
     extra: dict[str, float] = field(default_factory=dict)
 
 
-def training_state(
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    run: Mapping[str, Any],
-    records: list[EpochRecord],
-    companion: nn.Module | None = None,
-) -> dict[str, Any]:
-    """Everything that resuming needs, copied to the CPU; plain enough for a `weights_only` load."""
-    companion_state = {} if companion is None else {"companion": _to_cpu(companion.state_dict())}
-    return {
-        "model": _to_cpu(model.state_dict()),
-        "optimizer": _to_cpu(optimizer.state_dict()),
-        "epoch": len(records),
-        "records": [dataclasses.asdict(record) for record in records],
-        "run": dict(run),
-        **companion_state,
-    }
-
-
 def _to_cpu(value: Any) -> Any:
     """A deep copy with every tensor on the CPU."""
     if isinstance(value, Tensor):
@@ -81,28 +62,6 @@ def _to_cpu(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _to_cpu(item) for key, item in value.items()}
     return [_to_cpu(item) for item in value] if isinstance(value, list) else value
-
-
-def restore_state(
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    run: Mapping[str, Any],
-    resume: Mapping[str, Any],
-    companion: nn.Module | None = None,
-) -> list[EpochRecord]:
-    """Load a state of `training_state` and return its records. Raises InputError if it belongs to another training."""
-    saved = resume["run"]
-    for name in [*run, *(name for name in saved if name not in run)]:
-        if saved.get(name) != run.get(name):
-            raise InputError(f"resume: expected a state of {name} {run.get(name)}, got one of {saved.get(name)}")
-    model.load_state_dict(resume["model"])
-    optimizer.load_state_dict(resume["optimizer"])
-    if companion is not None:
-        companion.load_state_dict(resume["companion"])
-    return [EpochRecord(**record) for record in resume["records"]]
-
-
-# One step of a training: the network's input as the defense alters it, the loss, what is counted.
 
 
 PLAIN = LabelSmoothing()
@@ -172,12 +131,12 @@ def batch_loss(model: nn.Module, batch: Batch, settings: EpochSettings, step: in
             companion=settings.companion,
         )
     )
-    sums = _sums(loss, logits, labels.dominant if isinstance(labels, MixedLabels) else labels, list(facts.values()))
+    sums = _sums(loss, logits, labels.dominant if isinstance(labels, MixedLabels) else labels, facts.values())
     return StepResult(loss * batch.weight, sums, tuple(facts))
 
 
 @torch.no_grad()
-def _sums(loss: Tensor, logits: Tensor, labels: Tensor, facts: list[Tensor]) -> Tensor:
+def _sums(loss: Tensor, logits: Tensor, labels: Tensor, facts: Iterable[Tensor]) -> Tensor:
     logits = logits.detach().double()
     true = logits.gather(1, labels[:, None]).squeeze(1)
     gap = true - (logits.sum(dim=1) - true) / (logits.shape[1] - 1)
@@ -234,14 +193,30 @@ class Epochs:
         self.identity |= {} if stamp is None else {"stamped": int(stamp.chosen.sum())}
 
     def state(self, records: list[EpochRecord]) -> dict[str, Any]:
-        """What `restored` takes: model, optimizer, history and the defense's companion, copied to the CPU."""
-        return training_state(self.core, self.optimizer, self.identity, records, self.companion)
+        """What `restored` takes, copied to the CPU; plain enough for a `weights_only` load."""
+        companion = {} if self.companion is None else {"companion": _to_cpu(self.companion.state_dict())}
+        return {
+            "model": _to_cpu(self.core.state_dict()),
+            "optimizer": _to_cpu(self.optimizer.state_dict()),
+            "epoch": len(records),
+            "records": [dataclasses.asdict(record) for record in records],
+            "run": dict(self.identity),
+            **companion,
+        }
 
     def restored(self, resume: Mapping[str, Any] | None) -> list[EpochRecord]:
         """Go on from such a state, and return its records. Raises InputError if it is of another training."""
         if resume is None:
             return []
-        return restore_state(self.core, self.optimizer, self.identity, resume, self.companion)
+        saved = resume["run"]
+        for name in dict.fromkeys([*self.identity, *saved]):
+            if (got := saved.get(name)) != (expected := self.identity.get(name)):
+                raise InputError(f"resume: expected a state of {name} {expected}, got one of {got}")
+        self.core.load_state_dict(resume["model"])
+        self.optimizer.load_state_dict(resume["optimizer"])
+        if self.companion is not None:
+            self.companion.load_state_dict(resume["companion"])
+        return [EpochRecord(**record) for record in resume["records"]]
 
     def run(self, epoch: int, alpha: float) -> EpochRecord:
         """Train through the zero-based epoch with this smoothing factor. Raises TrainingDiverged."""
@@ -272,12 +247,18 @@ class Epochs:
         with _reproducible(network_seed(seed, epoch, rank), self.device), closing(batches):
             sums, facts = _run_epoch(self.model, self.optimizer, batches, settings)
         _check_weights(self.core, settings)
-        return _record(settings, _sum_over_ranks(sums, self.world_size), facts, time.perf_counter() - start)
-
-    def measured(self, record: EpochRecord, held_out: ImageSet) -> EpochRecord:
-        """The record with the accuracy on these images."""
-        accuracy = evaluate_accuracy(self.core, held_out, image_size=self.recipe.image_size, device=self.device)
-        return dataclasses.replace(record, test_acc=accuracy)
+        if self.world_size > 1:
+            torch.distributed.all_reduce(sums)
+        loss, hits, gap, count, *rest = sums.tolist()
+        means = {name: value / count for name, value in zip(facts, rest, strict=True)}
+        return EpochRecord(
+            epoch=epoch,
+            lr=learning_rate(self.recipe, epoch),
+            loss=loss / count,
+            train_acc=hits / count,
+            seconds=time.perf_counter() - start,
+            extra={"top_logit_gap": gap / count, "alpha": alpha, **means},
+        )
 
     def end_with(self, record: EpochRecord, stop_when: Callable[[EpochRecord], bool] | None) -> bool:
         """Whether this epoch was the last. Rank 0 alone has measured the accuracy, so it decides for all."""
@@ -348,29 +329,6 @@ def _check_weights(model: nn.Module, settings: EpochSettings) -> None:
             )
 
 
-def _sum_over_ranks(sums: Tensor, world_size: int) -> Tensor:
-    if world_size > 1:
-        torch.distributed.all_reduce(sums)
-    return sums
-
-
-def _record(settings: EpochSettings, sums: Tensor, facts: tuple[str, ...], seconds: float) -> EpochRecord:
-    loss, hits, gap, count, *rest = sums.tolist()
-    means = {name: value / count for name, value in zip(facts, rest, strict=True)}
-    return EpochRecord(
-        epoch=settings.epoch,
-        lr=learning_rate(settings.recipe, settings.epoch),
-        loss=loss / count,
-        train_acc=hits / count,
-        seconds=seconds,
-        extra={"top_logit_gap": gap / count, "alpha": settings.alpha, **means},
-    )
-
-
-def _no_smoothing(epoch: int) -> float:
-    return 0.0
-
-
 def train_classifier(
     model: nn.Module,
     data: ImageSet,
@@ -378,7 +336,7 @@ def train_classifier(
     *,
     seed: int,
     defense: Defense = PLAIN,
-    alpha_of_epoch: Callable[[int], float] = _no_smoothing,
+    alpha_of_epoch: Callable[[int], float] = lambda epoch: 0.0,
     device: torch.device | str = "cpu",
     rank: int = 0,
     world_size: int = 1,
@@ -411,8 +369,11 @@ def train_classifier(
     Raises InputError if these do not fit together, TrainingDiverged at a loss or weight that is not finite.
     """
     recipe = defense.adjust_recipe(recipe)
-    _check(model, data, recipe, rank, world_size, wrap, evaluate_every)
-    _check_defense(defense, recipe, alpha_of_epoch, world_size)
+    if evaluate_every < 1:
+        raise ValueError(f"evaluate_every: expected at least 1, got {evaluate_every}")
+    if world_size > 1 and (wrap is None or not torch.distributed.is_initialized()):
+        raise ValueError(f"world_size {world_size}: expected a process group and `wrap`, got one process")
+    _check(model, data, recipe, defense, alpha_of_epoch, rank, world_size)
     device = torch.device(device)
     channels_last(model.to(device))
     epochs = Epochs(
@@ -427,52 +388,33 @@ def train_classifier(
         device_share=device_share,
         stamp=stamp,
     )
-    records = epochs.restored(resume)
-    held_out, every = evaluate if rank == 0 else None, 1 if stop_when else evaluate_every
-    _run(epochs, records, alpha_of_epoch, held_out, every, on_epoch, stop_when)
-    return records
-
-
-def _run(
-    epochs: Epochs,
-    records: list[EpochRecord],
-    alpha_of_epoch: Callable[[int], float],
-    held_out: ImageSet | None,
-    every: int,
-    on_epoch: Callable[[EpochRecord, Callable[[], dict[str, Any]]], None] | None,
-    stop_when: Callable[[EpochRecord], bool] | None,
-) -> None:
-    """Train through the epochs that `records` lacks and add theirs. held_out: measured after each `every` epochs and
-    after the last, None to measure nothing."""
-    last = epochs.recipe.epochs
+    records, every = epochs.restored(resume), 1 if stop_when else evaluate_every
     stopped = bool(records) and epochs.end_with(records[-1], stop_when)
-    while len(records) < last and not stopped:
+    while len(records) < recipe.epochs and not stopped:
         record = epochs.run(len(records), alpha_of_epoch(len(records)))
         done = len(records) + 1
-        if held_out is not None and (done == last or done % every == 0):
-            record = epochs.measured(record, held_out)
+        if evaluate is not None and rank == 0 and (done == recipe.epochs or done % every == 0):
+            accuracy = evaluate_accuracy(epochs.core, evaluate, image_size=recipe.image_size, device=device)
+            record = dataclasses.replace(record, test_acc=accuracy)
         records.append(record)
         if on_epoch:
             on_epoch(record, lambda: epochs.state(records))
         stopped = epochs.end_with(record, stop_when)
+    return records
 
 
 def _check(
     model: nn.Module,
     data: ImageSet,
     recipe: TrainingRecipe,
+    defense: Defense,
+    alpha_of_epoch: Callable[[int], float],
     rank: int,
     world_size: int,
-    wrap: Callable[[nn.Module], nn.Module] | None,
-    evaluate_every: int,
 ) -> None:
     """Refuse what could not train, before anything is changed."""
     if not 0 <= rank < world_size:
         raise ValueError(f"rank: expected 0 <= rank < {world_size}, got {rank}")
-    if evaluate_every < 1:
-        raise ValueError(f"evaluate_every: expected at least 1, got {evaluate_every}")
-    if world_size > 1 and (wrap is None or not torch.distributed.is_initialized()):
-        raise ValueError(f"world_size {world_size}: expected a process group and `wrap`, got one process")
     if recipe.batch_size < MIN_PER_RANK * world_size or len(data) < MIN_PER_RANK * world_size:
         raise InputError(
             f"training: expected at least {MIN_PER_RANK} images per worker in a batch, got batch size "
@@ -482,12 +424,6 @@ def _check(
     if num_classes is not None and data.num_classes > num_classes:
         raise InputError(f"training: expected at most {num_classes} classes, got {data.num_classes} in the data")
     check_image_size(recipe.architecture, recipe.image_size)
-
-
-def _check_defense(
-    defense: Defense, recipe: TrainingRecipe, alpha_of_epoch: Callable[[int], float], world_size: int
-) -> None:
-    """Refuse several workers, and smoothing in any epoch, where the defense does not go with them."""
     if defense.alone is not None and world_size > 1:
         raise InputError(f"defense {type(defense).__name__}: expected one worker, got {world_size}: {defense.alone}")
     reason = defense.combines_with_smoothing

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from smoothsweep.core.defenses.base import Defense
-from smoothsweep.core.defenses.information import BottleneckHead, Mid, gaussian_kl, seed_noise, set_readout
+from smoothsweep.core.defenses.information import BottleneckHead, Mid, gaussian_kl
 from smoothsweep.core.errors import InputError
 
 FEATURES = torch.randn(64, 10, generator=torch.Generator().manual_seed(5))
@@ -57,23 +57,21 @@ def test_bottleneck_computes_mu_plus_sigma_times_noise():
 
 def test_readouts():
     layer = head(spread=5.0)
-    model = nn.Module()
-    model.head = layer
     noisy, second = layer(FEATURES), layer(FEATURES)
     assert not torch.allclose(noisy, second)  # noise stays on at test time, as published
-    seed_noise(model, 0)
+    layer.seed_noise(0)
     assert torch.equal(layer(FEATURES), noisy)
-    set_readout(model, "mean")
+    layer.read("mean")
     mean = layer(FEATURES)
     mu, _ = layer.statistics(FEATURES).chunk(2, dim=1)
     torch.testing.assert_close(mean, mu @ layer.weight.T + layer.bias)
     assert torch.equal(layer(FEATURES), mean)
     errors = []
     for draws in (1, 16, 256, 4096):
-        set_readout(model, "expectation", draws=draws, seed=7)
+        layer.read("expectation", draws=draws, seed=7)
         first = layer(FEATURES)
         errors.append((first - mean).square().mean().sqrt().item())
-        set_readout(model, "expectation", draws=draws, seed=7)
+        layer.read("expectation", draws=draws, seed=7)
         assert torch.equal(layer(FEATURES), first)
     assert errors == pytest.approx([errors[0] / 4**i for i in range(4)], rel=1e-2)  # 1 / sqrt(draws)
 
@@ -96,15 +94,11 @@ def test_an_evaluation_does_not_depend_on_earlier_ones_nor_on_training(tools):
 
 
 def test_wrong_readouts_are_refused(tools):
-    model = tools.prepared(Mid(beta=0.1))
+    defense = Mid(beta=0.1)
     with pytest.raises(InputError, match="readout: expected one of noisy, mean, expectation, got 'mu'"):
-        set_readout(model, "mu")
-    with pytest.raises(InputError, match="draws: expected a whole number of at least 1, got 0"):
-        set_readout(model, "expectation", draws=0)
-    plain = tools.prepared(Defense())
+        defense.read(tools.prepared(defense), "mu", protocol="paper", seed=0)
     with pytest.raises(InputError, match="without a bottleneck"):
-        set_readout(plain, "mean")
-    seed_noise(plain, 1)  # draws no noise, so there is nothing to seed
+        defense.read(tools.prepared(Defense()), "mean", protocol="paper", seed=0)
 
 
 @pytest.mark.parametrize(("architecture", "features"), [("resnet_small", 128), ("vgg_small", 160), ("resnet18", 512)])
