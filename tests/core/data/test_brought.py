@@ -114,11 +114,6 @@ def test_minus_one_beside_other_numbers_is_a_class(tmp_path):
     assert load_labelled(file, size=8).train.names == ("-1", "1")
 
 
-def test_a_label_without_a_name_in_the_schema_is_named(tmp_path):
-    file = hugging_face(tmp_path / "x.parquet", [(0, 0), (1, 1), (2, 4), (3, 1)])
-    assert "row 2: expected a label below 4, got 4" in refusal(load_labelled, file, size=8)
-
-
 @pytest.mark.parametrize("place", ["", "data/", "split/"])
 def test_a_folder_of_shards_is_one_set_split_by_its_names(tmp_path, place):
     of = {"train": ROWS[::2], "test": [(100 + n, label) for n, label in ROWS[1::2]]}
@@ -184,11 +179,6 @@ def test_a_name_in_two_unicode_forms_is_one_person(tmp_path):
     }
     loaded = load_labelled(folders(tmp_path, layout), size=8)
     assert loaded.train.num_classes == 2 and (len(loaded.train), len(loaded.test)) == (6, 6)
-
-
-def test_avif_is_read(tmp_path):
-    root = folders(tmp_path, {f"{who}/{i}.avif": encoded(pixels(i), "AVIF") for who in "ab" for i in range(2)})
-    assert load_unlabelled(root, size=8).shape == (4, 3, 8, 8)
 
 
 def test_rows_with_and_without_a_split_are_refused(tmp_path):

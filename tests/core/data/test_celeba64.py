@@ -139,13 +139,6 @@ def test_a_wrong_list_is_one_line(tmp_path, rows, message):
     assert str(refusal.value) == f"data {tmp_path}: {message}"
 
 
-@pytest.mark.parametrize("gone", ["celeba_ganset.txt", "celeba_trainset.txt", "celeba_testset.txt"])
-def test_the_three_lists_go_together(tmp_path, gone):
-    (tree(tmp_path) / gone).unlink()
-    with pytest.raises(InputError, match=f"expected the published list {gone} or .*, got nothing there"):
-        load_celeba64_public(tmp_path, size=64)
-
-
 ALIGNED = whole_bytes("prep_celeba", (218, 178, 3))
 
 

@@ -97,9 +97,3 @@ def test_a_picture_in_both_parts_is_a_fault_and_one_twice_in_a_part_a_doubt(tmp_
     assert check.doubts == ("row 1 = row 0: the same picture, of 0", "row 4 = row 0: the same picture, of 0")
     with pytest.raises(InputError, match="expected different pictures for training and test"):
         load_labelled(table, size=16)
-
-
-def test_without_any_readable_picture_one_line_says_so(tmp_path):
-    own = folders(tmp_path / "own", {"ann/0.png": b"x", "bob/0.png": b"y"})
-    with pytest.raises(InputError, match=r"expected readable pictures, got ann/0\.png"):
-        check_own(own)

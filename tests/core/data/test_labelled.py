@@ -2,7 +2,6 @@
 
 import os
 import re
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -131,20 +130,6 @@ def test_tables_without_pictures(table, tmp_path):
     assert "got nothing at this path" in refusal(load_labelled, tmp_path / "none", size=8)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"crop": "center"}, "crop: expected one of centre, stretch, got 'center'"),
-        ({"on_corrupt": "ignore"}, "on_corrupt: expected one of refuse, skip, got 'ignore'"),
-        ({"test_fraction": 1.0}, "test_fraction: expected a number between 0 and 1, got 1.0"),
-        ({"size": 0}, "size: expected at least 1 pixel, got 0"),
-    ],
-)
-def test_options_are_checked(table, options, message):
-    people(table)
-    assert message in refusal(load_labelled, table, **{"size": 8, **options})
-
-
 # Folders
 
 
@@ -168,14 +153,6 @@ def test_split_folders(tmp_path):
     data = load_labelled(folders(tmp_path, layout), size=8)
     assert (len(data.train), len(data.test)) == (6, 2)
     np.testing.assert_array_equal(data.test.images[1].permute(1, 2, 0), pixels(110))
-
-
-def test_classes_may_be_called_like_splits(tmp_path):
-    data = load_labelled(
-        folders(tmp_path, {f"{c}/{i}.png": png(10 * k + i) for k, c in enumerate(("test", "train")) for i in range(3)}),
-        size=8,
-    )
-    assert data.train.names == ("test", "train")
 
 
 def test_a_linked_picture_and_class_are_followed(tmp_path):
@@ -271,15 +248,6 @@ def test_the_digest_follows_content_and_names_only(tmp_path, table):
 # The real sets, where they lie beside the repository
 
 
-@pytest.mark.parametrize(("name", "expected"), [("orl-faces", (40, 320, 80))])
-def test_a_real_set(name, expected):
-    path = Path(__file__).parents[4] / "shared" / "data" / name / "faces.parquet"
-    if not path.exists():
-        pytest.skip("no real faces beside the repository")
-    data = load_labelled(path, size=64)
-    assert (data.train.num_classes, len(data.train), len(data.test)) == expected
-
-
 def test_damaged_pictures_are_refused_or_left_out(table):
     damaged = [png(i) for i in range(12)]
     damaged[1] = b"no picture"
@@ -311,13 +279,6 @@ def test_the_same_picture_in_training_and_test(table):
     assert "1 training pictures that the test part holds too were left out: row 0 = row 3" in data.notes
 
 
-def test_the_same_picture_in_two_classes_is_noted(table):
-    images = [png(i) for i in range(12)]
-    images[4] = images[0]
-    people(table, image=images)
-    assert "1 pictures appear in two classes: row 0 = row 4" in load_labelled(table, size=8).notes
-
-
 # Kinds of pictures
 
 
@@ -327,61 +288,46 @@ def shown(table, data, size=8, crop="centre"):
     return load_unlabelled(table, size=size, crop=crop)[0].permute(1, 2, 0).numpy()
 
 
-def test_grey_and_16_bit(table):
-    grey = pixels(0)[..., 0]
-    expected = np.repeat(grey[..., None], 3, axis=2)
-    np.testing.assert_array_equal(shown(table, encoded(grey)), expected)
-    deep = encoded(Image.fromarray(grey.astype(np.uint16) * 257))
-    np.testing.assert_array_equal(shown(table, deep), expected)
-    wide = Image.fromarray(np.full((8, 8), 1 << 20, dtype=np.int32))
-    assert "integer pixels beyond 16 bits" in refusal(shown, table, encoded(wide, "TIFF"))
-    floating = Image.fromarray(np.ones((8, 8), dtype=np.float32))
-    assert "floating-point pixels" in refusal(shown, table, encoded(floating, "TIFF"))
-
-
-def test_transparency_shows_white(table):
-    colour = pixels(0)
-    alpha = np.full((8, 8, 1), 255, dtype=np.uint8)
-    alpha[:4] = 0
-    got = shown(table, encoded(np.concatenate([colour, alpha], axis=2)))
-    assert (got[:4] == 255).all()
-    np.testing.assert_array_equal(got[4:], colour[4:])
-
-
-def test_palettes(table):
+def palette():
     image = Image.new("P", (8, 8))
     image.putpalette([10, 20, 30, 200, 100, 50])
     image.putpixel((3, 2), 1)
-    got = shown(table, encoded(image))
-    assert got[2, 3].tolist() == [200, 100, 50] and got[0, 0].tolist() == [10, 20, 30]
-    got = shown(table, encoded(image, transparency=0))
-    assert got[2, 3].tolist() == [200, 100, 50] and got[0, 0].tolist() == [255, 255, 255]
+    return image, image.convert("RGB")
 
 
-def test_cmyk(table):
-    got = shown(table, encoded(Image.new("CMYK", (8, 8), (0, 255, 255, 0)), "JPEG", quality=95))
-    assert np.abs(got.astype(int) - [255, 0, 0]).max() < 12
+COLOUR, WIDE, TALL = pixels(0), pixels(0, 8, 14), pixels(0, 13, 8)
+GREY, ALPHA = np.repeat(COLOUR[..., :1], 3, axis=2), np.repeat(np.arange(8)[:, None, None] > 3, 8, axis=1)
+TURNED = Image.Exif()
+TURNED[0x0112] = 6  # the camera was held upright: turn a quarter clockwise
+KINDS = {
+    "grey": (encoded(COLOUR[..., 0]), GREY),
+    "16 bits": (encoded(Image.fromarray(COLOUR[..., 0].astype(np.uint16) * 257)), GREY),
+    "transparent": (encoded(np.concatenate([COLOUR, 255 * ALPHA.astype(np.uint8)], 2)), np.where(ALPHA, COLOUR, 255)),
+    "palette": (encoded(palette()[0]), np.asarray(palette()[1])),
+    "turned": (encoded(COLOUR, exif=TURNED.tobytes()), np.rot90(COLOUR, -1)),
+    "wide": (encoded(WIDE), WIDE[:, 3:11]),
+    "tall": (encoded(TALL), TALL[2:10]),
+}
 
 
-def test_exif_orientation(table):
-    exif = Image.Exif()
-    exif[0x0112] = 6  # the camera was held upright: turn a quarter clockwise
-    got = shown(table, encoded(pixels(0), exif=exif.tobytes()))
-    np.testing.assert_array_equal(got, np.rot90(pixels(0), -1))
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_picture_of_any_kind_becomes_rgb_and_square(table, kind):
+    data, expected = KINDS[kind]
+    np.testing.assert_array_equal(shown(table, data), expected)
 
 
-def test_pictures_that_are_not_square(table):
-    wide = pixels(0, 8, 14)
-    np.testing.assert_array_equal(shown(table, encoded(wide)), wide[:, 3:11])
-    tall = pixels(0, 13, 8)
-    np.testing.assert_array_equal(shown(table, encoded(tall)), tall[2:10])
-    stretched = np.asarray(Image.fromarray(wide).resize((8, 8), Image.Resampling.BILINEAR))
-    np.testing.assert_array_equal(shown(table, encoded(wide), crop="stretch"), stretched)
-
-
-def test_enlarging_is_noted(table):
-    people(table, image=[png(i, 20, 20) for i in range(11)] + [png(11, 8, 30)])
-    assert "1 pictures are smaller than 16 pixels and were enlarged" in load_labelled(table, size=16).notes
+def test_other_ways_of_colour_and_crop(table):
+    red = shown(table, encoded(Image.new("CMYK", (8, 8), (0, 255, 255, 0)), "JPEG", quality=95))
+    assert np.abs(red.astype(int) - [255, 0, 0]).max() < 12
+    clear = shown(table, encoded(palette()[0], transparency=0))
+    assert clear[2, 3].tolist() == [200, 100, 50] and clear[0, 0].tolist() == [255, 255, 255]
+    stretched = np.asarray(Image.fromarray(WIDE).resize((8, 8), Image.Resampling.BILINEAR))
+    np.testing.assert_array_equal(shown(table, encoded(WIDE), crop="stretch"), stretched)
+    for values, reason in (
+        (np.full((8, 8), 1 << 20, dtype=np.int32), "integer pixels beyond 16 bits"),
+        (np.ones((8, 8), dtype=np.float32), "floating-point pixels"),
+    ):
+        assert reason in refusal(shown, table, encoded(Image.fromarray(values), "TIFF"))
 
 
 @pytest.mark.parametrize(

@@ -183,12 +183,6 @@ def test_nothing_stays_behind_an_error_and_what_was_there_is_kept(tmp_path):
     assert file.read_bytes() == b"before" and len(os.listdir(tmp_path)) == 1
 
 
-@pytest.mark.parametrize(("row", "shape"), [(2, (3, 4, 4)), (-1, (3, 4, 4)), (0, (4, 4, 3))])
-def test_rows_that_do_not_fit_are_refused(tmp_path, row, shape):
-    with pytest.raises(ValueError, match="of 2: got"), pack_images(tmp_path / "a", torch.arange(2), 4) as put:
-        put(row, np.zeros(shape, dtype=np.uint8))
-
-
 def test_half_precision_goes_through_unrounded(tmp_path):
     images = torch.randn(3, 3, 5, 5).half()
     with pack_images(tmp_path / "x.safetensors", torch.arange(3), 5, torch.float16) as put:

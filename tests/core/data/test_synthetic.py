@@ -1,7 +1,5 @@
 """Synthetic identities: the same everywhere, disjoint where they must be, and tellable apart."""
 
-import hashlib
-
 import numpy as np
 import pytest
 import torch
@@ -9,13 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smoothsweep.core.data.synthetic import TRAIT_NAMES, identity_traits, synthetic_faces
-from smoothsweep.core.data.synthetic.people import FaceStreams
 from smoothsweep.core.errors import InputError
 
 KNOWN_NOSE = [241, 193, 157]
 KNOWN_BACKGROUND = [154, 181, 121]
 KNOWN_MEAN = 150.548
-KNOWN_STREAM = "730ffdc3ff8e14f6"
 
 
 def faces(**changes):
@@ -32,24 +28,6 @@ def test_known_pixels():
     assert drawn.float().mean().item() == pytest.approx(KNOWN_MEAN, abs=0.05)
 
 
-def test_streams_are_pinned():
-    streams = FaceStreams(population="public", seed=1)
-    uniform, noise = streams.image_bits(3, 4, 100)
-    assert uniform.shape == (64,) and noise.shape == (100,)
-    assert hashlib.sha256(uniform.tobytes() + noise.tobytes()).hexdigest()[:16] == KNOWN_STREAM
-    again, _ = FaceStreams(population="public", seed=1).image_bits(3, 4, 8)
-    assert np.array_equal(uniform, again)
-
-
-def test_prefix_and_ranges_do_not_change_an_image():
-    whole = faces(identities=4, per_identity=6)
-    fewer = faces(identities=2, per_identity=6)
-    assert torch.equal(whole.images[:12], fewer.images)
-    later = faces(identities=4, per_identity=2, first_image=4)
-    expected = whole.images.reshape(4, 6, 3, 32, 32)[:, 4:].reshape(8, 3, 32, 32)
-    assert torch.equal(later.images, expected)
-
-
 @settings(max_examples=8, deadline=None)
 @given(identity=st.integers(0, 40), image=st.integers(0, 10**6), seed=st.integers(0, 2**40), spread=st.floats(0.0, 2.0))
 def test_an_image_does_not_depend_on_what_else_is_drawn(identity, image, seed, spread):
@@ -57,18 +35,6 @@ def test_an_image_does_not_depend_on_what_else_is_drawn(identity, image, seed, s
     alone = synthetic_faces(identities=identity + 1, per_identity=1, first_image=image, **options)
     among = synthetic_faces(identities=identity + 2, per_identity=2, first_image=image, threads=2, **options)
     assert torch.equal(alone.images[identity], among.images[2 * identity])
-
-
-def test_populations_seeds_and_images_differ():
-    private, public, other = (
-        faces(per_identity=1).images,
-        faces(population="public", per_identity=1).images,
-        faces(seed=6, per_identity=1).images,
-    )
-    for a, b in ((private, public), (private, other)):
-        assert ((a.float() - b.float()).abs().mean(dim=(1, 2, 3)) > 5).all()
-    drawn = faces(identities=1, per_identity=30)
-    assert len({image.numpy().tobytes() for image in drawn.images}) == 30
 
 
 def test_traits_are_standardised_independent_and_disjoint():
@@ -100,12 +66,8 @@ def test_an_identity_resembles_itself_more_than_others():
     [
         ({"population": "secret"}, "population"),
         ({"identities": 0}, "identities"),
-        ({"per_identity": 0}, "per_identity"),
         ({"size": 8}, "size"),
         ({"spread": -0.1}, "spread"),
-        ({"spread": float("nan")}, "spread"),
-        ({"first_image": -1}, "first_image"),
-        ({"threads": 0}, "threads"),
     ],
 )
 def test_wrong_values_are_named(change, word):

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -79,13 +81,5 @@ def train(defense, *, architecture="resnet_small", epochs=4, alpha=0.0, batch_si
 @pytest.fixture
 def tools():
     """The helpers above, as one object."""
-
-    class Tools:
-        generator = staticmethod(generator)
-        colours = staticmethod(colours)
-        prepared = staticmethod(prepared)
-        companion = staticmethod(companion)
-        take_step = staticmethod(take_step)
-        train = staticmethod(train)
-
-    return Tools
+    helpers = (generator, colours, prepared, companion, take_step, train)
+    return SimpleNamespace(**{helper.__name__: helper for helper in helpers})

@@ -5,7 +5,7 @@ from torch import nn
 
 from smoothsweep.core.defenses.decoys import AtAt, other_classes
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.classifiers import Classifier, LogitsWithAuxiliary
+from smoothsweep.core.models.classifiers import Classifier
 from smoothsweep.core.models.recipe import TrainingRecipe
 
 HAND = torch.tensor([[2.0, -1.0], [1.5, -0.5]])
@@ -73,23 +73,6 @@ def test_the_descent_leaves_no_trace_in_the_network(tools):
     tools.take_step(AtAt(), model, images, labels)
     tracked = [buffer.item() for name, buffer in model.named_buffers() if name.endswith("num_batches_tracked")]
     assert tracked and set(tracked) == {1}
-
-
-def test_an_auxiliary_head_is_trained_and_not_descended(tools):
-    signs = torch.randn(1, 12, generator=tools.generator(1)).sign()
-    main, other = linear(torch.cat([-signs, signs])), linear(torch.cat([signs, -signs]))
-
-    class Both(nn.Module):
-        num_classes = 2
-
-        def forward(self, images):
-            return LogitsWithAuxiliary(main(images), other(images))
-
-    images, labels = torch.zeros(3, 3, 2, 2), torch.tensor([0, 1, 0])
-    alone, beside = (AtAt().move_images(net, images, labels, tools.generator()) for net in (main, Both()))
-    assert torch.equal(alone, beside)
-    tools.take_step(AtAt(), Both(), images, labels, beside=False).loss.backward()
-    assert main.head.weight.grad.abs().sum() > 0 and other.head.weight.grad.abs().sum() > 0
 
 
 def test_precision_too_coarse_for_eps_is_refused():

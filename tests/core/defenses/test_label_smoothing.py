@@ -34,12 +34,6 @@ def test_torchs_own_criterion_ignores_negative_factors_and_ours_does_not(alpha):
     assert abs(smoothed_cross_entropy(LOGITS, LABELS, alpha).item() - builtin.item()) > 4e-4
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.1, 0.3, 1.0])
-def test_positive_factors_agree_with_torch(alpha):
-    builtin = torch.nn.functional.cross_entropy(LOGITS, LABELS, label_smoothing=alpha)
-    torch.testing.assert_close(smoothed_cross_entropy(LOGITS, LABELS, alpha), builtin)
-
-
 @pytest.mark.parametrize(("alpha", "expected"), [(0.3, [0.8, 0.1, 0.1]), (-0.3, [1.2, -0.1, -0.1])])
 def test_targets_of_the_papers_example(alpha, expected):
     assert smoothed_targets(torch.tensor([0]), 3, alpha)[0].tolist() == pytest.approx(expected)

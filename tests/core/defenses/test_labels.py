@@ -24,14 +24,8 @@ LABELS = [
         "smoothing -0.1, piecewise points 0.5 0 1 -0.1",
     ),
     ({"kind": "label_smoothing", "alpha": 0.0}, PLAIN),
-    ({"kind": "none"}, PLAIN),
     ({"kind": "freeze", "layers": ["stem", "layer1"]}, "freeze layers stem layer1"),
     ({"kind": "random_erasing", "p": 0.5, "fill": "random"}, "random erasing 0.1 to 0.4 p 0.5, fill random"),
-    ({"kind": "skip_removal", "scale": 0.5}, "skip removal scale 0.5"),
-    ({"kind": "loft", "rank": 50, "norm": False}, "LoFt rank 50, norm False"),
-    ({"kind": "trap_mid", "blend": 0.1, "smooth_traps": False}, "Trap-MID 0.2, blend 0.1, smooth traps False"),
-    ({"kind": "dp_sgd", "noise": 0.5, "clip": 2.0}, "DP-SGD 0.5, clip 2"),
-    ({"kind": "ssd", "eps": 0.5, "draws": "fresh"}, "SSD 0.5, draws fresh"),
     ({"kind": "weight_decay", "value": 1e-5}, "weight decay 1e-5"),
     ({"kind": "dropout", "p": 0.5, "smoothing": {"alpha": -0.05}}, "dropout 0.5 + smoothing -0.05"),
     ({"kind": "somebody_elses", "strength": 2, "mode": "x"}, "somebody elses strength 2, mode x"),
@@ -65,15 +59,6 @@ def test_strength_grows_away_from_plain_training():
     assert order(kind="random_erasing", p=0.5) < order(kind="random_erasing")
     assert order(kind="random_erasing") < order(kind="random_erasing", area=[0.4, 0.6])
     assert order(kind="freeze", layers=["stem"]) is None
-
-
-def test_combinations_and_other_ways_leave_the_main_curve():
-    plain, mixed = ({"kind": "mixup", "alpha": 0.4} | more for more in ({}, {"smoothing": {"alpha": -0.05}}))
-    assert recipe_words(plain).arm == "" and not recipe_words(plain).combined
-    assert recipe_words(mixed).combined
-    assert recipe_words(mixed).smoothing == recipe_words({"kind": "label_smoothing", "alpha": -0.05}).label
-    assert recipe_words({"kind": "freeze", "fraction": 0.3}).arm == "fraction"
-    assert recipe_words({"kind": "bido", "lambda_input": 1, "lambda_label": 1, "measure": "coco"}).arm == "COCO"
 
 
 SIMPLE = st.one_of(st.none(), st.booleans(), st.integers(-9, 9), st.floats(), st.text(max_size=3))

@@ -65,16 +65,6 @@ def test_every_defense_trains_under_negative_smoothing(name, architecture, tools
     assert torch.equal(images, before)
 
 
-@pytest.mark.parametrize("name", ["mid", "bido", "skip_removal", "freeze"])
-def test_defenses_that_reach_into_a_network_reach_into_a_resnet18(name, tools):
-    defense = make_defense(name, **EXAMPLES[name])
-    model = tools.prepared(defense, "resnet18")
-    images, labels = tools.colours(per_class=2)
-    result = tools.take_step(defense, model, images, labels)
-    result.loss.backward()
-    assert result.loss.isfinite() and model.head.weight.grad.abs().sum() > 0
-
-
 @pytest.mark.parametrize(("name", "architecture"), PAIRS)
 def test_weights_come_back_into_a_prepared_network(name, architecture, tools):
     defense = make_defense(name, **EXAMPLES[name])
@@ -97,13 +87,15 @@ def test_weights_of_another_defense_are_one_clear_line(tools):
     plain, mid = make_defense("label_smoothing"), make_defense("mid", beta=0.1)
     undefended, defended = (tools.prepared(d).state_dict() for d in (plain, mid))
     new = build_classifier("resnet_small", 4, protocol="clean")
-    with pytest.raises(InputError, match=r"^file: expected weights of resnet_small trained with defense mid, got none"):
+    with pytest.raises(
+        InputError, match=r"^file: expected weights of resnet_small trained with defense mid: .*missing"
+    ):
         restore_weights(new, mid, undefended, where="file")
     new = build_classifier("resnet_small", 4, protocol="clean")
-    with pytest.raises(InputError, match=r"defense label_smoothing, got head\.statistics\.bias and 1 more"):
+    with pytest.raises(InputError, match=r"defense label_smoothing: 2 unknown keys, first head\.statistics"):
         restore_weights(new, plain, defended, where="file")
     new = build_classifier("resnet_small", 4, protocol="clean")
-    with pytest.raises(InputError, match=r"mid: head\.weight \[4, 8\], got \[4, 64\]"):
+    with pytest.raises(InputError, match=r"mid: head\.weight: expected shape \(4, 8\), got \(4, 64\)"):
         restore_weights(new, make_defense("mid", beta=0.1, k=8), defended, where="file")
 
 

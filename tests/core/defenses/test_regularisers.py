@@ -84,12 +84,6 @@ def test_focal_gives_easy_images_less_weight_in_training(tools):
     result = tools.take_step(Focal(gamma=2.0), model, images, labels, alpha=-0.05)
     expected = focal_losses(result.logits, smoothed_targets(labels, 4, -0.05), 2.0).mean()
     torch.testing.assert_close(result.loss, expected)
-    gaps = []
-    for defense in (Defense(), Focal(gamma=3.0)):
-        trained, _ = tools.train(defense, epochs=3)
-        images, labels = tools.colours(seed=1)
-        gaps.append(trained(images).softmax(1).max(1).values.mean().item())
-    assert gaps[1] < gaps[0]  # less confident
 
 
 def test_confidence_penalty_is_the_criterion_less_the_entropy(tools):
@@ -128,12 +122,6 @@ def test_mixup_costs_what_the_soft_label_costs_and_makes_outputs_soft(tools):
     one, other = (smoothed_targets(part, 4, -0.05) for part in (mixed.first, mixed.second))
     target = mixed.share[:, None] * one + (1 - mixed.share[:, None]) * other
     torch.testing.assert_close(result.loss, -(target * result.logits.log_softmax(1)).sum(1).mean())
-    confidence = []
-    for defense in (Defense(), Mixup(alpha=2.0)):
-        trained, _ = tools.train(defense, epochs=3)
-        images, _ = tools.colours(seed=1)
-        confidence.append(trained(images).softmax(1).max(1).values.mean().item())
-    assert confidence[1] < confidence[0]
 
 
 def test_only_long_logits_are_shortened_and_no_prediction_changes(tools):
@@ -145,12 +133,3 @@ def test_only_long_logits_are_shortened_and_no_prediction_changes(tools):
     torch.testing.assert_close(clipped.norm(dim=1), length.clamp(max=1))
     assert torch.equal(clipped[length <= 1], free[length <= 1])
     assert torch.equal(clipped.argmax(1), free.argmax(1))
-
-
-def test_negative_smoothing_can_no_longer_drive_logits_apart_without_end(tools):
-    """The gap between two logits is at most sqrt(2) times the length."""
-    images, _ = tools.colours(seed=1)
-    kinds = (Defense(), LogitClipping(norm=2.0))
-    plain, clipped = (tools.train(kind, epochs=4, alpha=-0.5, lr=0.01)[0](images) for kind in kinds)
-    gaps = [(logits.max(1).values - logits.min(1).values).max().item() for logits in (plain, clipped)]
-    assert gaps[0] > 2 * gaps[1] and gaps[1] <= 2 * 2**0.5 + 1e-4

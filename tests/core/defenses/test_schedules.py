@@ -114,13 +114,6 @@ def test_piecewise_refuses_an_alpha_it_would_not_reach():
         alpha_at(schedule, alpha=-0.1, epoch=9, epochs=10)
 
 
-def test_other_kinds_need_an_alpha():
-    with pytest.raises(InputError, match="expected a number for a ramp schedule"):
-        alpha_at(AlphaSchedule(kind="ramp"), alpha=None, epoch=0, epochs=1)
-    with pytest.raises(InputError, match="at most 1"):
-        alpha_at(AlphaSchedule(kind="ramp"), alpha=1.5, epoch=0, epochs=1)
-
-
 @given(schedule=rising_schedules(), alpha=alphas, epochs=epoch_counts)
 def test_a_rise_is_monotone_stays_within_alpha_and_arrives(schedule, alpha, epochs):
     curve = [abs(value) for value in alpha_curve(schedule, alpha=alpha, epochs=epochs)]
@@ -165,27 +158,18 @@ def test_piecewise_stays_within_its_points_and_arrives(schedule, epochs):
     [
         (AlphaSchedule(kind="sigmoid"), "one of constant, reference, ramp, linear, cosine, step, piecewise"),
         (AlphaSchedule(kind="ramp", start=0.8, end=0.2), "ends before it starts, start 0.8, end 0.2"),
-        (AlphaSchedule(kind="ramp", start=0.8), "ends before it starts, start 0.8, end 0.75"),
         (AlphaSchedule(kind="linear", start=-0.1), r"start: expected a fraction of the training in \[0, 1\]"),
-        (AlphaSchedule(kind="linear", end=1.1), r"end: expected a fraction of the training in \[0, 1\]"),
         (AlphaSchedule(kind="cosine", start=float("nan")), "expected a fraction"),
-        (AlphaSchedule(kind="cosine", end="1"), "expected a fraction"),
         (AlphaSchedule(kind="cosine", start=1.0), "begins at 1, after the last epoch"),
-        (AlphaSchedule(kind="step", at=1), "begins at 1, after the last epoch"),
         (AlphaSchedule(kind="step", start=0.5), "step: does not read 'start'; it reads at, back"),
-        (AlphaSchedule(kind="constant", end=0.5), "constant: does not read 'end'; it reads no parameter"),
-        (AlphaSchedule(kind="ramp", scaled=True), "does not read 'scaled'; it reads start, end, back"),
         (AlphaSchedule(kind="constant", back=0.5), "constant: does not read 'back'"),
         (AlphaSchedule(kind="ramp", back=0.7), r"back: expected at least end \(0.75\), got 0.7"),
         (AlphaSchedule(kind="step", at=0.5, back=0.5), r"back: expected above at \(0.5\), got 0.5"),
         (AlphaSchedule(kind="linear", end=0.5, back=1), "goes back at 1, after the last epoch"),
-        (AlphaSchedule(kind="linear", end=0.5, back=1.5), "back: expected a fraction"),
         (AlphaSchedule(kind="reference", scaled="yes"), "expected true or false"),
         (AlphaSchedule(kind="piecewise"), r"expected a list of \(fraction, alpha\) pairs, got None"),
-        (AlphaSchedule(kind="piecewise", points=()), "expected a list"),
         (AlphaSchedule(kind="piecewise", points=((0.5,),)), "expected \\(fraction, alpha\\) pairs"),
         (AlphaSchedule(kind="piecewise", points=((0.5, 0.0), (0.2, 0.1))), "rising fractions, got 0.5, 0.2"),
-        (AlphaSchedule(kind="piecewise", points=((1.5, 0.0),)), "expected a fraction"),
         (AlphaSchedule(kind="piecewise", points=((0.5, 2.0),)), "points: alpha: expected a finite number"),
         (AlphaSchedule(kind="piecewise", points=((1, 0.0), (1, 0.1))), "at most 1 at fraction 1, got 2"),
         (AlphaSchedule(kind="piecewise", points=((0.5, 0.0), (0.5, 0.1), (0.5, 0.2))), "at most 2 at"),

@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 
 from smoothsweep.core.defenses.base import Defense
-from smoothsweep.core.defenses.structure import OFFICIAL, SkipRemoval
+from smoothsweep.core.defenses.structure import SkipRemoval
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import build_classifier
 
@@ -81,15 +81,6 @@ def test_where_it_cannot_be_done_the_reason_is_given(architecture, asked, reason
         SkipRemoval(**asked).check(architecture)
 
 
-def test_official_factors():
-    """Pillowkoh/RoLSS, configs/training/targets/*/*/skip.yaml."""
-    faces, dogs = OFFICIAL["facescrub"], OFFICIAL["stanford_dogs"]
-    assert faces["resnet18"] == (1, 1, 1, 0.6) and faces["densenet121"] == (1, 0, 1, 1)
-    assert faces["densenet169"] == (0, 1, 1, 1)
-    assert {faces[name] for name in ("resnet34", "resnet50", "resnet101", "resnet152")} == {(1, 1, 1, 0)}
-    assert set(dogs.values()) == {(1, 1, 1, 0)} and "resnet18" not in dogs
-
-
 def test_a_stage_loses_its_own_skips_and_no_other(tools):
     """The first of two stages at 0.3: its block adds so much of its skip, the second is as it was."""
     model = tools.prepared(SkipRemoval(skip=(0.3, 1.0))).eval()
@@ -99,15 +90,6 @@ def test_a_stage_loses_its_own_skips_and_no_other(tools):
     expected = F.relu(block.second(F.relu(block.first(x))) + 0.3 * block.skip(x))
     torch.testing.assert_close(model.backbone.blocks[0](x), expected)
     torch.testing.assert_close(model.backbone.blocks[1](MAP), plain.backbone.blocks[1](MAP))
-
-
-def test_the_last_stage_by_name_and_by_factors_is_one_network(tools):
-    named = tools.prepared(SkipRemoval(scale=0.6), "resnet18")
-    official = tools.prepared(SkipRemoval(skip="facescrub"), "resnet18")
-    images = torch.rand(2, 3, 32, 32, generator=tools.generator()) * 2 - 1
-    assert named.state_dict().keys() == official.state_dict().keys()
-    with torch.no_grad():
-        torch.testing.assert_close(named.eval()(images), official.eval()(images))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.embedder_kinds import FACES, KINDS
-from smoothsweep.core.models.embedders import SyntheticEmbedder, load_embedder
+from smoothsweep.core.models.embedders import load_embedder
 
 pytestmark = pytest.mark.usefixtures("quick_programs")
 
@@ -36,32 +36,10 @@ def test_blur_small_pictures_and_mirrors_are_forgiven():
         assert (named == faces.labels).float().mean() >= 0.9
 
 
-def test_unknown_name_lists_the_valid_ones():
-    with pytest.raises(InputError, match="mobilefacenet_b, ir50, ir152, swag_vit_b_16, got 'arcface'"):
-        load_embedder("arcface")
-
-
 @pytest.mark.parametrize("name", FACES)
 def test_missing_file_is_named(name, tmp_path):
     with pytest.raises(InputError, match=r"no file .*absent\.safetensors; expected a safetensors file"):
         load_embedder(name, tmp_path / "absent.safetensors")
-
-
-def test_pickles_and_other_files_are_refused(tmp_path):
-    path = tmp_path / "weights.safetensors"
-    torch.save({"a": torch.zeros(1)}, path)
-    with pytest.raises(InputError, match="not a readable safetensors file"):
-        load_embedder("synthetic", path)
-
-
-def test_a_state_dict_that_does_not_fit_is_refused(tmp_path):
-    state = SyntheticEmbedder().state_dict()
-    state["trunk.0.weight"] = torch.zeros(4, 3, 5, 5)
-    state["surplus"] = torch.zeros(1)
-    del state["trunk.1.bias"]
-    save_file(state, tmp_path / "odd.safetensors")
-    with pytest.raises(InputError, match=r"misses trunk\.1\.bias.*unknown surplus.*expected \(16, 3, 5, 5\)"):
-        load_embedder("synthetic", tmp_path / "odd.safetensors")
 
 
 def test_round_trip_of_every_architecture(tmp_path, monkeypatch):

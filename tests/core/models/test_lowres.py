@@ -164,17 +164,6 @@ def test_the_norm_before_the_head_keeps_its_bias_at_zero():
     assert not torch.equal(model.backbone.bn.weight, torch.ones(2048))
 
 
-def test_the_narrow_evaluator_is_the_official_one_at_an_eighth_of_every_width():
-    with torch.device("meta"):
-        wide, narrow = (
-            official_shapes(build_classifier(name, 1000, protocol="paper")) for name in ("ir50_112", "ir50_112_narrow")
-        )
-    kept = (3, 1, 1000)  # colours and kernels, kernels, classes
-    assert list(wide) == list(narrow)
-    for name, shape in wide.items():
-        assert narrow[name] == tuple(side if side in kept else side // 8 for side in shape), name
-
-
 @pytest.mark.parametrize("architecture", sorted(ARCHITECTURES))
 def test_no_network_has_a_strided_pointwise_convolution_of_few_channels(architecture):
     """Its gradient ends the process: the small evaluator's workers were killed on every machine with AVX-512."""

@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import pytest
 import torch
-from safetensors.torch import load_file
 from torch import nn
 
 from smoothsweep.core.models.embedder_kinds import KINDS
-from smoothsweep.core.models.embedders import face_ir50, face_ir152, load_embedder, to_template
+from smoothsweep.core.models.embedders import face_ir50, load_embedder, to_template
 from smoothsweep.core.models.official import PUBLISHED
 from smoothsweep.orchestrator.cli import main
 
@@ -123,9 +122,3 @@ def test_what_fits_no_embedder_is_one_line_and_nothing_is_written(narrow, tmp_pa
     assert main(["import", "judge", str(file), "--out", str(out)]) == 2
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1 and not out.exists()
-
-
-def test_the_default_place_is_in_the_store(narrow, tmp_path):
-    torch.save(face_ir152(width=8).state_dict(), tmp_path / "backbone.v2.pth")
-    assert main(["import", "judge", str(tmp_path / "backbone.v2.pth"), "--store", str(tmp_path / "store")]) == 0
-    assert "output_layer.3.bias" in load_file(tmp_path / "store" / "imported" / "judges" / "backbone.v2.safetensors")

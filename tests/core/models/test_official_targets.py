@@ -7,7 +7,7 @@ import torch
 import torchvision
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.official import import_target, read_official_checkpoint
+from smoothsweep.core.models.official import import_target
 
 pytestmark = pytest.mark.usefixtures("quick_programs")
 
@@ -60,17 +60,6 @@ def test_both_official_forms_give_the_same_function(network, tmp_path, write, wr
     assert (facts.architecture, facts.num_classes, facts.protocol) == ("resnet18", 7, "paper")
 
 
-@pytest.mark.parametrize("prefix", ["", "model.", "module.", "module.model._orig_mod.", "_orig_mod.module."])
-@pytest.mark.parametrize("key", [None, "model_state_dict", "state_dict"])
-def test_every_wrapping_and_prefix_is_read(network, tmp_path, prefix, key):
-    state = {prefix + name: value for name, value in network.state_dict().items()}
-    torch.save({key: state, "epoch": "last"} if key else state, tmp_path / "x.pth")
-    got = read_official_checkpoint(tmp_path / "x.pth")
-    assert list(got) == list(network.state_dict())
-    assert all(torch.equal(got[name], value) for name, value in network.state_dict().items())
-    assert bring(tmp_path / "x.pth")[1].epoch is None  # "last" is no number
-
-
 @pytest.fixture(scope="module")
 def inception():
     """A published evaluation model of 5 classes: its auxiliary head keeps 1,000."""
@@ -116,25 +105,6 @@ def test_wrong_descriptions_are_refused(network, tmp_path, changes, message):
     with pytest.raises(InputError, match=message) as raised:
         bring(path, **changes)
     assert "\n" not in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda s: s["fc.bias"].fill_(float("nan")), "fc.bias: expected finite numbers, got NaN or infinity"),
-        (lambda s: s.pop("conv1.weight"), "1 tensors are missing, first conv1.weight"),
-        (lambda s: s.update({"fc.extra": torch.zeros(1)}), "does not have 1 keys of the file, first fc.extra"),
-        (lambda s: s.update({"fc.bias": torch.zeros(8)}), r"fc.bias: expected shape \(7,\), got \(8,\)"),
-        (lambda s: s.update({"fc.bias": "text"}), "'fc.bias': expected a tensor, got str"),
-    ],
-)
-def test_weights_that_do_not_fit_are_refused(network, tmp_path, change, message):
-    state = {key: value.clone() for key, value in network.state_dict().items()}
-    change(state)
-    torch.save(state, tmp_path / "odd.pth")
-    with pytest.raises(InputError, match=message) as raised:
-        bring(tmp_path / "odd.pth")
-    assert "odd.pth" in str(raised.value) and "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -24,12 +24,9 @@ ZIP, LEGACY = saved(STATE), saved(STATE, _use_new_zipfile_serialization=False)
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "is empty"),
-        (b"<html>", "is a web page saved as weights"),
         (b"not a checkpoint", "is no readable weight file"),
         (ZIP[:-50], "is cut short"),
         (LEGACY[:-50], "is no readable weight file"),
-        (b"PK\x03\x04" + bytes(500), "is cut short"),
     ],
 )
 def test_damaged_files_are_named_in_one_line(tmp_path, content, message):
@@ -37,11 +34,6 @@ def test_damaged_files_are_named_in_one_line(tmp_path, content, message):
     with pytest.raises(InputError) as raised:
         read_tensor_file(tmp_path / "x.pth", "test")
     assert message in str(raised.value) and "x.pth" in str(raised.value) and "\n" not in str(raised.value)
-
-
-def test_missing_file_is_named(tmp_path):
-    with pytest.raises(InputError, match=r"^test: no file .*absent"):
-        read_tensor_file(tmp_path / "absent.pth", "test")
 
 
 @pytest.mark.parametrize(
@@ -65,12 +57,6 @@ def test_huge_shapes_over_little_memory_are_refused_before_they_are_touched():
     state = {"a": torch.zeros(1).expand(10**6, 10**6)}
     with pytest.raises(InputError, match=r"expected shape \(2,\), got \(1000000, 1000000\)"):
         fitting_state(state, {"a": torch.zeros(2)}, "test")
-
-
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
-def test_numbers_must_be_finite(bad):
-    with pytest.raises(InputError, match=r"^test: a: expected finite numbers"):
-        fitting_state({"a": torch.tensor([0.0, bad])}, {"a": torch.zeros(2)}, "test")
 
 
 def test_numbers_must_be_finite_in_the_networks_precision():

@@ -139,17 +139,6 @@ def test_numbered_classes_are_tried_in_natural_order_and_the_order_is_handed_ove
     assert shift is not None or list(found) == natural
 
 
-@pytest.mark.parametrize("name", USUAL)
-def test_the_flags_say_the_normalisation_that_was_meant(name):
-    """What `--input-range` and `--mean`, `--std` are read as is the reading that the line recommends."""
-    words = as_flags(USUAL[name], False).removeprefix("use ").replace("--std", "--mean").split("--mean")
-    if words[0]:
-        assert Normalisation.of_range(*map(float, words[0].split()[1:])) == USUAL[name]
-    else:
-        mean, std = (tuple(map(float, triple.split())) for triple in words[1:])
-        assert Normalisation(mean=mean, std=std) == USUAL[name]
-
-
 @settings(deadline=None, max_examples=40)
 @given(st.permutations(range(CLASSES)))
 def test_any_order_of_the_classes_is_noticed(outputs):
@@ -165,19 +154,6 @@ def test_an_accuracy_that_is_not_reached_is_refused_although_above_chance():
     judge(IMAGENET, outputs, IMAGENET, order, data=blurred)
     with pytest.raises(InputError, match=r"its card states 99\.0%\); no usual normalisation, size or class order fits"):
         judge(IMAGENET, outputs, IMAGENET, order, data=blurred, accuracy=0.99)
-
-
-def test_chance_is_what_the_largest_class_gives():
-    data = images()
-    lopsided = data.subset(torch.cat([torch.arange(20), torch.tensor([20, 40, 60, 80, 100])]))
-    with pytest.raises(InputError, match=r"got 80\.0% of 25 \(chance 80\.0%\)"):
-        constant = Shades(IMAGENET, torch.arange(CLASSES))
-        logits = torch.eye(CLASSES)[torch.zeros(25, dtype=torch.long)]
-        claim = Claim(normalisation=Normalisation(), order=torch.arange(CLASSES))
-        constant.known = torch.tensor([0.0, 9, 9, 9, 9, 9])
-        check_reading(
-            constant, lopsided, logits, claim, orders=usual_orders(NAMES, SIZES), image_size=4, device="cpu", where="f"
-        )
 
 
 def test_a_normalisation_is_what_torchvision_makes_of_it():

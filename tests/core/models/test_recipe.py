@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from smoothsweep.core.data.augmentation import Augmentation
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.recipe import TrainingRecipe, learning_rate, make_optimizer
+from smoothsweep.core.models.recipe import TrainingRecipe, learning_rate
 
 
 def scheduled(scheduler_of, recipe):
@@ -47,41 +47,20 @@ def test_cosine_agrees_with_torch():
     assert [learning_rate(recipe, e) for e in range(12)] == pytest.approx(expected)
 
 
-def test_optimizers_get_their_settings():
-    weight = [torch.nn.Parameter(torch.zeros(2))]
-    adam = make_optimizer(weight, TrainingRecipe(betas=(0.5, 0.9), weight_decay=0.1))
-    assert isinstance(adam, torch.optim.Adam)
-    assert adam.defaults["betas"] == (0.5, 0.9) and adam.defaults["weight_decay"] == 0.1
-    sgd = make_optimizer(weight, TrainingRecipe(optimizer="sgd", momentum=0.8, lr=0.2))
-    assert isinstance(sgd, torch.optim.SGD)
-    assert sgd.defaults["momentum"] == 0.8 and sgd.defaults["lr"] == 0.2
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"epochs": 0}, "training epochs: expected a whole number of at least 1, got 0"),
-        ({"batch_size": 0}, "training batch_size"),
-        ({"image_size": -1}, "training image_size"),
-        ({"optimizer": "adamw"}, "training optimizer: expected one of adam, sgd, got 'adamw'"),
-        ({"lr_schedule": "linear"}, "training lr_schedule: expected one of multistep, cosine, got 'linear'"),
-        ({"precision": "fp16"}, "training precision: expected one of fp32, bf16, got 'fp16'"),
-        ({"lr": 0.0}, "training lr"),
         ({"lr": float("nan")}, "training lr"),
-        ({"weight_decay": -1.0}, "training weight_decay"),
         ({"betas": (0.9, 1.0)}, "training betas"),
-        ({"betas": (0.9,)}, "training betas"),
         ({"momentum": 0.9}, "training momentum: expected 0 with optimizer adam, got 0.9"),
         ({"optimizer": "sgd", "betas": (0.1, 0.1)}, "training betas: expected the default with optimizer sgd"),
         ({"optimizer": "sgd", "momentum": 1.0}, "training momentum"),
         ({"lr_milestones": (0.9, 0.5)}, "training lr_milestones: expected ascending"),
         ({"lr_milestones": (0.5, 1.0)}, "training lr_milestones: expected fractions"),
         ({"lr_milestones": (75, 90)}, r"training lr_milestones: expected a number in \[0, 1\], got 75"),
-        ({"lr_factor": 0.0}, "training lr_factor"),
         ({"lr_min": 1e-4}, "training lr_min: expected 0 with lr_schedule multistep"),
         ({"lr_schedule": "cosine", "lr_min": 1.0}, "training lr_min"),
         ({"lr_schedule": "cosine", "lr_factor": 0.5}, "with lr_schedule cosine"),
-        ({"lr_schedule": "cosine", "lr_milestones": (0.5,)}, "with lr_schedule cosine"),
     ],
 )
 def test_settings_without_effect_or_sense_are_refused(changes, message):

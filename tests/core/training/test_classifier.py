@@ -156,19 +156,6 @@ def test_evaluation_restores_the_mode_and_does_not_touch_the_running_statistics(
     assert evaluate_logits(model, colours(4).images[:0], image_size=32).shape == (0,)
 
 
-@pytest.mark.parametrize(
-    ("changes", "arguments", "message"),
-    [
-        ({"batch_size": 1}, {}, "batch_size: expected a whole number of at least 2, got 1"),
-        ({"image_size": 16}, {}, "resnet_small: expected images of at least 32 pixels, got 16"),
-        ({"architecture": "resnet"}, {}, "expected one of resnet_small, .*got 'resnet'"),
-    ],
-)
-def test_what_cannot_train_is_refused(changes, arguments, message):
-    with pytest.raises(InputError, match=message):
-        train_classifier(plain(), colours(4), recipe(**changes), seed=0, **arguments)
-
-
 def test_more_classes_than_the_model_has_are_refused():
     model = build_classifier("resnet_small", 2, seed=0, protocol="clean")
     with pytest.raises(InputError, match="at most 2 classes, got 3"):

@@ -113,15 +113,6 @@ def test_no_batch_at_all_is_one_clear_line():
         train_classifier(prepared(bido), faces(), recipe(), defense=bido, seed=0)
 
 
-def test_the_defense_adjusts_the_recipe_and_may_refuse_it():
-    decay, states = make_defense("weight_decay", value=0.01), []
-    keep = {"on_epoch": lambda record, state: states.append(state())}
-    train_classifier(prepared(decay), faces(), recipe(epochs=1), defense=decay, seed=0, **keep)
-    assert states[0]["optimizer"]["param_groups"][0]["weight_decay"] == 0.01
-    with pytest.raises(InputError, match=r"defense weight_decay: expected a recipe without weight_decay, got 0\.1"):
-        train_classifier(prepared(decay), faces(), recipe(weight_decay=0.1), defense=decay, seed=0)
-
-
 def test_smoothing_is_refused_where_the_defense_says_why():
     class Alone(Defense):
         combines_with_smoothing = "its loss has no target to smooth"

@@ -9,7 +9,6 @@ from smoothsweep.core.data.augmentation import Augmentation
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.defenses.base import Defense
 from smoothsweep.core.errors import TrainingDiverged
-from smoothsweep.core.models.inference import evaluate_logits
 from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.core.training.classifier import place_images, train_classifier
 
@@ -84,23 +83,6 @@ def test_floats_that_are_not_finite_are_refused():
     data.images[7, 0, 0, 0] = torch.inf
     with pytest.raises(ValueError, match="expected finite floats"):
         place_images(data, 32, CPU, 0.4)
-
-
-def test_evaluation_takes_floats_as_they_are():
-    """Generated images are judged unclipped, resized in float."""
-    seen = []
-
-    class Recording(nn.Module):
-        def forward(self, images):
-            seen.append(images)
-            return images.mean(dim=(2, 3))
-
-    data = noise(n=5, size=40, dtype=torch.float16)
-    evaluate_logits(Recording(), data.images, image_size=32, batch_size=2)
-    assert [tuple(x.shape) for x in seen] == [(2, 3, 32, 32), (2, 3, 32, 32), (1, 3, 32, 32)]
-    expected = nn.functional.interpolate(data.images.float(), size=32, mode="bilinear", antialias=True)
-    torch.testing.assert_close(torch.cat(seen), expected)
-    assert torch.cat(seen).min() < -1
 
 
 @pytest.mark.gpu
