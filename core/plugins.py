@@ -26,7 +26,7 @@ FAMILIES = {
     "defenses": "smoothsweep.core.defenses.registry",
     "judges": "smoothsweep.core.judges.table",
     "priors": "smoothsweep.core.priors.kinds",
-    "data": "smoothsweep.core.data.base",
+    "data": "smoothsweep.core.data.kinds",
     "models": "smoothsweep.core.external.kinds",
     "search": "smoothsweep.sweeps.strategies",
 }

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
 from pydantic import Field, model_validator
 
 from smoothsweep.core.bounds import Count, Seed
-from smoothsweep.core.data.base import DATA, DataKind
+from smoothsweep.core.data.base import DataKind
+from smoothsweep.core.data.kinds import DATA
 from smoothsweep.core.data.names import NAMED_IN_SWEEPS, PUBLISHED_NAMES
 from smoothsweep.core.declared import build
 from smoothsweep.sweeps.base import FilePath, Model, derived, one_of, one_value, only_with
@@ -160,7 +161,7 @@ class UnlabelledPublic(Model):
 
 
 class AnyData(Model):
-    """What every kind of data of `core.data.base` has; the keys of its own are added to it."""
+    """What every kind of data of `core.data.kinds` has; the keys of its own are added to it."""
 
     kind: str
     if TYPE_CHECKING:  # what every kind has (core.data.base.DataKind)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from smoothsweep.core.analysis.backdoors import POISONED_ROWS, PoisonSettings, poisoned_labels, poisoned_rows
 from smoothsweep.core.bounds import MOST
 from smoothsweep.core.checks import require_room
-from smoothsweep.core.data.base import DATA, DataKind
+from smoothsweep.core.data.base import DataKind
+from smoothsweep.core.data.kinds import DATA
 from smoothsweep.core.declared import build
 from smoothsweep.tasks.context import Config
 from smoothsweep.tasks.planned_files import PlannedFile, names_a_file, planned
@@ -34,7 +35,7 @@ def training_counts(data: Config) -> tuple[int, ...] | None:
 
 
 def data_kind(data: Config) -> DataKind:
-    """The settings of a kind of `core.data.base`, in its stage's configuration."""
+    """The settings of a kind of `core.data.kinds`, in its stage's configuration."""
     kind = DATA[data["kind"]]
     settings = {field.name: data[field.name] for field in fields(kind) if field.name in data}
     return build(kind, settings, what=f"data {data['kind']}", prefix="data.")

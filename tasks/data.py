@@ -93,7 +93,7 @@ def _labelled(config: Config) -> tuple[ImageSet, ImageSet, tuple[str, ...]]:
 
 
 def _of_table(config: Config) -> tuple[ImageSet, ImageSet, tuple[str, ...]]:
-    """A kind of `core.data.base`. Raises InputError where its sets are of different classes."""
+    """A kind of `core.data.kinds`. Raises InputError where its sets are of different classes."""
     kind = data_kind(config)
     train, test = planned(config, any_files=True).read(kind.load) if names_a_file(config) else kind.load(None)
     if train.names != test.names:

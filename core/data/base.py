@@ -1,4 +1,4 @@
-"""What a kind of private images is: its settings, how they become images, and the kinds by name. Loads no torch.
+"""What a kind of private images is: its settings, and how they become images. Reading it loads no torch.
 
 docs/new-data.md shows how to add one.
 """
@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from smoothsweep.core.bounds import Count
-from smoothsweep.core.plugins import with_plugins
 
 if TYPE_CHECKING:
     from smoothsweep.core.data.images import ImageSet
@@ -47,6 +46,3 @@ class DataKind:
         Raises InputError for files that are not what it expects.
         """
         raise NotImplementedError  # every kind has its own: a test loads each row of the table
-
-
-DATA: dict[str, type[DataKind]] = with_plugins("data", {}, DataKind)

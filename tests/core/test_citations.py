@@ -7,7 +7,7 @@ import pytest
 
 from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.citations import PAPER, SOFTWARE, bibliography, key_of, known_citations
-from smoothsweep.core.data.base import DATA
+from smoothsweep.core.data.kinds import DATA
 from smoothsweep.core.data.names import PUBLISHED_NAMES
 from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.core.errors import InputError

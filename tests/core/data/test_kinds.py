@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from smoothsweep.core.data.base import DATA
+from smoothsweep.core.data.kinds import DATA
 from smoothsweep.core.declared import build
 from smoothsweep.core.errors import InputError
 from tests.core.data.examples import example

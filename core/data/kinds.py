@@ -1,0 +1,8 @@
+"""Kinds of private images beyond those of `sweeps.data`, by name. Reading the table loads no torch."""
+
+from __future__ import annotations
+
+from smoothsweep.core.data.base import DataKind
+from smoothsweep.core.plugins import with_plugins
+
+DATA: dict[str, type[DataKind]] = with_plugins("data", {}, DataKind)
