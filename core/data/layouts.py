@@ -8,7 +8,7 @@ import re
 import struct
 import unicodedata
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -208,8 +208,20 @@ def inside(name: str) -> bool:
     return bool(name) and not path.is_absolute() and ".." not in path.parts and "\\" not in name and "\0" not in name
 
 
-def _passed_over(others: int) -> tuple[str, ...]:
-    return (f"{others} files that are no pictures were passed over",) if others else ()
+def _in_folders(tree: Tree, folders: Iterable[tuple[int, str]]) -> tuple[list[str], Tensor, tuple[str, ...]]:
+    """Pictures in folders of one class each, their labels int64 [n], and a note on other files. Reports empty ones."""
+    files: list[str] = []
+    labels: list[int] = []
+    others = 0
+    for label, folder in folders:
+        pictures, passed_over = class_pictures(tree.root, folder)
+        if not pictures:
+            tree.report(f"expected pictures in {folder}, got none")
+        files += pictures
+        labels += [label] * len(pictures)
+        others += passed_over
+    note = (f"{others} files that are no pictures were passed over",) if others else ()
+    return files, torch.tensor(labels, dtype=torch.int64), note
 
 
 # FaceScrub, 530 identities: folders of cropped faces, actors before actresses.
@@ -238,36 +250,27 @@ def list_facescrub(tree: Tree) -> PublishedListing:
 
     Raises InputError if there is no such layout; reports a missing or empty identity and a wrong number of them.
     """
-    files: list[str] = []
-    labels: list[int] = []
-    names: list[str] = []
-    others, people = 0, []
-    folders = {group: tree.need("folder", f"{group}/faces") for group in ("actors", "actresses")}
-    for group, faces in folders.items():
-        present, uncropped = class_folders(faces), tree.root / group / "images"
-        for name in sorted(set(class_folders(uncropped) if uncropped.is_dir() else []) - set(present)):
+    present = {group: class_folders(tree.need("folder", f"{group}/faces")) for group in ("actors", "actresses")}
+    for group, people in present.items():
+        uncropped = tree.root / group / "images"
+        for name in sorted(set(class_folders(uncropped) if uncropped.is_dir() else []) - set(people)):
             tree.report(f"expected faces of {name} in {group}/faces, got none (there is {group}/images/{name})")
-        for name in present:
-            pictures, passed_over = class_pictures(tree.root, f"{group}/faces/{name}")
-            if not pictures:
-                tree.report(f"expected pictures in {group}/faces/{name}, got none")
-            files += pictures
-            labels += [len(names)] * len(pictures)
-            names.append(name)
-            others += passed_over
-        people.append(len(present))
-    tree.expect_classes(len(names), "identities", f" ({people[0]} actors and {people[1]} actresses)")
+    names = [name for people in present.values() for name in people]
+    folders = [f"{group}/faces/{name}" for group, people in present.items() for name in people]
+    files, labels, others = _in_folders(tree, enumerate(folders))
+    counts = " and ".join(f"{len(people)} {group}" for group, people in present.items())
+    tree.expect_classes(len(names), "identities", f" ({counts})")
     train, test = tree.split(files)
     return PublishedListing(
         root=tree.root,
         files=tuple(files),
-        labels=torch.tensor(labels, dtype=torch.int64),
+        labels=labels,
         names=tuple(names),
         train=train,
         test=test,
         fit="stretch",
         squares=True,
-        notes=(f"split: published 90/10 shuffle, seed {tree.split_seed}", *_passed_over(others)),
+        notes=(f"split: published 90/10 shuffle, seed {tree.split_seed}", *others),
         doubts=_unexpected_labels(names) if len(names) == _PEOPLE else (),
     )
 
@@ -298,27 +301,18 @@ def list_imagenette(tree: Tree) -> PublishedListing:
     present = {part: class_folders(tree.need("folder", part)) for part in ("train", "val")}
     names = sorted({name for folders in present.values() for name in folders})
     tree.expect_classes(len(names), "synsets")
-    files: list[str] = []
-    labels: list[int] = []
-    others, ends = 0, []
-    for part, folders in present.items():
-        for label, name in enumerate(names):
-            pictures, passed_over = class_pictures(tree.root, f"{part}/{name}") if name in folders else ([], 0)
-            if not pictures:
-                tree.report(f"expected pictures in {part}/{name}, got none")
-            files += pictures
-            labels += [label] * len(pictures)
-            others += passed_over
-        ends.append(len(files))
+    folders = [(label, f"{part}/{name}") for part in present for label, name in enumerate(names)]
+    files, labels, others = _in_folders(tree, folders)
+    trained = sum(file.startswith("train/") for file in files)
     return PublishedListing(
         root=tree.root,
         files=tuple(files),
-        labels=torch.tensor(labels, dtype=torch.int64),
+        labels=labels,
         names=tuple(names),
-        train=torch.arange(ends[0]),
-        test=torch.arange(ends[0], ends[1]),
+        train=torch.arange(trained),
+        test=torch.arange(trained, len(files)),
         fit="shorter_side",
-        notes=("split: the release's own train and val", *_passed_over(others)),
+        notes=("split: the release's own train and val", *others),
     )
 
 

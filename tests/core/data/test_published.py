@@ -214,8 +214,8 @@ def test_a_whole_tree_is_reported_file_by_file(tmp_path):
     (root / "actresses" / "images" / "Gone_Girl").mkdir(parents=True)
     check = check_published("facescrub", root)
     assert check.faults[:3] == (
-        "expected pictures in actors/faces/Empty_One, got none",
         "expected faces of Gone_Girl in actresses/faces, got none (there is actresses/images/Gone_Girl)",
+        "expected pictures in actors/faces/Empty_One, got none",
         "expected 530 identities, got 6 (4 actors and 2 actresses)",
     )
     assert check.faults[3].startswith("actors/faces/Aa_Bee/1.png: ")
