@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.architectures import anatomy_of
+from smoothsweep.core.models.architectures import IN_UNIT_RANGE, anatomy_of
 from smoothsweep.core.models.checkpoints import load_published_state, load_published_trunk, read_pretrained_state
 from smoothsweep.core.models.inference import USUAL, Normalisation, input_layer
 from smoothsweep.core.models.weight_files import WEIGHT_FILES
@@ -433,8 +433,8 @@ def build_classifier(
 
 
 def usual_input(architecture: str) -> Normalisation:
-    """What a network of this architecture is shown unless the user says otherwise."""
-    return USUAL["inputs in [0, 1]"] if anatomy_of(architecture).in_unit_range else Normalisation()
+    """What a network of this architecture, which may be another package's, is shown unless the user says otherwise."""
+    return USUAL["inputs in [0, 1]"] if architecture in IN_UNIT_RANGE else Normalisation()
 
 
 def _detach_head(backbone: nn.Module, path: str) -> nn.Linear | None:
