@@ -206,27 +206,6 @@ class BREPMI(LatentAttack):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pass:
-    """What one pass of the walks `rows` [a] came to.
-
-    Attributes:
-        decisions: +1 or -1 [a, probes].
-        directions, candidates: [a, D].
-        steps, radii_after: float64 [a].
-        grown, accepted: bool [a].
-    """
-
-    rows: Tensor
-    decisions: Tensor
-    steps: Tensor
-    radii_after: Tensor
-    directions: Tensor
-    candidates: Tensor
-    grown: Tensor
-    accepted: Tensor
-
-
 class Walks:
     """Walks of k latents, each by itself.
 
@@ -256,8 +235,12 @@ class Walks:
         self.capped = unfinished & ((self.passes >= settings.max_passes) | (self.radii > MOST_RADIUS))
         return (unfinished & ~self.capped).nonzero()[:, 0]
 
-    def advance(self, rows: Tensor, normals: Tensor) -> Pass:
-        """One pass of the walks `rows` [a], normals Gaussian [a, probes, D]: probes + 1 queries of each."""
+    def advance(self, rows: Tensor, normals: Tensor) -> dict[str, Tensor]:
+        """One pass of the walks `rows` [a], normals Gaussian [a, probes, D]: probes + 1 queries of each.
+
+        Returns what it came to: decisions, +1 or -1 [a, probes]; directions, candidates [a, D]; steps, radii_after
+        float64 [a]; grown, accepted bool [a].
+        """
         import torch
 
         settings, z, radii, labels = self._settings, self.z[rows], self.radii[rows], self._labels[rows]
@@ -278,16 +261,15 @@ class Walks:
         self.iterations[rows] += (accepted & ~grown).long()
         for place in (accepted & grown).nonzero()[:, 0].tolist():
             self.growths[int(rows[place])].append(candidates[place])
-        return Pass(
-            rows=rows,
-            decisions=decisions,
-            steps=steps,
-            radii_after=radii,
-            directions=direction,
-            candidates=candidates,
-            grown=grown,
-            accepted=accepted,
-        )
+        return {
+            "decisions": decisions,
+            "steps": steps,
+            "radii_after": radii,
+            "directions": direction,
+            "candidates": candidates,
+            "grown": grown,
+            "accepted": accepted,
+        }
 
 
 def on_sphere(centers: Tensor, normals: Tensor, radii: Tensor) -> tuple[Tensor, Tensor]:
@@ -341,28 +323,6 @@ def most_robust(
     return points[int((votes == votes.max()).nonzero()[-1])]
 
 
-@dataclass(kw_only=True)
-class StartLatents:
-    """The first latents found of each label.
-
-    Attributes:
-        z: [C, k, D], 0 where there is none.
-        batches: int64 [C, k], in which batch (from 1), 0 for none.
-        order: int64 [C, k], how many latents had been kept before it, -1 for none.
-        drawn: Batches that were drawn.
-    """
-
-    z: Tensor
-    batches: Tensor
-    order: Tensor
-    drawn: int = 0
-
-    @property
-    def missing(self) -> Tensor:
-        """How many latents each label lacks, int64 [C]."""
-        return (self.batches == 0).sum(1)
-
-
 def first_latents(
     labels_of: LabelsOf,
     draw: Callable[[int], Tensor],
@@ -372,30 +332,34 @@ def first_latents(
     size: int,
     clamp: float,
     max_batches: int,
-    on_batch: Callable[[StartLatents], None] = lambda starts: None,
-) -> StartLatents:
+    on_batch: Callable[[int, int], None] = lambda hit, drawn: None,
+) -> tuple[dict[str, Tensor], int]:
     """Draw batches until there are `per_label` latents of every label, or `max_batches` were drawn.
 
     draw: batch (from 0) -> Gaussian latents [B, size], clamped here to [-clamp, clamp]. Of a batch the first of each
     label is kept first, as in gen_initial_points_targeted and _untargeted of the official code (brep_mi_utils.py,
-    commit 8a2e200), which has no end where a label is never found. `order` tells which labels its untargeted attack
-    would have taken: those found first.
+    commit 8a2e200), which has no end where a label is never found. on_batch: is told how many labels were hit in how
+    many batches.
+
+    Returns z [C, k, size], 0 where there is none; batches int64 [C, k], in which batch (from 1) each was drawn, 0 for
+    none; order int64 [C, k], how many latents had been kept before it, -1 for none, which tells which labels the
+    official untargeted attack would have taken: those found first; and how many batches were drawn.
     """
     import torch
 
-    zeros, accepted = torch.zeros(num_classes, per_label, dtype=torch.int64), 0
-    starts = StartLatents(z=torch.zeros(num_classes, per_label, size), batches=zeros, order=zeros - 1)
-    while starts.drawn < max_batches and starts.missing.any():
-        z = draw(starts.drawn).clamp(-clamp, clamp)
-        starts.drawn += 1
-        missing = starts.missing.tolist()
-        for latent, label in zip(z, labels_of(z).tolist(), strict=True):
+    batches = torch.zeros(num_classes, per_label, dtype=torch.int64)
+    order, z, accepted, drawn = batches - 1, torch.zeros(num_classes, per_label, size), 0, 0
+    while drawn < max_batches and (batches == 0).any():
+        latents = draw(drawn).clamp(-clamp, clamp)
+        drawn += 1
+        missing = (batches == 0).sum(1).tolist()
+        for latent, label in zip(latents, labels_of(latents).tolist(), strict=True):
             if label >= 0 and missing[label]:  # below 0: the target accepts it as nobody
                 place = label, per_label - missing[label]
-                starts.z[place], starts.batches[place], starts.order[place] = latent, starts.drawn, accepted
+                z[place], batches[place], order[place] = latent, drawn, accepted
                 missing[label], accepted = missing[label] - 1, accepted + 1
-        on_batch(starts)
-    return starts
+        on_batch(int((batches[:, 0] > 0).sum()), drawn)
+    return {"z": z, "batches": batches, "order": order}, drawn
 
 
 def make_starts(
@@ -409,25 +373,17 @@ def make_starts(
 
     from smoothsweep.core.seeds import generator
 
-    latent = {name: settings[name] for name in LatentSettings().latent}
+    latent, classes = {name: settings[name] for name in LatentSettings().latent}, view.num_classes
     images = LatentImages(generator_of(inputs, settings["generator"]), view, **latent)
-
-    def report(starts: StartLatents) -> None:
-        hit = int((starts.batches[:, 0] > 0).sum())
-        part_context.progress(hit / view.num_classes, f"{hit}/{view.num_classes} labels hit in {starts.drawn} batches")
-
-    starts = first_latents(
+    starts, drawn = first_latents(
         lambda z: view.labels(images(z)),
         lambda n: torch.randn(settings["batch"], images.z_dim, generator=generator(settings["seed"], "starts", n)),
-        num_classes=view.num_classes,
+        num_classes=classes,
         per_label=settings["per_label"],
         size=images.z_dim,
         clamp=settings["clamp"],
         max_batches=settings["max_batches"],
-        on_batch=report,
+        on_batch=lambda hit, n: part_context.progress(hit / classes, f"{hit}/{classes} labels hit in {n} batches"),
     )
-    never = int((starts.batches[:, 0] == 0).sum())
-    return MadePart(
-        tensors={"z": starts.z, "batches": starts.batches, "order": starts.order},
-        facts={"batches": float(starts.drawn), "labels_never_hit": float(never)},
-    )
+    never = float((starts["batches"][:, 0] == 0).sum())
+    return MadePart(tensors=starts, facts={"batches": float(drawn), "labels_never_hit": never})

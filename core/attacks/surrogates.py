@@ -176,12 +176,25 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
         )
 
     def _confidences(self, inputs: AttackInputs) -> Tensor:
-        """Confidences [Q, C] by which stage 1 chooses."""
-        raise TypeError(f"{type(self).__name__} says nothing of where it begins")
+        """Confidences [Q, C] by which stage 1 chooses: the target's, or the surrogates' with its labels first."""
+        import torch.nn.functional as F
+
+        answers = inputs.parts[ANSWERS[self.learns]]["answers"]
+        if self.learns == "scores":
+            return answers
+        confidences = inputs.parts[SURROGATES]["confidences"]
+        return confidences + F.one_hot(answers, confidences.shape[1])
 
     def _answers(self, view: Any, images: Tensor, target_class: int) -> Tensor:
         """What the target says of one view of each finalist, [M, 2]: by what they are ordered, and their score."""
-        raise TypeError(f"{type(self).__name__} says nothing of how the target chooses")
+        import torch
+
+        from smoothsweep.core.attacks.rlb_search import log_margin
+
+        if self.learns == "labels":
+            return (view.labels(images) == target_class).double()[:, None].expand(-1, 2)
+        scores = view.scores(images)
+        return torch.stack([log_margin(scores, target_class).double(), scores[:, target_class].double()], 1)
 
     def _chosen(
         self, w: Tensor, view: LabelView, inputs: AttackInputs, target_class: int, *, seed: int
@@ -218,16 +231,6 @@ class SurrogateLabels(SurrogateAttack):
     access: ClassVar[Access] = "labels"
     learns: ClassVar[Literal["labels", "scores"]] = "labels"
 
-    def _confidences(self, inputs: AttackInputs) -> Tensor:
-        import torch.nn.functional as F
-
-        confidences = inputs.parts[SURROGATES]["confidences"]
-        return confidences + F.one_hot(inputs.parts[ANSWERS["labels"]]["answers"], confidences.shape[1])
-
-    def _answers(self, view: Any, images: Tensor, target_class: int) -> Tensor:
-        hits = (view.labels(images) == target_class).double()
-        return hits[:, None].expand(-1, 2)
-
 
 @dataclass(frozen=True, kw_only=True)
 class SurrogateScores(SurrogateAttack):
@@ -237,17 +240,6 @@ class SurrogateScores(SurrogateAttack):
     cites: ClassVar[tuple[str, ...]] = ("li2025head",)
     access: ClassVar[Access] = "scores"
     learns: ClassVar[Literal["labels", "scores"]] = "scores"
-
-    def _confidences(self, inputs: AttackInputs) -> Tensor:
-        return inputs.parts[ANSWERS["scores"]]["answers"]
-
-    def _answers(self, view: Any, images: Tensor, target_class: int) -> Tensor:
-        import torch
-
-        from smoothsweep.core.attacks.rlb_search import log_margin
-
-        scores = view.scores(images)
-        return torch.stack([log_margin(scores, target_class).double(), scores[:, target_class].double()], 1)
 
 
 def check_budget(pool_size: int, classes: int) -> None:

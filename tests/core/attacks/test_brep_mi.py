@@ -106,7 +106,7 @@ def test_a_walk_matches(run):
     expected = torch.stack([golden(f"{run}_{name}").double() for name in names], 1)
     torch.testing.assert_close(torch.tensor(counters, dtype=torch.float64), expected, atol=1e-5, rtol=0)
     for name, field in (("decisions", "decisions"), ("expanded", "grown"), ("accepted", "accepted")):
-        found = torch.stack([getattr(one, field)[0] for one in passes])
+        found = torch.stack([one[field][0] for one in passes])
         assert torch.equal(found.long(), golden(f"{run}_{name}").long()), name
     for name, field in (
         ("radius_after", "radii_after"),
@@ -114,14 +114,14 @@ def test_a_walk_matches(run):
         ("direction", "directions"),
         ("candidate", "candidates"),
     ):
-        found = torch.stack([getattr(one, field)[0] for one in passes])
+        found = torch.stack([one[field][0] for one in passes])
         torch.testing.assert_close(found, golden(f"{run}_{name}"), atol=1e-5, rtol=0, msg=name)
     accepted, verdicts = golden(f"{run}_accepted").bool(), golden(f"{run}_evaluator_correct")
     assert int(GOLDEN[f"{run}_target_queries"]) == 33 * len(passes) + int(accepted.sum())
     assert torch.equal(verdicts >= 0, accepted)  # the official evaluator looks at accepted points alone
     if not rules:
         assert labels_of.shown == 33 * len(passes)
-        candidates = torch.stack([one.candidates[0] for one in passes])
+        candidates = torch.stack([one["candidates"][0] for one in passes])
         assert torch.equal(evaluated(candidates)[accepted] == label, verdicts[accepted] == 1)
 
     iterations, radius, success, returned = GOLDEN[f"{run}_final_iter_radius_success_returned"]
@@ -140,22 +140,15 @@ def searched(kind, labels_of):
     draws = golden(f"brep_{kind}_draws")
     if draws.ndim == 2:
         draws = draws[None]
-    return first_latents(
-        labels_of,
-        lambda batch: draws[batch],
-        num_classes=10,
-        per_label=1,
-        size=8,
-        clamp=1.5,
-        max_batches=len(draws),
-    )
+    ends = {"size": 8, "clamp": 1.5, "max_batches": len(draws)}
+    return first_latents(labels_of, lambda batch: draws[batch], num_classes=10, per_label=1, **ends)[0]
 
 
 def in_order(found):
     """Labels in the order in which they were first found, and their latents."""
-    hit = (found.order[:, 0] >= 0).nonzero()[:, 0]
-    hit = hit[found.order[hit, 0].argsort()]
-    return hit, found.z[hit, 0]
+    hit = (found["order"][:, 0] >= 0).nonzero()[:, 0]
+    hit = hit[found["order"][hit, 0].argsort()]
+    return hit, found["z"][hit, 0]
 
 
 @pytest.mark.parametrize("kind", ["init_untargeted", "init_targeted"])
@@ -194,7 +187,7 @@ def test_a_whole_attack_matches():
         hits += bool(walks.growths[0]) and evaluated(walks.growths[0][-1][None]).item() == label
     assert next(draws, None) is None
     assert hits / 3 == pytest.approx(float(GOLDEN["brep_full_accuracy"]))
-    accepted = sum(int(one.accepted) for one in passes)
+    accepted = sum(int(one["accepted"]) for one in passes)
     assert int(GOLDEN["brep_full_queries"]) == labels_of.shown + 2 * 3 + accepted
 
 
@@ -246,7 +239,7 @@ def test_the_expected_direction_points_along_the_normal_of_a_half_space():
     starts[:, 0] = 0.05
     walks = Walks(lambda z: (z[:, 0] > 0).long(), starts, torch.ones(400).long(), settings())
     normals = torch.stack([torch.randn(32, SIZE, generator=generator(3, slot)) for slot in range(len(starts))])
-    directions = walks.advance(walks.going(), normals).directions
+    directions = walks.advance(walks.going(), normals)["directions"]
     mean = directions.mean(0)
     assert mean[0] > 0.1 and mean[1:].abs().max() < 0.1 * mean[0]
     assert (directions.norm(dim=1) <= 1).all()

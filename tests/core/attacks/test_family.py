@@ -121,7 +121,7 @@ def test_queries_are_those_the_network_was_shown(name, target, given):
     attack, counted = make_attack(name, **EXAMPLES[name]), Counted(target)
     view = look(counted, attack.access)
     found = attack.invert(view, given(name), 0, seed=7)
-    expected = example(name).queries(found)
+    expected = example(name).QUERIES if hasattr(example(name), "QUERIES") else example(name).queries(found)
     assert view.queries in (expected if isinstance(expected, range) else (expected,))
     assert sum(counted.shown) - view.queries in (0, 2 + 4)  # those that measured how many rows to compute at once
 

@@ -347,26 +347,6 @@ def test_side_by_side_every_class_has_the_bits_and_the_queries_that_it_has_by_it
     assert not torch.equal(alone[0].w, alone[1].w)
 
 
-def test_a_row_that_breaks_is_stopped_and_the_other_classes_go_on():
-    target, classes = rows(blind=lambda means: means <= -0.02), list(range(6))
-    alone = [PLAIN.invert(viewed(target), GIVEN, one, seed=5) for one in classes]
-    stopped = [one.facts["num_frozen"] for one in alone]
-    assert 0 < sum(stopped) < 18 and min(stopped) < max(stopped)
-    for one, other in zip(alone, PLAIN.invert_batch(viewed(target), GIVEN, classes, seed=5), strict=True):
-        check_same(one, other)
-    assert max(target.seen) == 18
-
-
-def test_where_the_bits_would_differ_classes_are_computed_one_after_the_other():
-    target, classes = rows(coupled=1e-3), [3, 0, 10]
-    alone = [PLAIN.invert(viewed(rows(coupled=1e-3)), GIVEN, one, seed=5) for one in classes]
-    view = viewed(target)
-    for one, other in zip(alone, PLAIN.invert_batch(view, GIVEN, classes, seed=5), strict=True):
-        check_same(one, other)
-    assert target.seen.count(9) == 2, "what was tried"
-    assert view.queries == 3 * 3 * (PLAIN.steps + 1)
-
-
 @pytest.mark.parametrize("settings", [{"rows_per_batch": 3}, {"precision": "bf16"}])
 def test_what_the_user_says_of_execution_is_left_alone(settings):
     target = rows()

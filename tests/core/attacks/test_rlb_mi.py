@@ -115,17 +115,6 @@ def test_learning_matches(kind):
                 assert_weights(network, f"rlb_learn_twin_after{call + 1}_{name}.", 2e-5)
 
 
-def test_the_official_temperature_falls_by_the_learning_rate_whatever_happens():
-    agent, states = agent_of(noise_of(2), one_step=True), torch.randn(300, SIZE)
-    for call in range(244):
-        z, rewards = states[torch.arange(ROWS) + call % 200], torch.randn(ROWS, 1)
-        done = torch.ones(ROWS, 1)
-        agent.learn(Experience(states=z, actions=z.tanh(), rewards=rewards, next_states=z, dones=done))
-        found = agent.log_temperature.exp().item()
-        assert found == pytest.approx(math.exp(-5e-4 * (call + 1)), abs=1e-4)
-    assert found == pytest.approx(0.886, abs=1e-3)  # episode 500: learning begins after 256
-
-
 def test_one_step_episodes_need_nothing_after_them():
     """The same numbers as with the passes for the next state, which are multiplied by 0, and the same stream."""
     found = []

@@ -9,7 +9,7 @@ TOO_LITTLE: access with which it fails. DEAR: it takes many seconds, and is trie
 slow tests alone. SWEPT: class of settings in a sweep file -> what the tiny sweep
 (`tests/tiny.py`) is changed by to have them (dotted keys; `control`: the attack beside Plug & Play), where they stand,
 another value for each field, made by `swept` (beside it, where it needs them, changes; `/key` of the whole sweep).
-queries(found): how many images it shows the target for one class, or a range.
+QUERIES: how many images EXAMPLE shows the target for one class; or queries(found), which may be a range.
 
 What is not the rule, where it is not: DRAWS False: it draws nothing, and every seed gives the same. OPTIMISES False: it
 leaks what it began with. LEAST_LEAK: the share of images that a judge takes for the person, where half is too much to

@@ -9,9 +9,7 @@ TOO_LITTLE = ("labels",)  # access with which it fails
 
 IN_ONE_DIRECTION = False  # it needs two
 
-DECLARED = {
-    "": ({}, POOLED, "prior", 1),
-}
+DECLARED = {"": ({}, POOLED, "prior", 1)}
 
 WRONG = [
     ({"max_queries": 24}, "attack.max_queries: expected at least 25, a generation for each of 1 selected"),

@@ -7,9 +7,7 @@ from tests.core.attacks.examples import GENERAL, KEPT_SEARCHED, LOW_RESOLUTION, 
 DEAR = True
 EXAMPLE = LOW_RESOLUTION
 
-DECLARED = {
-    "": ({}, GENERAL, "general_gan", 1),
-}
+DECLARED = {"": ({}, GENERAL, "general_gan", 1)}
 
 WRONG = [
     ({"restarts": 3}, "does not read 'restarts'"),
@@ -36,7 +34,4 @@ SWEPT = {
     ),
 }
 
-
-def queries(found):
-    """What it asks the target of one class with EXAMPLE."""
-    return (16 + 1) * 3
+QUERIES = (16 + 1) * 3

@@ -14,9 +14,7 @@ NEEDED = {"stage_steps": [2, 2]}  # by itself more than the stages of small prio
 
 PRIOR = {"kind": "shipped"}  # the prior of a sweep that it does not go without
 
-DECLARED = {
-    "": ({}, POOLED, "prior", 1),
-}
+DECLARED = {"": ({}, POOLED, "prior", 1)}
 
 WRONG = [
     ({"stage_steps": []}, r"attack.stage_steps: expected at least one stage, got \(\)"),
@@ -62,7 +60,4 @@ SWEPT = {
     ),
 }
 
-
-def queries(found):
-    """What it asks the target of one class with EXAMPLE."""
-    return 4 * (5 + 3 + 2 * 2)
+QUERIES = 4 * (5 + 3 + 2 * 2)

@@ -7,9 +7,7 @@ DEAR = True
 
 EXAMPLE = {**LOW_RESOLUTION, **DISTRIBUTION}
 
-DECLARED = {
-    "": ({}, SPECIFIC, "specific_gan", 60),
-}
+DECLARED = {"": ({}, SPECIFIC, "specific_gan", 60)}
 
 WRONG = [
     ({"start_log_variance": 21.0}, "attack.start_log_variance"),
@@ -25,7 +23,4 @@ SWEPT = {
     ),
 }
 
-
-def queries(found):
-    """What it asks the target of one class with EXAMPLE."""
-    return 24 + 3
+QUERIES = 24 + 3

@@ -10,9 +10,7 @@ EXAMPLE = {"top_n": 8, "gan": PLG_GAN, "steps": 8, "selected": 4}
 
 TOO_LITTLE = ("labels",)  # access with which it fails
 
-DECLARED = {
-    "": ({}, ("plg_labels", "plg_gan"), "plg_gan", 1),
-}
+DECLARED = {"": ({}, ("plg_labels", "plg_gan"), "plg_gan", 1)}
 
 WRONG = [({"gan": {"imported": "gan"}, "top_n": 4}, "attack.top_n: expected no value with an imported GAN, which")]
 
@@ -38,7 +36,4 @@ SWEPT = {
     ),
 }
 
-
-def queries(found):
-    """What it asks the target of one class with EXAMPLE."""
-    return (2 * 8 + 1) * 4
+QUERIES = (2 * 8 + 1) * 4

@@ -127,7 +127,4 @@ SWEPT = {
     "Select": ({"attack.selection_repeats": 100}, "attack.select", {"kind": "top_confidence"}),
 }
 
-
-def queries(found):
-    """What it asks the target of one class with EXAMPLE."""
-    return 8 * 20 + 8 * 6
+QUERIES = 8 * 20 + 8 * 6

@@ -5,9 +5,7 @@ from tests.core.attacks.examples import REFUSED, swept
 
 EXAMPLE = {"selected": 4, "truncation_psi": 1.0, "truncation_cutoff": None}
 
-DECLARED = {
-    "": ({}, (), "prior", 1),
-}
+DECLARED = {"": ({}, (), "prior", 1)}
 
 WRONG = [
     ({"readout": "mean"}, "attack.readout: expected none"),
@@ -25,7 +23,4 @@ SWEPT = {
     ),
 }
 
-
-def queries(found):
-    """What it asks the target of one class with EXAMPLE."""
-    return 0
+QUERIES = 0

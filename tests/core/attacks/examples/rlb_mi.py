@@ -47,7 +47,4 @@ SWEPT = {
     ),
 }
 
-
-def queries(found):
-    """What it asks the target of one class with EXAMPLE."""
-    return 2 * 480
+QUERIES = 2 * 480

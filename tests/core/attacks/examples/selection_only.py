@@ -11,9 +11,7 @@ OPTIMISES = False  # it leaks what it began with
 
 LEAST_LEAK = 0.25  # chance: it chooses among pictures of nobody here
 
-DECLARED = {
-    "": ({}, POOLED, "prior", 1),
-}
+DECLARED = {"": ({}, POOLED, "prior", 1)}
 
 WRONG = [
     ({"selected": 41, "pool": POOL}, r"attack.selected: expected at most pool.size \(40\)"),
@@ -30,7 +28,4 @@ SWEPT = {
     ),
 }
 
-
-def queries(found):
-    """What it asks the target of one class with EXAMPLE."""
-    return 0
+QUERIES = 0

@@ -9,9 +9,7 @@ EXAMPLE = SURROGATE
 
 TOO_LITTLE = ("none",)  # access with which it fails
 
-DECLARED = {
-    "": ({}, ("pictures", "answered_labels", "surrogates"), "prior", 1),
-}
+DECLARED = {"": ({}, ("pictures", "answered_labels", "surrogates"), "prior", 1)}
 
 WRONG = [
     ({"finalists": 101}, r"attack.finalists: expected at most candidates \(100\), got 101"),
@@ -35,7 +33,4 @@ SWEPT = {
     ),
 }
 
-
-def queries(found):
-    """What it asks the target of one class with EXAMPLE."""
-    return 4 * 4
+QUERIES = 4 * 4

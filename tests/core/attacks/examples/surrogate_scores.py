@@ -8,9 +8,7 @@ EXAMPLE = SURROGATE
 
 TOO_LITTLE = ("labels",)  # access with which it fails
 
-DECLARED = {
-    "": ({}, ("pictures", "answered_scores", "surrogates"), "prior", 1),
-}
+DECLARED = {"": ({}, ("pictures", "answered_scores", "surrogates"), "prior", 1)}
 
 WRONG = [
     ({"loss": "cross_entropy", "temperature": {}}, "attack.temperature: expected no value with"),
@@ -22,7 +20,4 @@ SWEPT = {
     "SurrogateScores": ({"attack": {"kind": "surrogate_scores"}}, "attack", swept(SurrogateScores, **SURROGATE_SWEPT)),
 }
 
-
-def queries(found):
-    """What it asks the target of one class with EXAMPLE."""
-    return 4 * 4
+QUERIES = 4 * 4
