@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -84,10 +85,6 @@ def zero_gradients(model: nn.Module, pictures: Tensor, labels: Tensor, device: s
 # before.
 
 
-Perturb = Callable[[Any, Robustness, bool], Any]
-"""(ART's classifier, settings, targeted) -> an attack of ART."""
-
-
 def perturbed(
     name: str,
     model: nn.Module,
@@ -103,9 +100,13 @@ def perturbed(
 
     labels: the true classes, or those to reach if `targeted`. The model, in evaluation mode, is run where it lies.
     """
-    make, loss = GRADIENT_ATTACKS[name]
+    from art.attacks import evasion
+
+    kind, loss, options = GRADIENT_ATTACKS[name]
+    common = {"eps": settings.eps, "targeted": targeted, "batch_size": BATCH}
     with _numpy_seeded(seed):
-        attack = make(_estimator(model, pictures, classes, loss()), settings, targeted)
+        estimator = _estimator(model, pictures, classes, loss())
+        attack = getattr(evasion, kind)(estimator, **common, **options(settings))
         changed = attack.generate(x=pictures.numpy().astype(np.float32), y=labels.numpy())
     return torch.from_numpy(changed)
 
@@ -124,55 +125,33 @@ def _estimator(model: nn.Module, pictures: Tensor, classes: int, loss: Any) -> A
     )
 
 
-def _fgsm(estimator: Any, settings: Robustness, targeted: bool) -> Any:
-    from art.attacks.evasion import FastGradientMethod
-
-    return FastGradientMethod(estimator, eps=settings.eps, targeted=targeted, batch_size=BATCH)
-
-
-def _pgd(estimator: Any, settings: Robustness, targeted: bool, random_starts: int = 1) -> Any:
-    from art.attacks.evasion import ProjectedGradientDescentPyTorch
-
-    return ProjectedGradientDescentPyTorch(
-        estimator,
-        eps=settings.eps,
-        eps_step=min(settings.step, settings.eps),
-        max_iter=settings.steps,
-        targeted=targeted,
-        num_random_init=random_starts,
-        batch_size=BATCH,
-        verbose=False,
-    )
+def _pgd(settings: Robustness, random_starts: int = 1) -> dict[str, Any]:
+    return {
+        "eps_step": min(settings.step, settings.eps),
+        "max_iter": settings.steps,
+        "num_random_init": random_starts,
+        "verbose": False,
+    }
 
 
-def _bim(estimator: Any, settings: Robustness, targeted: bool) -> Any:
-    return _pgd(estimator, settings, targeted, random_starts=0)
+def _auto_pgd(settings: Robustness) -> dict[str, Any]:
+    return {
+        "eps_step": 2 * settings.eps,
+        "max_iter": settings.strong_steps,
+        "nb_random_init": settings.strong_restarts,
+        "loss_type": "difference_logits_ratio",
+        "verbose": False,
+    }
 
 
-def _auto_pgd(estimator: Any, settings: Robustness, targeted: bool) -> Any:
-    from art.attacks.evasion import AutoProjectedGradientDescent
-
-    return AutoProjectedGradientDescent(
-        estimator,
-        eps=settings.eps,
-        eps_step=2 * settings.eps,
-        max_iter=settings.strong_steps,
-        targeted=targeted,
-        nb_random_init=settings.strong_restarts,
-        batch_size=BATCH,
-        loss_type="difference_logits_ratio",
-        verbose=False,
-    )
-
-
-GRADIENT_ATTACKS: dict[str, tuple[Perturb, type[nn.Module]]] = {
-    "fgsm": (_fgsm, nn.CrossEntropyLoss),
-    "pgd": (_pgd, nn.CrossEntropyLoss),
-    "bim": (_bim, nn.CrossEntropyLoss),
-    "margin_pgd": (_pgd, MarginLoss),
-    "auto_pgd": (_auto_pgd, nn.CrossEntropyLoss),
+GRADIENT_ATTACKS: dict[str, tuple[str, type[nn.Module], Callable[[Robustness], dict[str, Any]]]] = {
+    "fgsm": ("FastGradientMethod", nn.CrossEntropyLoss, lambda settings: {}),
+    "pgd": ("ProjectedGradientDescentPyTorch", nn.CrossEntropyLoss, _pgd),
+    "bim": ("ProjectedGradientDescentPyTorch", nn.CrossEntropyLoss, partial(_pgd, random_starts=0)),
+    "margin_pgd": ("ProjectedGradientDescentPyTorch", MarginLoss, _pgd),
+    "auto_pgd": ("AutoProjectedGradientDescent", nn.CrossEntropyLoss, _auto_pgd),
 }
-"""Name -> what makes ART's attack, and the loss it follows (Auto-PGD brings its own)."""
+"""Name -> ART's class, the loss it follows (Auto-PGD brings its own), and its options beside those of all."""
 
 
 @contextmanager
@@ -322,21 +301,23 @@ def measure_robustness(
     settings.check_images(len(pictures))
     model = UnitRangeClassifier(classifier)
     targets = other_classes(labels, classes, settings.seed)
+
+    def changed(name: str, targeted: bool) -> Tensor:
+        aims = targets if targeted else labels
+        given: dict[str, Any] = {"targeted": targeted}
+        if name != ONE_PIXEL:  # numpy's global generator takes no larger seed
+            given |= {"settings": settings, "classes": classes, "seed": settings.seed % 2**32}
+            return perturbed(name, model, pictures, aims, **given)
+        given |= {"generations": settings.generations, "population": settings.population, "device": device}
+        pairs = enumerate(zip(pictures, aims.tolist(), strict=True), start=settings.seed)
+        return torch.stack([one_pixel(model, picture, aim, seed=seed, **given)[0] for seed, (picture, aim) in pairs])
+
     plan = [(name, targeted) for targeted in (False, True) for name in BOTH_WAYS] + [(n, False) for n in UNMASKING]
     answers = {}
     for number, (name, targeted) in enumerate(plan):
         progress(number / len(plan), name)
-        changed = _changed(
-            name,
-            model,
-            pictures,
-            targets if targeted else labels,
-            targeted=targeted,
-            classes=classes,
-            settings=settings,
-            device=device,
-        )
-        answers[f"{name}_{'targeted' if targeted else 'untargeted'}"] = predictions(model, changed, device)
+        way = "targeted" if targeted else "untargeted"
+        answers[f"{name}_{way}"] = predictions(model, changed(name, targeted), device)
     return RobustnessReport(
         labels=labels,
         targets=targets,
@@ -359,45 +340,6 @@ def chosen_images(count: int, settings: Robustness) -> Tensor:
         return torch.arange(count)
     order = torch.randperm(count, generator=torch.Generator().manual_seed(settings.seed))
     return order[: settings.images].sort().values
-
-
-def _changed(
-    name: str,
-    model: nn.Module,
-    pictures: Tensor,
-    labels: Tensor,
-    *,
-    targeted: bool,
-    classes: int,
-    settings: Robustness,
-    device: str,
-) -> Tensor:
-    if name != ONE_PIXEL:
-        return perturbed(
-            name,
-            model,
-            pictures,
-            labels,
-            targeted=targeted,
-            settings=settings,
-            classes=classes,
-            seed=settings.seed % 2**32,  # what numpy's global generator takes
-        )
-    return torch.stack(
-        [
-            one_pixel(
-                model,
-                picture,
-                int(label),
-                targeted=targeted,
-                generations=settings.generations,
-                population=settings.population,
-                seed=settings.seed + number,
-                device=device,
-            )[0]
-            for number, (picture, label) in enumerate(zip(pictures, labels, strict=True))
-        ]
-    )
 
 
 def _share(chosen: Tensor) -> float | None:
