@@ -171,8 +171,7 @@ def _import_random_face(options: argparse.Namespace, out: Path) -> int:
 
 
 def _train_read_outs(network: Any, missing: list[int], judge: tuple[str, Path] | None, images: int, out: Path) -> None:
-    from smoothsweep.core.priors.random_face import write_resolution
-    from smoothsweep.core.priors.random_face_readout import Effort, agreement, train_read_outs
+    from smoothsweep.core.priors.random_face import Effort, agreement, train_read_outs, write_resolution
 
     def told(done: int, total: int) -> None:
         if done % max(1, total // 8) == 0:
