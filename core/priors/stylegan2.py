@@ -7,7 +7,7 @@ that ours lack are the constant `resample_filter` buffers.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -75,9 +75,6 @@ MAPPING_LEARNING_RATE = 0.01
 Noise = Literal["const", "none"] | Sequence[Tensor]
 """The stored maps, no noise at all, or one tensor [N, 1, r, r] per 3x3 layer, from coarse to fine."""
 
-ModulatedConv = Callable[..., Tensor]
-"""`modulated_conv2d` or another function of the same signature."""
-
 
 class MappingNetwork(nn.Module):
     """z -> w: normalise to unit mean square, then `mapping_layers` fully connected layers."""
@@ -118,12 +115,10 @@ class SynthesisLayer(nn.Module):
         self.noise_strength = nn.Parameter(torch.zeros(()))
         self.register_buffer("noise_const", torch.empty(side, side))
 
-    def forward(
-        self, x: Tensor, w: Tensor, kernel: Tensor, noise: Tensor | None, modulated_conv: ModulatedConv
-    ) -> Tensor:
+    def forward(self, x: Tensor, w: Tensor, kernel: Tensor, noise: Tensor | None) -> Tensor:
         # The activation is positively homogeneous, so its gain moves ahead of it, where it costs nothing.
         gain = math.sqrt(2)
-        y = modulated_conv(x, self.weight, self.affine(w), kernel, up=self.up, gain=gain)
+        y = modulated_conv2d(x, self.weight, self.affine(w), kernel, up=self.up, gain=gain)
         shift = self.bias[:, None, None] * gain
         if noise is not None:
             shift = shift + noise * (self.noise_strength * gain)
@@ -141,9 +136,9 @@ class ToRGB(nn.Module):
         self.weight = nn.Parameter(torch.empty(3, inputs, 1, 1))
         self.bias = nn.Parameter(torch.zeros(3))
 
-    def forward(self, x: Tensor, w: Tensor, kernel: Tensor, modulated_conv: ModulatedConv) -> Tensor:
+    def forward(self, x: Tensor, w: Tensor, kernel: Tensor) -> Tensor:
         style = self.affine(w) / math.sqrt(self.weight.shape[1])
-        y = modulated_conv(x, self.weight, style, kernel, demodulate=False)
+        y = modulated_conv2d(x, self.weight, style, kernel, demodulate=False)
         return bias_act(y, self.bias, lrelu=False, gain=1.0, clamp=self.clamp)
 
 
@@ -173,22 +168,22 @@ class SynthesisNetwork(nn.Module):
         for side in config.sides:
             self.add_module(f"b{side}", SynthesisBlock(config, side=side))
 
-    def forward(self, ws: Tensor, noise: Noise = "const", modulated_conv: ModulatedConv = modulated_conv2d) -> Tensor:
-        """ws [N, num_ws, w_dim] -> images [N, 3, R, R]; `modulated_conv` is the form of the convolution."""
+    def forward(self, ws: Tensor, noise: Noise = "const") -> Tensor:
+        """ws [N, num_ws, w_dim] -> images [N, 3, R, R]."""
         places = iter(ws.unbind(dim=1))
         maps = self._noise_maps(noise)
         block = self.block(4)
         x = block.const.expand(len(ws), -1, -1, -1)
-        x = block.conv1(x, next(places), self.kernel, next(maps), modulated_conv)
+        x = block.conv1(x, next(places), self.kernel, next(maps))
         w = next(places)
-        image = block.torgb(x, w, self.kernel, modulated_conv)
+        image = block.torgb(x, w, self.kernel)
         for side in self.config.sides[1:]:
             block = self.block(side)
             # A block's torgb and the next block's conv0 share one w.
-            x = block.conv0(x, w, self.kernel, next(maps), modulated_conv)
-            x = block.conv1(x, next(places), self.kernel, next(maps), modulated_conv)
+            x = block.conv0(x, w, self.kernel, next(maps))
+            x = block.conv1(x, next(places), self.kernel, next(maps))
             w = next(places)
-            image = upsample2d(image, self.kernel) + block.torgb(x, w, self.kernel, modulated_conv)
+            image = upsample2d(image, self.kernel) + block.torgb(x, w, self.kernel)
         return image
 
     def block(self, side: int) -> SynthesisBlock:

@@ -62,10 +62,9 @@ def conv2d_resampled(
     *,
     up: int = 1,
     down: int = 1,
-    groups: int = 1,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """Same-size convolution with weight [O, I / groups, k, k] (k 1 or 3), with up- or down-sampling by 2.
+    """Same-size convolution with weight [O, I, k, k] (k 1 or 3), with up- or down-sampling by 2.
 
     x [N, I, H, W] -> [N, O, H up / down, W up / down]. `bias` [O] is for the forms without up-sampling.
     """
@@ -75,15 +74,15 @@ def conv2d_resampled(
     if up == 2 and bias is not None:
         raise ValueError("bias: a convolution that up-samples adds it later, after the noise")
     if up == 2 and side == 1:
-        return upsample2d(F.conv2d(x, weight, groups=groups), kernel)
+        return upsample2d(F.conv2d(x, weight), kernel)
     if up == 2:
-        wide = F.conv_transpose2d(x, _transposed(weight, groups), stride=2, groups=groups)
+        wide = F.conv_transpose2d(x, weight.transpose(0, 1), stride=2)
         return _blur(wide, kernel * 4, padding=1)
     if down == 2 and side == 1:
-        return F.conv2d(downsample2d(x, kernel), weight, bias, groups=groups)
+        return F.conv2d(downsample2d(x, kernel), weight, bias)
     if down == 2:
-        return F.conv2d(_blur(x, kernel, padding=2), weight, bias, stride=2, groups=groups)
-    return F.conv2d(x, weight, bias, padding=side // 2, groups=groups)
+        return F.conv2d(_blur(x, kernel, padding=2), weight, bias, stride=2)
+    return F.conv2d(x, weight, bias, padding=side // 2)
 
 
 def modulated_conv2d(
@@ -123,14 +122,6 @@ def _blur(x: Tensor, kernel: Tensor, *, padding: int) -> Tensor:
 
 def _depthwise(kernel: Tensor, channels: int) -> Tensor:
     return kernel.expand(channels, 1, *kernel.shape)
-
-
-def _transposed(weight: Tensor, groups: int) -> Tensor:
-    """Swap input and output channels inside every group: [g O, I, k, k] -> [g I, O, k, k]."""
-    if groups == 1:
-        return weight.transpose(0, 1)
-    split = weight.reshape(groups, -1, *weight.shape[1:])
-    return split.transpose(1, 2).flatten(0, 1)
 
 
 # As a depthwise convolution in channels-last memory, the filter took almost half of an attack's kernels on an H200

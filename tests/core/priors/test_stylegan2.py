@@ -10,7 +10,6 @@ from smoothsweep.core.priors.base import Prior
 from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2, StyleGAN2Discriminator, minibatch_deviation
 from smoothsweep.core.priors.stylegan2_ops import fir_kernel
-from tests.core.priors.grouped import modulated_conv2d_grouped
 
 GOLDEN = {
     name: torch.from_numpy(array)
@@ -80,8 +79,6 @@ def test_mapping(generator):
 )
 def test_synthesis(generator, w, image):
     close(generator.synthesize(GOLDEN[w]), image, IMAGE)
-    grouped = generator.synthesis(GOLDEN[w], modulated_conv=modulated_conv2d_grouped)
-    close(grouped, image, IMAGE)
 
 
 def test_synthesis_of_the_unfused_form(generator):
