@@ -163,7 +163,7 @@ class ExternalModel:
                 f"{self.where}: expected probabilities, each from 0 to 1 and together 1, got {got}{logarithms}; of "
                 "other numbers say that the answers are logits"
             )
-        return as_logits(answers, self.answers)
+        return answers.clamp_min(LEAST_PROBABILITY).log() if self.answers == "probabilities" else answers
 
     def _decided(self, answers: Tensor) -> Tensor:
         labels, classes = answers.long(), present(self._outputs, "num_classes")
@@ -227,11 +227,6 @@ class ExternalModel:
         precision = max(usual, *(PRECISION.get(kind, usual) for kind in kinds))
         apart, scale = (one - other).float().abs().max(), one.float().abs().max()
         return bool(apart <= precision * scale)
-
-
-def as_logits(found: Tensor, answers: Answers) -> Tensor:
-    """Logits or probabilities [N, C] as logits, unlooked at."""
-    return found.clamp_min(LEAST_PROBABILITY).log() if answers == "probabilities" else found
 
 
 def is_distribution(answers: Tensor) -> bool:
