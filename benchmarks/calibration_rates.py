@@ -15,7 +15,7 @@ import numpy as np
 from numpy.polynomial import hermite_e
 from scipy import optimize
 
-from smoothsweep.core.metrics.intervals import exposures, rate_interval
+from smoothsweep.core.metrics.intervals import TOP, exposures, rate_interval
 
 PER_POINT = 1 / 25  # logits a percentage point, where leaks are near one half
 PERSON, SEED_PERSON, SEED = 22.7 * PER_POINT, 8.7 * PER_POINT, 3.4 * PER_POINT
@@ -94,7 +94,7 @@ def people_told(crowd: Crowd, draws: int, seed: int) -> Told:
         held.append((found.low <= true) & (true <= found.high))
         errors.append((found.rate - true, found.share - true))
         said.append(found.among_top)
-        right.append(true >= np.sort(true)[-found.top])
+        right.append(true >= np.sort(true)[-TOP])
     claims, facts = np.concatenate(said), np.concatenate(right)
     place = np.digitize(claims, BINS[1:-1])
     bins = tuple(
