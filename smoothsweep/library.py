@@ -39,8 +39,8 @@ from smoothsweep.core.models.embedder_kinds import FACES, KINDS
 from smoothsweep.core.models.inference import evaluate_logits
 from smoothsweep.model import Model
 from smoothsweep.orchestrator.commands.audit.forecast import as_loaded
+from smoothsweep.orchestrator.commands.audit.judges import Found, look_for_people
 from smoothsweep.orchestrator.commands.audit.pages import AuditContext, read_stored
-from smoothsweep.orchestrator.commands.audit.people_shown import Found, look_for_people
 from smoothsweep.orchestrator.commands.audit.portfolio import (
     EIGENFACES,
     EVALUATOR_TRAINING,
@@ -213,8 +213,8 @@ def audit(
         trained_on_data: The training images of `data`, which must say which are for testing, are those that the model
             was trained on: membership is measured too (`Audit.membership`), as by `smoothsweep audit
             --trained-on-data`.
-        shadows, shadow_recipe: As of `membership`. What only the command does: it chooses how many shadow models there
-            is time for, and measures the membership of the reference that it trains beside the model.
+        shadows, shadow_recipe: As of `membership`. The command alone also measures the membership of the reference that
+            it trains beside the model.
 
     The model is tried on the test images first, under other readings of their range too. With an embedder as the judge
     the strongest attack is also verified, and the reach of the prior measured (`Audit.standing`), as the command does;

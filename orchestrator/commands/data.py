@@ -103,8 +103,7 @@ def _check_own(options: argparse.Namespace) -> int:
     """The exit code: 1 where loading would refuse something. Raises InputError where a private picture is public."""
     from smoothsweep.core.data.likeness import refuse_identical
     from smoothsweep.core.data.own_check import check_own
-    from smoothsweep.orchestrator.commands.audit.judges import judge_of
-    from smoothsweep.orchestrator.commands.audit.people_shown import Found, look_for_people
+    from smoothsweep.orchestrator.commands.audit.judges import Found, judge_of, look_for_people
 
     path, public, bits = options.path, options.public, options.bits
     judges = judge_of(options.judge)
@@ -164,7 +163,7 @@ def _init(options: argparse.Namespace) -> int:
 def _sizes(data: Path, public: Path | None, judges: dict[str, Any], bits: int | None) -> Sizes:
     from smoothsweep.core.data.likeness import pair_labels, refuse_identical
     from smoothsweep.core.data.own_check import check_own
-    from smoothsweep.orchestrator.commands.audit.people_shown import look_for_people
+    from smoothsweep.orchestrator.commands.audit.judges import look_for_people
 
     check = check_own(data, public, bits=bits, tell=screen.out)
     if check.faults:

@@ -29,8 +29,8 @@ from smoothsweep.orchestrator.commands.audit.forecast import (
     has_membership,
     wall_seconds,
 )
+from smoothsweep.orchestrator.commands.audit.judges import look_for_people
 from smoothsweep.orchestrator.commands.audit.pages import AuditContext, write_audit
-from smoothsweep.orchestrator.commands.audit.people_shown import look_for_people
 from smoothsweep.orchestrator.commands.audit.portfolio import (
     COMPONENTS,
     LEAST_PUBLIC,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -107,11 +106,6 @@ def has_membership(tree: dict[str, Any], store: Store) -> bool:
     return stage is not None and store.has(stage)
 
 
-def is_done(tree: dict[str, Any], store: Store) -> bool:
-    """Whether the store holds every stage of a parsed sweep file."""
-    return not make_plan(trials_of(as_loaded(tree)), store).missing
-
-
 def forecast(tree: dict[str, Any], store: Store, *, timed: Callable[..., float] = timed_once) -> Cost:
     """Forecast the cost of the stages of a parsed sweep file that the store, which must hold the data, lacks.
 
@@ -120,14 +114,13 @@ def forecast(tree: dict[str, Any], store: Store, *, timed: Callable[..., float] 
     expected to take the mean of the measured ones.
     """
     plan = make_plan(trials_of(as_loaded(tree)), store)
-    usual = _means(store, (stage for stage in plan.stages if stage.fingerprint in plan.cached))
     training = rest = 0.0
     for stage in plan.missing:
         if stage.name in ("target", "shadow"):
             training += _of_training(stage, store, plan.history, timed)
         else:
             measured = plan.history.expected(stage)
-            rest += measured[0] if measured else usual.get(stage.name) or plan.history.usual(stage.name) or 0.0
+            rest += measured[0] if measured else plan.history.usual(stage.name) or 0.0
     done = sum(float(store.manifest(stage)["seconds"]) for stage in plan.stages if stage.fingerprint in plan.cached)
     return Cost(training=training, rest=rest, done=done)
 
@@ -146,14 +139,6 @@ def _of_training(stage: Stage, store: Store, history: History, timed: Callable[.
         side=stage.inputs["data"].config["size"],
         transform_input=bool(stage.config.get("transform_input")),
     )
-
-
-def _means(store: Store, stages: Iterable[Stage]) -> dict[str, float]:
-    """Name of a stage -> mean seconds of the stages with this name."""
-    seconds_of = defaultdict(list)
-    for stage in stages:
-        seconds_of[stage.name].append(float(store.manifest(stage)["seconds"]))
-    return {name: sum(seconds) / len(seconds) for name, seconds in seconds_of.items()}
 
 
 def cost_words(one: AuditTraining, cost: Cost) -> str:

@@ -1,9 +1,12 @@
-"""The independent judges of an audit: the one named by `--judge`, and a second, different embedder of faces."""
+"""The judges of an audit: by `--judge`, a second embedder of faces, and whom public images show to them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
+from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.table import judge_of_network
 from smoothsweep.core.models.embedder_kinds import FACES
@@ -76,3 +79,35 @@ def second_judge(first: Judges, option: str | None, *, looked_for: bool) -> Judg
             if place.is_file():
                 return {FACE: {"name": name, "weights": str(place.resolve())}}
     return {}
+
+
+# Whom public images show
+
+COPIES_ALONE = (
+    "public images were compared for copies alone: with --judge NAME=FILE, a face embedder looks for the same people "
+    "in other photographs, too"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What was found, in sentences: warnings with names and without, and notes where there is nothing to warn of."""
+
+    warnings: tuple[str, ...] = ()
+    unnamed: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def look_for_people(
+    private: Path, public: Path, judges: Judges, *, bits: int | None, tell: Callable[[str], None] = screen.out
+) -> Found:
+    """Compare the people of two sets by the embedder of faces among the judges. Raises InputError."""
+    if (judge := judges.get(FACE)) is None:
+        return Found(notes=(COPIES_ALONE,))
+    from smoothsweep.core.analysis.shown_people import find_shown_people
+
+    shown = find_shown_people(private, public, judge, bits=bits, tell=tell)
+    lines = shown.lines(judge["name"])
+    if not shown.is_surprising:
+        return Found(notes=lines)
+    return Found(warnings=lines, unnamed=shown.lines(judge["name"], named=False))
