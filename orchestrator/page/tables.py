@@ -26,6 +26,7 @@ from smoothsweep.orchestrator.result.format import (
     signed,
     signed_interval,
 )
+from smoothsweep.orchestrator.result.published import metric_spec
 from smoothsweep.orchestrator.result.sweep_result import SweepResult, rows_of
 
 _SPECIAL = {
@@ -226,8 +227,22 @@ def terminal_text(result: SweepResult) -> str:
         texts.append(_settings_text(result))
     elif len(facts["attacks"]) > 1 and len(result.recipes) > 1:  # type: ignore[arg-type]
         texts.append(_verdicts_text(result))
-    sections = (result.sentences["membership"], result.sentences["looks"])
-    return "\n\n".join([*texts, *("\n".join(map(ascii_text, lines)) for lines in sections if lines)])
+    sections = (result.sentences[section] for section in ("membership", "looks", "published"))
+    texts += ["\n".join(map(ascii_text, lines)) for lines in sections if lines]
+    return "\n\n".join([*texts, *([_published_text(result)] if len(result.published) else [])])
+
+
+def _published_text(result: SweepResult) -> str:
+    """Our numbers beside the paper's, a line for each recipe, attack and metric."""
+    rows = [["recipe", "metric", "the paper", "ours", "n", "difference", ""]]
+    for row in rows_of(result.published):
+        spec = metric_spec(row["metric"])
+        ours = f"{number(spec, row['ours'])} {interval(spec, row['ours_low'], row['ours_high'])}".strip()
+        name = f"{row['recipe']}, {row['attack']}" if row["attack"] else row["recipe"]
+        remark = f"{row['mark']}: {row['remark']}" if row["remark"] else row["mark"]
+        values = [number(spec, row["paper"]), ours, str(row["n"] or ABSENT), signed(spec, row["difference"]), remark]
+        rows.append([name, spec.label, *values])
+    return "\n".join(aligned([[ascii_text(cell) for cell in row] for row in rows], {0, 1, 6}))
 
 
 def _cells_text(result: SweepResult) -> str:

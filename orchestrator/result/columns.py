@@ -140,6 +140,34 @@ FRAMES: dict[str, tuple[Column, ...]] = {
         *_declared("count", {"seeds": "Seeds of the intervals.", "persons": "Persons of the intervals."}),
         Column("word", "text", "The verdict on membership beside the baseline."),
     ),
+    "published": (
+        *_declared("text", {"table": "The paper's table.", "dataset": "Its data set."}),
+        Column("paper_row", "count", "Position in the table."),
+        RECIPE,
+        Column("attack", "text", "The attack's name; empty where the sweep varies none."),
+        Column("protocol", "text", "The protocol of our number."),
+        Column("metric", "text", "The column of our number."),
+        *_declared(
+            "number",
+            {
+                "paper": "The paper's number as printed, fractions for percentages.",
+                "ours": "Our mean over the seeds.",
+                "ours_low": "Lower end of its interval.",
+                "ours_high": "Upper end.",
+            },
+        ),
+        Column("n", "count", "Seeds of ours."),
+        Column("difference", "number", "Ours minus the paper's."),
+        Column("within", "true or false", "Our interval reaches a number that prints as the paper's; null: not known."),
+        *_declared(
+            "text",
+            {
+                "mark": "The same in a word, or why it cannot be said.",
+                "remark": "What qualifies it.",
+                "departures": "Settings that depart from the paper's.",
+            },
+        ),
+    ),
     "costs": (
         Column("by", "text", "`stage`, `recipe`, or `all`."),
         Column("name", "text", "The kind of stage, or the recipe that alone needs it."),

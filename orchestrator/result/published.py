@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -23,14 +22,7 @@ from smoothsweep.core.text import NBSP, minus
 from smoothsweep.orchestrator.result.data import ReportData
 from smoothsweep.orchestrator.result.defenses import DefenseGroup, Point
 from smoothsweep.orchestrator.result.format import (
-    ABSENT,
-    aligned,
-    ascii_text,
-    interval,
     is_null,
-    listing,
-    number,
-    signed,
 )
 from smoothsweep.orchestrator.result.summary import Summary
 from smoothsweep.sweeps.paper_numbers import PaperNumber, PaperRow, datasets_of, matching, printed_rows
@@ -183,11 +175,13 @@ COLUMNS: dict[str, tuple[Any, Callable[[Published, Block, Line], Any]]] = {
     "within": ("boolean", lambda published, block, line: {"within": True, "outside": False}.get(line.mark)),
     "mark": (None, lambda published, block, line: line.mark),
     "remark": (None, lambda published, block, line: line.remark),
+    "departures": (None, lambda published, block, line: "; ".join((*published.departures, *block.departures))),
 }
 """Column of `published_comparison.parquet` -> its type, None for text, and what stands in it.
 
 paper_row: position in the table; protocol: of our number; paper: as printed, fractions for percentages; difference:
-ours minus the paper's; within: null where it cannot be said; mark: one of `MARKS`.
+ours minus the paper's; within: null where it cannot be said; mark: one of `MARKS`; departures: from the paper's
+settings.
 """
 
 
@@ -221,7 +215,7 @@ def _line(key: str, row: PaperRow, cell: Mapping[str, Any], standing: Standing, 
     paper, ours = row.numbers.get(key), standing.columns.get(key, key)
     mean, low, high = (float(cell.get(f"{ours}{end}", math.nan)) for end in ("", "_low", "_high"))
     return Line(
-        spec=_spec(ours, paper),
+        spec=metric_spec(ours, paper),
         paper=paper,
         mean=mean,
         low=low,
@@ -240,7 +234,7 @@ def _reason(key: str, cell: Mapping[str, Any], reasons: Mapping[str, str]) -> st
     return "no seed has finished" if not cell["n"] else "not measured in this sweep"
 
 
-def _spec(key: str, paper: PaperNumber | None) -> Metric:
+def metric_spec(key: str, paper: PaperNumber | None = None) -> Metric:
     """The metric as this report knows it, or a plain one for what only the paper has."""
     if key in BY_KEY:
         return metric_of(key)
@@ -305,39 +299,10 @@ def share_words(counts: Mapping[Mark, int]) -> str:
     return f"{'; '.join(parts)}."
 
 
-HEADS = ("metric", "the paper", "ours", "n", "difference", "")
-
-
-class Footnotes(dict[str, int]):
-    """Numbered footnotes, so that a remark that recurs in many blocks is printed once."""
-
-    def mark(self, remark: str) -> str:
-        """The number of a remark, such as `(2)`; empty for an empty remark."""
-        return f"({self.setdefault(remark, len(self) + 1)})" if remark else ""
-
-
-def published_text(published: Published) -> str:
-    """The comparison as aligned text: a block per recipe, a line per metric, remarks at the end."""
-    notes = Footnotes()
-    headings: list[tuple[int, list[str]]] = []
-    rows: list[list[str]] = []
-    for block in published.blocks:
-        headings.append((len(rows), _heading(block, notes)))
-        rows += [list(HEADS), *(_cells(line, notes) for line in block.lines)]
-    lines = [f"  {line}" for line in aligned(rows, {0, len(HEADS) - 1})]
-    for start, heading in reversed(headings):
-        lines[start:start] = ["", *heading]
-    strangers = [f"Not in the table: {recipe}: {reason}" for recipe, reason in published.strangers.items()]
-    absent = [f"Rows of the table without a recipe here: {'; '.join(published.absent)}"] if published.absent else []
-    remarks = [*strangers, *absent, *(f"({number}) {remark}" for remark, number in notes.items())]
-    parts = [*_title(published), share_words(published.counts), *_departures(published)]
-    return ascii_text("\n".join([*parts, *lines, *([""] if remarks else []), *remarks]))
-
-
-def _title(published: Published) -> list[str]:
-    where = dataset_names(published)
+def published_lead(published: Published) -> list[str]:
+    """Sentences on what is compared, and on how much of it lies within our intervals."""
     lines = [
-        f"Compared with the paper's Table {published.table} ({where}). "
+        f"Compared with the paper's Table {published.table} ({dataset_names(published)}). "
         f"Our numbers follow protocol {published.protocol}."
     ]
     if published.protocol == "clean":
@@ -345,35 +310,9 @@ def _title(published: Published) -> list[str]:
             "The paper's follow the official code: its FID and evaluator distance are not comparable with ours; of "
             "the rest compare directions, not digits."
         )
-    return lines
-
-
-def _departures(published: Published) -> list[str]:
-    """Lines on departures from the paper that all recipes share, one for each section of the sweep file."""
-    parts: dict[str, list[str]] = {}
-    for departure in published.departures:
-        parts.setdefault(re.split("[. ]", departure, maxsplit=1)[0], []).append(departure)
-    return [
-        f"Departs from the paper's settings ({part}): {', '.join(departures)}" for part, departures in parts.items()
-    ]
-
-
-def _heading(block: Block, notes: Footnotes) -> list[str]:
-    ours = f"{block.recipe}, {block.attack}" if block.attack else block.recipe
-    marks = "".join(f" {notes.mark(note)}" for note in block.row.notes)
-    departures = [f"departs here: {listing(block.departures)}"] if block.departures else []
-    return [f"{ours}   [Table {block.row.first.table}: {row_words(block.row)}]{marks}", *departures]
-
-
-def _cells(line: Line, notes: Footnotes) -> list[str]:
-    return [
-        line.spec.label,
-        printed(line.paper, line.spec) or ABSENT,
-        f"{number(line.spec, line.mean)} {interval(line.spec, line.low, line.high)}".strip(),
-        str(line.n or ABSENT),
-        ABSENT if is_null(line.difference) else signed(line.spec, line.difference),
-        f"{line.mark} {notes.mark(line.remark)}".strip(),
-    ]
+    strangers = [f"Not in the table: {recipe}: {reason}." for recipe, reason in published.strangers.items()]
+    absent = [f"Rows of the table without a recipe here: {'; '.join(published.absent)}."] if published.absent else []
+    return [*lines, share_words(published.counts), *strangers, *absent]
 
 
 PAPER_TABLES = ("1", "3")

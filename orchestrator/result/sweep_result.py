@@ -38,6 +38,7 @@ from smoothsweep.orchestrator.result.more_seeds import (
     look_sentences,
     look_words,
 )
+from smoothsweep.orchestrator.result.published import paper_comparison, published_frame, published_lead
 from smoothsweep.orchestrator.result.searches import search_words
 from smoothsweep.orchestrator.result.standing import recipe_standings
 from smoothsweep.orchestrator.result.summary import Decision, Summary, decide
@@ -58,6 +59,7 @@ class SweepResult:
         judges: A row per judge of the baseline and of the recipe that leaks least.
         people: A row per recipe and person, the most probably exposed first.
         membership: A row per recipe, where membership was measured.
+        published: A row per recipe, attack and metric, where the sweep reproduces a table of the paper.
         costs: Device time by kind of stage and by recipe.
         search: A row per proposal, where the sweep searches.
         labels: Metric -> what this sweep calls it: of a judge that is not good with its accuracy.
@@ -71,6 +73,7 @@ class SweepResult:
     judges: pd.DataFrame
     people: pd.DataFrame
     membership: pd.DataFrame
+    published: pd.DataFrame
     costs: pd.DataFrame
     search: pd.DataFrame
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -97,20 +100,24 @@ class SweepResult:
 
 def result_of(data: ReportData, summary: Summary) -> SweepResult:
     """The result, from rows of trials and their cells."""
-    choice = decide(summary)
+    choice, published = decide(summary), paper_comparison(data, summary)
     frames = {
         "recipes": recipe_frame(summary, choice),
         "attacks": attack_frame(summary),
         "judges": _judge_frame(summary),
         "people": _people_frame(summary),
         "membership": _membership_frame(data, summary),
+        "published": _frame("published", []) if published is None else published_frame(published),
         "costs": _frame("costs", rows_of(cost_rows(data, summary))),
         "search": _search_frame(data),
     }
     return SweepResult(
         name=data.title,
         facts=_facts(data, summary, choice),
-        sentences=_said(data, summary, frames["costs"]),
+        sentences={
+            **_said(data, summary, frames["costs"]),
+            "published": () if published is None else tuple(published_lead(published)),
+        },
         labels={key: summary.metric(key).label for key in summary.measured},
         **frames,
     )

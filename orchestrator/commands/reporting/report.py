@@ -41,7 +41,6 @@ from smoothsweep.orchestrator.result.data import (
 from smoothsweep.orchestrator.result.display import sheet_recipes
 from smoothsweep.orchestrator.result.format import ascii_text, count, duration, is_null, listing
 from smoothsweep.orchestrator.result.leaks import asked_by_parts, query_frame
-from smoothsweep.orchestrator.result.published import paper_comparison, published_frame, published_text
 from smoothsweep.orchestrator.result.rows import (
     least_of_data,
     per_class_rows,
@@ -278,16 +277,14 @@ def write_sweep_report(
 def write_gathered(data: ReportData, summary: Summary, out: Path) -> tuple[str, list[Path], Verdicts]:
     """The page, the figures and the tables beside results.parquet, of what `gather_report` returns. As
     `write_sweep_report`."""
-    result, published = result_of(data, summary), paper_comparison(data, summary)
+    result = result_of(data, summary)
     page = write_report(data, out, summary, result)
     files = [out / "results.parquet", page, *figure_files(out)]
     told = terminal_text(result)
     frames = {VERDICTS: verdict_rows(result), TWO_LEAKS: result.membership, QUERIES: data.queries}
-    if published is not None:
-        frames[COMPARISON] = published_frame(published)
-        told += f"\n\n{published_text(published)}"
+    frames[COMPARISON] = result.published if result.sentences["published"] else None
     for name, frame in frames.items():
-        if frame is not None and len(frame):
+        if frame is not None and (len(frame) or name == COMPARISON):
             write_rows(frame, out / name)
             files.append(out / name)
     return told, files, verdicts_for_mlflow(result)

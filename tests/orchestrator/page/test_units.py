@@ -10,9 +10,9 @@ from smoothsweep.orchestrator.page.audit import audit_page
 from smoothsweep.orchestrator.page.render import render
 from smoothsweep.orchestrator.result.summary import summarise
 from tests.orchestrator.reading.audit import test_result
-from tests.orchestrator.reading.test_fresh import audited
-from tests.orchestrator.reading.test_hiding import data as hiding_data
-from tests.orchestrator.reading.test_published import sweep_data
+from tests.orchestrator.result.test_fresh import audited
+from tests.orchestrator.result.test_hiding import data as hiding_data
+from tests.orchestrator.result.test_published import sweep_data
 
 UNIT = re.compile(r"%|\bpoints\b|\bmin\b|\bh\b|\bseeds?\b|\bs\b|×")
 PURE = {metric.label.lower() for metric in METRICS if metric.unit != "percent"}
