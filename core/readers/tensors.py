@@ -170,7 +170,7 @@ def open_checkpoint(program: BinaryIO, settings: dict[str, Any], device: torch.d
             except pickle.UnpicklingError as error:
                 if "Unsupported operand" not in str(error):  # torch's own reader knows the operations of protocol 2
                     raise
-        del os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"]
+        os.environ.pop("TORCH_FORCE_WEIGHTS_ONLY_LOAD", None)  # which would have torch refuse another unpickler
         program.seek(0)
         return handed_back(torch.load(program, map_location="cpu", pickle_module=_LISTED, weights_only=False))
     except Exception as error:  # whatever torch raises of a file from elsewhere

@@ -229,17 +229,7 @@ def test_other_sizes_are_tried_and_the_one_that_tells_people_best_apart_is_named
 
     tried({8: 9.0, 16: 99.0})
     assert set(asked) == {8}, "of what tells people apart as stated nothing else is tried"
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError, match=r"25\.0% of 24 images as stated, 100\.0% .*: use --image-size 16$"):
         tried({12: 2.0, 16: 9.0, 20: 4.0})
-    assert str(told.value) == (
-        "e: expected an embedder that tells the people of the gallery apart, got 25.0% of 24 images as stated, 100.0% "
-        "with images of 16 pixels: use --image-size 16"
-    )
     assert set(asked) == {8, 12, 16, 20, 24, 32}
     tried({})  # no size is better: nothing is said
-    check_embedder_reading(
-        Embedding(sized({}, asked), image_size=8, normalisation=normalisation, where="e"),
-        train,
-        test,
-        Readings(usual={}, further={}, sizes=()),
-    )
