@@ -82,6 +82,8 @@ def read_prior(*, weights: Path, description: Path) -> PriorNetwork:
 class HeldPrior(PriorNetwork):
     """A prior that a caller of the library hands over, whatever its class."""
 
+    _prior: Prior
+
     def __init__(self, config: HeldConfig) -> None:
         super().__init__(config)
         object.__setattr__(self, "_prior", held(config.name))  # no part of this network: its weights are not kept

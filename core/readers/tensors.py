@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 import torch
 from safetensors import SafetensorError, safe_open
-from torch import Tensor
+from torch import Tensor, _weights_only_unpickler
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.isolation.process import IsolatedProgram
@@ -204,7 +204,7 @@ class _ListedUnpickler(pickle.Unpickler):
     """As torch's own reader of weights, by the same list of names, for the operations of any protocol."""
 
     def find_class(self, module: str, name: str) -> Any:
-        names = torch._weights_only_unpickler._get_allowed_globals() | dict.fromkeys(_STOOD_IN, _Plain)
+        names = _weights_only_unpickler._get_allowed_globals() | dict.fromkeys(_STOOD_IN, _Plain)
         if (full := f"{module}.{name}") not in names:
             raise pickle.UnpicklingError(f"GLOBAL {full}")
         return names[full]

@@ -6,13 +6,16 @@ import argparse
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from smoothsweep.core.arguments import BITS, add_options, option
 from smoothsweep.core.data.names import PUBLISHED_SETS
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import Answers
 from smoothsweep.core.external.kinds import KINDS, Source
+
+if TYPE_CHECKING:
+    from smoothsweep.sweeps.data import Bits
 
 _ORDER = ("R", "G", "B")
 
@@ -63,7 +66,7 @@ class Reading:
         "what a program says of an image: numbers before the softmax, after it, or the class alone (default: logits)",
         choices=get_args(Answers),
     )
-    bits: int | None = option(**BITS)
+    bits: Bits | None = option(**BITS)
     weights: str | None = option(
         "of a checkpoint that holds several sets of weights (plain and averaged, say) take this one (default: one is "
         "taken, and the others are named)",
