@@ -1,6 +1,7 @@
 """What the tests expect of IF-GMI."""
 
-from tests.core.attacks.examples import KEPT_POOL, POOL, POOLED, SWEPT_ALL
+from smoothsweep.core.attacks.if_gmi.attack import IFGMI
+from tests.core.attacks.examples import KEPT_POOL, POOL, POOLED, swept
 
 EXAMPLE = {"pool": POOL, "candidates": 4, "stage_steps": [5, 3], "lr": 0.12, "selected": 2, "selection_repeats": 2}
 
@@ -39,24 +40,19 @@ SWEPT = {
             "public": None,
         },
         "attack",
-        {
-            **SWEPT_ALL,
-            "pool": {"size": 30},
-            "candidates": 5,
-            "stage_steps": [4, 4],
-            "radii": [5.0, 5.0],
-            "lr": 0.1,
-            "betas": [0.5, 0.5],
-            "loss": "logit",
-            "crop_scale": [0.5, 0.6],
-            "batch_size": 3,
-            "rgb_skip": "dropped",
-            "selection_repeats": 5,
-            "selection_crop_scale": [0.3, 0.4],
-            "selection_crop_ratio": [1.0, 1.1],
-            "selection_hflip": 0.1,
-            "selection_view_size": 24,
-        },
+        swept(
+            IFGMI,
+            candidates=5,
+            stage_steps=[4, 4],
+            radii=[5.0, 5.0],
+            betas=[0.5, 0.5],
+            crop_scale=[0.5, 0.6],
+            rgb_skip="dropped",
+            pool={"size": 30},
+            selection_crop_scale=[0.3, 0.4],
+            selection_crop_ratio=[1.0, 1.1],
+            selection_view_size=24,
+        ),
     ),
 }
 
