@@ -25,7 +25,6 @@ from smoothsweep.core.bounds import Beta, Count, Positive
 from smoothsweep.core.checks import present, require
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.if_gmi.search import StagedSearch
     from smoothsweep.core.attacks.shared.view import GradientView
     from smoothsweep.core.cards import NetworkCard
     from smoothsweep.core.priors.stylegan2 import StyleGAN2
@@ -127,40 +126,31 @@ class IFGMI(SelectConfig, FromPool):
 
     def invert(self, view: GradientView, inputs: AttackInputs, target_class: int, *, seed: int) -> Reconstructions:
         """Every stage on one class; what the target grades best is left, as images."""
+        from smoothsweep.core.attacks.if_gmi.search import StagedSearch, StagePlan
+        from smoothsweep.core.attacks.optimisation.crops import Preprocess
         from smoothsweep.core.attacks.ppa.pool import sample_candidates
+        from smoothsweep.core.priors.registry import card_of
 
+        self.check_prior(lambda: card_of(present(inputs.prior, "prior")))
         w0, index, _ = sample_candidates(
             inputs.parts["candidates"]["confidences"],
             inputs.parts["pool"]["w"],
             target_class,
             CandidateConfig(candidates=self.candidates),
         )
-        return self._staged(view, inputs).invert(w0, index, target_class, seed=seed)
-
-    def _staged(self, view: GradientView, inputs: AttackInputs) -> StagedSearch:
-        from smoothsweep.core.attacks.if_gmi.search import StagedSearch, StagePlan
-        from smoothsweep.core.attacks.optimisation.crops import Preprocess
-        from smoothsweep.core.priors.registry import card_of
-
-        self.check_prior(lambda: card_of(present(inputs.prior, "prior")))
-        prior = cast("StyleGAN2", inputs.prior)  # by its card
-        plans = [
-            StagePlan(descent=descent, radius=radius)
-            for descent, radius in zip(self._descents(), self.radii or RADII, strict=False)
-        ]
-        return StagedSearch(
-            prior=prior,
+        stages = zip(self._descents(), self.radii or RADII, strict=False)
+        protocol = present(inputs.protocol, "protocol")
+        search = StagedSearch(
+            prior=cast("StyleGAN2", inputs.prior),  # by its card
             target=view.logits,
-            plans=plans,
+            plans=[StagePlan(descent=descent, radius=radius) for descent, radius in stages],
             select=self,
             transform=Preprocess(size=view.image_size, crop=self.pool.crop),
-            rgb=self._keeps_rgb(present(inputs.protocol, "protocol")),
-            protocol=present(inputs.protocol, "protocol"),
+            rgb=(self.rgb_skip or ("dropped" if protocol == "paper" else "kept")) == "kept",
+            protocol=protocol,
             run=view.execution,
         )
-
-    def _keeps_rgb(self, protocol: str | None) -> bool:
-        return (self.rgb_skip or ("dropped" if protocol == "paper" else "kept")) == "kept"
+        return search.invert(w0, index, target_class, seed=seed)
 
     def _descents(self) -> list[OptimiseConfig]:
         """The settings of each stage's descent. Raises InputError for those that none has."""

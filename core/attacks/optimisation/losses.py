@@ -124,12 +124,6 @@ def attack_loss(name: str, protocol: Protocol) -> Callable[[Tensor, Tensor], Ten
     return ATTACK_LOSSES[name]
 
 
-def check_protocol(protocol: str) -> None:
-    """Raises InputError unless `protocol` is "paper" or "clean"."""
-    if protocol not in ("paper", "clean"):
-        raise InputError(f"protocol: expected paper or clean, got {protocol!r}")
-
-
 def _unit_l1(logits: Tensor) -> Tensor:
     # The result does not depend on the scale, so dividing by a constant first changes neither value nor
     # gradient; it only keeps the L1 norm of very large or very small logits inside the range of the type.

@@ -8,7 +8,6 @@ target that hides its gradients, or its differences, belongs to no published att
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
 from typing import Annotated, Literal, get_args
@@ -58,14 +57,6 @@ class CropRule:
     scale: tuple[float, float]
     ratio: tuple[float, float] = (1.0, 1.0)
     hflip: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not 0 < self.scale[0] <= self.scale[1] <= 1:
-            raise InputError(f"crop_scale: expected 0 < low <= high <= 1, got {self.scale}")
-        if not 0 < self.ratio[0] <= self.ratio[1] < math.inf:
-            raise InputError(f"crop_ratio: expected 0 < low <= high, got {self.ratio}")
-        if not 0 <= self.hflip <= 1:
-            raise InputError(f"hflip: expected a probability in [0, 1], got {self.hflip}")
 
     @property
     def is_identity(self) -> bool:

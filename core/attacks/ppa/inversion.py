@@ -32,7 +32,7 @@ from smoothsweep.core.attacks.optimisation.descent import (
     target_logits,
     walk,
 )
-from smoothsweep.core.attacks.optimisation.losses import Protocol, attack_loss, check_protocol, feature_pull
+from smoothsweep.core.attacks.optimisation.losses import Protocol, attack_loss, feature_pull
 from smoothsweep.core.attacks.ppa.batches import (
     CandidateBatch,
     Key,
@@ -101,7 +101,6 @@ def optimise(
     target is shown before random augmentation (paper eq. 4, Fig. 6b). Raises InputError for wrong settings, or when
     not even one image fits into memory.
     """
-    check_protocol(protocol)
     if config.discriminator_weight and discriminator is None:
         raise InputError(f"discriminator_weight: {config.discriminator_weight} needs a discriminator")
     if (config.temperature is None) != (temperature is None):

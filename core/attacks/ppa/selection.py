@@ -16,7 +16,7 @@ from torch import Tensor
 
 from smoothsweep.core.attacks.optimisation.crops import DRAW_CROPS, DrawCrops, Preprocess, Views, joined_crops
 from smoothsweep.core.attacks.optimisation.descent import Target, Transform, target_logits
-from smoothsweep.core.attacks.optimisation.losses import Protocol, check_protocol, max_margin_loss
+from smoothsweep.core.attacks.optimisation.losses import Protocol, max_margin_loss
 from smoothsweep.core.attacks.ppa.config import SelectConfig
 from smoothsweep.core.attacks.ppa.pool import best_first
 from smoothsweep.core.attacks.shared.execution import (
@@ -78,7 +78,6 @@ def select(
 
     by_margin: rank by the mean margin, the logit of the class less the largest other, which is then a row "margin".
     """
-    check_protocol(protocol)
     grade = confidence_and_margin if by_margin else confidence
     with torch.no_grad(), frozen(prior, target), run.arithmetic():
         synthesize = run.synthesizer(prior, crop_of(transform))

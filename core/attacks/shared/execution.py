@@ -19,16 +19,6 @@ Synthesize = Callable[[Tensor], Tensor]
 """w [N, 1 or num_ws, w_dim] -> images float32 [N, 3, S, S]."""
 
 
-@contextmanager
-def not_counted_in(shown: list[int]) -> Generator[None]:
-    """What is shown meanwhile does not count. shown: one number, the images that a target has been shown."""
-    before = shown[0]
-    try:
-        yield
-    finally:
-        shown[0] = before
-
-
 class PreparedTarget:
     """A target that an `Execution` has made ready and that a view has wrapped: it is used as it is.
 
@@ -42,9 +32,14 @@ class PreparedTarget:
         """images [N, 3, S, S] -> float32 logits [N, C]."""
         return self._answer(images)
 
-    def uncounted(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def uncounted(self) -> Generator[None]:
         """A context for passes whose answers an attack does not use: finding out how many rows to compute at once."""
-        return not_counted_in(self._shown)
+        before = self._shown[0]
+        try:
+            yield
+        finally:
+            self._shown[0] = before
 
 
 @contextmanager

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from functools import cache, cached_property
 from typing import Any
 
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 
 from smoothsweep.core.attacks.optimisation.descent import Target, target_logits
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS, Access
-from smoothsweep.core.attacks.shared.execution import Execution, PreparedTarget, frozen_copy, not_counted_in
+from smoothsweep.core.attacks.shared.execution import Execution, PreparedTarget, frozen_copy
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import Classifier, LogitsWithAuxiliary
 
@@ -44,10 +43,6 @@ class View:
     def queries(self) -> int:
         """How many images the target has been shown so far."""
         return self._shown[0]
-
-    def uncounted(self) -> AbstractContextManager[None]:
-        """A context for passes whose answers the attack does not use: finding out how many rows to compute at once."""
-        return not_counted_in(self._shown)
 
 
 class LabelView(View):

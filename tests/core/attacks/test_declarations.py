@@ -120,3 +120,10 @@ def test_names_of_random_streams_are_part_of_the_numbers():
     assert {name: sorted(names) for name, names in found.items()} == {
         name: sorted(streams) for name, streams in wanted.items()
     }
+
+
+def test_a_stated_rate_has_a_source_and_follows_the_settings():
+    stated = [one for one in (made(kind).stated_work for kind in ATTACKS) if one is not None]
+    assert stated and all(one.rate.source and one.hours > 0 for one in stated)
+    few, many = (made("ppa", candidates=count, pool={"size": 400}).stated_work for count in (50, 200))
+    assert (many.latents, many.hours) == (200, pytest.approx(4 * few.hours))

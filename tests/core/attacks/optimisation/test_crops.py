@@ -112,21 +112,6 @@ def test_a_ratio_that_never_fits_falls_back_to_the_centre():
     assert (drawn.top.item(), drawn.left.item(), drawn.height.item(), drawn.width.item()) == expected
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"scale": (0.0, 1.0)},
-        {"scale": (0.9, 0.5)},
-        {"scale": (0.5, 1.1)},
-        {"ratio": (2.0, 1.0)},
-        {"hflip": 2.0},
-    ],
-)
-def test_a_wrong_rule_is_an_input_error(wrong):
-    with pytest.raises(InputError, match="expected"):
-        CropRule(**{"scale": (0.5, 0.9), **wrong})
-
-
 @pytest.mark.parametrize("draw", [draw_crop_per_image, draw_shared_crop])
 def test_rows_of_several_batches_get_each_the_crops_of_its_own_batch(draw):
     """Each batch draws for all five candidates, or one crop for all of them."""

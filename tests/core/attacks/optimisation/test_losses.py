@@ -13,7 +13,6 @@ from hypothesis.extra import numpy as hnp
 from smoothsweep.core.attacks.optimisation.losses import (
     ATTACK_LOSSES,
     attack_loss,
-    check_protocol,
     cross_entropy_loss,
     logit_loss,
     max_margin_loss,
@@ -122,8 +121,6 @@ def test_losses_that_do_not_saturate_at_values_worked_out_by_hand():
 def test_wrong_input_is_named():
     with pytest.raises(InputError, match="expected one of cross_entropy, logit, max_margin, poincare"):
         attack_loss("hinge", "clean")
-    with pytest.raises(InputError, match="paper or clean"):
-        check_protocol("dirty")
     with pytest.raises(InputError, match=r"targets: expected int64 \[2\]"):
         poincare_loss(torch.zeros(2, 3), torch.zeros(3, dtype=torch.int64))
     with pytest.raises(InputError, match="logits"):

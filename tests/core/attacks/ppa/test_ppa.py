@@ -152,7 +152,6 @@ TEMPERED = OptimiseConfig(steps=1, loss="cross_entropy", temperature=Temperature
     [
         (OptimiseConfig(steps=1, discriminator_weight=0.1), {}, "discriminator"),
         (OptimiseConfig(steps=1, feature_weight=0.1), {}, "feature_weight"),
-        (STEP, {"protocol": "other"}, "protocol"),
         (STEP, {"transform": Preprocess(size=8, crop=13)}, "at least 13 x 13"),
         (STEP, {"temperature": 4.0}, "temperature"),
         (TEMPERED, {}, "temperature"),
