@@ -123,14 +123,10 @@ def test_from_the_pictures_to_the_official_selection():
     scores = ask(view, public)
     torch.testing.assert_close(scores, golden("plg_topn_prob"), rtol=0, atol=1e-5)
     names = [f"{number:06d}.jpg" for number in golden("plg_topn_file_numbers").tolist()]
-    assert torch.equal(top_n(scores, 4, "paper", paths=names), golden("plg_topn_selected"))
-
-
-def test_the_official_selection_by_ascending_confidence():
-    names = [f"{number:06d}.jpg" for number in golden("plg_topn_file_numbers").tolist()]
-    found = top_n(golden("plg_topn_prob"), 4, "paper", paths=names)
+    found = top_n(scores, 4, "paper", paths=names)
     assert torch.equal(found, golden("plg_topn_selected"))
-    confidence = golden("plg_topn_prob").T.gather(1, found).double()
+    assert torch.equal(top_n(golden("plg_topn_prob"), 4, "paper", paths=names), found)
+    confidence = golden("plg_topn_prob").T.gather(1, found).double()  # in ascending order
     torch.testing.assert_close(confidence.round(decimals=4), golden("plg_topn_name_prob"), rtol=0, atol=1e-6)
 
 
@@ -202,29 +198,21 @@ class OfficialDraws:
         return golden("plg_gan_z")[number], golden("plg_gan_y")[number]
 
 
-@pytest.fixture
-def official_run():
+def test_two_iterations_are_the_official_ones():
     config = ConditionalConfig(classes=7, z_dim=16, width=4, output="unit")
     recipe = ConditionalTraining(steps=2, batch_size=4, z_dim=16, width=4)
-    state = new_conditional_pair(config, recipe, "paper", CPU)
-    fill(state.generator, "PLGGs", "G", 1.4)
-    fill(state.discriminator, "PLGDs", "D", 1.4)
-    return state
-
-
-def test_the_first_fakes_are_the_official_ones(official_run):
-    fakes, _ = OfficialDraws().for_generator(0)
-    made = official_run.generator(*fakes)
+    pair = new_conditional_pair(config, recipe, "paper", CPU)
+    fill(pair.generator, "PLGGs", "G", 1.4)
+    fill(pair.discriminator, "PLGDs", "D", 1.4)
+    made = pair.generator(*OfficialDraws().for_generator(0)[0])
     torch.testing.assert_close(made[..., ::4, ::4], golden("plg_gan_fake_first"), rtol=0, atol=1e-5)
-
-
-def test_two_iterations_are_the_official_ones(official_run):
+    fill(pair.generator, "PLGGs", "G", 1.4)  # the norms have moved
     verdicts = []
-    official_run.discriminator.register_forward_hook(lambda module, inputs, found: verdicts.append(found.detach()))
+    pair.discriminator.register_forward_hook(lambda module, inputs, found: verdicts.append(found.detach()))
     rows = []
     for _ in range(2):
-        rows.append(list(update_conditional_pair(official_run, OfficialDraws(), standing_in).values()))
-        official_run.step += 1
+        rows.append(list(update_conditional_pair(pair, OfficialDraws(), standing_in).values()))
+        pair.step += 1
     asked = torch.stack(verdicts).view(2, 11, 4, 1)  # in the step of G; then of fakes and reals, in turns
     for found, name in ((asked[:, 0], "fake_in_g"), (asked[:, 1::2], "fake"), (asked[:, 2::2], "real")):
         torch.testing.assert_close(found.reshape(-1, 4, 1), golden(f"plg_gan_dis_{name}"), rtol=0, atol=1e-4)
@@ -232,9 +220,9 @@ def test_two_iterations_are_the_official_ones(official_run):
     critic = golden("plg_gan_loss_dis").view(2, 5).mean(1)
     expected = torch.stack([golden("plg_gan_loss_gen"), golden("plg_gan_loss_inv"), critic], dim=1)
     torch.testing.assert_close(losses, expected, rtol=0, atol=1e-4)
-    total = losses[:, 0] + official_run.recipe.inversion_weight * losses[:, 1]
+    total = losses[:, 0] + pair.recipe.inversion_weight * losses[:, 1]
     torch.testing.assert_close(total, golden("plg_gan_loss_all"), rtol=0, atol=1e-4)
-    for which, network in (("G", official_run.generator), ("D", official_run.discriminator)):
+    for which, network in (("G", pair.generator), ("D", pair.discriminator)):
         ours = {official(name, which): value.double() for name, value in network.state_dict().items()}
         names = [str(name) for name in golden(f"plg_gan_{which}_after_names")]
         assert set(names) == {name for name in ours if not name.endswith("num_batches_tracked")}
