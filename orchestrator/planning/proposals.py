@@ -9,7 +9,6 @@ The file is replaced as a whole with every proposal, before any of its trials ru
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from typing import Any
@@ -33,24 +32,8 @@ class _SearchLine(BaseModel, extra="forbid"):
     search: dict[str, Any]
 
 
-class _ProposalLine(BaseModel, extra="forbid"):
-    number: int
-    values: dict[str, Any]
-    rung: int | None = None
-    origin: str = "random"
-    of: int | None = None
-    seeds: int | None = None
-    look: int | None = None
-
-
-class _ReauditNote(BaseModel, extra="forbid"):
-    seeds: list[int]
-    recipes: list[dict[str, Any]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Proposal:
-    """One recipe to try.
+class Proposal(BaseModel, extra="forbid", frozen=True):
+    """One recipe to try, and a line of the file.
 
     Attributes:
         number: from 0, in the order of proposing.
@@ -70,6 +53,15 @@ class Proposal:
     seeds: int | None = None
     look: int | None = None
 
+    def line(self) -> dict[str, Any]:
+        """As it stands in the file."""
+        return {key: value for key, value in self if value is not None}
+
+
+class _ReauditNote(BaseModel, extra="forbid"):
+    seeds: list[int]
+    recipes: list[dict[str, Any]]
+
 
 class ProposalLog:
     """The proposals of a sweep in a store, the recipes chosen there for its re-audit, and the trials of both."""
@@ -77,7 +69,7 @@ class ProposalLog:
     def __init__(self, loaded: LoadedSweep, store: Store) -> None:
         self.loaded, self.store, self.name = loaded, store, loaded.sweep.name
         self.what = "the search" if loaded.sweep.search else "the design of the looks"
-        self._held: list[dict[str, Any]] = []  # what the file holds, once it is open for appending
+        self._held: list[Proposal] = []  # what the file holds, once it is open for appending
 
     @cached_property
     def search(self) -> dict[str, Any]:
@@ -126,34 +118,34 @@ class ProposalLog:
 
     def proposals(self) -> list[Proposal]:
         """All proposals of this search; none if there are none, or only those of another one."""
-        lines = self._lines()
-        if not lines or lines[0].get("search") != self.search:
-            return []
-        return [Proposal(**line) for line in lines[1:]]
+        search, proposals = self._read()
+        return proposals if search == self.search else []
 
     def open_for_appending(self) -> str | None:
         """Make the file ready. Proposals of another search are put aside; what is said about it, or None."""
-        lines, notice = self._lines(), None
-        if lines and lines[0].get("search") != self.search:
+        (search, proposals), notice = self._read(), None
+        if search is not None and search != self.search:
+            lines = [{"search": search}, *(proposal.line() for proposal in proposals)]
             aside = f"search/proposals-{sha256(canonical_json(lines).encode()).hexdigest()[:8]}.jsonl"
             write_lines(self.store, self.name, aside, lines)
-            notice = f"{self.what} has changed: its {len(lines) - 1} earlier proposals lie in {aside}; it starts anew"
-            lines = []
-        self._write([{"search": self.search}, *lines[1:]])
+            notice = f"{self.what} has changed: its {len(proposals)} earlier proposals lie in {aside}; it starts anew"
+            proposals = []
+        self._write(proposals)
         return notice
 
     def append(self, proposal: Proposal) -> None:
         """Add a line; it is on the disk when this returns."""
-        self._write([*self._held, {key: value for key, value in vars(proposal).items() if value is not None}])
+        self._write([*self._held, proposal])
 
-    def _write(self, lines: list[dict[str, Any]]) -> None:
+    def _write(self, proposals: list[Proposal]) -> None:
+        lines = [{"search": self.search}, *(proposal.line() for proposal in proposals)]
         write_lines(self.store, self.name, PROPOSALS, lines)
-        self._held = lines
+        self._held = proposals
 
-    def _lines(self) -> list[dict[str, Any]]:
+    def _read(self) -> tuple[dict[str, Any] | None, list[Proposal]]:
         again = f"{self.what} proposes the same again, and what the store has of it is not made again"
-        lines = read_lines(self.store, self.name, PROPOSALS, [_SearchLine, _ProposalLine], again)
-        return [line.model_dump(exclude_unset=True) for line in lines]
+        lines = read_lines(self.store, self.name, PROPOSALS, [_SearchLine, Proposal], again)
+        return (lines[0].search, lines[1:]) if lines else (None, [])
 
     def write_reaudit(self, recipes: list[dict[str, Any]]) -> None:
         """Record which recipes are to be audited again: dotted key -> value, the keys of the attacker left out."""
