@@ -205,12 +205,7 @@ class GMI(LowResolution):
                 )
 
         descents = descend_classes(
-            search,
-            classes,
-            rows=self.selected,
-            steps=self.steps,
-            run=execution,
-            networks=(made, critic, view.logits),
+            search, classes, rows=self.selected, steps=self.steps, run=execution, networks=(made, critic, view.logits)
         )
         in_order = inputs.protocol == "paper"
         return [

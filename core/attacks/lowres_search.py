@@ -140,14 +140,7 @@ def shared_realness(discriminator: nn.Module, groups: int | None) -> RealnessNet
 
 
 def left_of_class(
-    view: GradientView,
-    decoder: Decoder,
-    w: Tensor,
-    target_class: int,
-    descent: Descent,
-    *,
-    places: str,
-    in_order: bool,
+    view: GradientView, decoder: Decoder, w: Tensor, target_class: int, descent: Descent, *, places: str, in_order: bool
 ) -> Reconstructions:
     """What is left of one class: latents w [k, 1, w_dim] with the target's confidence in their images as they are.
 

@@ -1,5 +1,7 @@
-"""The networks of GANs: names, counts and numbers are those of the official code; official checkpoints of them."""
+"""Networks of GANs: names, counts and numbers are those of the official code; official checkpoints of them, and what
+parts keep of them: written and read the same, frozen, and refused in one line where the file is another's."""
 
+import json
 import math
 
 import pytest
@@ -14,7 +16,7 @@ from smoothsweep.core.attacks.gan_networks import (
     official_networks,
     with_class,
 )
-from smoothsweep.core.attacks.kept_networks import PART_NETWORKS
+from smoothsweep.core.attacks.kept_networks import PART_NETWORKS, load_network, network_names, save_network
 from smoothsweep.core.attacks.training_settings import NETWORKS, ConditionalConfig, PlainGanConfig
 from smoothsweep.core.errors import InputError
 from tests import plg
@@ -23,6 +25,7 @@ from tests.official_gans import networks_of, official_file, official_files
 
 CLOSE = {"atol": 5e-5, "rtol": 0}
 OFFICIAL = {"G64": (PlainGenerator, 0), "DGWGAN": (Critic, 0), "KEDD": (MinibatchDiscriminator, 1000)}
+TINY = ConditionalConfig(classes=3, resolution=16, z_dim=4, width=2)
 FULL, SMALL = ConditionalConfig(classes=1000), ConditionalConfig(classes=7, z_dim=16, width=4)
 
 
@@ -257,3 +260,43 @@ def test_what_does_not_fit_is_refused_in_one_line(part, files, message, tmp_path
     with pytest.raises(InputError, match=message) as refusal:
         brought(part, files(tmp_path))
     assert "\n" not in str(refusal.value)
+
+
+@pytest.fixture
+def kept(tmp_path):
+    network = ConditionalGenerator(TINY).eval()
+    network.norm.running_mean.normal_(generator=torch.Generator().manual_seed(0))
+    save_network(network, tmp_path, "generator")
+    return network, tmp_path
+
+
+def test_a_network_is_read_as_it_was_written(kept):
+    network, folder = kept
+    found = load_network(folder, "generator")
+    assert type(found) is ConditionalGenerator and found.config == TINY and network_names(folder) == ["generator"]
+    assert not found.training and not any(parameter.requires_grad for parameter in found.parameters())
+    w = with_class(torch.randn(2, 4, generator=torch.Generator().manual_seed(1)), 2)
+    assert torch.equal(found.synthesize(w), network.synthesize(w))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kind": "pickle"}, "kind: expected one of conditional_generator"),
+        ({"config": {}}, "config: expected the keys classes"),
+        ({"config": {**vars(TINY), "classes": 4}}, "expected shape"),
+        ({"config": {**vars(TINY), "resolution": 224}}, "resolution: expected 16, 32 or 64, got 224"),
+    ],
+)
+def test_a_card_that_does_not_fit_is_one_line(change, message, kept):
+    card = kept[1] / "generator.network.json"
+    card.write_text(json.dumps({**json.loads(card.read_text()), **change}))
+    with pytest.raises(InputError, match=message) as refusal:
+        load_network(kept[1], "generator")
+    assert "\n" not in str(refusal.value) and str(kept[1]) in str(refusal.value)
+
+
+def test_a_network_of_no_kind_is_not_written(tmp_path):
+    with pytest.raises(ValueError, match="expected one of conditional_generator"):
+        save_network(torch.nn.Linear(2, 2), tmp_path, "generator")
+    assert list(tmp_path.iterdir()) == []

@@ -4,13 +4,7 @@ from smoothsweep.core.attacks.brep_mi import BREPMI, StartSearch
 from tests.core.attacks.examples import GENERAL, IN_A_GAN, swept
 
 DEAR = True
-EXAMPLE = {
-    "selected": 2,
-    "starts": {"batch": 64, "max_batches": 10},
-    "probes": 16,
-    "patience": 25,
-    "max_passes": 80,
-}
+EXAMPLE = {"selected": 2, "starts": {"batch": 64, "max_batches": 10}, "probes": 16, "patience": 25, "max_passes": 80}
 
 TOO_LITTLE = ("none",)  # access with which it fails
 
@@ -19,13 +13,9 @@ DECLARED = {
     "own generator": ({"generator": "general_gan"}, (*GENERAL, "starts"), "general_gan", 1),
 }
 
-WRONG = [
-    ({"robust_views": 8}, "attack.robust_views: expected the default where result is not robust, got 8"),
-]
+WRONG = [({"robust_views": 8}, "attack.robust_views: expected the default where result is not robust, got 8")]
 
-STREAMS = {
-    "brep_mi.py": ["walk", "nowhere", "robust", "starts"],
-}
+STREAMS = {"brep_mi.py": ["walk", "nowhere", "robust", "starts"]}
 
 KEPT = {"selected": 1, "starts": {"batch": 16, "max_batches": 2}, "probes": 8, "patience": 3, "max_passes": 3}
 

@@ -20,9 +20,7 @@ STREAMS = {"cma_es.py": ["cma"]}
 
 KEPT = {"pool": KEPT_POOL, "components": 4, "population": 4, "max_queries": 12, "selected": 1}
 
-SWEPT = {
-    "CMAES": ({"attack": {"kind": "cma_es"}}, "attack", swept(CMAES, selected=2)),
-}
+SWEPT = {"CMAES": ({"attack": {"kind": "cma_es"}}, "attack", swept(CMAES, selected=2))}
 
 
 def queries(found):

@@ -53,7 +53,7 @@ SWEPT = {
             selection_crop_ratio=[1.0, 1.1],
             selection_view_size=24,
         ),
-    ),
+    )
 }
 
 QUERIES = 4 * (5 + 3 + 2 * 2)

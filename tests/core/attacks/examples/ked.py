@@ -9,9 +9,7 @@ EXAMPLE = {**LOW_RESOLUTION, **DISTRIBUTION}
 
 DECLARED = {"": ({}, SPECIFIC, "specific_gan", 60)}
 
-WRONG = [
-    ({"start_log_variance": 21.0}, "attack.start_log_variance"),
-]
+WRONG = [({"start_log_variance": 21.0}, "attack.start_log_variance")]
 
 KEPT = KEPT_SEARCHED
 
@@ -20,7 +18,7 @@ SWEPT = {
         {"attack": {"kind": "ked", "gan": SWEPT_GAN}, "prior": None},
         "attack",
         swept(KED, gan={**SWEPT_GAN, "width": 4}),
-    ),
+    )
 }
 
 QUERIES = 24 + 3

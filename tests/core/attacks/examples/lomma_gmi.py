@@ -34,7 +34,7 @@ SWEPT = {
         {"attack": {"kind": "lomma_gmi", "gan": SWEPT_GAN, "students": SWEPT_GAN}, "prior": None},
         "attack",
         swept(LommaGMI, **STUDENTS_SWEPT),
-    ),
+    )
 }
 
 QUERIES = (16 + 1) * 3

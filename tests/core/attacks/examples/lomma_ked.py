@@ -28,7 +28,7 @@ WRONG = [
     (
         {"students": {"architectures": ["efficientnet_b9"]}},
         "attack.students.architectures: expected one of .*efficientnet_b2.*, got 'efficientnet_b9'",
-    ),
+    )
 ]
 
 KEPT = {**KEPT_SEARCHED, "students": KEPT_STUDENTS}

@@ -18,7 +18,7 @@ STREAMS = {
     "plg_search.py": [
         *("plg gan", "plg gan", "plg order", "plg weights"),
         *("plg start", "plg start", "plg views", "plg order"),
-    ],
+    ]
 }
 
 KEPT = {"top_n": 4, "gan": {"steps": 3, "batch_size": 6, "width": 2, "z_dim": 4}, "steps": 2, "selected": 2}

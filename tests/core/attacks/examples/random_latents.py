@@ -7,9 +7,7 @@ EXAMPLE = {"selected": 4, "truncation_psi": 1.0, "truncation_cutoff": None}
 
 DECLARED = {"": ({}, (), "prior", 1)}
 
-WRONG = [
-    ({"readout": "mean"}, "attack.readout: expected none"),
-]
+WRONG = [({"readout": "mean"}, "attack.readout: expected none")]
 
 STREAMS = {"random_latents.py": ["random latents"]}
 
@@ -20,7 +18,7 @@ SWEPT = {
         {"control": {"kind": "random_latents", "selected": 2}},
         "control",
         swept(RandomLatents, readout=REFUSED),
-    ),
+    )
 }
 
 QUERIES = 0

@@ -5,15 +5,7 @@ from tests.core.attacks.examples import GENERAL, IN_A_GAN, swept
 
 DEAR = True
 
-EXAMPLE = {
-    "agent": "textbook",
-    "episodes": 480,
-    "minibatch": 32,
-    "hidden": 32,
-    "lr": 0.01,
-    "at_once": 8,
-    "selected": 2,
-}
+EXAMPLE = {"agent": "textbook", "episodes": 480, "minibatch": 32, "hidden": 32, "lr": 0.01, "at_once": 8, "selected": 2}
 
 SHORT = {"episodes": 96}
 """Where it does not matter how much is found; three times the replay's minibatch, so that the agent learns."""
@@ -23,10 +15,7 @@ unless three are above the bar of the others, which is more than the lower one a
 
 TOO_LITTLE = ("labels",)  # access with which it fails
 
-DECLARED = {
-    "": ({}, (), "prior", 1),
-    "own generator": ({"generator": "general_gan"}, GENERAL, "general_gan", 1),
-}
+DECLARED = {"": ({}, (), "prior", 1), "own generator": ({"generator": "general_gan"}, GENERAL, "general_gan", 1)}
 
 WRONG = [
     ({"episodes": 256}, "attack.episodes: expected at least 257, or nothing is ever learnt, got 256"),
@@ -44,7 +33,7 @@ SWEPT = {
         {"attack": {"kind": "rlb_mi"}},
         "attack",
         swept(RLBMI, gamma=({"steps": 2}, 0.5), tau=({"steps": 2}, 0.5), **IN_A_GAN),
-    ),
+    )
 }
 
 QUERIES = 2 * 480

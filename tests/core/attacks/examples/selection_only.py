@@ -25,7 +25,7 @@ SWEPT = {
         {"control": {"kind": "selection_only", "selected": 2, "pool": {"size": 20}}},
         "control",
         swept(SelectionOnly, pool={"size": 30}, readout=({"/recipe.defense": {"kind": "mid", "beta": 0.01}}, "mean")),
-    ),
+    )
 }
 
 QUERIES = 0

@@ -10,14 +10,12 @@ TOO_LITTLE = ("labels",)  # access with which it fails
 
 DECLARED = {"": ({}, ("pictures", "answered_scores", "surrogates"), "prior", 1)}
 
-WRONG = [
-    ({"loss": "cross_entropy", "temperature": {}}, "attack.temperature: expected no value with"),
-]
+WRONG = [({"loss": "cross_entropy", "temperature": {}}, "attack.temperature: expected no value with")]
 
 KEPT = KEPT_SURROGATE
 
 SWEPT = {
-    "SurrogateScores": ({"attack": {"kind": "surrogate_scores"}}, "attack", swept(SurrogateScores, **SURROGATE_SWEPT)),
+    "SurrogateScores": ({"attack": {"kind": "surrogate_scores"}}, "attack", swept(SurrogateScores, **SURROGATE_SWEPT))
 }
 
 QUERIES = 4 * 4
