@@ -228,26 +228,18 @@ def _verified(prefix: str, judge: str) -> tuple[Metric, ...]:
             ),
         )
     ]
-    return (*rates, _others(prefix, judge), *_ranks(prefix, judge))
-
-
-def _others(prefix: str, judge: str) -> Metric:
-    """Whether the threshold fits the private people."""
-    return Metric(
-        key=f"{prefix}verified_far1_others",
-        label=f"other private people accepted at 1 %{judge}",
-        counted="test images",
-        null=_NULLS["far1"],
-        description="Fraction of real test images of the other private people that are accepted as a person, at "
-        "the threshold of 1 %: far above 1 % where the public images are easier to tell from the private people "
-        "than these are from each other, and the threshold is then too low.",
-    )
-
-
-def _ranks(prefix: str, judge: str) -> tuple[Metric, ...]:
-    """Where a search finds the person, by a reconstruction and by a photograph."""
     rank = partial(Metric, unit="plain", bounds=(1.0, 501.0), null=_NULLS["far01"])
     return (
+        *rates,
+        Metric(
+            key=f"{prefix}verified_far1_others",
+            label=f"other private people accepted at 1 %{judge}",
+            counted="test images",
+            null=_NULLS["far1"],
+            description="Fraction of real test images of the other private people that are accepted as a person, at "
+            "the threshold of 1 %: far above 1 % where the public images are easier to tell from the private people "
+            "than these are from each other, and the threshold is then too low.",
+        ),
         rank(
             key=f"{prefix}gallery_rank",
             label=f"gallery rank{judge}",
@@ -261,8 +253,6 @@ def _ranks(prefix: str, judge: str) -> tuple[Metric, ...]:
         rank(
             key=f"{prefix}gallery_rank_real",
             label=f"gallery rank of real photographs{judge}",
-            better=None,
-            group="check",
             description="The same of real test images of the person.",
         ),
     )

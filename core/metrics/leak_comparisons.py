@@ -116,7 +116,7 @@ def reductions(
     cells = LeakCells.of(leaks, level=level)
     reference, family = number_of(baseline, leaks), against_baseline(len(leaks), among)
     return {
-        recipe: cells.bounded(cells.reduction(number, reference), family=family, span=span)
+        recipe: cells.all_bounded([cells.reduction(number, reference)], family=family, span=span)[0]
         for number, recipe in enumerate(leaks)
         if recipe != baseline
     }
@@ -210,10 +210,6 @@ class LeakCells:
         lower = below[0] - half_widths(below[1], below[0], self.alpha, correction)
         upper = above[0] + half_widths(above[1], above[0], self.alpha, correction)
         return Ends(low=lower.min(axis=-1), high=upper.max(axis=-1), below=below, above=above, correction=correction)
-
-    def bounded(self, claim: LeakContrasts, *, family: Correction, span: float | None) -> Bounded:
-        """The interval of a claim on one sweep, as `all_bounded`."""
-        return self.all_bounded([claim], family=family, span=span)[0]
 
     def all_bounded(self, claims: Sequence[LeakContrasts], *, family: Correction, span: float | None) -> list[Bounded]:
         """The intervals of claims on one sweep, all of as many contrasts.
