@@ -59,6 +59,7 @@ from smoothsweep.orchestrator.planning.trial import InversionStages, inversion_s
 from smoothsweep.orchestrator.reading.audit.members import AuditMembership, measured_membership
 from smoothsweep.orchestrator.reading.audit.result import RunNotes
 from smoothsweep.orchestrator.reading.audit.shadows import read_shadows
+from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.results import (
     QUERIES_PER_IMAGE,
     AttackResult,
@@ -132,8 +133,7 @@ def attack(
         tree = {
             "name": "attack",
             "seeds": [seed],
-            "data": {"kind": "synthetic", "identities": subject.card.num_classes, "train_per_class": 1}
-            | {"test_per_class": 1, "size": 16},  # who is in the model is not known here, and not asked
+            "data": {"kind": "synthetic", "identities": subject.card.num_classes},
             "public": pictures,
             "classes": chosen,
             "recipe": {"imported": str(subject.folder)},
@@ -143,7 +143,8 @@ def attack(
         }
         sweep = as_inversion(as_loaded(tree).sweep)
         stages = inversion_stages(sweep, seed)
-        bench.adopt(stages.target, model, tested=False)
+        bench.nobody(stages.data, subject.card.num_classes)
+        bench.adopt(stages.target)
         bench.make([stages.inverted])
         return stored_attack(bench.store, stages, sweep.inverted_by, seed)
 
@@ -260,7 +261,10 @@ def audit(
             }
         loaded = as_loaded(tree)
         of_trials = [inversion_stages(as_inversion(trial.settings), trial.seed) for trial in trials_of(loaded)]
-        bench.adopt(of_trials[0].target, model, tested=True)
+        bench.adopt(of_trials[0].target, tested=True)
+        for stage in with_ancestors([stage for stages in of_trials for stage in stages]):
+            if stage.name == "imported":  # the judge, however good it is
+                bench.adopt(stage)
         bench.make([stage for stages in of_trials for stage in stages])
         shadowed = None if recipe is None else _attack_by_shadows(bench, tree, recipe, shadows, subject)
         notes_of_run = RunNotes(own_test=has_split(data), told=notes, access=subject.access)
@@ -352,7 +356,7 @@ def membership(
             "judges": {"membership": {"trained_on_data": True, "seed": seed}},
         }
         stages = inversion_stages(as_inversion(as_loaded(tree).sweep), 1)
-        bench.adopt(stages.target, model, tested=False)
+        bench.adopt(stages.target)
         bench.make([*stages])
         found = _membership(bench, stages, subject)
         shadowed = None if recipe is None else _attack_by_shadows(bench, tree, recipe, shadows, subject)

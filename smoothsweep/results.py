@@ -396,15 +396,15 @@ def stored_audit(stored: StoredAudit, store: Store, by: Judge) -> Audit:
         reconstructions=stored_attack(store, stages, settings[first.id], first.seed),
         by=by,
         names=names,
-        shares={names[one.attack]: _shares(stored.summary, one.row) for one in attacks},
+        shares={names[one.attack]: _shares(stored.summary, one.row, stored.audit.judge) for one in attacks},
         seeds=tuple(dict.fromkeys(trial.seed for trial in stored.trials)),
         published=tuple(names[one.attack] for one in attacks if frame.loc[one.row, "published"]),
     )
 
 
-def _shares(summary: Summary, row: int) -> np.ndarray:
-    """Fractions of hits of a row by the deciding judge, [seeds, classes]."""
-    seeds = summary.samples[row][summary.deciding].values()
+def _shares(summary: Summary, row: int, metric: str) -> np.ndarray:
+    """Fractions of hits of a row, [seeds, classes]."""
+    seeds = summary.samples[row][metric].values()
     return np.stack([seed.by_class.sort_index().to_numpy() for seed in seeds if seed.by_class is not None])
 
 

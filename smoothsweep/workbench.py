@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import copy
+import json
 import os
 import shutil
 import tempfile
@@ -32,6 +33,7 @@ from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.labelled import SplitImages, load_labelled, load_unlabelled
 from smoothsweep.core.data.sources import TEST, TRAIN, list_labelled, list_unlabelled
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.external.named import Function
 from smoothsweep.core.files import write_file
 from smoothsweep.core.held import holding
 from smoothsweep.core.models.classifiers import Classifier
@@ -74,7 +76,7 @@ Section = dict[str, Any]
 """A part of a sweep file."""
 
 PUBLIC_LIMIT = 8000  # images of a place, drawn at random where there are more
-PLAIN_SIZE = 16  # pixels of the faces that stand for the people of a model that is attacked without their images
+PLAIN_SIZE = 16  # pixels of the pictures of nobody
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,19 +191,27 @@ class Workbench:
         card = self.stack.enter_context(model.bring_in(folder, samples, device=self.device))
         return Subject(folder=folder, card=card, architecture=getattr(model.classifier, "architecture", None))
 
-    def adopt(self, stage: Stage, model: Model, *, tested: bool) -> None:
-        """Make the artifact of a model that was brought in.
+    def adopt(self, stage: Stage, *, tested: bool = False) -> None:
+        """Make the artifact of a model that was brought in, as it is.
 
         tested: whether the data show its people, on which its reading is then tried. Raises InputError where they show
         that it was stated wrongly, or chance might recognise them as well.
         """
         (data,) = stage.inputs.values()
         self.make([data])
-
-        def write(out: Path) -> Metrics:
-            return _adopted(stage, self.store.path(data), model, out, self.device, tested)
-
+        folder = self.store.path(data)
+        if tested and (people := len(json.loads((folder / NAMES_FILE).read_text()))) != stage.config["num_classes"]:
+            raise InputError(f"data: expected the model's {stage.config['num_classes']} classes, got {people}")
+        write = partial(_adopt, stage, folder, measured=tested, device=self.device)
         commit_made(self.store, stage, write, device=self.device)
+        if tested:
+            _check_reading(stage, self.store.path(stage), load_images(folder, "test"), self.device)
+
+    def nobody(self, stage: Stage, classes: int) -> None:
+        """Make the data of a model whose people are not known here, and not asked for: a black picture of each."""
+        black = torch.zeros(classes, 3, PLAIN_SIZE, PLAIN_SIZE, dtype=torch.uint8)
+        people = ImageSet(images=black, labels=torch.arange(classes), names=tuple(map(str, range(classes))))
+        commit_made(self.store, stage, partial(save_split, people, people, ()), device=self.device)
 
     def make(self, stages: Sequence[Stage]) -> None:
         """Make what is missing of the stages and of what they read."""
@@ -238,26 +248,28 @@ class Workbench:
         return TaskContext(work=self.folder, device=self.device)
 
 
-def _adopted(stage: Stage, data: Path, model: Model, out: Path, device: str, tested: bool) -> Metrics:
+def _adopt(stage: Stage, data: Path, out: Path, *, measured: bool, device: str) -> Metrics:
+    """Write the artifact of a model. A function, which may count its queries, is shown test images if `measured`."""
     config, folder = {**stage.config, **stage.hints}, Path(stage.hints["path"])
-    names = (data / NAMES_FILE).read_text()
-    write_file(out / NAMES_FILE, names)
+    write_file(out / NAMES_FILE, (data / NAMES_FILE).read_text())
     if "outside" in config:
-        (file,) = folder.glob("function*")
-        keep_external(file, config, torch.arange(config["num_classes"]), out)
+        keep_external(folder / Function.file, config, torch.arange(config["num_classes"]), out)
+        if not measured:
+            return {}
     else:
         save_tensors(out / WEIGHTS, load_tensors(folder / WEIGHTS))
-    if not tested:
-        return {}
-    test = load_images(data, "test")
-    if test.num_classes != config["num_classes"]:
-        raise InputError(f"data: expected the model's {config['num_classes']} classes, got {test.num_classes}")
-    network = load_target(out, config, device)
-    metrics = measure_utility(network, test, config, out, TaskContext(work=out, device=device))
+    network, context = load_target(out, config, device), TaskContext(work=out, device=device)
+    metrics = measure_utility(network, load_images(data, "test"), config, out, context)
+    labels_alone = config.get("outside", {}).get("answers") == "labels"
+    return metrics | ({"ece": None} if labels_alone else {})
+
+
+def _check_reading(stage: Stage, folder: Path, test: ImageSet, device: str) -> None:
+    config = {**stage.config, **stage.hints}
     check_reading(
-        network,
+        load_target(folder, config, device),
         test,
-        load_tensors(out / "test_logits.safetensors")["logits"],
+        load_tensors(folder / "test_logits.safetensors")["logits"],
         Claim(normalisation=normalisation_from(config), order=torch.arange(test.num_classes)),
         orders={},
         image_size=config["image_size"],
@@ -265,7 +277,6 @@ def _adopted(stage: Stage, data: Path, model: Model, out: Path, device: str, tes
         where="model",
         then=as_arguments,
     )
-    return metrics | ({"ece": None} if model.answers == "labels" else {})
 
 
 def as_arguments(

@@ -57,7 +57,7 @@ def opened(model, images):
         data = {"kind": "synthetic", "identities": card.num_classes, "size": 16, "train_per_class": 1}
         tree = {"name": "x", "seeds": [1], "data": data, "recipe": {"imported": str(bench.folder / "model")}}
         stage = inversion_stages(check({**tree, "attack": None, "judges": {}}, "x"), 1).target
-        bench.adopt(stage, model, tested=False)
+        bench.adopt(stage)
         config = config_of(bench.store.path(stage))
         yield card.access, OpenTarget(bench.store.path(stage), config, "cpu")
 

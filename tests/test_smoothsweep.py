@@ -323,3 +323,18 @@ def test_names_are_numbered_in_their_sorted_order(faces):
     names = [("dora", "ann", "cid", "ben")[label] for label in faces.labels.tolist()]
     ruler = smoothsweep.fit_judge((faces.images, names), training={"epochs": 1, "batch_size": 16}, **QUIET)
     assert ruler.names == ("ann", "ben", "cid", "dora")
+
+
+def test_a_judge_that_chance_might_be_tells_no_leak(model, faces, public):
+    blind = smoothsweep.fit_judge(faces, training={"epochs": 1, "batch_size": 16, "lr": 1e-9}, **QUIET)
+    given = {"by": blind, "attacks": [RANDOM, SELECTION], "seeds": [1], "prior": PRIOR}
+    found = smoothsweep.audit(model, faces, public, **given, **QUIET)
+    assert not found.result.can_tell and len(found.people) == 0 and len(found.attacks) == 2
+
+
+def test_what_one_call_has_made_does_not_spare_the_next_its_checks(model, faces, public, ruler):
+    """Membership asks nothing of the reading; the audit of the same images and weights does."""
+    split, wrong = halves(faces), dataclasses.replace(model, input_range=(0, 255))
+    smoothsweep.membership(wrong, split.train, split.test, **QUIET)
+    with pytest.raises(InputError, match="input_range"):
+        smoothsweep.audit(wrong, split, public, by=ruler, attacks=[RANDOM, SELECTION], prior=PRIOR, **QUIET)

@@ -181,6 +181,7 @@ def test_the_names_in_audit_json_are_those_that_others_read(audit):
     assert list(found) == [
         "version",
         "model",
+        "effort",
         "test_acc",
         "classes",
         "chance",
