@@ -64,6 +64,7 @@ class Shades(Attack):
 NETWORKS = """
 import torch
 from shades import ShadesConfig
+from smoothsweep.core.attacks.shared.base import MadePart
 from torch import nn
 
 
@@ -80,7 +81,6 @@ class ShadesNetwork(nn.Module):
 
 
 def make(settings, inputs, view, part_context):
-
     network = ShadesNetwork(ShadesConfig(resolution=inputs.public.shape[-1]))
     network.mean.data = inputs.public.float().mean(0) / 127.5 - 1
     return MadePart(tensors={}, networks={"generator": network.eval().requires_grad_(False)})
