@@ -87,12 +87,6 @@ def test_a_saturated_target_shows_as_zero_gradients_of_cross_entropy_but_not_of_
     assert (other["zero"] == 0).all() and (other["saturated"] == 1).all()
 
 
-def test_more_latents_than_a_batch_are_followed_alike():
-    """Protocol clean: a latent's path depends on nothing beside it."""
-    _, few = followed(0.3, "poincare", per_class=26)
-    assert few["cosine"].shape == (4, 26)
-
-
 def test_the_band_is_students_t_over_the_classes_that_have_a_value():
     curves = torch.tensor([[math.nan, 0.2], [math.nan, 0.4], [0.5, 0.9]])
     (first, second) = band_over_classes(curves, "cosine")

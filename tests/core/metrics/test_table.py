@@ -6,7 +6,6 @@ from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS, CLOSED_SET, METRICS, metric_of
 from smoothsweep.sweeps.judging import Judges
 from smoothsweep.sweeps.search import OBJECTIVES, Search
-from tools import columns
 
 JUDGES = tuple(Judges.model_fields)
 
@@ -47,28 +46,3 @@ def test_a_search_aims_at_no_metric_that_nothing_measures():
     aims = {"test_acc": "max", "gradient_cosine": "max", "fid": "max"}
     search = Search(strategy="random", recipes=1, space={"recipe.lr": {"low": 0.1, "high": 0.2}}, objectives=aims)
     assert search.leaks == {"fid": "max"}
-
-
-def test_the_page_of_columns_says_what_the_table_says():
-    assert columns.PAGE.read_text(encoding="utf-8") == columns.page(), "run `python -m tools.columns`"
-
-
-def test_a_metric_is_measured_by_the_stage_of_its_judge_and_a_leak_has_a_sign():
-    """Of every kind of measurer one column, by hand."""
-    stages = {
-        "test_acc": "target",
-        "queries": "attack",
-        "fid": "judge_fidelity",
-        "embedder_acc1": "judge_embedder",
-        "attack_acc1": "judge_evaluator",
-        "xi_train": "knowledge",
-        "dist_knn": "judge_evaluator",
-    }
-    assert {key: metric_of(key).stage for key in stages} == stages
-    assert {key: metric_of(key).sign for key in ("attack_acc1", "dist_face", "fid")} == {
-        "attack_acc1": 1,
-        "dist_face": -1,
-        "fid": -1,
-    }
-    assert metric_of("test_acc").range == (0.0, 1.0) and metric_of("gradient_cosine").range == (-1.0, 1.0)
-    assert metric_of("kid").range is None and metric_of("fid").range == (0.0, float("inf"))
