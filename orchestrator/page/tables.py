@@ -193,15 +193,17 @@ def _shown(table: Table, metrics: Sequence[str], *, compares: bool) -> tuple[pd.
     if rows["attack"].any():
         cells["attack"] = rows["attack"].tolist()
     cells["n"] = rows["seeds"].tolist()
+    needed = [f"{key}{end}" for key in (*metrics, "reduction") for end in ("", "_low", "_high")]
+    records = rows_of(rows[needed])
     for key in metrics:
         spec = metric_of(key)
         name = f"{spec.label}, %" if spec.unit == "percent" else spec.label
-        cells[name] = [with_interval(spec, row, key).replace(f"{NBSP}%", "") for row in rows_of(rows)]
+        cells[name] = [with_interval(spec, row, key).replace(f"{NBSP}%", "") for row in records]
         bold[name] = rows[f"{key}_differs"].tolist()
     if compares and table.leak is not None:
         spec = metric_of(table.leak)
         name = "reduction, points" if spec.unit == "percent" else "reduction"
-        cells[name] = [reduction_cell(spec, row) for row in rows_of(rows)]
+        cells[name] = [reduction_cell(spec, row) for row in records]
         bold[name] = rows["reduction_differs"].tolist()
     shown = pd.DataFrame(cells)
     return shown, pd.DataFrame(bold).reindex(columns=shown.columns, fill_value=False).astype(bool)

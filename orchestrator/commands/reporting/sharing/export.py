@@ -21,7 +21,6 @@ from PIL.PngImagePlugin import PngInfo
 from smoothsweep.core import screen
 from smoothsweep.core.checks import present
 from smoothsweep.core.citations import PAPER, SOFTWARE, bibliography
-from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import making_folder, move, temporary_name, write_file
 from smoothsweep.core.readers.files import pieces_of, read_whole
@@ -83,6 +82,8 @@ def cited(settings: InversionSweep) -> Iterable[str]:
 
 def _of_training(settings: InversionSweep) -> Iterable[str]:
     """Plain training cites no paper: label smoothing with a factor of 0 is none."""
+    from smoothsweep.core.defenses.registry import DEFENSES  # torch, which a report does without
+
     if isinstance(settings.recipe, ImportedClassifier):
         stated = settings.recipe.stated_defense or {}
         kind, alpha = stated.get("kind"), stated.get("alpha") or 0
