@@ -229,14 +229,11 @@ def rows_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def verdict_rows(result: SweepResult) -> pd.DataFrame:
-    """The columns and rows of `verdicts.parquet`: the recipes that are compared with a baseline. `removed`,
-    `removed_low`, `removed_high`, `strongest` and `strongest_baseline` are earlier names of other columns."""
+    """The columns and rows of `verdicts.parquet`: the recipes that are compared with a baseline."""
     rows = result.recipes[result.recipes["verdict"].notna()].reset_index(drop=True)
     rows = rows.assign(attack=rows["attack_recipe"], portfolio=[list(result.facts["portfolio"])] * len(rows))  # type: ignore[arg-type]
     whole = {"comparisons": int, "seeds": int, "seeds_needed": "Int64", "classes_needed": "Int64"}
-    earlier = {"reduction": "removed", "reduction_low": "removed_low", "reduction_high": "removed_high"}
-    earlier |= {"attack": "strongest", "attack_baseline": "strongest_baseline"}
-    return rows[list(VERDICTS)].astype(whole).assign(**{old: rows[name] for name, old in earlier.items()})
+    return rows[list(VERDICTS)].astype(whole)
 
 
 VERDICTS = (

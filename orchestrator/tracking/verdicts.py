@@ -28,8 +28,6 @@ ORDER = "leak_order"
 before the others. MLflow's pages sort by one column alone."""
 PLACES = (STRONGEST, ORDER)
 NUMBERS = (STRONGEST, "reduction", "reduction_low", "reduction_high", "hidden", "hidden_low", "hidden_high")
-EARLIER = {"reduction": "removed", "reduction_low": "removed_low", "reduction_high": "removed_high"}
-"""Metric -> its earlier name, which is written beside it: charts and queries of earlier runs keep working."""
 
 EARLIER_STEPS = 1000
 """Beyond every step of a verdict that an earlier version wrote without the tag of its numbers."""
@@ -90,7 +88,7 @@ def verdicts_of(result: SweepResult, note: str = "") -> Verdicts:
     for row in rows_of(result.attacks[~result.attacks["control"].astype(bool)]):
         recipe = recipes[row["recipe"]]
         known = {name: recipe[name] for name in NUMBERS if name in recipe}
-        known |= {earlier: known[name] for name, earlier in EARLIER.items()} | {ORDER: row["place"]}
+        known[ORDER] = row["place"]
         if row["attack"] == recipe["attack"]:
             strongest[row["recipe"]] = row["trials"][0]
         known[STRONGEST] = recipe[leak] if recipe["attack"] is not None else None
