@@ -46,8 +46,7 @@ ROW = "| {} | {} | {} | {} | {} |\n"
 TITLES = ROW.format("column", "meaning", "values", "better", "kind") + ROW.format(*["---"] * 5)
 
 
-FRAMES_HEAD = """
-# Frames
+FRAMES_HEAD = """\n# Frames
 
 `smoothsweep.load_result("store", "quickstart")` gives these frames, `smoothsweep report SWEEP --json` prints them.
 Beside the columns below, `recipes` and `attacks` have of every metric above that was measured its mean over the seeds,
