@@ -157,7 +157,8 @@ class History:
         for stage in stages:
             held, expected = devices_held(stage), self.expected(stage)
             if expected is not None:
-                times.append(DeviceTime(*(held * seconds for seconds in expected)))
+                mean, least, most = expected
+                times.append(DeviceTime(held * mean, held * least, held * most))
             else:
                 rated = reference_s(stage)
                 times.append(DeviceTime(unknown=1, lent=held * (rated or 0.0), without=rated is None))

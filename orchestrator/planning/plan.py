@@ -220,12 +220,16 @@ def _forecast_time(forecast: SearchForecast | None, history: History, held: Held
     parts = [history.total(forecast.shared, held)]
     for count, samples in forecast.steps:
         if samples:
-            means, leasts, mosts, unknowns, lents, withouts = zip(
-                *(history.total(s, held) for s in samples), strict=True
+            each = [history.total(sample, held) for sample in samples]
+            of_one = DeviceTime(
+                mean=count * fmean(time.mean for time in each),
+                least=0.0 if forecast.looks else count * min(time.least for time in each),
+                most=count * max(time.most for time in each),
+                unknown=count * max(time.unknown for time in each),
+                lent=count * fmean(time.lent for time in each),
+                without=count * max(time.without for time in each),
             )
-            least = 0.0 if forecast.looks else min(leasts)
-            each = (fmean(means), least, max(mosts), max(unknowns), fmean(lents), max(withouts))
-            parts.append(DeviceTime(*(count * value for value in each)))
+            parts.append(of_one)
     return total_of(parts)
 
 
