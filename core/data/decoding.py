@@ -43,17 +43,15 @@ class UnreadablePicture(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """A decoded picture.
+    """What is known of a decoded picture.
 
     Attributes:
-        pixels: uint8 [size, size, 3].
         digest: Hash of all upright RGB pixels at full size.
         width, height: Size of the upright picture in pixels.
         frames: Frames of an animation, of which the first one counts; 1 for any other picture.
         peak: The largest value of a picture whose container has 16 or 32 bits, None of 8 bits.
     """
 
-    pixels: np.ndarray
     digest: bytes
     width: int
     height: int
@@ -90,8 +88,8 @@ def read_picture(path: Path) -> bytes:
         raise UnreadablePicture(str(error).removeprefix(f"{path}: ")) from None
 
 
-def decode_picture(encoded: bytes, *, size: int, crop: str, bits: int | None = None) -> Picture:
-    """Decode, turn upright (EXIF), make RGB, and resize to `size` (bilinear, antialiased).
+def decode_picture(encoded: bytes, *, size: int, crop: str, bits: int | None = None) -> tuple[np.ndarray, Picture]:
+    """Decode, turn upright (EXIF), make RGB, and resize to `size` (bilinear, antialiased): uint8 [size, size, 3].
 
     crop: "centre" takes the central square, "stretch" the whole picture whatever its aspect. Grey becomes
     three equal channels, CMYK is converted, and transparent parts show white. Of an animation the first frame counts.
@@ -103,8 +101,8 @@ def decode_picture(encoded: bytes, *, size: int, crop: str, bits: int | None = N
     digest = hashlib.blake2b(f"{width} x {height} ".encode(), digest_size=16)
     for box in _stripes(rgb):
         digest.update(rgb.crop(box).tobytes())
-    pixels = _square(rgb, size, crop)
-    return Picture(pixels=pixels, digest=digest.digest(), width=width, height=height, frames=frames, peak=peak)
+    picture = Picture(digest=digest.digest(), width=width, height=height, frames=frames, peak=peak)
+    return _square(rgb, size, crop), picture
 
 
 def unsaid_bits(peaks: Iterable[int | None], bits: int | None) -> str | None:

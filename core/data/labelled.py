@@ -12,7 +12,15 @@ import torch
 from torch import Tensor
 
 from smoothsweep.core.data import splits
-from smoothsweep.core.data.decoding import CROPS, UnreadablePicture, decode_picture, strict_pillow, unsaid_bits
+from smoothsweep.core.data.decoding import (
+    CROPS,
+    Picture,
+    UnreadablePicture,
+    decode_picture,
+    reason,
+    strict_pillow,
+    unsaid_bits,
+)
 from smoothsweep.core.data.images import ImageSet, each_in_threads
 from smoothsweep.core.data.sources import TEST, TRAIN, VALIDATION, Entry, list_labelled, list_unlabelled
 from smoothsweep.core.errors import InputError
@@ -159,36 +167,45 @@ def _check_options(on_corrupt: str, crop: str, test_fraction: float, size: int) 
         raise InputError(f"test_fraction: expected a number between 0 and 1, got {test_fraction}")
 
 
+def decode_entries(
+    entries: Sequence[Entry], *, size: int, crop: str, bits: int | None
+) -> tuple[np.ndarray, dict[int, Picture], dict[int, str]]:
+    """Decode pictures on as many threads as torch uses; one that cannot be read is no error.
+
+    Gives pixels uint8 [N, size, size, 3], what is known of each by its place, and why the others cannot be read.
+    crop, bits: see `core.data.decoding.decode_picture`.
+    """
+    pixels = np.zeros((len(entries), size, size, 3), dtype=np.uint8)
+    found: dict[int, Picture] = {}
+    why: dict[int, str] = {}
+
+    def decode(i: int) -> None:
+        try:
+            pixels[i], found[i] = decode_picture(entries[i].read(), size=size, crop=crop, bits=bits)
+        except (UnreadablePicture, OSError) as error:
+            why[i] = reason(error)
+
+    with strict_pillow():
+        each_in_threads(decode, len(entries))
+    return pixels, dict(sorted(found.items())), dict(sorted(why.items()))
+
+
 def _decode(
     entries: Sequence[Entry], path: Path, *, size: int, crop: str, on_corrupt: str, bits: int | None
 ) -> tuple[Tensor, list[bytes], list[int], list[str]]:
     """Pixels uint8 [n, 3, size, size] and digests of what could be read, its indices, and notes."""
-    pixels = np.empty((len(entries), size, size, 3), dtype=np.uint8)
-    results: list[tuple[bytes, int, int | None] | str] = [""] * len(entries)
-
-    def decode(i: int) -> None:
-        try:
-            picture = decode_picture(entries[i].read(), size=size, crop=crop, bits=bits)
-        except (UnreadablePicture, OSError) as error:
-            results[i] = str(error)
-            return
-        pixels[i], results[i] = picture.pixels, (picture.digest, picture.side, picture.peak)
-
-    with strict_pillow():
-        each_in_threads(decode, len(entries))
-    read = {i: result for i, result in enumerate(results) if not isinstance(result, str)}
-    readable, digests = list(read), [digest for digest, _, _ in read.values()]
-    failures = [f"{entry.where} ({r})" for entry, r in zip(entries, results, strict=True) if isinstance(r, str)]
-    enlarged = sum(side < size for _, side, _ in read.values())
+    pixels, found, why = decode_entries(entries, size=size, crop=crop, bits=bits)
+    failures = [f"{entries[i].where} ({text})" for i, text in why.items()]
+    enlarged = sum(picture.side < size for picture in found.values())
     notes = [f"{enlarged} pictures are smaller than {size} pixels and were enlarged"] if enlarged else []
-    if failures and (on_corrupt == "refuse" or not readable):
+    if failures and (on_corrupt == "refuse" or not found):
         raise InputError(f"data {path}: expected readable pictures, got {len(failures)} that are not: {few(failures)}")
-    if unsaid := unsaid_bits((peak for _, _, peak in read.values()), bits):
+    if unsaid := unsaid_bits((picture.peak for picture in found.values()), bits):
         raise InputError(f"data {path}: {unsaid}")
     if failures:
         notes.append(f"{len(failures)} unreadable pictures were left out: {few(failures)}")
-    images = torch.from_numpy(pixels if not failures else pixels[readable]).permute(0, 3, 1, 2).contiguous()
-    return images, digests, readable, notes
+    images = torch.from_numpy(pixels[list(found)] if failures else pixels).permute(0, 3, 1, 2).contiguous()
+    return images, [picture.digest for picture in found.values()], list(found), notes
 
 
 def _check_counts(labels: Tensor, names: Sequence[str], least: int, where: str) -> None:

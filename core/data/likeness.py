@@ -20,9 +20,7 @@ from PIL import Image
 from scipy.fft import dctn
 from torch import Tensor
 
-from smoothsweep.core.data.decoding import UnreadablePicture, decode_picture, reason, strict_pillow
-from smoothsweep.core.data.images import each_in_threads
-from smoothsweep.core.data.labelled import assign_labels
+from smoothsweep.core.data.labelled import assign_labels, decode_entries
 from smoothsweep.core.data.sources import Entry, list_labelled, list_unlabelled
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.text import few
@@ -141,36 +139,18 @@ def scan_pictures(entries: Sequence[Entry], *, bits: int | None = None) -> Scann
 
     bits: see `core.data.decoding.decode_picture`. Memory: 3 KiB a picture. A picture that cannot be read is no error.
     """
-    small = np.zeros((len(entries), SIDE, SIDE, 3), dtype=np.uint8)
-    facts = np.zeros((len(entries), 3), dtype=np.int64)
-    digests: dict[int, bytes] = {}
-    peaks: dict[int, int] = {}
-    why: dict[int, str] = {}
-
-    def look(i: int) -> None:
-        try:
-            picture = decode_picture(entries[i].read(), size=SIDE, crop="stretch", bits=bits)
-        except (UnreadablePicture, OSError) as error:
-            why[i] = reason(error)
-            return
-        small[i], digests[i] = picture.pixels, picture.digest
-        facts[i] = picture.width, picture.height, picture.frames
-        if picture.peak is not None:
-            peaks[i] = picture.peak
-
-    with strict_pillow():
-        each_in_threads(look, len(entries))
-    readable = np.array(sorted(digests), dtype=np.int64)
+    small, found, why = decode_entries(entries, size=SIDE, crop="stretch", bits=bits)
+    readable, pictures = np.array(list(found), dtype=np.int64), list(found.values())
     return ScannedPictures(
         index=readable,
         where=tuple(entries[i].where for i in readable),
-        digests=tuple(digests[i] for i in readable),
+        digests=tuple(picture.digest for picture in pictures),
         small=small[readable],
         hashes=hashes(small[readable]),
-        shapes=facts[readable, :2],
-        frames=facts[readable, 2],
-        peaks=tuple(peaks.values()),
-        unreadable=tuple(f"{entries[i].where} ({text})" for i, text in sorted(why.items())),
+        shapes=np.array([(picture.width, picture.height) for picture in pictures], dtype=np.int64).reshape(-1, 2),
+        frames=np.array([picture.frames for picture in pictures], dtype=np.int64),
+        peaks=tuple(picture.peak for picture in pictures if picture.peak is not None),
+        unreadable=tuple(f"{entries[i].where} ({text})" for i, text in why.items()),
     )
 
 
