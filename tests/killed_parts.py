@@ -4,7 +4,7 @@ KILLED = """
 import json, os, signal, sys
 from pathlib import Path
 import torch
-from smoothsweep.tasks import parts
+from smoothsweep.tasks import attack as parts
 from smoothsweep.tasks.context import TaskContext
 
 config, inputs, folder, threads = json.loads(sys.argv[1])
