@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.tasks.classes import class_file, classes_of_stage, unfinished_classes
+from smoothsweep.tasks.classes import class_file, classes_of_stage
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.registry import TASKS, Task
 
@@ -29,15 +29,15 @@ class Sleep(Stage):
 
 def sleep_classes(config: Config, inputs: Inputs, classes: Sequence[int], context: TaskContext) -> None:
     """Wait config['seconds'] for each class and leave its file."""
-    for target_class in unfinished_classes(classes, context.work):
+    paths = [class_file(context.work, target_class) for target_class in classes]
+    for path in (path for path in paths if not path.exists()):
         context.leave_with_the_machine()
         time.sleep(config["seconds"])
-        path = class_file(context.work, target_class)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
 
 
 def collect(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
     """Count the files of the finished classes."""
-    sleep_classes(config, inputs, unfinished_classes(classes_of_stage(config, 0), context.work), context)
+    sleep_classes(config, inputs, classes_of_stage(config, 0), context)
     return {"classes": float(len(classes_of_stage(config, 0)))}
