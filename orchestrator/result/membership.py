@@ -15,7 +15,7 @@ from smoothsweep.core.metrics.leak_comparisons import LEAKS_MORE, REDUCES, LeakC
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.result.data import ReportData
-from smoothsweep.orchestrator.result.format import count, is_null, listing, named, number
+from smoothsweep.orchestrator.result.format import count, is_null, listing, named, number, start
 from smoothsweep.orchestrator.result.summary import Summary, recipe_label
 
 WITHIN = "membership_auc_within"
@@ -104,7 +104,7 @@ class TwoLeaks:
         )
         verdicts = [f"{named(row.recipe)} {row.word}" for row in self.rows if row.word not in ("", UNCLEAR)]
         baseline_text = "" if self.baseline is None else f" beside {named(self.baseline)}"
-        return f"{first}. {_capital(listing(verdicts)) if verdicts else 'No difference is detected'}{baseline_text}."
+        return f"{first}. {start(listing(verdicts)) if verdicts else 'No difference is detected'}{baseline_text}."
 
     def frame(self, summary: Summary) -> pd.DataFrame:
         """One row per recipe: both leaks with intervals, and the reductions by scores and by labels."""
@@ -216,7 +216,3 @@ def warnings_of(data: ReportData) -> tuple[str, ...]:
 
 SHIFTED = 0.12
 """Distance of the label-free classifier's AUC from .5 from which training and test images are taken to differ."""
-
-
-def _capital(words: str) -> str:
-    return words[:1].upper() + words[1:]

@@ -124,10 +124,6 @@ def importance_words(view: SearchView) -> str:
     )
 
 
-def leaks_searched(view: SearchView) -> list[Objective]:
-    return [objective for objective in view.objectives if objective.spec and objective.spec.group == "leak"]
-
-
 def agreement_words(view: SearchView, rung: int, objective: Objective, summary: Summary) -> str:
     """A sentence on whether a rung ranks recipes as the full attack does, with the interval of the agreement."""
     sign = -1 if objective.way == "max" else 1
@@ -178,7 +174,8 @@ def rung_lines(view: SearchView, summary: Summary) -> list[str]:
         how = f" ({view.rungs[rung]})" if rung < len(view.rungs) else ""
         through = sum(proposal.kept is True for proposal in members)
         lines.append(f"Rung {rung + 1}{how}: {count(len(members), 'recipe')} attacked, {through} went on.")
-        lines += [agreement_words(view, rung, objective, summary) for objective in leaks_searched(view)]
+        leaks = (one for one in view.objectives if one.spec and one.spec.group == "leak")
+        lines += [agreement_words(view, rung, objective, summary) for objective in leaks]
     return lines
 
 
