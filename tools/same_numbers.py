@@ -48,7 +48,7 @@ CUT: dict[str, str] = {
     "stages prior, stylegan2 *": "a StyleGAN2 is trained by tools/weights/train_generator.py",
     "sweeps * about machine": "words of the shipped cost table",
     "sweeps * settings judges asked": "the judge that asks a vision-language model is a plugin",
-    **dict.fromkeys(("stages judge_asked, *", "demo * asked_*", "demo * reasons"), "the same"),
+    **dict.fromkeys(("stages judge_asked, *", "demo * asked_*", "demo *reasons"), "the same"),
     "demo * removed*": "an earlier name of reduction, of a version never released",
     "demo * strongest*": "an earlier name of attack, of a version never released",
     "demo mlflow * tags mlflow.*": "who ran it and how, and the note, which is prose",
