@@ -520,8 +520,8 @@ def _shadow_recipe(count: int, settings: Mapping[str, Any] | None, image_size: i
 
 def _membership(bench: Workbench, stages: InversionStages, subject: Subject) -> AuditMembership:
     """What the finished judge of membership found of the model."""
-    judged = {"model": ("model", (stages.judges[stage_of("membership")],))}
-    return measured_membership(judged, bench.store, subject.access, {})
+    judged = (stages.judges[stage_of("membership")],)
+    return measured_membership({"model": ("model", judged)}, bench.store, subject.access, {})
 
 
 def _attack_by_shadows(

@@ -236,8 +236,14 @@ class Workbench:
     def imported_judge(self, network: Classifier, names: Sequence[str], image_size: int) -> Path:
         """A classifier that judges, as the folder of an imported one."""
         folder = self.folder / "judge"
-        card = {"version": CARD_VERSION, "architecture": network.architecture, "num_classes": len(names)}
-        card |= {"image_size": image_size, "transform_input": False, "data": None, "defense": None}
+        card: dict[str, Any] = {"version": CARD_VERSION, "architecture": network.architecture}
+        card |= {
+            "num_classes": len(names),
+            "image_size": image_size,
+            "transform_input": False,
+            "data": None,
+            "defense": None,
+        }
         folder.mkdir()
         save_tensors(folder / WEIGHTS, {name: value.cpu() for name, value in network.state_dict().items()})
         write_file(folder / CARD, checked_card(card, "judge").text)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Ge, Le
 
@@ -112,7 +112,7 @@ def make_optimizer(parameters: Iterable[torch.nn.Parameter], recipe: TrainingRec
     """The recipe's optimizer; the fused kernels give the same numbers in far fewer calls."""
     import torch
 
-    common = {"lr": recipe.lr, "weight_decay": recipe.weight_decay, "fused": True}
+    common: dict[str, Any] = {"lr": recipe.lr, "weight_decay": recipe.weight_decay, "fused": True}
     if recipe.optimizer == "adam":
         return torch.optim.Adam(parameters, betas=recipe.betas, **common)
     return torch.optim.SGD(parameters, momentum=recipe.momentum, **common)

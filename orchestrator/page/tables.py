@@ -75,7 +75,7 @@ def tables_of(result: SweepResult) -> list[Table]:
         rows = recipes[recipes["attack"].notna()]
         clear = rows["verdict"].isin((REDUCES, LEAKS_MORE))
         named["recipes"] = rows.assign(reduction_n=rows["seeds"], reduction_differs=clear, planned=rows["planned"])
-    if len(facts["attacks"]) > 1 or not named:  # type: ignore[arg-type]
+    if len(facts["attacks"]) > 1 or not named:
         roles = attacks["is_baseline"].map({True: "baseline", False: ""}).where(~attacks["control"], "control")
         named["attacks"] = attacks.assign(
             role=roles,
@@ -90,8 +90,8 @@ def tables_of(result: SweepResult) -> list[Table]:
             stem=stem,
             captions=(f"{said[f'caption_{stem}']} {said['caption']}", said[f"caption_{stem}_judges"]),
             rows=rows.assign(seeds=_seeds(rows)),
-            metrics=facts["key_metrics"],  # type: ignore[arg-type]
-            leak=facts["leak"] if rows["reduction"].notna().any() else None,  # type: ignore[arg-type]
+            metrics=facts["key_metrics"],
+            leak=facts["leak"] if rows["reduction"].notna().any() else None,
         )
         for stem, rows in named.items()
     ]
@@ -188,7 +188,7 @@ def csv_table(table: Table) -> str:
 def _shown(table: Table, metrics: Sequence[str], *, compares: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The rounded cells as texts, and which of them differ from the baseline."""
     rows = table.rows
-    roles = [f"{row.recipe}{f' ({row.role})' if row.role else ''}" for row in rows.itertuples()]
+    roles = [f"{name}{f' ({role})' if role else ''}" for name, role in zip(rows["recipe"], rows["role"], strict=True)]
     cells, bold = {"recipe": roles}, {}
     if rows["attack"].any():
         cells["attack"] = rows["attack"].tolist()
@@ -227,7 +227,7 @@ def terminal_text(result: SweepResult) -> str:
     texts = [_cells_text(result)]
     if facts["by_setting"] and facts["leak"] is not None:
         texts.append(_settings_text(result))
-    elif len(facts["attacks"]) > 1 and len(result.recipes) > 1:  # type: ignore[arg-type]
+    elif len(facts["attacks"]) > 1 and len(result.recipes) > 1:
         texts.append(_verdicts_text(result))
     sections = (result.sentences[section] for section in ("membership", "looks", "published"))
     texts += ["\n".join(map(ascii_text, lines)) for lines in sections if lines]
@@ -252,8 +252,8 @@ def _cells_text(result: SweepResult) -> str:
     baseline, `<` recipes below the accuracy asked for."""
     facts, recipes = result.facts, {row["recipe"]: row for row in rows_of(result.recipes)}
     leak, names = facts["leak"], ["recipe", *(["attack"] if result.attacks["attack"].any() else [])]
-    keys = [key for key in facts["key_metrics"] if key in ("test_acc", leak, *CLASS_METRICS, *INTEGRITY)]  # type: ignore[union-attr]
-    by_row = leak is not None and len(facts["attacks"]) < 2 and not facts["by_setting"]  # type: ignore[arg-type]
+    keys = [key for key in facts["key_metrics"] if key in ("test_acc", leak, *CLASS_METRICS, *INTEGRITY)]
+    by_row = leak is not None and len(facts["attacks"]) < 2 and not facts["by_setting"]
     rows = []
     for cell in rows_of(result.attacks):
         recipe = recipes[cell["recipe"]]

@@ -40,7 +40,7 @@ def metric_columns(keys: Iterable[str]) -> tuple[Column, ...]:
     for spec in map(BY_KEY.__getitem__, keys):
         unit: Unit = "fraction" if spec.unit == "percent" else "number"
         for end, meaning in ENDS.items():
-            kind: Unit = {"_n": "count", "_differs": "true or false"}.get(end, unit)  # type: ignore[assignment]
+            kind: Unit = "count" if end == "_n" else "true or false" if end == "_differs" else unit
             words = meaning.format(meaning=f"Mean over the seeds. {spec.description}", key=spec.key)
             found.append(Column(f"{spec.key}{end}", kind, words, spec.judge))
     return tuple(found)

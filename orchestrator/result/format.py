@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -13,12 +13,15 @@ from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.text import MINUS, NBSP, counted, minus
 from smoothsweep.orchestrator.result.data import Axis
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
 ABSENT = "\u2013"
 ROUGH = 0.02
 """Intervals of fractions at least this far to either side are given in whole per cents."""
 
 
-def is_null(value: Any) -> bool:
+def is_null(value: Any) -> TypeIs[None]:
     """None, NaN and pandas' NA mean "not measured"."""
     return pd.api.types.is_scalar(value) and bool(pd.isna(value))
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import pandas as pd
 from scipy import stats
 
 from smoothsweep.core.judges.columns import BY_KEY, CLOSED_SET, METRICS, REACH_IMAGES, metric_of
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.orchestrator.result.data import Measured
-from smoothsweep.orchestrator.result.format import estimate, listing, named, number
+from smoothsweep.orchestrator.result.format import estimate, is_null, listing, named, number
 from smoothsweep.orchestrator.result.summary import Summary, decide
 
 SHORT = 0.8
@@ -180,7 +179,8 @@ def _reach(summary: Summary, row: int, spec: Metric) -> Measured:
 def _at(summary: Summary, row: int, key: str) -> Measured:
     if key not in BY_KEY or key not in summary.frame:
         return NOT_MEASURED
-    value, low, high = (None if pd.isna(end) else float(end) for end in summary.estimate(row, key)[:3])
+    found = summary.estimate(row, key)
+    value, low, high = (None if is_null(end) else float(end) for end in (found.value, found.low, found.high))
     if low == high:  # the same under every seed: that is no width
         low = high = None
     return Measured(value=value, low=low, high=high)

@@ -43,8 +43,6 @@ from smoothsweep.orchestrator.result.searches import search_words
 from smoothsweep.orchestrator.result.standing import recipe_standings
 from smoothsweep.orchestrator.result.summary import Decision, Summary, decide
 
-Fact = Measured | str | int | float | bool | tuple[str, ...] | None
-
 
 @dataclass(frozen=True, kw_only=True)
 class SweepResult:
@@ -66,7 +64,7 @@ class SweepResult:
     """
 
     name: str
-    facts: Mapping[str, Fact]
+    facts: Mapping[str, Any]
     sentences: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     recipes: pd.DataFrame
     attacks: pd.DataFrame
@@ -202,12 +200,13 @@ def attack_frame(summary: Summary) -> pd.DataFrame:
     for index, cell in summary.cells.items():
         sign = 1 if key is None else -metric_of(key).sign
         difference, *ends = (cell.get(f"{key}_diff{end}") for end in ("", "_low", "_high"))
-        low, high = (None, None) if any(map(is_null, ends)) else sorted(sign * float(end) for end in ends)  # type: ignore[arg-type]
+        known = [sign * float(end) for end in ends if not is_null(end)]
+        low, high = sorted(known) if len(known) == 2 else (None, None)
         rows.append(
             {
                 **{name: cell[name] for name in ("recipe", "attack", "access", "control", "published", "is_baseline")},
                 **{name: cell[name] for name in ("n", "failed", "missing")},
-                "reduction": None if is_null(difference) else sign * float(difference),  # type: ignore[arg-type]
+                "reduction": None if is_null(difference) else sign * float(difference),
                 "reduction_low": low,
                 "reduction_high": high,
                 "reduction_n": cell.get(f"{key}_diff_n"),
@@ -231,7 +230,7 @@ def rows_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
 def verdict_rows(result: SweepResult) -> pd.DataFrame:
     """The columns and rows of `verdicts.parquet`: the recipes that are compared with a baseline."""
     rows = result.recipes[result.recipes["verdict"].notna()].reset_index(drop=True)
-    rows = rows.assign(attack=rows["attack_recipe"], portfolio=[list(result.facts["portfolio"])] * len(rows))  # type: ignore[arg-type]
+    rows = rows.assign(attack=rows["attack_recipe"], portfolio=[list(result.facts["portfolio"])] * len(rows))
     whole = {"comparisons": int, "seeds": int, "seeds_needed": "Int64", "classes_needed": "Int64"}
     return rows[list(VERDICTS)].astype(whole)
 
@@ -271,7 +270,7 @@ def _judge_frame(summary: Summary) -> pd.DataFrame:
     rows = []
     for one in recipe_standings(summary):
         for way in one.judged:
-            row = {"recipe": one.recipe, "attack": one.attack, "metric": way.metric, "hit": way.words}
+            row: dict[str, Any] = {"recipe": one.recipe, "attack": one.attack, "metric": way.metric, "hit": way.words}
             row["is_told"] = way.told
             for name, number in way.numbers.items():
                 row |= {name: number.value, f"{name}_low": number.low, f"{name}_high": number.high}
@@ -309,12 +308,12 @@ def _search_frame(data: ReportData) -> pd.DataFrame:
     return _frame("search", rows)
 
 
-def _facts(data: ReportData, summary: Summary, choice: Decision) -> dict[str, Fact]:
+def _facts(data: ReportData, summary: Summary, choice: Decision) -> dict[str, Any]:
     """The named facts: what was asked and run, what decides, the choice and what it rests on."""
     states = data.results["status"].value_counts()
     key, best, reference = summary.primary, choice.best, choice.reference
     recipe_of, evidence, hiding = summary.frame.get("recipe"), summary.evidence, hiding_verdicts(summary)
-    known: dict[str, Fact] = {
+    known: dict[str, Any] = {
         "protocol": data.protocol,
         "trials": len(data.results),
         **{f"trials_{state}": int(states.get(state, 0)) for state in ("done", "failed", "missing")},

@@ -164,7 +164,7 @@ def recipe_means(trials: Sequence[Trial], store: Store, loaded: LoadedSweep | No
         if name in BY_KEY and BY_KEY[name].better:
             known = estimate(BY_KEY[name], samples[name], SETTINGS)
             ends = {f"{name}_low": known.low, f"{name}_high": known.high}
-            metrics.update({key: end for key, end in ends.items() if math.isfinite(end)})
+            metrics |= {key: end for key, end in ends.items() if end is not None and math.isfinite(end)}
     metrics["n_seeds"] = float(len(trials))
     return RecipeMeans(
         label=run_words(trials[0], loaded),

@@ -113,7 +113,7 @@ def verdicts_of(result: SweepResult, note: str = "") -> Verdicts:
         note=note,
         leak=str(leak),
         ranked=tuple(strongest[name] for name in ranked),
-        front=tuple(strongest[name] for name in facts["front"] if name in ranked),  # type: ignore[union-attr]
+        front=tuple(strongest[name] for name in facts["front"] if name in ranked),
         is_marked=facts["best_mark"] is not None,
     )
 

@@ -142,7 +142,7 @@ def _colours(trait: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 def look_of(traits: np.ndarray) -> Look:
     """traits float32 [B, T] (see TRAIT_NAMES) -> Look of B faces."""
-    trait = dict(zip(TRAIT_NAMES, bounded(traits.astype(np.float64)).T, strict=True))
+    trait: dict[str, np.ndarray] = dict(zip(TRAIT_NAMES, bounded(traits.astype(np.float64)).T, strict=True))
     raw = dict(zip(TRAIT_NAMES, traits.astype(np.float64).T, strict=True))
     eye_y = -0.15 + 0.024 * trait["eye_height"]
     nose_y = 0.215 + 0.040 * trait["nose_length"]

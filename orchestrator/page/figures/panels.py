@@ -215,7 +215,8 @@ class Panels:
         values, bars = self.summary.cells[row], dict[str, Any]()
         for name, key in (("x_ends", "test_acc"), ("y_ends", metric)):
             estimate = self.summary.estimate(row, key)
-            bars[name] = None if is_null(estimate.low) else (float(estimate.low), float(estimate.high))
+            low, high = estimate.low, estimate.high
+            bars[name] = None if is_null(low) or is_null(high) else (float(low), float(high))
         x, y = self._spot(row, metric)
         usual: dict[str, Any] = {"colour": self.colours.of(values["recipe"]), "words": hover(values, metric)}
         return Point(recipe=values["recipe"], x=x, y=y, **bars, **(usual | look))

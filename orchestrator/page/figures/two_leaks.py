@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.metrics.intervals import crossed_mean_interval
 from smoothsweep.orchestrator.page.drawing.canvas import LINE, SOFT, Canvas, percent, words_for
 from smoothsweep.orchestrator.page.drawing.colours import Colours
@@ -31,7 +32,7 @@ def two_leaks_figure(leaks: TwoLeaks | None, summary: Summary, colours: Colours)
     for row, inversion in both:
         across, colour = summary.estimate(inversion, summary.deciding), colours.of(row.recipe)
         member = crossed_mean_interval(row.cells[attack], bounds=(0.0, 1.0))
-        x, y = float(across.value), member.mean
+        x, y = present(across.value, "leak"), member.mean
         if not is_null(across.low) and not is_null(across.high):
             axes.plot([float(across.low), float(across.high)], [y, y], color=colour, lw=1.4, alpha=0.7)
         if member.low is not None and member.high is not None:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from smoothsweep.core.attacks.registry import PARTS
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
+from smoothsweep.core.checks import present
 from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.core.metrics.metric import Metric
@@ -337,9 +338,9 @@ def _reached(data: ReportData, summary: Summary, row: int, asked_once: Mapping[s
         attack=cell["attack"] or "attack",
         access=cell["access"],
         control=bool(cell["control"]),
-        leak=float(leak.value),
-        low=float(leak.low),
-        high=float(leak.high),
+        leak=present(leak.value, "leak"),
+        low=present(leak.low, "leak"),
+        high=present(leak.high, "leak"),
         seeds=int(cell["n"]),
         queries=None if pd.isna(cell["queries"]) else float(cell["queries"]) + sum(once) / max(1, len(once)) / people,
         seconds=sum(of_attack) / max(1, len(of_attack)) / people,
