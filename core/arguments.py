@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.spelling import suggestion
+from smoothsweep.core.text import suggestion
 
 OWN_FLAGS = ("--help", "--version", "--print-completion")
 """Options that need no command."""

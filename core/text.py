@@ -1,10 +1,12 @@
-"""Text from outside (keys, names, files, values) as it may be shown: one line, no escapes, of a sensible length."""
+"""Text from outside (keys, names, files, values) as it may be shown: one line, no escapes, of a sensible length; the
+closest known name; lengths of time."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 
 MAX_VALUE = 160  # characters of a value within a line
 MAX_LINE = 2000
@@ -116,3 +118,21 @@ def listed(title: str, items: Sequence[str], most: int = 20) -> list[str]:
         return []
     more = [f"    and {len(items) - most} more"] if len(items) > most else []
     return [f"  {len(items)} {title}:", *(f"    {item}" for item in items[:most]), *more]
+
+
+def suggestion(got: object, known: Iterable[str]) -> str:
+    """The end of a message: "; did you mean 'recipe'?", or nothing where no known word is close."""
+    if not isinstance(got, str):
+        return ""
+    close = get_close_matches(got[:200], sorted(known), n=1, cutoff=0.6)
+    return f"; did you mean {shortened(close[0])!r}?" if close and close[0] != got else ""
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words: 42 s, 3 min 05 s, 2 h 10 min."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from smoothsweep.core import screen
 from smoothsweep.core.arguments import add_out, refusal, refuse_flag_before_command
 from smoothsweep.core.errors import InputError, StoreGone
-from smoothsweep.core.spelling import suggestion
-from smoothsweep.core.text import shortened
+from smoothsweep.core.text import shortened, suggestion
 from smoothsweep.orchestrator.cluster import interrupts
 from smoothsweep.orchestrator.commands.audit.arguments import add_audit_command
 from smoothsweep.orchestrator.commands.batch.slurm import add_slurm_command

@@ -237,13 +237,8 @@ class Workbench:
         """A classifier that judges, as the folder of an imported one."""
         folder = self.folder / "judge"
         card: dict[str, Any] = {"version": CARD_VERSION, "architecture": network.architecture}
-        card |= {
-            "num_classes": len(names),
-            "image_size": image_size,
-            "transform_input": False,
-            "data": None,
-            "defense": None,
-        }
+        card |= {"num_classes": len(names), "image_size": image_size, "transform_input": False}
+        card |= {"data": None, "defense": None}
         folder.mkdir()
         save_tensors(folder / WEIGHTS, {name: value.cpu() for name, value in network.state_dict().items()})
         write_file(folder / CARD, checked_card(card, "judge").text)

@@ -8,8 +8,7 @@ from typing import Any
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.readers.files import why_unread
-from smoothsweep.core.spelling import suggestion
-from smoothsweep.core.text import quoted, shortened
+from smoothsweep.core.text import quoted, shortened, suggestion
 from smoothsweep.sweeps.base import set_dotted
 from smoothsweep.sweeps.loaded import LoadedSweep, check
 from smoothsweep.sweeps.recipes import check_search

@@ -9,8 +9,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from smoothsweep.core.priors.kinds import PRIORS
-from smoothsweep.core.spelling import suggestion
-from smoothsweep.core.text import quoted, shortened
+from smoothsweep.core.text import quoted, shortened, suggestion
 from smoothsweep.sweeps.attacks import DEFAULT_KIND, AnyAttack, schema_of
 from smoothsweep.sweeps.base import NAME, SHA256, dotted_value
 from smoothsweep.sweeps.data import DATA_KINDS

@@ -20,10 +20,10 @@ import sys
 sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in str(finder).lower()]
 sys.path[:0] = {places!r}
 from core import net
-import smoothsweep.core.spelling, smoothsweep.tasks.registry, smoothsweep.orchestrator
+import smoothsweep.core.text, smoothsweep.tasks.registry, smoothsweep.orchestrator
 assert net.WHOSE == "the user"
 assert "torch" not in sys.modules
-print(smoothsweep.core.spelling.__file__)
+print(smoothsweep.core.text.__file__)
 if {load!r}:
     assert all(getattr(smoothsweep, name) is not None for name in smoothsweep.__all__)
     import smoothsweep.orchestrator.cli

@@ -27,8 +27,7 @@ from smoothsweep.core.models.checkpoints import (
 )
 from smoothsweep.core.models.official import ImportFacts
 from smoothsweep.core.models.weight_files import file_sha256
-from smoothsweep.core.spelling import suggestion
-from smoothsweep.core.text import shortened
+from smoothsweep.core.text import shortened, suggestion
 
 
 def export_timm(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.spelling import suggestion
+from smoothsweep.core.text import suggestion
 
 if TYPE_CHECKING:
     from torch import nn

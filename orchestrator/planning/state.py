@@ -14,8 +14,7 @@ from typing import Annotated, Any
 import psutil
 from pydantic import BaseModel, Field
 
-from smoothsweep.core.durations import duration
-from smoothsweep.core.text import counted
+from smoothsweep.core.text import counted, duration
 from smoothsweep.core.writers import machine_id
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.stage import Stage

@@ -20,9 +20,8 @@ from rich.table import Table
 from rich.text import Text
 
 from smoothsweep.core.attacks.surrogates import SURROGATES
-from smoothsweep.core.durations import duration
 from smoothsweep.core.judges.table import JUDGES, stage_of
-from smoothsweep.core.text import counted, printable, shortened
+from smoothsweep.core.text import counted, duration, printable, shortened
 from smoothsweep.core.uris import hidden
 from smoothsweep.orchestrator.planning.costs import reference_s
 from smoothsweep.orchestrator.planning.plan import Plan

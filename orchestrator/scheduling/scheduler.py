@@ -16,8 +16,8 @@ from typing import Any
 import ray
 import ray.exceptions
 
-from smoothsweep.core.durations import duration
 from smoothsweep.core.errors import ArtifactDamaged, SweepStopped
+from smoothsweep.core.text import duration
 from smoothsweep.orchestrator.cluster.connection import remove_lost_groups
 from smoothsweep.orchestrator.planning.state import classes_of
 from smoothsweep.orchestrator.scheduling.tasks_in_flight import (

@@ -25,8 +25,8 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from smoothsweep.core.checks import present
-from smoothsweep.core.durations import duration
 from smoothsweep.core.errors import SweepStopped
+from smoothsweep.core.text import duration
 from smoothsweep.orchestrator.planning.costs import History
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.base import Store

@@ -8,8 +8,8 @@ import pytest
 from annotated_types import Ge, Gt, Le, Lt
 
 from smoothsweep.core.bounds import LARGEST, SINGLE, Count, FilePath
+from smoothsweep.core.declared import check_value, quick_check
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.plain_values import check_value, quick_check
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ PROGRAM = """
 import importlib, pathlib, sys
 from smoothsweep.core.errors import CodeChanged
 from smoothsweep.core.same_code import code_digest, only_this_code
-import smoothsweep.core.durations
+import smoothsweep.core.text
 edited, wanted = sys.argv[1:]
 with only_this_code(code_digest()):
     with pathlib.Path(edited).open("a") as file:
@@ -127,8 +127,8 @@ def copied(repository, tmp_path_factory):
 @pytest.mark.parametrize(
     ("edited", "wanted", "said"),
     [
-        ("core/spelling.py", "smoothsweep.core.spelling", "refused"),  # the module itself
-        ("core/uris.py", "smoothsweep.core.spelling", "imported False"),  # loaded long ago: what runs is what was meant
+        ("core/text.py", "smoothsweep.core.text", "refused"),  # the module itself
+        ("core/uris.py", "smoothsweep.core.text", "imported False"),  # loaded long ago: what runs is what was meant
         ("core/cards.py", "smoothsweep.core.priors.settings", "refused"),  # one that the module imports
         ("core/brand_new.py", "smoothsweep.core.brand_new", "refused"),  # there was none when the run began
     ],

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smoothsweep.core.spelling import suggestion
+from smoothsweep.core.text import suggestion
 
 WORDS = ("recipe", "resources", "reaudit", "data")
 

@@ -15,11 +15,10 @@ from smoothsweep.core.attacks.registry import make_attack
 from smoothsweep.core.attacks.shared.base import Access
 from smoothsweep.core.data.likeness import refuse_shared, warnings_of
 from smoothsweep.core.data.sources import TEST, Counted, count_labelled, list_unlabelled
-from smoothsweep.core.durations import duration
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.core.readers.files import read_text
-from smoothsweep.core.text import shortened
+from smoothsweep.core.text import duration, shortened
 from smoothsweep.orchestrator.commands.audit.forecast import (
     START_S,
     Cost,

@@ -12,10 +12,10 @@ import torch
 from smoothsweep.core.allotted import allotted_cpus
 from smoothsweep.core.checks import present
 from smoothsweep.core.data.images import ImageSet
-from smoothsweep.core.durations import duration
 from smoothsweep.core.judges.table import stage_of
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.models.recipe import TrainingRecipe
+from smoothsweep.core.text import duration
 from smoothsweep.core.training.classifier import train_classifier
 from smoothsweep.orchestrator.commands.audit.portfolio import AuditTraining
 from smoothsweep.orchestrator.planning.costs import History

@@ -11,9 +11,9 @@ from typing import Any
 from smoothsweep.core.attacks.registry import make_attack
 from smoothsweep.core.attacks.shared.base import Access, Attack, Part
 from smoothsweep.core.data.sources import TEST, TRAIN, Counted
-from smoothsweep.core.durations import duration
 from smoothsweep.core.external.base import Budget
 from smoothsweep.core.judges.membership import Membership
+from smoothsweep.core.text import duration
 from smoothsweep.orchestrator.commands.audit.portfolio import portfolio
 
 PROTOCOL = "clean"

@@ -15,8 +15,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import KINDS, is_external
 from smoothsweep.core.models.architectures import LEAST, check_image_size
 from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
-from smoothsweep.core.spelling import suggestion
-from smoothsweep.core.text import shortened
+from smoothsweep.core.text import shortened, suggestion
 from smoothsweep.orchestrator.commands.audit.portfolio import (
     EPOCHS,
     AuditTraining,

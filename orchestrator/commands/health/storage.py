@@ -17,8 +17,7 @@ from typing import Any
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import NotPlainError, rename_folder
-from smoothsweep.core.spelling import suggestion
-from smoothsweep.core.text import printable
+from smoothsweep.core.text import printable, suggestion
 from smoothsweep.orchestrator.planning.state import read_state, read_trial_notes
 from smoothsweep.orchestrator.stages.stage import canonical_json
 from smoothsweep.orchestrator.store.base import DAMAGED, MANIFEST, Store

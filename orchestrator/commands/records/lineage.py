@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from smoothsweep.core import screen
-from smoothsweep.core.durations import duration
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import NotPlainError
 from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.judges.columns import BY_KEY
-from smoothsweep.core.spelling import suggestion
-from smoothsweep.core.text import MINUS, NBSP, counted, printable, quoted, shortened
+from smoothsweep.core.text import MINUS, NBSP, counted, duration, printable, quoted, shortened, suggestion
 from smoothsweep.orchestrator.commands.reporting.sharing.provenance import SUFFIX, read_provenance
 from smoothsweep.orchestrator.page.render import read_origin
 from smoothsweep.orchestrator.planning.state import DOT, TRIALS_FILE, TrialNote, read_trial_notes
