@@ -1,5 +1,5 @@
 """Settings are declared once, as frozen dataclasses: built here from the plain values of a file or a manifest, and
-checked by the types of their fields (`core.plain_values`)."""
+checked by the types of their fields."""
 
 from __future__ import annotations
 
