@@ -92,7 +92,7 @@ def test_every_trial_has_a_row_with_every_judges_word(finished):
     for column in ("dist_eval", "dist_eval_plain", "dist_face", "ece", "target_conf"):
         assert (rows[column] > 0).all(), column
     assert "fid" not in rows and "fid" in json.loads(rows["reasons"][0])
-    assert "2/2 trials" in done.stderr and "alpha" in done.stdout
+    assert "2/2 trials" in done.stderr and "smoothing" in done.stdout
     [line] = [line for line in done.stderr.splitlines() if "not measured: " in line]
     assert "general (" in line and "the weights of swag_vit_b_16 are not here: smoothsweep weights stage" in line
 
