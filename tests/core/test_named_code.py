@@ -8,7 +8,7 @@ from smoothsweep.core.text import suggestion
 
 @pytest.mark.parametrize(
     ("place", "package"),
-    [("smoothsweep.core.text:suggestion", ""), ("spelling:suggestion", "smoothsweep.core.")],
+    [("smoothsweep.core.text:suggestion", ""), ("text:suggestion", "smoothsweep.core.")],
 )
 def test_a_name_stands_for_what_its_module_has(place, package):
     assert load_named(place, package) is suggestion
