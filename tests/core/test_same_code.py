@@ -127,8 +127,8 @@ def copied(repository, tmp_path_factory):
 @pytest.mark.parametrize(
     ("edited", "wanted", "said"),
     [
-        ("core/tree.py", "smoothsweep.core.tree", "refused"),  # the module itself
-        ("core/uris.py", "smoothsweep.core.tree", "imported False"),  # loaded long ago: what runs is what was meant
+        ("core/held.py", "smoothsweep.core.held", "refused"),  # the module itself
+        ("core/uris.py", "smoothsweep.core.held", "imported False"),  # loaded long ago: what runs is what was meant
         ("core/cards.py", "smoothsweep.core.priors.settings", "refused"),  # one that the module imports
         ("core/brand_new.py", "smoothsweep.core.brand_new", "refused"),  # there was none when the run began
     ],
