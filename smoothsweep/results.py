@@ -244,12 +244,6 @@ class MembershipAudit:
         return 0 if self.found.shadows is None else self.found.shadows.count
 
     @property
-    def shadow_words(self) -> str:
-        """Their network and epochs, empty without any."""
-        by = self.found.shadows
-        return "" if by is None else f"{by.architecture}, {by.epochs} epochs"
-
-    @property
     def by_shadows(self) -> pd.DataFrame:
         """Rows of attacks with shadow models, one per attack that sees scores, the strongest first: attack,
         shadow_models (whether it needs them), auc_within (mean over persons of the AUC among the images of each) with

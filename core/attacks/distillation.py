@@ -8,7 +8,7 @@ draw follows from the seed, the network and the step, so that a resumed training
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
@@ -269,19 +269,25 @@ def make_surrogates(
     networks, losses = distil_in_turn(
         fresh, teach, view, part_context, count=len(recipe.architectures), steps=steps, called="surrogate"
     )
-    confidences = []
-    with torch.no_grad(), view.execution.arithmetic():
-        for rows in pictures.split(ROWS):
-            scaled = rows.to(device).float() / 127.5 - 1
-            scores = torch.stack([network(scaled).float().softmax(1) for network in networks.values()])
-            confidences.append(scores.mean(0).cpu())
-    found = torch.cat(confidences)
+    found = _mean_confidences(networks.values(), pictures, view)
     agreement = (found.argmax(1) == answers.argmax(1)).float().mean().item()
     return MadePart(
         tensors={"losses": losses, "confidences": found},
         networks=networks,
         facts={"surrogate_loss": last_loss(losses), "agreement": agreement},
     )
+
+
+@torch.no_grad()
+def _mean_confidences(networks: Collection[nn.Module], pictures: Tensor, view: View) -> Tensor:
+    """The mean softmax [Q, C] of the networks at pictures uint8 [Q, 3, R, R], on the CPU."""
+    found = []
+    with view.execution.arithmetic():
+        for rows in pictures.split(ROWS):
+            scaled = rows.to(view.execution.device).float() / 127.5 - 1
+            scores = torch.stack([network(scaled).float().softmax(1) for network in networks])
+            found.append(scores.mean(0).cpu())
+    return torch.cat(found)
 
 
 def answer_weights(answers: Tensor, balance: float) -> Tensor:

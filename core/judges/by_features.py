@@ -261,8 +261,8 @@ def _verified(prefix: str, judge: str) -> tuple[Metric, ...]:
 def _reach(prefix: str, closed: str, judge: str) -> tuple[Metric, ...]:
     """The columns of the reach by one judge. closed: those of the judge itself begin so."""
     description = (
-        f"Of {PROJECTED} real photographs, projected into the prior by somebody who has them, the fraction that the "
-        "judge still {}: what an attack could show at most with this prior."
+        f"Of {PROJECTED} real photographs, projected into the prior with the photographs at hand, the fraction that "
+        "the judge still {}: what an attack could show at most with this prior."
     )
     return (
         Metric(

@@ -101,6 +101,12 @@ class Trial:
         differing = (self.hits != self.as_stated).sum().item()
         return self.gain > BETTER_BY and self.gain * len(self.hits) > BETTER_SIGMAS * differing**0.5
 
+    def told(self, loaded: int) -> str:
+        """Both accuracies in words. loaded: the side in pixels of the images that were tried."""
+        enlarged = self.size is not None and self.size > loaded  # which brings no pixels back
+        larger = f" (of images loaded with {loaded}, so that a still larger size may be right)" if enlarged else ""
+        return f"{self.hits.double().mean():.1%} {self.words}{larger}; {self.as_stated.double().mean():.1%} as stated"
+
 
 def is_near(size: int, claimed: int) -> bool:
     """Whether a size that is not the claimed one may have been mistaken for it."""
@@ -318,19 +324,14 @@ def check_reading(
         return
     if best is not None and not above:  # refused anyway: of few images, one that beats chance in all trials is told
         better |= best.gain > BETTER_BY and _above_chance(best.hits, chance, CHANCE_LEVEL / (len(trials) + 1))
-    enlarged = ""
-    if best is not None and best.size is not None and best.size > test.size:  # enlarging brings no pixels back
-        enlarged = f" (of images loaded with {test.size}, so that a still larger size may be right)"
     stated = f"; its card states {claim.accuracy:.1%}" if claim.accuracy is not None else ""
-    fit = (
-        f"{best.hits.double().mean():.1%} {best.words}{enlarged}; "
-        f"{best.as_stated.double().mean():.1%} as stated: "
-        f"{then(best.normalisation, best.order is not None, best.size, claim.normalisation.channels)}"
-        if best is not None and better
-        else "so few test images tell nothing from chance: bring more"
-        if not _above_chance(torch.ones_like(hits), chance)
-        else "no usual normalisation, size or class order fits: is it a classifier of these classes?"
-    )
+    if best is not None and better:
+        fit = f"{best.told(test.size)}: "
+        fit += then(best.normalisation, best.order is not None, best.size, claim.normalisation.channels)
+    elif _above_chance(torch.ones_like(hits), chance):
+        fit = "no usual normalisation, size or class order fits: is it a classifier of these classes?"
+    else:
+        fit = "so few test images tell nothing from chance: bring more"
     error = MisreadModel(
         f"{where}: expected a classifier that recognises real test images, got {accuracy:.1%} of {len(hits)} "
         f"(chance {chance:.1%}{stated}); {fit}"

@@ -37,7 +37,7 @@ from smoothsweep.core.text import shortened
 MANIFEST = "import.json"
 LICENCE_NOTICE = (
     "The networks come from a file under the NVIDIA Source Code License for StyleGAN2 with Adaptive Discriminator "
-    "Augmentation (LICENSE.txt of NVlabs/stylegan2-ada-pytorch) or under the terms of whoever trained them. That "
+    "Augmentation (LICENSE.txt of NVlabs/stylegan2-ada-pytorch) or under the terms of their trainer. That "
     "licence allows non-commercial use only (research or evaluation). Do not redistribute the converted weights, and "
     "let images and results made with them carry this notice."
 )

@@ -172,6 +172,7 @@ def open_checkpoint(program: BinaryIO, settings: dict[str, Any], device: torch.d
                     raise
         os.environ.pop("TORCH_FORCE_WEIGHTS_ONLY_LOAD", None)  # which would have torch refuse another unpickler
         program.seek(0)
+        # Not `weights_only`, but by its own list of names (`_ListedUnpickler`), in a process that can only compute.
         return handed_back(torch.load(program, map_location="cpu", pickle_module=_LISTED, weights_only=False))
     except Exception as error:  # whatever torch raises of a file from elsewhere
         return refused(why_not_weights(error))

@@ -314,7 +314,7 @@ def _draw(
     people = options.people or min(PAPERS_PEOPLE, len(rows))
     able = [label for label in (*order[people:], *order[:people]) if len(rows[label]) >= 2]
     if not able:
-        raise InputError("study: expected somebody with 2 training images for the attention checks, got nobody")
+        raise InputError("study: expected a person with 2 training images for the attention checks, got none")
 
     def question(label: int, trained: int, check: bool) -> Question:
         images = [int(row) for row in generator.permutation(list(rows[label]))]

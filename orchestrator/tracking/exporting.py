@@ -40,7 +40,7 @@ def export(artifact: Path, config: dict[str, Any], out: Path) -> None:
     """
     defense = defense_from(config)
     if defense.leaves != "gradients":
-        raise ValueError("behind answers that are altered at inference: whoever has the weights has the network's own")
+        raise ValueError("behind answers that are altered at inference: with the weights come the network's own")
     model = load_classifier(artifact, config, "cpu", readout=defense.noiseless)
     side = config["image_size"]
     signature = ModelSignature(

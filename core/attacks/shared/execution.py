@@ -177,11 +177,6 @@ class Execution:
         return Graphed(function) if self.config.cuda_graphs else function
 
 
-def as_execution(execution: Execution | ExecutionConfig, device: torch.device | str) -> Execution:
-    """`execution` itself, or a new one from its configuration."""
-    return execution if isinstance(execution, Execution) else Execution(execution, device)
-
-
 class Graphed:
     """A function whose forward and backward pass are recorded as CUDA graphs, one pair per shape of its argument.
 

@@ -120,7 +120,7 @@ class AuditRequest(TrainedBeside, Enrolled, Reading):
         metavar="PATH",
     )
     access: Access = option(
-        "what the attacker sees of the model; whoever has gradients has scores and labels too (default: gradients)",
+        "what the attacker sees of the model; gradients include scores, and scores labels (default: gradients)",
         default="gradients",
         choices=("gradients", "scores", "labels"),
     )

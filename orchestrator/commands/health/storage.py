@@ -377,7 +377,7 @@ def _check_identity(manifest: dict[str, Any]) -> None:
 
 
 def _made_from_others(manifests: dict[tuple[str, str], dict[str, Any]]) -> Iterator[str]:
-    """Artifacts whose inputs are not those that they were made from: a manifest changed and sealed again, say."""
+    """Artifacts whose inputs are not those that they were made from: a manifest was changed and has a new seal, say."""
     for (kind, fingerprint), manifest in manifests.items():
         for source in manifest.get("inputs", {}).values():
             place = source["stage"], source["fingerprint"]

@@ -199,7 +199,7 @@ def _wrong(path: Path, inside: Sequence[str], artifact: Provenance) -> list[str]
         return []
     expected = artifact.manifest["files"].get("/".join(inside))
     if expected is None:
-        return ["  its manifest knows no such file: somebody else put it there"]
+        return ["  its manifest knows no such file: another program put it there"]
     return [] if checksum(path) == expected else ["  it is not what was written: its checksum differs"]
 
 

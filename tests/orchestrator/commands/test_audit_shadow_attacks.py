@@ -135,7 +135,8 @@ def test_the_library_finds_the_same_by_the_same_shadow_models(rendered):
     found = smoothsweep.membership(
         model, people.train, people.test, shadows=4, shadow_recipe=recipe, size=SIDE, progress=False
     )
-    assert found.holds and (found.shadows, found.shadow_words) == (4, "resnet_small, 8 epochs")
+    by = found.found.shadows
+    assert found.holds and (found.shadows, by.architecture, by.epochs) == (4, "resnet_small", 8)
     told, _ = measure_within_persons(Measured(scores={name: kept[name].to_numpy() for name in SCORED}, **who(kept)))
     assert found.by_shadows["attack"].tolist() == [one.attack for one in told]
     assert found.by_shadows["auc_within"].tolist() == [one.auc for one in told]

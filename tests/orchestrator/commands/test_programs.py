@@ -32,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("quick_programs")
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Somebody's people, and programs that know them."""
+    """A user's people, and programs that know them."""
     root = tmp_path_factory.mktemp("made")
     people = write_people(root / "people")
     network = shades_of(people)

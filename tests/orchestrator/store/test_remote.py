@@ -62,7 +62,7 @@ def test_an_artifact_is_there_for_other_machines_once_committed(s3, monkeypatch,
     assert not store.has(STAGE) and store.finished("sleep") == set()
     fill(store)
     assert store.has(STAGE) and store.path(STAGE).is_dir()
-    parcel = pickle.dumps(store)  # as Ray sends it to workers
+    parcel = pickle.dumps(store)  # as Ray sends it to workers; our own bytes, read back below
     other = other_machine(s3, monkeypatch, tmp_path)
     assert pickle.loads(parcel) == other and other.root != store.root
     assert other.has(STAGE) and other.finished("sleep") == {STAGE.fingerprint}

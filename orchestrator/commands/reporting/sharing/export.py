@@ -174,7 +174,6 @@ def _digest_of(path: Path) -> str:
 
 
 Choice = Literal["best", "all", "none"]
-CHOICES: tuple[Choice, ...] = ("best", "all", "none")
 PROVENANCE = "images/provenance.json"
 MOST_NAME = 60
 

@@ -268,7 +268,7 @@ def test_it_is_the_nearest_point_of_the_ball(values, share):
 def test_every_row_and_span_has_a_ball_of_its_own_and_what_is_inside_stays_bit_for_bit(seed, count, radius):
     source = torch.Generator().manual_seed(seed)
     start, rows = (torch.randn(count, 9, generator=source) for _ in range(2))
-    spans = slice(0, 2), slice(2, 7)  # the last two columns are nobody's
+    spans = slice(0, 2), slice(2, 7)  # the last two columns belong to no class
     found = l1_balls(start, spans, radius)(rows)
     assert torch.equal(found[:, 7:], rows[:, 7:])
     for span in spans:
@@ -285,7 +285,7 @@ TINY = StyleGAN2Config(resolution=16, z_dim=8, w_dim=8, mapping_layers=1, channe
 
 
 class Foreign(PriorNetwork):
-    """Somebody's own prior."""
+    """A prior that a user has written."""
 
 
 @pytest.mark.parametrize(
