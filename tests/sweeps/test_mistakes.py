@@ -4,6 +4,7 @@ import copy
 import json
 
 import pytest
+from tests.core.priors.examples.random_face import EYES
 from tiny import searchable, tiny_sweep
 
 from smoothsweep.core.errors import InputError
@@ -13,7 +14,6 @@ from smoothsweep.sweeps.loaded import check
 from smoothsweep.sweeps.resolved import CLASSES
 from smoothsweep.sweeps.schema import InversionSweep
 from tests.core.priors.examples import example
-from tests.core.priors.examples.random_face import EYES
 
 KINDS = PublishedData.model_fields["kind"].annotation.__args__
 SEARCH = {

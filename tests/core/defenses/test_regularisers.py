@@ -1,4 +1,4 @@
-"""Dropout, weight decay, focal loss, confidence penalty, mixup and clipped logits."""
+"""Dropout, weight decay, focal loss, confidence penalty, mixup, clipped logits, low-rank heads, erased boxes."""
 
 import numpy as np
 import pytest
@@ -6,20 +6,26 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 from smoothsweep.core.defenses.base import Defense, MixedLabels, smoothed_cross_entropy, smoothed_targets
 from smoothsweep.core.defenses.regularisers import (
+    PUBLISHED_COLOUR,
     ConfidencePenalty,
     Dropout,
     Focal,
+    Loft,
     LogitClipping,
     Mixup,
+    RandomErasing,
     WeightDecay,
+    box_mask,
     draw_shares,
     entropy,
     focal_losses,
 )
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.classifiers import Classifier
 from smoothsweep.core.models.recipe import TrainingRecipe, make_optimizer
 
 LOGITS = torch.randn(40, 5, generator=torch.Generator().manual_seed(0)) * 3
@@ -133,3 +139,106 @@ def test_only_long_logits_are_shortened_and_no_prediction_changes(tools):
     torch.testing.assert_close(clipped.norm(dim=1), length.clamp(max=1))
     assert torch.equal(clipped[length <= 1], free[length <= 1])
     assert torch.equal(clipped.argmax(1), free.argmax(1))
+
+
+def narrow(features, classes, rank, **settings):
+    """The defense on a network whose features are its inputs, in evaluation mode."""
+    model = Classifier("resnet_small", nn.Flatten(), nn.Linear(features, classes))
+    Loft(rank=rank, **settings).prepare(model, generator=torch.Generator().manual_seed(0))
+    return model.eval().requires_grad_(False)
+
+
+def test_logits_of_a_hand_computed_example():
+    model = narrow(2, 3, 2)
+    model.neck.narrow.weight.copy_(torch.tensor([[1.0, 0.0], [0.0, 2.0]]))
+    model.neck.narrow.bias.zero_()
+    model.head.weight.copy_(torch.tensor([[1.0, 1.0], [1.0, -1.0], [0.0, 3.0]]))
+    model.head.bias.copy_(torch.tensor([0.0, 0.5, 0.0]))
+    logits = model(torch.tensor([[0.5, -0.25]]))
+    torch.testing.assert_close(logits, torch.tensor([[0.0, 1.424234, -1.386351]]), rtol=0, atol=1e-4)
+
+
+def test_logits_have_the_rank_and_the_bound_that_are_claimed():
+    model = narrow(40, 12, 3)
+    images = 100 * torch.randn(64, 40, generator=torch.Generator().manual_seed(1))
+    logits, weight, bias = model(images), model.head.weight, model.head.bias
+    assert torch.linalg.matrix_rank((logits - bias).double(), rtol=1e-5) == 3
+    assert model.embed(images).shape == (64, 3) and model.embed(images).abs().max() <= 1
+    torch.testing.assert_close(model.head(model.embed(images)), logits)
+    gaps = (logits[:, :, None] - logits[:, None, :]).abs().amax(0)
+    most = (weight[:, None] - weight[None]).abs().sum(2) + (bias[:, None] - bias[None]).abs()
+    assert (gaps <= most + 1e-4).all() and gaps.max() > 0.1
+
+
+def test_size_of_the_published_head():
+    def of(model):
+        return sum(parameter.numel() for parameter in model.parameters())
+
+    assert of(narrow(2048, 530, 50)) == 133_576 and of(narrow(2048, 530, 50, norm=False)) == 133_576 - 2 * 2048
+    assert of(nn.Linear(2048, 530)) == 1_085_970
+
+
+IMAGES = torch.rand(200, 3, 40, 40, generator=torch.Generator().manual_seed(0)) * 1.8 - 0.9
+LABELS_RANDOM_ERASING = torch.arange(200) % 5
+
+
+def erase(defense, images=IMAGES, seed=0):
+    altered, labels = defense.alter_batch(
+        images, LABELS_RANDOM_ERASING[: len(images)], torch.Generator().manual_seed(seed)
+    )
+    assert torch.equal(labels, LABELS_RANDOM_ERASING[: len(images)])
+    return altered, (altered != images).any(dim=1)
+
+
+def test_the_published_setting_erases_a_square_of_every_image():
+    altered, erased = erase(RandomErasing())
+    share = erased.float().mean(dim=(1, 2))
+    assert share.min() > 0.08 and share.max() < 0.42 and 0.22 < share.mean() < 0.28
+    sides = torch.stack([erased.any(dim=2).sum(1), erased.any(dim=1).sum(1)], dim=1)
+    assert torch.equal(sides[:, 0], sides[:, 1]) and torch.equal(sides.prod(1), erased.sum(dim=(1, 2)))  # a full square
+    colour = torch.tensor(PUBLISHED_COLOUR)
+    assert torch.equal(altered.permute(0, 2, 3, 1)[erased].unique(dim=0), colour[None])
+    assert torch.equal(altered.permute(0, 2, 3, 1)[~erased], IMAGES.permute(0, 2, 3, 1)[~erased])
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    area=st.tuples(st.floats(0.01, 0.9), st.floats(0.01, 0.9)).map(sorted),
+    aspect=st.tuples(st.floats(0.2, 4), st.floats(0.2, 4)).map(sorted),
+    seed=st.integers(0, 1000),
+)
+def test_boxes_lie_inside_and_have_the_area_and_shape_asked_for(area, aspect, seed):
+    defense = RandomErasing(area=tuple(area), aspect=tuple(aspect))
+    boxes = defense.draw_boxes(50, (200, 200), torch.Generator().manual_seed(seed))
+    top, left, height, width = boxes[boxes[:, 2] > 0].T
+    assert (top >= 0).all() and (left >= 0).all() and (top + height <= 200).all() and (left + width <= 200).all()
+    share = height * width / 200**2
+    slack = (height + width) / 200**2  # rounding to whole pixels
+    assert (share >= area[0] - slack).all() and (share <= area[1] + slack).all()
+    assert ((height + 1) / (width - 0.51).clamp(min=0.1) >= aspect[0]).all()
+    assert torch.equal(box_mask(boxes, (200, 200)).sum(dim=(1, 2)), boxes[:, 2] * boxes[:, 3])
+
+
+def test_probability_and_independence_of_the_images():
+    _, erased = erase(RandomErasing(p=0.3))
+    hit = erased.any(dim=(1, 2))
+    assert 0.22 < hit.float().mean() < 0.38
+    _, always = erase(RandomErasing(p=1.0))
+    assert torch.equal(erased[hit], always[hit])  # the same boxes: every image uses the same numbers
+
+
+def test_fillings():
+    altered, erased = erase(RandomErasing(fill="constant", colour=(-1.0, 0.0, 1.0)))
+    assert torch.equal(altered.permute(0, 2, 3, 1)[erased].unique(dim=0), torch.tensor([[-1.0, 0.0, 1.0]]))
+    altered, erased = erase(RandomErasing(fill="mean"))
+    for image in range(3):
+        expected = IMAGES[image].mean(dim=(1, 2))
+        torch.testing.assert_close(altered[image][:, erased[image]], expected[:, None].expand(-1, erased[image].sum()))
+    altered, erased = erase(RandomErasing(fill="random"))
+    noise = altered.permute(0, 2, 3, 1)[erased]
+    assert noise.abs().max() <= 1 and noise.std().item() == pytest.approx(1 / 3**0.5, rel=0.02)
+
+
+def test_a_box_that_never_fits_leaves_the_image_whole():
+    defense = RandomErasing(area=(0.9, 0.9), aspect=(3.0, 3.0))
+    assert torch.equal(erase(defense)[0], IMAGES)
