@@ -19,15 +19,21 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 import torch
+import torch.nn.functional as F
+from torch import Tensor
 
-from benchmarks.gpu_filter import filter_times
-from benchmarks.gpu_training import SMALL, SMOKE, device, trained, training_rates
+from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.devices import DeviceBatch, arithmetic
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
+from smoothsweep.core.models.classifiers import build_classifier
+from smoothsweep.core.models.recipe import Precision, TrainingRecipe
+from smoothsweep.core.priors.stylegan2_ops import fir_kernel, low_pass
 from smoothsweep.core.seeds import generator
+from smoothsweep.core.training.classifier import train_classifier
 
 BEGIN, END = "<!-- gpu: begin -->", "<!-- gpu: end -->"
 GOALS = {"ours, tf32, measured rows": 150.0, "ours, bf16, measured rows": 400.0}
@@ -35,6 +41,10 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 GPU_MARK = "@pytest.mark.gpu"
 SINGLE = 1e-5
 """Relative error below which a product is one of single precision; TF32 has about 3e-4."""
+
+
+PASSES = 10
+"""Timed passes, after three that warm up."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +56,59 @@ class Row:
     met: bool | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """Size of a training: one epoch to warm up, one that counts."""
+
+    architecture: str
+    images: int
+    side: int
+    batch: int
+    classes: int
+
+
+FULL = Training(architecture="resnet152", images=2048, side=224, batch=128, classes=530)
+SMALL = Training(architecture="resnet18", images=512, side=64, batch=64, classes=20)  # where two are compared
+SMOKE = Training(architecture="resnet18", images=32, side=32, batch=16, classes=4)
+
+
+def device() -> torch.device:
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def wait() -> None:
+    if device().type == "cuda":
+        torch.cuda.synchronize()
+
+
+def seconds_of(run: Callable[[], object]) -> float:
+    """Of one pass."""
+    started = 0.0
+    for number in range(3 + PASSES):
+        if number == 3:
+            wait()
+            started = time.perf_counter()
+        run()
+    wait()
+    return (time.perf_counter() - started) / PASSES
+
+
+def trained(size: Training, precision: Precision, epochs: int, **more: Any) -> torch.nn.Module:
+    """A network after a training on random images."""
+    draw = generator(0, "gpu")
+    images = torch.randint(0, 256, (size.images, 3, size.side, size.side), generator=draw, dtype=torch.uint8)
+    labels = torch.arange(size.images) % size.classes
+    data = ImageSet(images=images, labels=labels, names=tuple(map(str, range(size.classes))))
+    settings: dict[str, Any] = {"architecture": size.architecture, "batch_size": size.batch, "image_size": size.side}
+    recipe = TrainingRecipe(epochs=epochs, precision=precision, **settings)
+    model = build_classifier(recipe.architecture, size.classes, protocol="clean")
+    train_classifier(model, data, recipe, seed=0, device=device(), **more)
+    return model
+
+
 def attack(*, smoke: bool) -> Iterator[Row]:
     """Latent steps a second at the paper's size, and what the official loop reaches on the same device."""
-    from benchmarks.attack_paper import rates
+    from benchmarks.attack_full import rates
 
     for rate in rates(smoke=smoke):
         goal = None if smoke else GOALS.get(rate.mode)
@@ -63,8 +123,8 @@ def precision(*, smoke: bool) -> list[Row]:
     draw = generator(0, "gpu")
     images = torch.randn(4, 64, 32, 32, generator=draw, dtype=torch.float64).to(device())
     weights = torch.randn(64, 64, 3, 3, generator=draw, dtype=torch.float64).to(device())
-    products: dict[str, Callable[[torch.dtype], torch.Tensor]] = {
-        "convolution": lambda kind: torch.nn.functional.conv2d(images.to(kind), weights.to(kind)),
+    products: dict[str, Callable[[torch.dtype], Tensor]] = {
+        "convolution": lambda kind: F.conv2d(images.to(kind), weights.to(kind)),
         "matrices": lambda kind: images.to(kind).flatten(2) @ images.to(kind).flatten(2).transpose(1, 2),
     }
     rows = []
@@ -79,16 +139,57 @@ def precision(*, smoke: bool) -> list[Row]:
     return rows
 
 
-def low_pass(*, smoke: bool) -> Iterator[Row]:
-    """What the generator's low-pass filter takes, in each of its forms."""
-    for what, value in filter_times(smoke=smoke):
-        yield Row(what=f"low-pass filter, {what}", value=value)
+def low_pass_filter(*, smoke: bool) -> Iterator[Row]:
+    """What the filter of the 1024-pixel generator's last layer takes, 25 images in bf16, in each of its forms."""
+    shape = (1, 4, 19, 19) if smoke else (25, 32, 1027, 1027)
+    kernel = fir_kernel().to(device(), torch.bfloat16)
+    x = torch.randn(shape, generator=generator(0, "filter")).to(device(), torch.bfloat16)
+    x = x.detach().contiguous(memory_format=torch.channels_last).requires_grad_()
+
+    def convolution(x: Tensor) -> Tensor:
+        return F.conv2d(x, kernel.expand(shape[1], 1, 4, 4), padding=1, groups=shape[1])
+
+    def sums(x: Tensor) -> Tensor:
+        return low_pass(x, kernel, padding=1)
+
+    compiled: Callable[[Tensor], Tensor] = torch.compile(sums, backend="eager" if smoke else "inductor", dynamic=False)
+    forms = {"depthwise convolution": convolution, "sums of shifted images": sums, "the same, compiled": compiled}
+    for name, form in forms.items():
+        ones = torch.ones_like(form(x.detach()))
+        forward = seconds_of(lambda form=form: form(x.detach()))
+        both = seconds_of(lambda form=form, ones=ones: torch.autograd.grad(form(x), x, ones))
+        said = f"{1000 * forward:.2f} ms; with its gradient {1000 * both:.2f} ms"
+        yield Row(what=f"low-pass filter, {name}", value=said)
 
 
 def training(*, smoke: bool) -> Iterator[Row]:
-    """Images a second of a target's training, by arithmetic."""
-    for what, value in training_rates(smoke=smoke):
-        yield Row(what=what, value=value)
+    """Images a second by arithmetic: of a target's training, and of forward and backward passes alone."""
+    size = SMOKE if smoke else FULL
+    ways: dict[str, tuple[Precision, Literal["fp32", "tf32"]]] = {
+        "fp32": ("fp32", "fp32"),
+        "TF32": ("fp32", "tf32"),
+        "bf16": ("bf16", "fp32"),
+    }
+    for name, (kind, mode) in ways.items():
+        marks: list[float] = []
+
+        def mark(*_: object, marks: list[float] = marks) -> None:
+            wait()
+            marks.append(time.perf_counter())
+
+        with arithmetic(mode):
+            model = trained(size, kind, epochs=2, on_epoch=mark).to(memory_format=torch.channels_last).train()
+            images = torch.rand(size.batch, 3, size.side, size.side, device=device())
+            images = images.contiguous(memory_format=torch.channels_last)
+
+            def one_pass(model: torch.nn.Module = model, images: Tensor = images, kind: str = kind) -> None:
+                with torch.autocast(device().type, torch.bfloat16, enabled=kind == "bf16"):
+                    loss = model(images).float().square().mean()
+                loss.backward()
+
+            alone = seconds_of(one_pass)
+        rates = f"{size.images / (marks[1] - marks[0]):.0f} images/s; the network alone {size.batch / alone:.0f}"
+        yield Row(what=f"training {size.architecture}, {name}", value=rates)
 
 
 def determinism(*, smoke: bool) -> list[Row]:
@@ -152,7 +253,7 @@ def tests(*, smoke: bool) -> list[Row]:
 SECTIONS: dict[str, tuple[Callable[..., Iterable[Row]], float]] = {
     "tests": (tests, 60),
     "precision": (precision, 20),
-    "low_pass": (low_pass, 40),
+    "low_pass": (low_pass_filter, 40),
     "attack": (attack, 240),
     "training": (training, 75),
     "determinism": (determinism, 30),

@@ -1,17 +1,16 @@
-"""The yardstick: a plain attack and plain judges, step for step what the official code does, to compare with.
+"""The yardstick: a plain attack, step for step what the official code does, to compare with.
 
-Written for the comparison, from the description of `LukasStruppek/Plug-and-Play-Attacks` (attacks/*.py, metrics/*.py,
+Written for the comparison, from the description of `LukasStruppek/Plug-and-Play-Attacks` (attacks/*.py,
 utils/stylegan.py) and of the generator of `NVlabs/stylegan2-ada-pytorch` (training/networks.py): single precision,
 one set of convolution weights per image, general up-sampling filters, target parameters that collect gradients, a
-batch-wise crop by torchvision, one whole sort per candidate, a new synthesis for stage 3 and for every judge, and
-embeddings of real images made in every run. Nothing is made slower than that on purpose. Needs torch and torchvision.
+batch-wise crop by torchvision, one whole sort per candidate, a new synthesis for stage 3. Nothing is made slower than
+that on purpose. Needs torch and torchvision.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -21,8 +20,8 @@ from torch import Tensor, nn
 from smoothsweep.core.attacks.optimisation.crops import Crops
 from smoothsweep.core.priors.stylegan2 import StyleGAN2, SynthesisLayer, ToRGB
 
-DrawBox = Callable[[int, str, int, int], Crops]
-"""(class, "optimise" or "select", batch, step) -> one crop for the whole batch."""
+DrawBox = Callable[[str, int], Crops]
+"""("optimise" or "select", step) -> one crop for the whole batch."""
 
 
 class OfficialSynthesis:
@@ -31,7 +30,6 @@ class OfficialSynthesis:
     def __init__(self, prior: StyleGAN2) -> None:
         self.network = prior.synthesis
         self.num_ws = prior.num_ws
-        self.calls = 0
         self.weights = {
             layer: layer.weight.detach().contiguous()
             for layer in self.network.modules()
@@ -39,7 +37,6 @@ class OfficialSynthesis:
         }
 
     def __call__(self, w: Tensor) -> Tensor:
-        self.calls += len(w)
         ws = w.expand(-1, self.num_ws, -1) if w.shape[1] == 1 else w
         network, x, image, place = self.network, None, None, 0
         for side in network.config.sides:
@@ -169,13 +166,13 @@ def optimise(
 ) -> Tensor:
     """Stage 2: the last iterates, like w0 [K, 1, w_dim]. Parameters of the target keep collecting gradients."""
     found = []
-    for index, start in enumerate(w0.split(batch)):
+    for start in w0.split(batch):
         w = start.detach().clone().requires_grad_(True)
         labels = torch.full((len(w),), target_class, device=w.device)
         adam = torch.optim.Adam([w], lr=lr, betas=(0.1, 0.1))
         for step in range(steps):
             images = create_image(synthesis, w, crop, size)
-            box = draw(target_class, "optimise", index, step)
+            box = draw("optimise", step)
             images = resized_crop(images, box, size)
             loss = poincare(target(images), labels).mean()
             adam.zero_grad()
@@ -203,7 +200,7 @@ def select(
         images = torch.cat([create_image(synthesis, rows, crop, size) for rows in w.split(batch)])
         scores = torch.zeros(len(w), device=w.device)
         for repeat in range(repeats):
-            box = draw(target_class, "select", 0, repeat)
+            box = draw("select", repeat)
             for start in range(0, len(w), 10 * batch):
                 views = resized_crop(images[start : start + 10 * batch], box, size)
                 views = tvf.hflip(views) if bool(box.mirror) else views
@@ -218,97 +215,6 @@ def poincare(logits: Tensor, labels: Tensor, xi: float = 1e-4) -> Tensor:
     v = torch.clip(F.one_hot(labels, logits.shape[1]) - xi, 0, 1)
     gap = (1 - u.norm(dim=1).square()) * (1 - v.norm(dim=1).square())
     return torch.arccosh(1 + 2 * (u - v).norm(dim=1).square() / gap)
-
-
-@dataclass(frozen=True, kw_only=True)
-class JudgeNetworks:
-    """Feature networks and the side of their images. evaluator: features -> logits by `head`."""
-
-    evaluator: nn.Module
-    head: nn.Module
-    evaluator_size: int
-    fid: nn.Module
-    fid_size: int
-    face: nn.Module
-    face_size: int
-
-
-@torch.no_grad()
-def judge(
-    synthesis: Callable[[Tensor], Tensor],
-    networks: JudgeNetworks,
-    w: Tensor,
-    chosen: Tensor,
-    labels: Tensor,
-    real: Tensor,
-    real_labels: Tensor,
-    *,
-    candidates: int,
-    crop: int,
-    batch: int,
-) -> dict[str, Tensor]:
-    """Every judge of the official attack script, each with its own synthesis and its own embedding of real images.
-
-    w [K, 1, w_dim]: all optimised latents; chosen, labels: the selected ones; real [M, 3, H, W] in [-1, 1].
-    """
-
-    def embed(network: nn.Module, latents: Tensor, size: int) -> Tensor:
-        return torch.cat([network(create_image(synthesis, rows, crop, size)) for rows in latents.split(batch)])
-
-    def embed_real(network: nn.Module, images: Tensor, size: int) -> Tensor:
-        return torch.cat([network(tvf.resize(part, [size, size], antialias=True)) for part in images.split(batch)])
-
-    of = networks
-    found = {
-        "unfiltered": of.head(embed(of.evaluator, w, of.evaluator_size)).argmax(1),
-        "filtered": of.head(embed(of.evaluator, chosen, of.evaluator_size)).argmax(1),
-    }
-    fake = moments(embed(of.fid, chosen, of.fid_size))
-    found["fid"] = torch.stack([frechet(*fake, *moments(embed_real(of.fid, real, of.fid_size)))])
-    classes = labels.unique()
-    found["prdc"] = torch.stack(
-        [
-            prdc(
-                embed_real(of.fid, real[real_labels == c], of.fid_size),
-                embed(of.fid, chosen[labels == c], of.fid_size),
-            )
-            for c in classes
-        ]
-    ).mean(0)
-    for name, network, size in (
-        ("dist_eval", of.evaluator, of.evaluator_size),
-        ("dist_face", of.face, of.face_size),
-    ):
-        nearest = [
-            torch.cdist(embed(network, chosen[labels == c], size), embed_real(network, real[real_labels == c], size))
-            for c in classes
-        ]
-        found[name] = torch.cat([distance.square().min(1).values for distance in nearest])
-    return found
-
-
-def frechet(mean_a: Tensor, cov_a: Tensor, mean_b: Tensor, cov_b: Tensor) -> Tensor:
-    """Frechet distance of two Gaussians by the eigenvalues of the product of covariances (float64)."""
-    root = torch.linalg.eigvals(cov_a @ cov_b).real.clamp_min(0).sqrt().sum()
-    return (mean_a - mean_b).square().sum() + cov_a.trace() + cov_b.trace() - 2 * root
-
-
-def moments(features: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean [D] and covariance [D, D] of features [N, D], float64."""
-    features = features.double()
-    return features.mean(0), torch.cov(features.T)
-
-
-def prdc(real: Tensor, fake: Tensor, k: int = 3) -> Tensor:
-    """Precision, recall, density, coverage [4] as the official code defines them (metrics/prcd.py), for one class."""
-    real, fake = real.double(), fake.double()
-    own = [torch.cdist(x, x).kthvalue(min(k + 1, len(x)), dim=1).values for x in (real, fake)]
-    cross = torch.cdist(fake, real)
-    inside = cross <= own[0]
-    nearest_real, nearest_fake = cross.argmin(1), cross.argmin(0)
-    precision = inside.gather(1, nearest_real[:, None]).double().mean()
-    recall = (cross.min(0).values <= own[1][nearest_fake]).double().mean()
-    return torch.stack([precision, recall, inside.double().sum() / (k * len(real)), inside.any(0).double().mean()])
 
 
 def resized_crop(images: Tensor, box: Crops, size: int) -> Tensor:

@@ -5,23 +5,19 @@ from __future__ import annotations
 import pytest
 import torch
 
-from benchmarks import attack_full_ours, yardstick
-from benchmarks.attack_full_ours import Case
-from smoothsweep.core.attacks.optimisation.crops import Preprocess
-from smoothsweep.core.attacks.ppa.config import OptimiseConfig
-from smoothsweep.core.attacks.ppa.inversion import optimise
+from benchmarks import attack_full, yardstick
+from benchmarks.attack_full import Case, rates
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
 
-CASE = Case(pixels=32, steps=10, candidates=6, batch=4, selected=3, pool=12, epochs=1)
+CASE = Case(image=32, crop=25, target="resnet18", steps=10, candidates=6, batch=6, selected=3, pool=12)
 
 
 @pytest.fixture(autouse=True)
-def small_boxes(monkeypatch):
-    monkeypatch.setattr(attack_full_ours, "SIDES", [32, 32])
+def one_thread():
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -42,20 +38,16 @@ def test_the_synthesis_of_both_sides_is_the_same(networks):
     w = torch.randn(2, 1, 128, generator=torch.Generator().manual_seed(0)).double()
     official = yardstick.OfficialSynthesis(prior)
     torch.testing.assert_close(official(w), prior.synthesize(w), atol=1e-10, rtol=0)
-    assert official.calls == 2
 
 
 @pytest.fixture(scope="module")
 def official(networks):
     """What the yardstick finds from these latents: start, end, the chosen ones and all scores."""
     prior, target = networks
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attack_full_ours, "SIDES", [32, 32])
-        w0 = torch.randn(6, 1, 128, generator=torch.Generator().manual_seed(0)).double()
-        synthesis = yardstick.OfficialSynthesis(prior)
-        common = {"crop": CASE.crop, "size": 32, "batch": 6, "draw": attack_full_ours.draw_box}
-        found = yardstick.optimise(synthesis, target, w0, 3, steps=5, lr=0.005, **common)
-        return w0, found, *yardstick.select(synthesis, target, found, 3, selected=3, repeats=20, **common)
+    w0 = torch.randn(6, 1, 128, generator=torch.Generator().manual_seed(0)).double()
+    synthesis = yardstick.OfficialSynthesis(prior)
+    found = yardstick.optimise(synthesis, target, w0, 3, steps=5, lr=0.005, **CASE.official)
+    return w0, found, *yardstick.select(synthesis, target, found, 3, selected=3, repeats=20, **CASE.official)
 
 
 @pytest.mark.parametrize("rows", [None, 4])
@@ -64,22 +56,10 @@ def test_in_double_precision_both_sides_find_the_same_latents_scores_and_choice(
     prior, target = networks
     w0, expected, chosen, scores = official
     run = Execution(ExecutionConfig(rows_per_batch=rows), "cpu")
-    (found,) = optimise(
-        prior,
-        target,
-        [w0],
-        [3],
-        OptimiseConfig(steps=5, batch_size=6),
-        seed=0,
-        protocol="paper",
-        transform=Preprocess(size=32, crop=CASE.crop),
-        run=run,
-        draw_crops=attack_full_ours.StatedCrops("optimise"),
-    )
-    torch.testing.assert_close(found.w, expected, atol=1e-8, rtol=0)
+    found = attack_full.optimised(prior, target, w0, run, CASE, steps=5)
+    torch.testing.assert_close(found, expected, atol=1e-8, rtol=0)
     assert (expected - w0).abs().max() > 0.01
-    best, images = attack_full_ours.selected(prior, target, found.w, run, CASE)
-    assert {name: image.shape[-1] for name, image in images.items()} == {"target": 32, "evaluator": 43, "face": 23}
+    best = attack_full.selected(prior, target, found, run, CASE)
     torch.testing.assert_close(best.all_scores.double(), scores.double(), atol=1e-5, rtol=0)
     torch.testing.assert_close(best.w, chosen, atol=1e-8, rtol=0)
 
@@ -91,14 +71,13 @@ def test_candidates_of_both_sides_are_the_same(networks):
         prior, official, target, [3], pool=12, candidates=6, crop=CASE.crop, size=32, batch=4
     )
     run = Execution(ExecutionConfig(), "cpu")
-    torch.testing.assert_close(attack_full_ours.candidates(prior, target, run, CASE), expected, atol=1e-6, rtol=0)
+    torch.testing.assert_close(attack_full.candidates(prior, target, run, CASE), expected, atol=1e-6, rtol=0)
     prior.double(), target.double()
 
 
 @pytest.mark.slow
 def test_the_benchmark_for_a_gpu_runs_at_tiny_sizes(capsys):
-    from benchmarks.attack_paper import report
-
-    report(smoke=True)
+    found = list(rates(smoke=True))
     lines = capsys.readouterr().out.splitlines()
-    assert sum("latent steps/s" in line for line in lines) == 5 and "GMAC" in lines[1]
+    assert len(found) == sum("latent steps/s" in line for line in lines) == 5
+    assert found[0].ratio == 1 and all(one.per_second > 0 and "GB/s" in one.shares for one in found)
