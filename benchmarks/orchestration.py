@@ -112,8 +112,7 @@ def _two_attack_tasks(root: Path) -> dict[str, float]:
     import ray
 
     from smoothsweep.orchestrator.cluster.connection import connect, disconnect
-    from smoothsweep.orchestrator.planning.proposals import trials_of
-    from smoothsweep.orchestrator.planning.trial import inversion_stages
+    from smoothsweep.orchestrator.planning.trial import inversion_stages, trials_of
     from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
     from smoothsweep.orchestrator.scheduling.worker import execute_shard_remotely
     from smoothsweep.orchestrator.store.base import Store

@@ -29,7 +29,7 @@ import pandas as pd
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.frontier import hypervolume
-from smoothsweep.orchestrator.planning.proposals import Proposal
+from smoothsweep.orchestrator.planning.trial import Proposal
 from smoothsweep.orchestrator.search.setup import Aims, Outcome, Setup, Wait, strategy
 from smoothsweep.sweeps.space import Dimension, Space, Values, make_space
 

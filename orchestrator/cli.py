@@ -284,7 +284,7 @@ def _plan(options: argparse.Namespace) -> int:
 
 def _status(options: argparse.Namespace) -> int:
     from smoothsweep.orchestrator.commands.records.status import status_summary, status_text
-    from smoothsweep.orchestrator.planning.proposals import trials_of
+    from smoothsweep.orchestrator.planning.trial import trials_of
     from smoothsweep.orchestrator.result.axes import sweep_axes
     from smoothsweep.orchestrator.store.opening import open_existing_store
     from smoothsweep.sweeps.load import load_sweep

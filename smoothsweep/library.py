@@ -54,8 +54,7 @@ from smoothsweep.orchestrator.commands.audit.portfolio import (
     portfolio,
 )
 from smoothsweep.orchestrator.commands.audit.sweep_file import audit_sweep, check_halves, shadow_sweep
-from smoothsweep.orchestrator.planning.proposals import trials_of
-from smoothsweep.orchestrator.planning.trial import InversionStages, inversion_stages
+from smoothsweep.orchestrator.planning.trial import InversionStages, inversion_stages, trials_of
 from smoothsweep.orchestrator.reading.audit.members import AuditMembership, measured_membership
 from smoothsweep.orchestrator.reading.audit.result import RunNotes
 from smoothsweep.orchestrator.reading.audit.shadows import read_shadows

@@ -54,12 +54,12 @@ def _own_keys(name: str, kind: StrategyKind, known: Mapping[str, StrategyKind]) 
 
 _OWN: dict[str, StrategyKind] = {
     "grid": StrategyKind(
-        code="simple:propose_grid",
+        code="setup:propose_grid",
         words="Every point of the space was tried",
         without={"recipes": "the space says it", "seed": "a grid has nothing random"},
         whole_space=True,
     ),
-    "random": StrategyKind(code="simple:propose_random", words="Recipes were drawn by chance"),
+    "random": StrategyKind(code="setup:propose_random", words="Recipes were drawn by chance"),
     "optuna": StrategyKind(
         code="optuna_choice:propose_optuna",
         words="Optuna's sampler proposed recipes from what the earlier ones showed",
@@ -67,7 +67,7 @@ _OWN: dict[str, StrategyKind] = {
         learns=True,
     ),
     "halving": StrategyKind(
-        code="simple:propose_halving",
+        code="setup:propose_halving",
         words="Cheap attacks on many recipes, the full attack on the best of them",
         own=("rungs", "audit"),
         needs={"rungs": "at least one cheap attack"},

@@ -8,7 +8,7 @@ from typing import Any
 from safetensors.torch import save_file
 from torch import Tensor
 
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.sweeps.load import load_sweep
 from tests.tiny import tiny_sweep, write_tiny

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from safetensors.numpy import save_file
 
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep

@@ -10,7 +10,7 @@ from PIL import Image
 from safetensors.numpy import save_file
 from tiny import write_tiny
 
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep

@@ -88,7 +88,7 @@ def make(settings, inputs, view, part_context):
 RUN = """
 import sys
 from pathlib import Path
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.load import load_sweep

@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.planning.trial import run_trial
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.load import load_sweep
@@ -34,7 +34,7 @@ sys.exit(main(["report", str(sweep), "--store", sys.argv[2]]))
 STAGES = """
 import sys
 from pathlib import Path
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.sweeps.load import load_sweep
 
 for trial in trials_of(load_sweep(Path(sys.argv[1]))):
@@ -193,7 +193,7 @@ SEARCHED = """
 import sys
 from pathlib import Path
 import yaml
-from smoothsweep.orchestrator.planning.proposals import ProposalLog
+from smoothsweep.orchestrator.planning.trial import ProposalLog
 from smoothsweep.orchestrator.search.setup import Aims
 from smoothsweep.orchestrator.search.setup import Setup, strategy
 from smoothsweep.orchestrator.store.opening import open_store
@@ -246,7 +246,7 @@ def test_a_model_of_a_plugin_is_imported_and_its_version_is_part_of_the_target(i
 CONFIGS = """
 import json, sys
 from pathlib import Path
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.sweeps.load import load_sweep
 

@@ -224,7 +224,7 @@ def sweeps(folder: Path) -> Facts:
     load = named("load_sweep", "smoothsweep.sweeps.load")
     absent = named("files_may_be_absent", "smoothsweep.orchestrator.stages.fingerprints")
     opened = named("open_store", "smoothsweep.orchestrator.store.opening")
-    listed = named("trials_of", "smoothsweep.orchestrator.planning.proposals")
+    listed = named("trials_of", "smoothsweep.orchestrator.planning.trial")
     found: Facts = {}
     for path in sorted((root() / "sweeps").rglob("*.yaml")):
         if path.name == "toy.yaml":  # has no recipes: `plan` says what there is

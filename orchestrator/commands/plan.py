@@ -22,8 +22,8 @@ from smoothsweep.orchestrator.planning.power import (
     power_lines,
     power_of_plan,
 )
-from smoothsweep.orchestrator.planning.proposals import ProposalLog
-from smoothsweep.orchestrator.search.forecast import forecast_of
+from smoothsweep.orchestrator.planning.trial import ProposalLog
+from smoothsweep.orchestrator.search.record import forecast_of
 from smoothsweep.orchestrator.stages.fingerprints import files_may_be_absent
 from smoothsweep.orchestrator.stages.weights import weights_summary
 from smoothsweep.orchestrator.store.opening import open_store

@@ -15,16 +15,13 @@ from smoothsweep.core.uris import shown_uri
 from smoothsweep.orchestrator.commands.damage import quarantine_damaged, read_with_repair
 from smoothsweep.orchestrator.commands.plan import Confirmation, confirm
 from smoothsweep.orchestrator.planning.plan import Plan, make_plan, refuse_impossible
-from smoothsweep.orchestrator.planning.proposals import ProposalLog, trials_of
 from smoothsweep.orchestrator.planning.state import Named, write_trial_notes
-from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.planning.trial import ProposalLog, Trial, trials_of
 from smoothsweep.orchestrator.running.driver import ClusterSession, run_search, run_trials
 from smoothsweep.orchestrator.running.recorder import REPORT, Recorder, open_recorder
 from smoothsweep.orchestrator.running.sweep_run import Display, SweepRun, begin_run, closing_lines, earlier_failures
-from smoothsweep.orchestrator.search.agenda import Agenda, LookAgenda
-from smoothsweep.orchestrator.search.budget import Meter, hours_left, spent
-from smoothsweep.orchestrator.search.forecast import forecast_of, refuse_small_budget
-from smoothsweep.orchestrator.search.record import frontier_recipes, write_end
+from smoothsweep.orchestrator.search.agenda import Agenda, LookAgenda, Meter, hours_left, spent
+from smoothsweep.orchestrator.search.record import forecast_of, frontier_recipes, refuse_small_budget, write_end
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.stages.weights import find_missing_weights
 from smoothsweep.orchestrator.store.base import Store

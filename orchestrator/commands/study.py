@@ -43,8 +43,7 @@ from smoothsweep.orchestrator.page.pictures import (
     training_labels,
 )
 from smoothsweep.orchestrator.page.render import fill, policy, resource
-from smoothsweep.orchestrator.planning.proposals import trials_of
-from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inversion_stages
+from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inversion_stages, trials_of
 from smoothsweep.orchestrator.result.axes import by_attack, sweep_axes
 from smoothsweep.orchestrator.result.format import aligned, ascii_text, listing
 from smoothsweep.orchestrator.store.base import Store

@@ -1,24 +1,37 @@
-"""One trial: a recipe, an attack and its judges under one seed. Which stages it is made of, and how they run."""
+"""One trial: a recipe, an attack and its judges under one seed. Which stages it is made of, and how they run.
+
+And all trials of a sweep: those of its file, and those that a search, or looks, have proposed, a line each in a file
+that is replaced as a whole with every proposal, before any of its trials runs.
+
+    <store>/sweeps/<name>/search/proposals.jsonl     first line: of which search; then one proposal per line
+    <store>/sweeps/<name>/reaudit.json               the recipes chosen for a re-audit
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
+from pydantic import BaseModel
+
 from smoothsweep.core.checks import present
 from smoothsweep.core.defenses.labels import recipe_words
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.plugins import plugin_version
 from smoothsweep.core.text import printable
 from smoothsweep.orchestrator.stages.graph import attack_stage, reconstruction_stage, target_stage
 from smoothsweep.orchestrator.stages.images import data_stage
 from smoothsweep.orchestrator.stages.judges import judge_stages, reconstruction_sizes, wants_decoded
-from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
+from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.sweeps.expand import Cell, settings_words
+from smoothsweep.orchestrator.store.notes import read_lines, read_note, write_lines
+from smoothsweep.sweeps.expand import OF_THE_ATTACKER, Cell, CellMaker, expand, settings_words, values_text
 from smoothsweep.sweeps.imported import ImportedClassifier
-from smoothsweep.sweeps.loaded import Sweep, as_inversion
+from smoothsweep.sweeps.loaded import LoadedSweep, Sweep, as_inversion
 from smoothsweep.sweeps.schema import InversionSweep, ToySweep
 
 Run = Callable[[Stage], None]
@@ -181,3 +194,239 @@ def inversion_stages(settings: InversionSweep, seed: int) -> InversionStages:
         reconstructions=reconstructions,
         judges=judge_stages(settings, target, reconstructions),
     )
+
+
+PROPOSALS, REAUDIT = "search/proposals.jsonl", "reaudit.json"
+
+
+class _SearchLine(BaseModel, extra="forbid"):
+    search: dict[str, Any]
+
+
+class Proposal(BaseModel, extra="forbid", frozen=True):
+    """One recipe to try, and a line of the file.
+
+    Attributes:
+        number: from 0, in the order of proposing.
+        values: dotted key -> value.
+        rung: index of the cheap attack it meets, None for the full one.
+        origin: how it was chosen.
+        of: the number of an earlier proposal of this recipe, which now meets a later rung, an audit or more seeds.
+        seeds: how many of the sweep's seeds it meets, in their order; None for all.
+        look: the look, from 0, that the recipe gets its seeds for; None in a search.
+    """
+
+    number: int
+    values: dict[str, Any]
+    rung: int | None = None
+    origin: str = "random"
+    of: int | None = None
+    seeds: int | None = None
+    look: int | None = None
+
+    def line(self) -> dict[str, Any]:
+        """As it stands in the file."""
+        return {key: value for key, value in self if value is not None}
+
+
+class _ReauditNote(BaseModel, extra="forbid"):
+    seeds: list[int]
+    recipes: list[dict[str, Any]]
+
+
+class ProposalLog:
+    """The proposals of a sweep in a store, the recipes chosen there for its re-audit, and the trials of both."""
+
+    def __init__(self, loaded: LoadedSweep, store: Store) -> None:
+        self.loaded, self.store, self.name = loaded, store, loaded.sweep.name
+        self.what = "the search" if loaded.sweep.search else "the design of the looks"
+        self._held: list[Proposal] = []  # what the file holds, once it is open for appending
+
+    @cached_property
+    def search(self) -> dict[str, Any]:
+        """What decides what is proposed, apart from outcomes: another search never goes on with these proposals.
+
+        Of looks it is the design, and all recipes, attacks and the baseline that it is about. How many recipes a search
+        may propose is no part of it, except where the number shapes all that follows (`count_shapes`).
+        """
+        sweep = self.loaded.sweep
+        if sweep.search is None:
+            space = {"grid": sweep.grid, "cells": list(sweep.cells), "baseline": sweep.baseline}
+            return {"looks": self.loaded.looks.model_dump(mode="json"), **space}
+        without = set() if sweep.search.row.count_shapes else {"recipes"}
+        stated = sweep.search.model_dump(mode="json", exclude=without, exclude_none=True)
+        baseline = {key: value for key, value in sweep.baseline.items() if key in sweep.search.space}
+        return {**stated, "baseline": baseline, **plugin_version("search", sweep.search.strategy)}
+
+    @cached_property
+    def make(self) -> Any:
+        """What makes the trials of a proposal: a `TrialMaker` of a search, a `LookMaker` of looks."""
+        return TrialMaker(self.loaded) if self.loaded.sweep.search else LookMaker(self.loaded, self.cells)
+
+    @cached_property
+    def cells(self) -> list[Cell]:
+        """The cells of the sweep file."""
+        return expand(self.loaded)
+
+    @cached_property
+    def listed(self) -> list[Trial]:
+        """The trials of the sweep file (`listed_trials`); none of a search."""
+        return [] if self.loaded.sweep.search else listed_trials(self.loaded, self.cells)
+
+    def trials(self) -> list[Trial]:
+        """Every trial: those of the file, those of what was proposed, in that order, those of the re-audit.
+
+        Those of a recipe that met more seeds later are there once, as part of the last that was proposed of it.
+        """
+        proposals = self.proposals() if self.loaded.sweep.search or self.loaded.sweep.looks else []
+        further = [
+            proposal for proposal in proposals if proposal.look or self.loaded.sweep.search
+        ]  # the file has the first look
+        trials = [*self.listed, *(trial for proposal in further for trial in self.make(proposal))]
+        if any(proposal.seeds is not None for proposal in further):
+            trials = list({trial.id: trial for trial in trials}.values())
+        return [*trials, *self.reaudit_trials()]
+
+    def proposals(self) -> list[Proposal]:
+        """All proposals of this search; none if there are none, or only those of another one."""
+        search, proposals = self._read()
+        return proposals if search == self.search else []
+
+    def open_for_appending(self) -> str | None:
+        """Make the file ready. Proposals of another search are put aside; what is said about it, or None."""
+        (search, proposals), notice = self._read(), None
+        if search is not None and search != self.search:
+            lines = [{"search": search}, *(proposal.line() for proposal in proposals)]
+            aside = f"search/proposals-{sha256(canonical_json(lines).encode()).hexdigest()[:8]}.jsonl"
+            write_lines(self.store, self.name, aside, lines)
+            notice = f"{self.what} has changed: its {len(proposals)} earlier proposals lie in {aside}; it starts anew"
+            proposals = []
+        self._write(proposals)
+        return notice
+
+    def append(self, proposal: Proposal) -> None:
+        """Add a line; it is on the disk when this returns."""
+        self._write([*self._held, proposal])
+
+    def _write(self, proposals: list[Proposal]) -> None:
+        lines = [{"search": self.search}, *(proposal.line() for proposal in proposals)]
+        write_lines(self.store, self.name, PROPOSALS, lines)
+        self._held = proposals
+
+    def _read(self) -> tuple[dict[str, Any] | None, list[Proposal]]:
+        again = f"{self.what} proposes the same again, and what the store has of it is not made again"
+        lines = read_lines(self.store, self.name, PROPOSALS, [_SearchLine, Proposal], again)
+        return (lines[0].search, lines[1:]) if lines else (None, [])
+
+    def write_reaudit(self, recipes: list[dict[str, Any]]) -> None:
+        """Record which recipes are to be audited again: dotted key -> value, the keys of the attacker left out."""
+        content = {"seeds": list(self.loaded.reaudit.seeds), "recipes": recipes}
+        self.store.write_note(self.name, REAUDIT, json.dumps(content, indent=1).encode())
+
+    def reaudit(self) -> list[dict[str, Any]] | None:
+        """The recipes of a re-audit under the seeds that the sweep asks for; None if none was begun."""
+        if self.loaded.sweep.reaudit is None:
+            return None
+        note = read_note(self.store, self.name, REAUDIT, _ReauditNote, "the recipes are chosen again")
+        return None if note is None else note.recipes
+
+    def reaudit_trials(self) -> list[Trial]:
+        """The trials of the re-audit that the store knows of; of a grid, the recipes' cells under every attack."""
+        recipes = self.reaudit()
+        if not recipes:
+            return []
+        seeds = self.loaded.reaudit.seeds
+        if self.loaded.sweep.search:
+            return [trial for recipe in recipes for trial in self.make.trials_under(recipe, seeds, "reaudit")]
+        wanted = {canonical_json(recipe) for recipe in recipes}
+        cells = [cell for cell in self.cells if canonical_json(recipe_of(cell.values)) in wanted]
+        return [Trial(cell=cell, seed=seed, phase="reaudit") for seed in seeds for cell in cells]
+
+
+class TrialMaker:
+    """Makes the trials of proposals, for one sweep."""
+
+    def __init__(self, loaded: LoadedSweep) -> None:
+        self.loaded = loaded
+        self.make = CellMaker(loaded)
+        self.attacks = loaded.sweep.combinations
+
+    def __call__(self, proposal: Proposal) -> list[Trial]:
+        """Every attack under the first seed, then all under the next."""
+        rung = None if proposal.rung is None else self.loaded.search.rungs[proposal.rung]
+        phase = "sweep" if rung is None and proposal.seeds is None else "proxy"
+        seeds = self.loaded.sweep.every_seed[: proposal.seeds]
+        return self.trials_under(proposal.values, seeds, phase, rung.set if rung else None)
+
+    def trials_under(
+        self, recipe: dict[str, Any], seeds: tuple[int, ...], phase: str, beside: dict[str, Any] | None = None
+    ) -> list[Trial]:
+        """A recipe's trials under these seeds."""
+        cells = [self.make({**recipe, **attack}, beside) for attack in self.attacks]
+        return [Trial(cell=cell, seed=seed, phase=phase) for seed in seeds for cell in cells]
+
+    def identity(self, recipe: dict[str, Any]) -> str:
+        """A string, the same for two recipes exactly if they are the same work, whatever their values are called."""
+        cell = self.make({**recipe, **self.attacks[0]})
+        return Trial(cell=cell, seed=self.loaded.sweep.every_seed[0]).id
+
+
+class LookMaker:
+    """Makes the trials of a sweep with looks. recipes: all of them, the baseline first, each with its cells.
+
+    Raises InputError unless one recipe is the baseline and another is beside it.
+    """
+
+    def __init__(self, loaded: LoadedSweep, cells: list[Cell]) -> None:
+        self.looks = loaded.looks
+        by_recipe: dict[str, list[Cell]] = {}
+        for cell in cells:
+            by_recipe.setdefault(canonical_json(recipe_of(cell.values)), []).append(cell)
+        recipes = sorted(by_recipe.values(), key=lambda mine: not any(cell.is_baseline for cell in mine))
+        baselines = sum(any(cell.is_baseline for cell in mine) for mine in recipes)
+        if baselines != 1 or len(recipes) < 2:
+            expected = "expected a baseline that is one recipe, and another beside it"
+            raise InputError(f"{loaded.source}: seeds.looks: {expected}, got {baselines} of {len(recipes)} recipes")
+        self.recipes = [(recipe_of(mine[0].values), mine) for mine in recipes]
+        self._cells = {canonical_json(recipe): mine for recipe, mine in self.recipes}
+
+    def __call__(self, proposal: Proposal) -> list[Trial]:
+        """The trials that a recipe gets for a look, those of the looks before left out."""
+        known = len(self.looks.of_look(proposal.look - 1)) if proposal.look else 0
+        seeds = self.looks.of_look(present(proposal.look, "look"))[known:]
+        cells = self._cells[canonical_json(proposal.values)]
+        return [Trial(cell=cell, seed=seed) for seed in seeds for cell in cells]
+
+
+def listed_trials(loaded: LoadedSweep, cells: list[Cell]) -> list[Trial]:
+    """The trials of a sweep file: all cells under the first seed, then all under the next; of looks, the first look's.
+
+    Raises InputError for two cells that are the same work: settings that differ in what changes nothing.
+    """
+    seeds = loaded.sweep.looks.of_look(0) if loaded.sweep.looks else loaded.sweep.every_seed
+    trials = [Trial(cell=cell, seed=seed) for seed in seeds for cell in cells]
+    seen: dict[str, Trial] = {}
+    for trial in trials[: len(cells)]:
+        if (other := seen.setdefault(trial.id, trial)) is not trial:
+            raise InputError(
+                f"{loaded.source}: expected trials that differ, got the same work with "
+                f"{values_text(other.cell.values)} and with {values_text(trial.cell.values)}; list the combinations "
+                "that differ under cells"
+            )
+    return trials
+
+
+def recipe_of(values: dict[str, Any]) -> dict[str, Any]:
+    """The defender's part of a cell's values."""
+    return {key: value for key, value in values.items() if key.split(".")[0] not in OF_THE_ATTACKER}
+
+
+def trials_of(loaded: LoadedSweep, store: Store | None = None) -> list[Trial]:
+    """Every trial of the sweep: all cells under the first seed, then all under the next.
+
+    Of a search, the trials of what it has proposed so far, which the store knows; of a sweep with looks those of the
+    first look, and of the later ones what the store knows. A re-audit that the store knows of comes last.
+    """
+    if store:
+        return ProposalLog(loaded, store).trials()
+    return [] if loaded.sweep.search else listed_trials(loaded, expand(loaded))

@@ -62,7 +62,7 @@ class Recorder:
         patience: Patience | None = None,
         error_line: Callable[[BaseException], str] = str,
     ) -> None:
-        """models: which targets to register at the end, see `orchestrator.tracking.models`.
+        """models: which targets to register at the end, see `orchestrator.tracking.recipes.candidates`.
 
         told: what an error of the tracker says to a person.
         """

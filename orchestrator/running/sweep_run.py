@@ -31,7 +31,7 @@ from smoothsweep.orchestrator.result.estimates import judge_checks, untold
 from smoothsweep.orchestrator.result.format import ascii_text
 from smoothsweep.orchestrator.result.rows import answers_to_photographs, least_of_data, surrogate_lines
 from smoothsweep.orchestrator.running.recorder import Recorder
-from smoothsweep.orchestrator.search.budget import Meter
+from smoothsweep.orchestrator.search.agenda import Meter
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.tasks.registry import TASKS

@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.metrics.frontier import pareto_mask
-from smoothsweep.orchestrator.planning.proposals import Proposal
+from smoothsweep.orchestrator.planning.trial import Proposal
 from smoothsweep.orchestrator.search.setup import (
     DONE,
     FAILED,

@@ -21,7 +21,7 @@ from optuna.trial import TrialState, create_trial
 from scipy.stats import qmc
 
 from smoothsweep.core.checks import present
-from smoothsweep.orchestrator.planning.proposals import Proposal
+from smoothsweep.orchestrator.planning.trial import Proposal
 from smoothsweep.orchestrator.search.setup import Outcome, Outcomes, Setup, place
 from smoothsweep.sweeps.space import Dimension, Space, Values
 

@@ -6,10 +6,9 @@ written with the time its stage finished: written a second time (after a kill, s
 MLflow drops. Only this folder imports mlflow.
 """
 
-from smoothsweep.orchestrator.tracking.landing import SweepPages, list_sweep_pages
+from smoothsweep.orchestrator.tracking.runs import Verdicts, verdicts_of
 from smoothsweep.orchestrator.tracking.server import error_line, follow, local_uri, refusals, tracking_errors
-from smoothsweep.orchestrator.tracking.tracker import Closing, Tracker
-from smoothsweep.orchestrator.tracking.verdicts import Verdicts, verdicts_of
+from smoothsweep.orchestrator.tracking.tracker import Closing, SweepPages, Tracker, list_sweep_pages
 
 __all__ = [
     "Closing",

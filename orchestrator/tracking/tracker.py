@@ -1,38 +1,58 @@
-"""One sweep's way into MLflow: its parent run, its trials, its recipes, its report and its models."""
+"""One sweep's way into MLflow: its parent run, its trials, its recipes, its report and its models.
+
+Where they come from (data sets, sweep file, commit, environment), and where a user who opens MLflow should arrive: the
+newest sweep, its trials side by side.
+"""
 
 from __future__ import annotations
 
+import json
+import platform
+import shutil
+import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
+from smoothsweep.core.allotted import allotted_cpus
 from smoothsweep.core.checks import present
+from smoothsweep.core.files import write_file
 from smoothsweep.core.judges.columns import BY_KEY
+from smoothsweep.core.plugins import named
+from smoothsweep.core.readers.files import read_whole
 from smoothsweep.core.text import note
+from smoothsweep.core.tree import TREE
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.result.rows import trial_row
+from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.tracking import server
-from smoothsweep.orchestrator.tracking.landing import MODEL_TRAINING, route
-from smoothsweep.orchestrator.tracking.models import candidates, register
-from smoothsweep.orchestrator.tracking.origins import dataset_inputs, provenance_tags, write_provenance
 from smoothsweep.orchestrator.tracking.recipes import (
     NOTE,
     RecipeMeans,
     RecipeRuns,
+    candidates,
     phase_of,
     recipe_id,
+    register,
     trial_status,
     trial_tags,
     write_trial_files,
 )
 from smoothsweep.orchestrator.tracking.runs import (
+    KIND,
+    ORDER,
     PHASE,
+    PLACES,
     POINTS,
     PROPOSAL,
     Runs,
+    RunVerdict,
+    Verdicts,
     already_gone,
     bring_back,
     digest_of,
@@ -45,10 +65,143 @@ from smoothsweep.orchestrator.tracking.runs import (
     trial_points,
     work_ms,
     write,
+    write_verdict,
 )
-from smoothsweep.orchestrator.tracking.server import artifact_folder, follow, scratch, sweep_away_scratch
-from smoothsweep.orchestrator.tracking.verdicts import ORDER, PLACES, RunVerdict, Verdicts, write_verdict
+from smoothsweep.orchestrator.tracking.server import artifact_folder, connect, follow, scratch, sweep_away_scratch
 from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.sweeps.yaml_reader import MAX_BYTES, as_yaml
+
+MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}  # the pages open on runs and their comparison
+AT_MOST = 20  # experiments that are looked into
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepPages:
+    """One sweep's pages. table, charts: their address from the server's root on."""
+
+    sweep: str
+    table: str
+    charts: str
+
+
+def list_sweep_pages(uri: str) -> list[SweepPages]:
+    """The sweeps of a tracking store, the one that was worked on last first. InputError if there is no MLflow."""
+    client = connect(uri)
+    pages = []
+    for experiment in client.search_experiments(max_results=AT_MOST, order_by=["last_update_time DESC"]):
+        newest = {"max_results": 1, "order_by": ["attributes.start_time DESC"]}
+        if runs := client.search_runs([experiment.experiment_id], f"tags.`{KIND}` = 'sweep'", **newest):
+            pages.append((runs[0].info.start_time, experiment))
+    return [
+        SweepPages(sweep=page.name, table=route(page.experiment_id), charts=route(page.experiment_id, charts=True))
+        for _, page in sorted(pages, key=lambda pair: -pair[0])
+    ]
+
+
+def route(experiment_id: str, *, charts: bool = False) -> str:
+    """Where the trials lie on any MLflow server, from its root on: as a table, the least leak first, or as charts."""
+    query = {
+        "searchFilter": f"tags.`{KIND}` = 'trial'",
+        "orderByKey": f"metrics.`{ORDER}`",
+        "orderByAsc": "true",
+        "workflowType": "machine_learning",
+        "compareRunsMode": "CHART" if charts else "TABLE",
+    }
+    return f"/#/experiments/{experiment_id}/runs?{urlencode(query)}"
+
+
+DIGEST = 32  # hex digits of the stage's fingerprint; MLflow takes at most 36 characters
+
+
+def dataset_inputs(trial: Trial, store: Store) -> list[Any]:
+    """Data sets of the trial's finished stages, each in its context: training, public, attack.
+
+    The digest is the stage's fingerprint, so equal digests are equal images; the source is where they lie.
+    """
+    stages = with_ancestors(trial.stages)
+    private = [stage.inputs["data"] for stage in trial.stages if stage.name in ("target", "imported")]
+    public = [stage for stage in stages if stage.name == "public"]
+    pools = [stage for stage in stages if stage.name == "pool"]
+    datasets = []
+    for context, members in (("training", private), ("public", public), ("attack", pools)):
+        datasets += [_input(stage, store, context) for stage in dict.fromkeys(members) if store.has(stage)]
+    return datasets
+
+
+def _input(stage: Stage, store: Store, context: str) -> Any:
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    manifest = store.manifest(stage)
+    facts = {key: int(value) if float(value).is_integer() else value for key, value in manifest["metrics"].items()}
+    dataset = Dataset(
+        name=_name(stage),
+        digest=stage.fingerprint[:DIGEST],
+        source_type="local",
+        source=json.dumps({"uri": str(store.place(stage))}),
+        schema=json.dumps(_schema(stage)),
+        profile=json.dumps({**facts, "seconds": manifest["seconds"]}),
+    )
+    return DatasetInput(dataset, [InputTag("mlflow.data.context", context)])
+
+
+def _name(stage: Stage) -> str:
+    """`synthetic, private`, `synthetic, public`, `candidate pool of eigenfaces`."""
+    if stage.name == "pool":
+        return f"candidate pool of {stage.inputs['prior'].config['kind']}"
+    return f"{stage.config.get('kind', stage.name)}, {'private' if stage.name == 'data' else 'public'}"
+
+
+def _schema(stage: Stage) -> dict[str, Any]:
+    """Images as MLflow describes tensors; labels where there are any."""
+    side = stage.config.get("image_size" if stage.name == "pool" else "size", -1)
+    images = {"type": "tensor", "tensor-spec": {"dtype": "uint8", "shape": [-1, 3, side, side]}}
+    if stage.name != "data":
+        return {"mlflow_tensorspec": {"features": json.dumps([images]), "targets": None}}
+    labels = {"type": "tensor", "tensor-spec": {"dtype": "int64", "shape": [-1]}}
+    return {"mlflow_tensorspec": {"features": json.dumps([images]), "targets": json.dumps([labels])}}
+
+
+SHOWN = ("torch", "torchvision", "ray", "mlflow", "optuna", "numpy")
+
+
+def commit() -> str | None:
+    """The full commit of this source tree, None where there is no git."""
+    if not (TREE / ".git").exists() or not shutil.which("git"):
+        return None
+    git = subprocess.run(["git", "-C", str(TREE), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    return git.stdout.strip() if git.returncode == 0 else None
+
+
+def provenance_tags() -> dict[str, str]:
+    """Commit and the versions that matter, as tags of the sweep's run."""
+    tags = {"smoothsweep.python": platform.python_version(), "smoothsweep.platform": platform.platform()}
+    here = {name.lower(): version for name, version in _installed().items()}
+    tags.update({f"smoothsweep.{name}": here[name] for name in SHOWN if name in here})
+    head = commit()
+    return {**tags, **({"mlflow.source.git.commit": head} if head else {})}
+
+
+def write_provenance(loaded: LoadedSweep, folder: Path) -> None:
+    """sweep/ (the file as given; as run, overrides and defaults filled in) and environment/."""
+    sweep, environment = folder / "sweep", folder / "environment"
+    sweep.mkdir(parents=True)
+    environment.mkdir(parents=True)
+    sweep_file = Path(loaded.source)
+    if sweep_file.is_file():
+        write_file(sweep / "as_given.yaml", read_whole(sweep_file, most_bytes=MAX_BYTES), flush=False)
+    for name, content in (("with_overrides", loaded.raw), ("resolved", loaded.sweep.model_dump(mode="json"))):
+        write_file(sweep / f"{name}.yaml", as_yaml(content), flush=False)
+    facts = {**provenance_tags(), "machine": platform.machine(), "cpus": allotted_cpus(), "host": platform.node()}
+    write_file(environment / "environment.json", json.dumps(facts, indent=1), flush=False)
+    packages = sorted((f"{name}=={version}" for name, version in _installed().items()), key=str.lower)
+    write_file(environment / "packages.txt", "\n".join(packages) + "\n", flush=False)
+
+
+@lru_cache(maxsize=1)
+def _installed() -> dict[str, str]:
+    """Name -> version of every distribution, the first on the path of each name: each is a file to be parsed."""
+    return dict(told for one in reversed(list(distributions())) if (told := named(one)) is not None)
+
 
 PRIMARY_METRIC = "mlflow.experiment.primaryMetric"
 PRIMARY = {f"{PRIMARY_METRIC}.name": "test_acc", f"{PRIMARY_METRIC}.greaterIsBetter": "true"}

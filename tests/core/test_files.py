@@ -122,7 +122,7 @@ EXCEPTIONS = {
     ("orchestrator/cluster/tokens.py", "open"): "a secret, which is its owner's alone from the first byte",
     ("orchestrator/store/verified.py", "open"): "a lock, without content",
     ("orchestrator/store/objects.py", "open"): "a download into the temporary name that its callers give",
-    ("orchestrator/tracking/models.py", "open"): "another process's output, in a folder of this run alone",
+    ("orchestrator/tracking/recipes.py", "open"): "another process's output, in a folder of this run alone",
 }
 WRITERS = {
     "rename",

@@ -14,7 +14,7 @@ from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.uris import ambiguity, hidden, shown_uri, without_secrets
 from smoothsweep.orchestrator.running.sweep_run import Display
-from smoothsweep.orchestrator.tracking.landing import route
+from smoothsweep.orchestrator.tracking.tracker import route
 
 SPECIAL = "@:/?#%&=+;,!$'\"()*[]{}|\\^~` .-_<>äß中"
 # letters that our own words and the URIs below do not use, so that a hit is a leak; two at least at each end

@@ -16,7 +16,7 @@ from tiny import searchable, tiny_sweep
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.text import MAX_LINE
 from smoothsweep.orchestrator.planning.plan import make_plan, refuse_impossible
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.yaml_reader import read_yaml

@@ -14,15 +14,12 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.cluster import connection as cluster
 from smoothsweep.orchestrator.commands.reporting.report import _paper
 from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
-from smoothsweep.orchestrator.planning.proposals import ProposalLog, trials_of
-from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.planning.trial import ProposalLog, Trial, trials_of
 from smoothsweep.orchestrator.running.driver import ClusterSession
 from smoothsweep.orchestrator.scheduling import scheduler
 from smoothsweep.orchestrator.scheduling.scheduler import StageScheduler
-from smoothsweep.orchestrator.search.agenda import Agenda
-from smoothsweep.orchestrator.search.budget import Meter
-from smoothsweep.orchestrator.search.forecast import forecast_of
-from smoothsweep.orchestrator.search.record import frontier_recipes
+from smoothsweep.orchestrator.search.agenda import Agenda, Meter
+from smoothsweep.orchestrator.search.record import forecast_of, frontier_recipes
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.loaded import LoadedSweep, check

@@ -15,7 +15,7 @@ import pytest
 from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.judges.table import measured
 from smoothsweep.core.priors.settings import MobileStyleGANConfig
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.sweeps.attacks import AnyAttack, schema_of
 from smoothsweep.sweeps.base import Model, dotted_value, set_dotted
 from smoothsweep.sweeps.defenses import LabelSmoothing

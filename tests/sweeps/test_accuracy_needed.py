@@ -3,7 +3,7 @@
 import pytest
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.load import load_sweep
 from tests.tiny import write_tiny

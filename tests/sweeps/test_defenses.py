@@ -10,7 +10,7 @@ import yaml
 
 from smoothsweep.core.defenses.registry import DEFENSES, make_defense
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.sweeps.defenses import OtherDefense, schema_of
 from smoothsweep.sweeps.expand import expand
 from smoothsweep.sweeps.load import load_sweep

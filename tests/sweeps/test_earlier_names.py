@@ -4,7 +4,7 @@ import pytest
 
 from smoothsweep.core.attacks.registry import ATTACKS, EARLIER_NAMES, make_attack
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.sweeps.load import load_sweep
 from tests.core.attacks.examples import example
 from tests.tiny import write_tiny

@@ -17,7 +17,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.inference import Normalisation
 from smoothsweep.core.priors.kinds import read_prior_card
 from smoothsweep.core.priors.registry import load_prior, read_prior
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.sweeps.imported import ImportedClassifier, TargetCard
 from smoothsweep.sweeps.load import load_sweep
 

@@ -4,7 +4,7 @@ import pytest
 from tiny import tiny_sweep, write_tiny
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.result.rows import recipe_fields
 from smoothsweep.sweeps.load import load_sweep
 

@@ -10,7 +10,7 @@ from tiny import tiny_sweep
 
 from smoothsweep.core.bounds import LARGEST
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.result.rows import recipe_fields, trial_row
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.base import MAX_TRIALS, Model

@@ -4,8 +4,7 @@ import torch
 from safetensors.torch import load_file
 from tiny import tiny_sweep
 
-from smoothsweep.orchestrator.planning.proposals import trials_of
-from smoothsweep.orchestrator.planning.trial import inversion_stages
+from smoothsweep.orchestrator.planning.trial import inversion_stages, trials_of
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.loaded import LoadedSweep, check

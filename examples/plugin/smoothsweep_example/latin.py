@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from smoothsweep.orchestrator.planning.proposals import Proposal
+from smoothsweep.orchestrator.planning.trial import Proposal
 from smoothsweep.orchestrator.search.setup import Outcomes, Setup
 from smoothsweep.sweeps.space import Dimension, Values
 

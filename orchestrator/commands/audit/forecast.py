@@ -20,8 +20,7 @@ from smoothsweep.core.training.classifier import train_classifier
 from smoothsweep.orchestrator.commands.audit.portfolio import AuditTraining
 from smoothsweep.orchestrator.planning.costs import History
 from smoothsweep.orchestrator.planning.plan import make_plan
-from smoothsweep.orchestrator.planning.proposals import trials_of
-from smoothsweep.orchestrator.planning.trial import inversion_stages
+from smoothsweep.orchestrator.planning.trial import inversion_stages, trials_of
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion, check

@@ -17,8 +17,7 @@ from smoothsweep.orchestrator.commands.audit.judges import FACE
 from smoothsweep.orchestrator.commands.reporting.report import report_data
 from smoothsweep.orchestrator.page.audit import EXPOSED, Portrait, audit_page, audit_pdf
 from smoothsweep.orchestrator.page.pictures import class_names, reconstruction, training_image, training_labels
-from smoothsweep.orchestrator.planning.proposals import trials_of
-from smoothsweep.orchestrator.planning.trial import Trial, inversion_stages
+from smoothsweep.orchestrator.planning.trial import Trial, inversion_stages, trials_of
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
 from smoothsweep.orchestrator.reading.audit.members import AuditMembership, read_membership
 from smoothsweep.orchestrator.reading.audit.result import Audit, AuditNotes, RunNotes, read_audit, with_second

@@ -163,8 +163,8 @@ def submit_sweep(request: SlurmRequest) -> int:
     Raises InputError, before anything is written, for options or a sweep that no job could run.
     """
     from smoothsweep.orchestrator.planning.plan import make_plan, refuse_impossible
-    from smoothsweep.orchestrator.planning.proposals import ProposalLog
-    from smoothsweep.orchestrator.search.forecast import forecast_of
+    from smoothsweep.orchestrator.planning.trial import ProposalLog
+    from smoothsweep.orchestrator.search.record import forecast_of
     from smoothsweep.orchestrator.store.opening import open_store
     from smoothsweep.sweeps.load import load_sweep
 

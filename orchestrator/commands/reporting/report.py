@@ -51,11 +51,11 @@ from smoothsweep.orchestrator.result.rows import (
 )
 from smoothsweep.orchestrator.result.summary import Summary, recipe_label, summarise
 from smoothsweep.orchestrator.result.sweep_result import SweepResult, result_of, verdict_rows
-from smoothsweep.orchestrator.search.budget import spent
+from smoothsweep.orchestrator.search.agenda import spent
 from smoothsweep.orchestrator.stages.code_version import code_version
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.orchestrator.tracking.verdicts import Verdicts, verdicts_of
+from smoothsweep.orchestrator.tracking.runs import Verdicts, verdicts_of
 from smoothsweep.sweeps.expand import axis_names
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion

@@ -23,7 +23,7 @@ from smoothsweep.orchestrator.result.format import significant
 from smoothsweep.orchestrator.result.rows import relative_links, write_results
 from smoothsweep.orchestrator.stages.code_version import code_version
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.orchestrator.tracking.verdicts import Verdicts
+from smoothsweep.orchestrator.tracking.runs import Verdicts
 from smoothsweep.sweeps.loaded import LoadedSweep
 from smoothsweep.sweeps.schema import ToySweep
 

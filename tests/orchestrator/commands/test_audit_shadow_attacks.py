@@ -17,7 +17,7 @@ from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit.forecast import as_loaded, forecast, has_membership
 from smoothsweep.orchestrator.commands.audit.portfolio import audit_trainings
 from smoothsweep.orchestrator.commands.audit.sweep_file import audit_sweep, shadow_sweep
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.reading.audit.shadows import read_shadows
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.store.opening import open_store

@@ -5,7 +5,7 @@ import pytest
 from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.orchestrator.commands.audit.portfolio import audit_trainings, portfolio
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.result.axes import sweep_axes
 from smoothsweep.sweeps.load import load_sweep
 from tests.foreign_classifier import SIDE

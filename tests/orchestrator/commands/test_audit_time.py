@@ -14,7 +14,7 @@ from smoothsweep.orchestrator.commands.audit.auditing import PreparedAudit, Work
 from smoothsweep.orchestrator.commands.audit.forecast import forecast, timed_once, training_seconds
 from smoothsweep.orchestrator.commands.audit.portfolio import audit_trainings
 from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.imported import ImportedClassifier

@@ -10,7 +10,7 @@ from smoothsweep.core.attacks.registry import ATTACKS, make_attack
 from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.core.errors import InputError, TrainingDiverged
 from smoothsweep.orchestrator.planning.plan import make_plan, refuse_impossible
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.load import load_sweep

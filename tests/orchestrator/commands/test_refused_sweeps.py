@@ -279,7 +279,7 @@ def test_the_checks_of_a_common_sweep_load_no_torch(repository):
     code = (
         "import sys; from pathlib import Path; from smoothsweep.sweeps.load import load_sweep\n"
         "from smoothsweep.orchestrator.planning.plan import *\n"
-        "from smoothsweep.orchestrator.planning.proposals import trials_of\n"
+        "from smoothsweep.orchestrator.planning.trial import trials_of\n"
         "from smoothsweep.orchestrator.store.base import Store\n"
         "store = Store(root=Path('/nonexistent')); loaded = load_sweep(Path('sweeps/quickstart.yaml'))\n"
         "refuse_impossible(make_plan(trials_of(loaded, store), store)); print('torch' in sys.modules)"

@@ -6,7 +6,7 @@ import pytest
 from study_answers import ALPHAS, PEOPLE, REAL_RED, made_sweep, red_of
 
 from smoothsweep.orchestrator.page.pictures import comparison_sheet
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
 

@@ -10,8 +10,8 @@ from benchmarks.sleeping import Sleep
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.planning.costs import MACHINE, RATES, READ_AT_MOST, History, reference_s
 from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
-from smoothsweep.orchestrator.planning.proposals import ProposalLog, trials_of
-from smoothsweep.orchestrator.search.forecast import forecast_of
+from smoothsweep.orchestrator.planning.trial import ProposalLog, trials_of
+from smoothsweep.orchestrator.search.record import forecast_of
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep, shipped_sweeps

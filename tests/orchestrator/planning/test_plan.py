@@ -13,7 +13,7 @@ from smoothsweep.orchestrator.cluster.connection import ClusterFacts
 from smoothsweep.orchestrator.commands.plan import expectation, plan_text
 from smoothsweep.orchestrator.planning.costs import History
 from smoothsweep.orchestrator.planning.plan import devices_held, make_plan, plan_summary, refuse_unfit
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep

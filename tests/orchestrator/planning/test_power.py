@@ -12,7 +12,7 @@ from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.metrics.power import QUICKSTART, Components, Design, components_of, planned
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.planning.power import block, measured, size_of
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.expand import expand
 from smoothsweep.sweeps.load import load_sweep

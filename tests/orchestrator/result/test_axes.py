@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.result.axes import sweep_axes
 from smoothsweep.orchestrator.result.summary import UNCHANGED, attack_label, recipe_label
 from smoothsweep.sweeps.load import load_sweep

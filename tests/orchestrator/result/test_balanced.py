@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import balanced_accuracy_score
 from tiny import write_tiny
 
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.result.rows import TARGET, mean_over_classes, trial_row
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep

@@ -8,7 +8,7 @@ import pytest
 from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.core.metrics.intervals import rate_interval
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.result.estimates import OWN, Settings, collect, estimate, images_column
 from smoothsweep.orchestrator.result.rows import image_counts, trial_row
 from smoothsweep.orchestrator.store.base import Store

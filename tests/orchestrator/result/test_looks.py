@@ -13,7 +13,7 @@ from looked import ALPHA, CHANGES, LOSSES, finish, leak, load, work_off
 from smoothsweep.core.metrics.leak_comparisons import reductions
 from smoothsweep.core.metrics.looks import Looks
 from smoothsweep.core.text import NBSP
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.result.axes import baseline_axes, sweep_axes
 from smoothsweep.orchestrator.result.data import ReportData
 from smoothsweep.orchestrator.result.more_seeds import look_sentences
@@ -21,7 +21,7 @@ from smoothsweep.orchestrator.result.rows import results_table
 from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.orchestrator.tracking.verdicts import LOOK, verdicts_of
+from smoothsweep.orchestrator.tracking.runs import LOOK, verdicts_of
 
 LABELS = {alpha: f"smoothing{NBSP}{str(alpha).replace('-', chr(0x2212))}" for alpha in CHANGES if alpha}
 LABELS |= {0.0: "plain training"}

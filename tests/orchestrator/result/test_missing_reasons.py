@@ -6,7 +6,7 @@ from tiny import tiny_sweep, write_tiny
 from smoothsweep.core.judges.base import Judge
 from smoothsweep.core.judges.columns import BY_KEY, METRICS
 from smoothsweep.core.judges.table import JUDGES
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.result.rows import missing_reasons
 from smoothsweep.sweeps.load import load_sweep
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.columns import BY_KEY, TIME_COLUMNS
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.result.data import Axis
 from smoothsweep.orchestrator.result.rows import (
     least_of_data,

@@ -8,7 +8,7 @@ from tiny import write_tiny
 
 import smoothsweep
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.result.columns import FRAMES, metric_columns
 from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of

@@ -10,8 +10,7 @@ from tiny import TRAINING, tiny_sweep
 from smoothsweep.core.models.embedders import FaceNet
 from smoothsweep.core.models.fid_network import FidInception
 from smoothsweep.core.priors.eigenfaces import Eigenfaces
-from smoothsweep.orchestrator.planning.proposals import trials_of
-from smoothsweep.orchestrator.planning.trial import inversion_stages
+from smoothsweep.orchestrator.planning.trial import inversion_stages, trials_of
 from smoothsweep.orchestrator.result.rows import trial_row
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.store.opening import open_store

@@ -7,7 +7,7 @@ import pytest
 from tiny import write_tiny
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.running.recorder import REPORT, Patience, Recorder
 from smoothsweep.sweeps.load import load_sweep
 

@@ -21,9 +21,8 @@ from smoothsweep.core.writers import machine_id
 from smoothsweep.orchestrator.commands import run as door
 from smoothsweep.orchestrator.planning.costs import reference_s
 from smoothsweep.orchestrator.planning.plan import make_plan
-from smoothsweep.orchestrator.planning.proposals import trials_of
 from smoothsweep.orchestrator.planning.state import SweepState
-from smoothsweep.orchestrator.planning.trial import run_trial
+from smoothsweep.orchestrator.planning.trial import run_trial, trials_of
 from smoothsweep.orchestrator.running import tuning
 from smoothsweep.orchestrator.running.sweep_run import Display, SweepRun, _panel, earlier_versions_line
 from smoothsweep.orchestrator.running.tuning import own_folder

@@ -6,7 +6,7 @@ from pathlib import Path
 import yaml
 from tiny import searchable
 
-from smoothsweep.orchestrator.planning.proposals import ProposalLog
+from smoothsweep.orchestrator.planning.trial import ProposalLog
 from smoothsweep.orchestrator.search.agenda import Agenda
 from smoothsweep.orchestrator.search.setup import Wait
 from smoothsweep.orchestrator.store.base import Store

@@ -5,7 +5,7 @@ import json
 import pytest
 from made import ALPHA, KIND, SPACE, finish, load, work_off
 
-from smoothsweep.orchestrator.planning.proposals import PROPOSALS, ProposalLog, trials_of
+from smoothsweep.orchestrator.planning.trial import PROPOSALS, ProposalLog, trials_of
 from smoothsweep.orchestrator.search.agenda import Agenda
 from smoothsweep.orchestrator.search.record import read_search, write_end
 from smoothsweep.orchestrator.search.setup import Wait

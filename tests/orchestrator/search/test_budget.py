@@ -8,12 +8,15 @@ from made import ALPHA, finish, load, work_off
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.commands.plan import plan_text
 from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
-from smoothsweep.orchestrator.planning.proposals import ProposalLog, recipe_of, trials_of
-from smoothsweep.orchestrator.search import budget
-from smoothsweep.orchestrator.search.agenda import Agenda
-from smoothsweep.orchestrator.search.budget import Meter, spent
-from smoothsweep.orchestrator.search.forecast import forecast_of, refuse_small_budget
-from smoothsweep.orchestrator.search.record import frontier_recipes, read_reaudit_record
+from smoothsweep.orchestrator.planning.trial import ProposalLog, recipe_of, trials_of
+from smoothsweep.orchestrator.search import agenda
+from smoothsweep.orchestrator.search.agenda import Agenda, Meter, spent
+from smoothsweep.orchestrator.search.record import (
+    forecast_of,
+    frontier_recipes,
+    read_reaudit_record,
+    refuse_small_budget,
+)
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.limits import Budget
@@ -61,7 +64,7 @@ def test_a_killed_run_loses_nothing_that_was_noted(tmp_path):
 @pytest.fixture
 def often(monkeypatch):
     """Every look at the notes of other drivers is taken at once."""
-    monkeypatch.setattr(budget, "LOOK_EVERY_S", 1e-9)
+    monkeypatch.setattr(agenda, "LOOK_EVERY_S", 1e-9)
 
 
 @pytest.mark.parametrize("drivers", [2, 3])

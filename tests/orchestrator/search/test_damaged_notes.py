@@ -5,10 +5,10 @@ from harm import HARMS, harmed
 from made import load, work_off
 
 from benchmarks.sleeping import Sleep
-from smoothsweep.orchestrator.planning.proposals import PROPOSALS, REAUDIT, ProposalLog
 from smoothsweep.orchestrator.planning.state import STATE_FILE, SweepState, read_failures, read_state, write_state
+from smoothsweep.orchestrator.planning.trial import PROPOSALS, REAUDIT, ProposalLog
 from smoothsweep.orchestrator.search import record
-from smoothsweep.orchestrator.search.budget import Meter, spent
+from smoothsweep.orchestrator.search.agenda import Meter, spent
 from smoothsweep.orchestrator.store import base
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.manifests import VERSION_FILE

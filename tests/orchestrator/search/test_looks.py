@@ -8,9 +8,8 @@ from smoothsweep.core.metrics.leak_comparisons import reductions
 from smoothsweep.core.metrics.looks import Looks
 from smoothsweep.orchestrator.commands.plan import plan_text
 from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
-from smoothsweep.orchestrator.planning.proposals import ProposalLog, trials_of
-from smoothsweep.orchestrator.search.forecast import forecast_of
-from smoothsweep.orchestrator.search.record import write_end
+from smoothsweep.orchestrator.planning.trial import ProposalLog, trials_of
+from smoothsweep.orchestrator.search.record import forecast_of, write_end
 from smoothsweep.orchestrator.store.base import Store
 
 

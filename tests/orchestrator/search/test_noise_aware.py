@@ -10,7 +10,7 @@ import pytest
 from made import ALPHA, KIND, load, work_off
 
 from smoothsweep.core.metrics.frontier import hypervolume
-from smoothsweep.orchestrator.planning.proposals import Proposal, trials_of
+from smoothsweep.orchestrator.planning.trial import Proposal, trials_of
 from smoothsweep.orchestrator.search.noise_aware import (
     PRIOR_DF,
     NoiseModel,

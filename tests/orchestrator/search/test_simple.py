@@ -8,9 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made import ALPHA
 
-from smoothsweep.orchestrator.planning.proposals import Proposal
-from smoothsweep.orchestrator.search.setup import Aims, Setup, Wait, worst_mean
-from smoothsweep.orchestrator.search.simple import audits, best, crowding, fronts, ordered, propose_halving, survivors
+from smoothsweep.orchestrator.planning.trial import Proposal
+from smoothsweep.orchestrator.search.setup import (
+    Aims,
+    Setup,
+    Wait,
+    audits,
+    best,
+    crowding,
+    fronts,
+    ordered,
+    propose_halving,
+    survivors,
+    worst_mean,
+)
 from smoothsweep.sweeps.search import Constraint, Rung
 from smoothsweep.sweeps.space import Dimension, make_space
 

@@ -4,7 +4,7 @@ import pytest
 from made import SPACE, load, work_off
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.planning.proposals import ProposalLog
+from smoothsweep.orchestrator.planning.trial import ProposalLog
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.strategies import STRATEGIES
 

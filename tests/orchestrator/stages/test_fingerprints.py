@@ -10,7 +10,7 @@ from tiny import write_tiny
 from smoothsweep.core.data.sources import content_digest, tree_digest
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.by_features import Embedder
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.stages import fingerprints
 from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
 from smoothsweep.sweeps.attacks import MODELS

@@ -11,8 +11,7 @@ from tiny import write_tiny
 
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.planning.plan import make_plan
-from smoothsweep.orchestrator.planning.proposals import trials_of
-from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.planning.trial import Trial, trials_of
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.stages import code_version as module
 from smoothsweep.orchestrator.stages.code_version import CODE_VERSION_VARIABLE, code_version

@@ -9,8 +9,7 @@ from tiny import write_tiny
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.planning.proposals import trials_of
-from smoothsweep.orchestrator.planning.trial import inversion_stages, run_trial
+from smoothsweep.orchestrator.planning.trial import inversion_stages, run_trial, trials_of
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.load import load_sweep

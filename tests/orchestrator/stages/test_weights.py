@@ -11,7 +11,7 @@ from smoothsweep.core.judges.columns import METRICS
 from smoothsweep.core.models.weight_files import FOLDER_VARIABLE, WEIGHT_FILES, weight_file
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.plan import weights_text
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.stages import judges
 from smoothsweep.orchestrator.stages.weights import find_missing_weights, pretrained_architectures, weights_summary
 from smoothsweep.sweeps.load import load_sweep

@@ -9,7 +9,7 @@ from tiny import write_tiny
 
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.planning.plan import make_plan
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.load import load_sweep
 

@@ -14,7 +14,7 @@ from benchmarks.sleeping import Sleep
 from smoothsweep.core.errors import ArtifactDamaged, InputError
 from smoothsweep.core.writers import machine_id, writer_name
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.scheduling.execute import execute, execute_shard
 from smoothsweep.orchestrator.store import remote
 from smoothsweep.orchestrator.store.manifests import sealed

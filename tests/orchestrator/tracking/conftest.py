@@ -7,7 +7,7 @@ from tiny import write_tiny
 
 import smoothsweep.orchestrator.tracking.recipes as trial_files
 from smoothsweep.orchestrator.page.pictures import contact_sheet_png
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.tracking import server
 from smoothsweep.orchestrator.tracking.server import local_uri

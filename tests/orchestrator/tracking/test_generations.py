@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from mlflow import MlflowClient
 
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.running.recorder import open_recorder
 from smoothsweep.orchestrator.tracking.recipes import recipe_id
 from smoothsweep.tasks.registry import TASKS

@@ -8,7 +8,7 @@ from mlflow_look import look, reported
 from safetensors.torch import save_file
 
 from smoothsweep.orchestrator.running.recorder import open_recorder
-from smoothsweep.orchestrator.tracking import models
+from smoothsweep.orchestrator.tracking import recipes as models
 from smoothsweep.orchestrator.tracking.exporting import export
 from smoothsweep.tasks.training import Training, load_classifier, new_classifier
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from mlflow_look import doubled, files, look, record, reported, text_of
 
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.result.rows import trial_row
 from smoothsweep.orchestrator.tracking import Tracker
 from smoothsweep.orchestrator.tracking.recipes import recipe_id

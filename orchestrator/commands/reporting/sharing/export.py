@@ -39,8 +39,7 @@ from smoothsweep.orchestrator.page.pictures import (
     reconstruction,
 )
 from smoothsweep.orchestrator.page.tables import csv_table, latex_tables, markdown_table, tables_of
-from smoothsweep.orchestrator.planning.proposals import trials_of
-from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inversion_stages
+from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inversion_stages, trials_of
 from smoothsweep.orchestrator.result.axes import by_attack
 from smoothsweep.orchestrator.result.data import Axis, ReportData
 from smoothsweep.orchestrator.result.format import ascii_text

@@ -6,7 +6,7 @@ import pytest
 from mlflow_look import record
 from tiny import write_tiny
 
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
 from tests import made_artifacts as made_up

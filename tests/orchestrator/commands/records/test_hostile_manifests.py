@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.page.drawing.canvas import Canvas
-from smoothsweep.orchestrator.planning.proposals import trials_of
 from smoothsweep.orchestrator.planning.state import write_trial_notes
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store import base
 from smoothsweep.orchestrator.store.base import Store

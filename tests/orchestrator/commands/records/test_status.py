@@ -7,8 +7,8 @@ from tiny import write_tiny
 
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.records.status import status_summary
-from smoothsweep.orchestrator.planning.proposals import trials_of
 from smoothsweep.orchestrator.planning.state import read_stage_progress
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.tasks.classes import class_name

@@ -7,7 +7,7 @@ import pytest
 from smoothsweep.orchestrator.commands.reporting import report as reporting
 from smoothsweep.orchestrator.commands.reporting.report import report_data
 from smoothsweep.orchestrator.page.render import render
-from smoothsweep.orchestrator.planning.proposals import Proposal, ProposalLog, trials_of
+from smoothsweep.orchestrator.planning.trial import Proposal, ProposalLog, trials_of
 from smoothsweep.orchestrator.result.format import ascii_text
 from smoothsweep.orchestrator.result.rows import results_table
 from smoothsweep.orchestrator.result.summary import summarise

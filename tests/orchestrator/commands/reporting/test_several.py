@@ -12,7 +12,7 @@ import tests.shared_sweep as made
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.reporting.comparison import COMPARISON
 from smoothsweep.orchestrator.commands.reporting.sharing.bundle import INDEX
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.sweeps.load import load_sweep
 
 MORE = {-0.8: 0.1}

@@ -9,7 +9,7 @@ from PIL import Image
 from safetensors.numpy import save_file
 
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
 

@@ -6,13 +6,20 @@ import pytest
 from mlflow_look import doubled, look, record
 
 from smoothsweep.orchestrator.commands.reporting.report import report_data
-from smoothsweep.orchestrator.planning.proposals import trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.result.rows import results_table
 from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of
 from smoothsweep.orchestrator.tracking import Verdicts, verdicts_of
-from smoothsweep.orchestrator.tracking.runs import VERDICT_DIGEST
-from smoothsweep.orchestrator.tracking.verdicts import HIDING, NUMBERS, ORDER, STRONGEST, VERDICT, RunVerdict
+from smoothsweep.orchestrator.tracking.runs import (
+    HIDING,
+    NUMBERS,
+    ORDER,
+    STRONGEST,
+    VERDICT,
+    VERDICT_DIGEST,
+    RunVerdict,
+)
 
 
 def told(result, word="reduces", **changes):
