@@ -7,9 +7,9 @@ Metrics carry the names of the columns of results.parquet.
 Runs that an earlier version of a stage, or of the user's files, has made are kept, and no longer shown as the present:
 they lose the kind that pages filter by, and say which run has taken their place.
 
-What the report says of a recipe stands on its runs, as tags to filter and colour by and numbers to sort by. A verdict is
-younger than the runs it is about: it needs the whole sweep. It is written when the report is, and again where a run does
-not say it yet (MLflow was away, the run was made anew, further seeds have changed it).
+What the report says of a recipe stands on its runs: tags to filter and colour by, numbers to sort by. A verdict needs
+the whole sweep, so that it is younger than the runs. It is written when the report is, and again where a run does not
+say it yet (MLflow was away, the run was made anew, further seeds have changed it).
 """
 
 from __future__ import annotations
