@@ -1,10 +1,11 @@
 """How often the rule of comparisons is wrong, and how often it finds what is there: `python -m benchmarks.calibration`.
 
-Simulates sweeps from random effects (`simulated_sweeps`) and asks the shipped functions (`asked_rules`): with the
-spreads that the quickstart's stored verdicts have, and worse: strong seed effects, one recipe with three times the
-spread, attacks that are equally good or nearly so, few people, leaks near 0 and 100 %; and the same with looks, where
-seeds are added for recipes that are still undecided. Every cell of the design is simulated by itself, twice: no recipe
-differs from the baseline; two do, by 20 and 10 points.
+Simulates sweeps from random effects and asks the shipped functions: yes-or-no images are drawn from logits to which
+people, people under an attack, trainings and their interactions add normal effects. The spreads are those of the
+quickstart's stored verdicts, and worse: strong seed effects, one recipe with three times the spread, attacks that are
+equally good or nearly so, few people, leaks near 0 and 100 %; and the same with looks, where seeds are added for
+recipes that are still undecided. Every cell of the design is simulated by itself, twice: no recipe differs from the
+baseline; two do, by 20 and 10 points.
 
 * false "reduces": a recipe that leaks as much as the baseline is said to leak less. Bar: 2.5 %.
 * false "hides": the same of what is hidden. Bar: 2.5 %.
@@ -28,12 +29,208 @@ from itertools import islice, product
 from pathlib import Path
 from zlib import crc32
 
-from benchmarks.asked_rules import Outcome, key_of, simulated
-from benchmarks.calibration_rates import tables
-from benchmarks.simulated_sweeps import Design
+import numpy as np
+from scipy import special
+
+from benchmarks.calibration_rates import PER_POINT, logit_of, tables
 from smoothsweep.core.files import write_file
-from smoothsweep.core.metrics.looks import Looks
+from smoothsweep.core.metrics.leak_comparisons import LeakCells, LeakContrasts, against_baseline, hidden_claim
+from smoothsweep.core.metrics.looks import Looks, settled
 from smoothsweep.core.readers.files import read_text
+
+SPREADS = {
+    "person": 19.5,
+    "person_attack": 6.8,
+    "recipe_person_attack": 9.6,
+    "recipe_seed_person": 8.7,
+    "recipe_seed_attack": 3.4,
+}
+"""Standard deviations in points, of the quickstart at seeds 41 to 46."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Design:
+    """A sweep to simulate. leak: of the baseline under its strongest attack. images: of a person under a seed.
+    seed_spread: standard deviation of a training's effect, in points. wild: times as much for one recipe, number
+    wild_recipe. gap: how much weaker each further attack is, in points; 0 for attacks that are equally good. blunt: how
+    much weaker still all but the first are against the recipes beside the baseline, or (below 0) against the baseline.
+    """
+
+    recipes: int = 4
+    attacks: int = 3
+    seeds: int = 3
+    people: int = 24
+    leak: float = 0.75
+    images: int = 4
+    seed_spread: float = 0.0
+    wild: float = 1.0
+    wild_recipe: int = 1
+    gap: float = 0.0
+    blunt: float = 0.0
+
+    @property
+    def size(self) -> str:
+        """As tables name it."""
+        return f"{self.seeds} x {self.people}, {self.recipes} x {self.attacks}"
+
+    def rates(self, reductions: Sequence[float]) -> np.ndarray:
+        """True leaks [recipes, attacks]; reductions: of the recipes beside the baseline, in points, 0 for the rest."""
+        points = 100 * self.leak - self.gap * np.arange(self.attacks)
+        lower = np.zeros(self.recipes)
+        others = lower[1:]
+        others[: len(reductions)] = reductions[: len(others)]
+        found = points[None, :] - lower[:, None]
+        blunted = slice(1, None) if self.blunt > 0 else slice(0, 1)
+        found[blunted, 1:] -= abs(self.blunt)
+        return np.clip(found / 100, 0.005, 0.995)
+
+    def logits(self, rates: np.ndarray) -> np.ndarray:
+        """Logits whose average hit rates, over all random effects, are `rates` [recipes, attacks]."""
+        wild = np.ones(self.recipes)
+        wild[self.wild_recipe : self.wild_recipe + 1] = self.wild
+        training = self.seed_spread**2 + SPREADS["recipe_seed_attack"] ** 2
+        rest = sum(value**2 for value in SPREADS.values()) - SPREADS["recipe_seed_attack"] ** 2
+        spreads = PER_POINT * np.sqrt(rest + wild**2 * training)
+        return np.array(
+            [[logit_of(rate, spread, 40) for rate in row] for row, spread in zip(rates, spreads, strict=True)]
+        )
+
+
+def drawn(design: Design, logits: np.ndarray, draws: int, generator: np.random.Generator) -> np.ndarray:
+    """Hit rates [draws, recipes, attacks, seeds, people] of simulated sweeps."""
+    recipes, attacks, seeds, people = design.recipes, design.attacks, design.seeds, design.people
+
+    def effect(spread: float, *shape: int) -> np.ndarray:
+        return PER_POINT * spread * generator.standard_normal((draws, *shape), dtype=np.float32)
+
+    trainings = effect(SPREADS["recipe_seed_attack"], recipes, attacks, seeds, 1)
+    if design.seed_spread:
+        trainings = trainings + effect(design.seed_spread, recipes, 1, seeds, 1)
+    trainings[:, design.wild_recipe : design.wild_recipe + 1] *= design.wild
+    of_people = effect(SPREADS["person"], 1, 1, 1, people) + effect(SPREADS["person_attack"], 1, attacks, 1, people)
+    of_people = of_people + effect(SPREADS["recipe_person_attack"], recipes, attacks, 1, people)
+    of_people = of_people + logits[:, :, None, None].astype(np.float32)
+    total = effect(SPREADS["recipe_seed_person"], recipes, 1, seeds, people) + of_people
+    total += trainings
+    chances = special.expit(total)
+    hits = np.zeros(chances.shape, dtype=np.float64)
+    for _ in range(design.images):
+        hits += generator.random(chances.shape, dtype=np.float32) < chances
+    return hits / design.images
+
+
+CHUNK = 300_000  # cells at once: what stays in a processor's cache, roughly
+TOGETHER = 12  # chunks at looks, where few sweeps at a time have the same recipes still open
+LEVEL = 0.95
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """Fractions of the simulated sweeps: any interval that leaves out its truth, and what was said of the first recipe
+    beside the baseline (hides only where no recipe is different). seeds: how many it was trained with, on average."""
+
+    missed: float
+    reduces: float
+    hides: float
+    seeds: float
+
+
+def simulated(
+    design: Design,
+    reductions: Sequence[float],
+    draws: int,
+    seed: Sequence[int],
+    looks: Looks | None = None,
+    smallest: float | None = None,
+) -> Outcome:
+    """Simulate `draws` sweeps and ask the shipped functions. The first half of the attacks counts as published.
+
+    looks: ask at each of them, and stop a recipe that is `settled`; design.seeds is the last look's number then.
+    """
+    rates = design.rates(reductions)
+    true = (rates.max(axis=1)[0] - rates.max(axis=1))[1:]
+    totals = np.zeros(4)
+    chunks = _chunks(design, rates, draws, np.random.default_rng(list(seed)))
+    while drawn_now := list(islice(chunks, 1 if looks is None else TOGETHER)):
+        cells = np.concatenate(drawn_now)
+        low, high, hides, seeds = _at_looks(cells, looks, smallest, hides=not reductions)
+        # A share's mean is a multiple of 1 / (seeds x people x images): a bound that equals it is no miss.
+        missed = ((low > true + 1e-9) | (high < true - 1e-9)).any(axis=1)
+        totals += [missed.sum(), (low[:, 0] > 0).sum(), hides[:, 0].sum(), seeds[:, 0].sum()]
+    return Outcome(**dict(zip(("missed", "reduces", "hides", "seeds"), (totals / draws).tolist(), strict=True)))
+
+
+def _chunks(design: Design, rates: np.ndarray, draws: int, generator: np.random.Generator) -> Iterator[np.ndarray]:
+    logits = design.logits(rates)
+    each = max(1, CHUNK // (design.recipes * design.attacks * design.seeds * design.people))
+    for start in range(0, draws, each):
+        yield drawn(design, logits, min(each, draws - start), generator)
+
+
+def _asked(cells: np.ndarray, error: float, among: int, *, hides: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Ends of what is removed and whether anything is hidden, [draws, recipes beside the baseline].
+
+    hides: False where nobody looks at the last, which costs most.
+    """
+    names = tuple(f"attack {number}" for number in range(cells.shape[-3]))
+    published = range(max(1, (len(names) + 1) // 2))
+    leaks = LeakCells(cells=cells[:, None], attacks=names, alpha=error)
+    others, family = range(1, cells.shape[-4]), against_baseline(cells.shape[-4], among)
+    removed = leaks.ends(_together([leaks.reduction(recipe, 0) for recipe in others]), family)
+    hidden = np.zeros(removed.low.shape, dtype=bool)
+    if hides:
+        parts = _together([hidden_claim(leaks, recipe, 0, published) for recipe in others])
+        hidden = leaks.ends(parts, family).low > 0
+    # Beyond what two shares can differ by, no report shows an end.
+    return np.clip(removed.low, -1, 1), np.clip(removed.high, -1, 1), hidden
+
+
+def _together(claims: Sequence[LeakContrasts]) -> LeakContrasts:
+    """Claims on one recipe each as one, [draws, recipes]."""
+    draws = len(claims[0].value)
+
+    def stacked(weights: Sequence[np.ndarray]) -> np.ndarray:
+        return np.concatenate([np.broadcast_to(each, (draws, 1, *each.shape[-3:])) for each in weights], axis=1)
+
+    return LeakContrasts(
+        value=np.concatenate([claim.value for claim in claims], axis=1),
+        low=stacked([claim.low for claim in claims]),
+        high=stacked([claim.high for claim in claims]),
+        looked_at=claims[0].looked_at,
+    )
+
+
+def _at_looks(
+    cells: np.ndarray, looks: Looks | None, smallest: float | None, *, hides: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Each recipe's ends at the look that settled it, or at the last; all seeds at once without looks."""
+    shape = len(cells), cells.shape[1] - 1
+    if looks is None:
+        return *_asked(cells, 1 - LEVEL, shape[1], hides=hides), np.full(shape, cells.shape[-2])
+    low, high, hidden, seeds = np.zeros(shape), np.zeros(shape), np.zeros(shape, dtype=bool), np.zeros(shape)
+    open_ = np.ones(shape, dtype=bool)
+    for number, error in zip(looks.seeds, looks.errors, strict=True):
+        # Sweeps in which the same recipes are still open are asked together.
+        patterns, which = np.unique(open_, axis=0, return_inverse=True)
+        for at, pattern in enumerate(patterns):
+            if not pattern.any():
+                continue
+            rows, columns = np.flatnonzero(which.ravel() == at), np.flatnonzero(pattern)
+            part = cells[np.ix_(rows, [0, *(columns + 1)])][..., :number, :]
+            place = np.ix_(rows, columns)
+            low[place], high[place], hidden[place] = _asked(part, error, shape[1], hides=hides)
+            seeds[place] = number
+        open_ &= ~settled(low, high, smallest=smallest)
+    return low, high, hidden, seeds
+
+
+def key_of(design: Design, reductions: Sequence[float], looks: Looks | None, smallest: float | None) -> str:
+    """What tells one simulated cell from another, for stored results and for its own stream of random numbers."""
+    asked = "" if looks is None else f" looks {looks.seeds} {looks.spend} {looks.alpha} {smallest}"
+    # Cells that leave it out have been simulated before there was one: their random numbers stay.
+    given = {name: value for name, value in asdict(design).items() if name != "blunt" or value}
+    return f"{given} {tuple(reductions)}{asked}"
+
 
 NULL, DIFFERENT = (), (20.0, 10.0)
 """Reductions in points of the recipes beside the baseline."""

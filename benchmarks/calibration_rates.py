@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 
 import numpy as np
 from numpy.polynomial import hermite_e
-from scipy import optimize
+from scipy import optimize, special
 
 from smoothsweep.core.metrics.intervals import TOP, exposures, rate_interval
 
@@ -48,18 +49,20 @@ def drawn(crowd: Crowd, generator: np.random.Generator) -> tuple[np.ndarray, np.
         return generator.binomial(crowd.images, true, shape) / crowd.images, true
     training = 7 * PER_POINT if crowd.kind == "strong" else 0.0 if crowd.seeds == 1 else SEED
     own = np.hypot(SEED_PERSON, training)
-    person = _logit(crowd.rate, float(np.hypot(PERSON, own))) + generator.normal(0, PERSON, crowd.people)
+    person = logit_of(crowd.rate, float(np.hypot(PERSON, own))) + generator.normal(0, PERSON, crowd.people)
     effects = generator.normal(0, SEED_PERSON, shape) + generator.normal(0, training, (crowd.seeds, 1))
-    chances = 1 / (1 + np.exp(-(person + effects)))
-    true = (1 / (1 + np.exp(-(person[:, None] + own * NODES)))) @ (MASSES / MASSES.sum())
+    chances = special.expit(person + effects)
+    true = special.expit(person[:, None] + own * NODES) @ (MASSES / MASSES.sum())
     return generator.binomial(crowd.images, chances) / crowd.images, true
 
 
-def _logit(rate: float, spread: float) -> float:
+@cache
+def logit_of(rate: float, spread: float, points: int = 60) -> float:
     """The logit whose average rate, over normal effects of this standard deviation, is as given."""
+    nodes, masses = hermite_e.hermegauss(points)
 
     def excess(logit: float) -> float:
-        return float((MASSES / MASSES.sum()) @ (1 / (1 + np.exp(-(logit + spread * NODES))))) - rate
+        return float(masses @ special.expit(logit + spread * nodes) / masses.sum()) - rate
 
     return optimize.brentq(excess, -60, 60)
 

@@ -11,10 +11,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks import asked_rules
-from benchmarks.asked_rules import LEVEL, simulated
-from benchmarks.calibration import Results, beyond, cells_of, report
-from benchmarks.simulated_sweeps import SPREADS, Design, drawn
+from benchmarks import calibration
+from benchmarks.calibration import LEVEL, SPREADS, Design, Results, beyond, cells_of, drawn, report, simulated
 from smoothsweep.core.metrics.leak_comparisons import LeakCells, compare_leaks
 from smoothsweep.core.metrics.looks import Looks
 from smoothsweep.core.metrics.verdicts import CrossedEffects, Dunnett
@@ -62,7 +60,7 @@ def test_without_the_correction_for_the_choice_of_attack_they_do_not(monkeypatch
 
 
 def test_nor_with_fewer_comparisons_than_there_are_recipes(monkeypatch):
-    monkeypatch.setattr(asked_rules, "against_baseline", lambda recipes, among: Dunnett(comparisons=1))
+    monkeypatch.setattr(calibration, "against_baseline", lambda recipes, among: Dunnett(comparisons=1))
     assert "missed" in over("many recipes")
 
 
@@ -114,7 +112,7 @@ def test_power_is_what_is_asked_for():
 def test_many_sweeps_at_once_are_told_what_each_is_told_by_itself(shape):
     design = Design(**shape)
     cells = drawn(design, design.logits(design.rates((30.0,))), 8, np.random.default_rng(5))
-    low, high, hides = asked_rules._asked(cells, 1 - LEVEL, design.recipes - 1, hides=True)
+    low, high, hides = calibration._asked(cells, 1 - LEVEL, design.recipes - 1, hides=True)
     attacks = [f"a{number}" for number in range(design.attacks)]
     for draw, sweep in enumerate(cells):
         leaks = {f"r{row}": dict(zip(attacks, under, strict=True)) for row, under in enumerate(sweep)}
