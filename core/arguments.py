@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from dataclasses import MISSING, field, fields
+from dataclasses import MISSING, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,14 @@ def add_options(parser: argparse.ArgumentParser | argparse._ArgumentGroup, reque
             parser.add_argument(*flags, default=default, **how)
 
 
+def add_request(parser: argparse.ArgumentParser, request: type[Any]) -> None:
+    """Give a command all options of its request: its bases' first, those of a class with a `group` in a group of it."""
+    for part in reversed(request.__mro__):
+        if is_dataclass(part):
+            group = vars(part).get("group")  # title and description
+            add_options(parser.add_argument_group(*group) if group else parser, part)
+
+
 def request_of(request: type[Any], options: argparse.Namespace, /, **more: Any) -> Any:
     """The request that was typed. more: fields that no option is, or that are something else by now."""
     typed = {entry.name: getattr(options, entry.name) for entry in fields(request) if entry.name not in more}
@@ -53,10 +61,8 @@ class FolderToWrite(argparse.Action):
         setattr(namespace, self.dest, path)
 
 
-def add_out(parser: argparse.ArgumentParser, text: str, *, required: bool = False) -> None:
-    """Give a command its `--out DIR`. text: the help."""
-    parser.add_argument("--out", type=Path, action=FolderToWrite, required=required, metavar="DIR", help=text)
-
+OUT: dict[str, Any] = {"type": Path, "action": FolderToWrite, "metavar": "DIR"}
+"""What an option `--out` of a folder takes."""
 
 BITS: dict[str, Any] = {
     "help": "how many bits the images use whose files have 16 or 32 for each value (bits of a sweep file's data)",

@@ -1,5 +1,4 @@
-"""The commands: smoothsweep run | plan | status | report | slurm | export | bundle | study | audit | diff | lineage |
-rejudge | store | ui | doctor | plugins | import | data | init | weights.
+"""The commands of `smoothsweep`.
 
 Exit codes: 0 all done; 1 some stage failed (the rest finished); 2 the input is wrong; 130 interrupted (resumable).
 Each command imports what it needs when it is opened, so that `--help` and mistakes answer at once.
@@ -9,37 +8,66 @@ from __future__ import annotations
 
 import argparse
 import errno
-import json
 import os
 import re
 import sys
-from argparse import ArgumentParser
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from functools import partial
+from importlib import import_module
+from typing import Any, NoReturn
 
 from smoothsweep.core import screen
-from smoothsweep.core.arguments import add_out, refusal, refuse_flag_before_command
+from smoothsweep.core.arguments import add_request, refusal, refuse_flag_before_command, request_of
 from smoothsweep.core.errors import InputError, StoreGone
 from smoothsweep.core.text import shortened, suggestion
 from smoothsweep.orchestrator.cluster import interrupts
+from smoothsweep.orchestrator.commands import requests
 from smoothsweep.orchestrator.commands.audit.arguments import add_audit_command
-from smoothsweep.orchestrator.commands.batch.slurm import add_slurm_command
-from smoothsweep.orchestrator.commands.data import add_data_commands
-from smoothsweep.orchestrator.commands.health.arguments import (
-    add_doctor_command,
-    add_plugins_command,
-    add_store_commands,
-)
-from smoothsweep.orchestrator.commands.importing.weights import add_import_commands, add_weights_commands
-from smoothsweep.orchestrator.commands.records.arguments import add_record_commands
-from smoothsweep.orchestrator.commands.reporting.sharing.arguments import add_sharing_commands, add_study_commands
+from smoothsweep.orchestrator.commands.requests import Reading, add_kind_options, reading_of
 
-if TYPE_CHECKING:
-    from smoothsweep.orchestrator.commands.plan import Confirmation
+COMMANDS: dict[str, tuple[type[Any], str]] = {
+    "run": (requests.RunRequest, "run:run_sweep"),
+    "plan": (requests.PlanRequest, "plan:print_plan"),
+    "status": (requests.StatusRequest, "records.status:print_status"),
+    "report": (requests.ReportRequest, "result:report"),
+    "slurm": (requests.SlurmRequest, "batch.slurm:submit_sweep"),
+    "export": (requests.ExportRequest, "reporting.sharing.export:export"),
+    "bundle": (requests.BundleRequest, "reporting.sharing.bundle:bundle"),
+    "study build": (requests.StudyBuild, "study:build_study"),
+    "study read": (requests.StudyRead, "study:read_study"),
+    "ui": (requests.UiRequest, "records.ui:serve_pages"),
+    "doctor": (requests.DoctorRequest, "health.doctor:print_findings"),
+    "plugins": (requests.PluginsRequest, "health.doctor:list_plugins"),
+    "store ls": (requests.StoreList, "health.storage:list_sweeps"),
+    "store du": (requests.StoreSizes, "health.storage:list_sizes"),
+    "store gc": (requests.GarbageRequest, "health.storage:collect_garbage"),
+    "store verify": (requests.StoreVerify, "health.storage:verify"),
+    "store export": (requests.StoreExport, "health.storage:export_sweep"),
+    "store link": (requests.StoreLink, "health.storage:link"),
+    "store unlink": (requests.StoreUnlink, "health.storage:unlink"),
+    "diff": (requests.DiffRequest, "records.diff:print_differences"),
+    "lineage": (requests.LineageRequest, "records.lineage:print_lineage"),
+    "rejudge": (requests.RejudgeRequest, "run:rejudge"),
+    "import prior": (requests.PriorRequest, "importing.weights:import_prior_file"),
+    "import target": (requests.TargetRequest, "importing.weights:import_target"),
+    "import gan": (requests.GanRequest, "importing.weights:import_gan"),
+    "import judge": (requests.JudgeRequest, "importing.weights:import_judge_file"),
+    "data check": (requests.DataCheck, "data:check_data"),
+    "init": (requests.InitRequest, "data:write_first_sweep"),
+    "weights stage": (requests.WeightsRequest, "importing.weights:stage_weight_files"),
+}
+"""Name -> request, whose docstring begins with the help, and `module:function` of `commands`, which takes the request
+and returns the exit code."""
 
-STORE_HELP = "the artifact store, a folder or s3://bucket/prefix (default: ./store)"
-PRICE_HELP = "price of a device-hour, e.g. 4.1: shows what is to be spent"
+GROUPS = {
+    "study": "ask people which reconstructions look least like the person",
+    "store": "what a store holds, what of it may go, and other stores that it reads through",
+    "import": "bring official weights, or your own classifier, in safely",
+    "data": "look at your own data, or a published data set, on disk",
+    "weights": "published weight files",
+}
+"""Commands of several parts."""
+
 _CHOICE = re.compile(r"invalid choice: '(?P<got>[^']*)' \(choose from (?P<known>.+)\)")
 EXIT_DONE, EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 0, 1, 2, interrupts.EXIT_INTERRUPTED
 
@@ -163,159 +191,30 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    run = _sweep_command(commands, "run", "run the sweep file; finished stages are reused", _run)
-    run.add_argument("--tracking-uri", metavar="URI", help="MLflow tracking URI (default: SQLite in the store)")
-    run.add_argument("--address", metavar="ADDR", help="Ray cluster to join (default: RAY_ADDRESS, else this machine)")
-    add_out(run, "where the report goes (default: STORE/sweeps/NAME)")
-    _confirmation_options(run)
-
-    plan = _sweep_command(commands, "plan", "what would run, what is reused, expected device-hours and dollars", _plan)
-    _plan_options(plan)
-
-    status = _sweep_command(commands, "status", "what is done, running, failed, missing", _status)
-    status.add_argument("--json", action="store_true", help="as JSON")
-
-    report = _sweep_command(commands, "report", "write results, report.html and figures from the store", _report)
-    _several_sweeps(report)
-
-    for add_of_a_sweep in (add_slurm_command, add_sharing_commands, add_study_commands):
-        add_of_a_sweep(commands, _sweep_options())
-    ui = commands.add_parser("ui", help="MLflow's pages on the local store, opened where the newest sweep is compared")
-    ui.add_argument("--store", default="store", metavar="STORE", help=STORE_HELP)
-    ui.add_argument("--port", type=int, default=5000, help="port on this machine (default: 5000)")
-    ui.add_argument("--no-browser", action="store_false", dest="browser", help="print the links, open nothing")
-    ui.set_defaults(command=_ui)
-
-    add_doctor_command(commands)
-    add_plugins_command(commands)
-    add_store_commands(commands, STORE_HELP)
-    add_record_commands(commands, STORE_HELP, _sweep_options())
-    for add_them in (add_audit_command, add_import_commands, add_data_commands, add_weights_commands):
-        add_them(commands)
+    parts: dict[str, argparse._SubParsersAction] = {}
+    for name, text in GROUPS.items():
+        group = commands.add_parser(name, help=text, description=text)
+        known = "|".join(each.split()[1] for each in COMMANDS if each.startswith(f"{name} "))
+        parts[name] = group.add_subparsers(required=True, metavar=known)
+    for name, (request, _) in COMMANDS.items():
+        text = " ".join((request.__doc__ or "").split("\n\n")[0].split()).rstrip(".")
+        group, _, part = name.rpartition(" ")
+        command = (parts[group] if group else commands).add_parser(part, help=text, description=text)
+        add_request(command, request)
+        if issubclass(request, Reading):
+            add_kind_options(command)
+        command.set_defaults(command=partial(_call, name))
+    add_audit_command(commands)
     return parser
 
 
-def _several_sweeps(report: argparse.ArgumentParser) -> None:
-    report.add_argument(
-        "more", nargs="*", type=Path, metavar="MORE", help="further sweep files or bundles (OUT.zip), in one table"
+def _call(name: str, options: argparse.Namespace) -> int:
+    request, place = COMMANDS[name]
+    module, _, function = place.partition(":")
+    more = reading_of(options) if issubclass(request, Reading) else {}
+    return getattr(import_module(f"smoothsweep.orchestrator.commands.{module}"), function)(
+        request_of(request, options, **more)
     )
-    add_out(report, "where to write (default: STORE/sweeps/NAME; needed with several sweeps)")
-    report.add_argument("--json", action="store_true", help="print the whole result as JSON, write nothing")
-
-
-def _confirmation_options(run: argparse.ArgumentParser) -> None:
-    asking = run.add_argument_group(
-        "confirmation",
-        "A run that is expected to cost more than a threshold asks on the terminal; without a terminal it ends with "
-        "exit code 2. The estimate uses the times of this store, or else those of another machine. A run without an "
-        "estimate asks too, unless the sweep's budget bounds it.",
-    )
-    asking.add_argument("--price", metavar="DOLLARS", help=PRICE_HELP)
-    asking.add_argument("--confirm-above", metavar="HOURS", help="ask above so many device-hours (default: 24)")
-    asking.add_argument(
-        "--confirm-above-dollars", metavar="DOLLARS", help="with --price: ask above so many dollars (default: 100)"
-    )
-    asking.add_argument("--yes", action="store_true", help="the answer, for scripts")
-
-
-def _sweep_command(commands: argparse._SubParsersAction, name: str, text: str, command: object) -> ArgumentParser:
-    parser = commands.add_parser(name, help=text, description=text, parents=[_sweep_options()])
-    parser.set_defaults(command=command)
-    return parser
-
-
-def _sweep_options() -> argparse.ArgumentParser:
-    """Options shared by all commands that take a sweep file."""
-    options = argparse.ArgumentParser(add_help=False)
-    options.add_argument(
-        "sweep",
-        type=Path,
-        metavar="SWEEP.yaml",
-        help="a sweep file, or the name of one that comes with smoothsweep: quickstart",
-    )
-    options.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="PATH=VALUE",
-        dest="overrides",
-        help="set a key of the sweep file, e.g. --set recipe.epochs=20 (repeatable)",
-    )
-    options.add_argument("--store", default="store", metavar="STORE", help=STORE_HELP)
-    return options
-
-
-def _plan_options(plan: argparse.ArgumentParser) -> None:
-    plan.add_argument("--price", metavar="DOLLARS", help=PRICE_HELP)
-    plan.add_argument("--tell", metavar="POINTS", help="what a difference of so many percentage points needs")
-    plan.add_argument("--json", action="store_true", help="as JSON")
-
-
-def _run(options: argparse.Namespace) -> int:
-    interrupts.listen()
-    limits = _confirmation(options)
-    from smoothsweep.orchestrator.commands.run import run_and_report
-
-    return run_and_report(
-        options.sweep, options.overrides, options.store, options.tracking_uri, options.address, options.out, limits
-    )
-
-
-def _confirmation(options: argparse.Namespace) -> Confirmation:
-    from smoothsweep.orchestrator.commands.plan import ASK_ABOVE_DOLLARS, ASK_ABOVE_HOURS, Confirmation, amount
-
-    hours, dollars = options.confirm_above, options.confirm_above_dollars
-    if dollars is not None and options.price is None:
-        raise InputError(f"--confirm-above-dollars {dollars}: expected --price beside it, got none")
-    return Confirmation(
-        price=None if options.price is None else amount("--price", options.price),
-        above_hours=ASK_ABOVE_HOURS if hours is None else amount("--confirm-above", hours),
-        above_dollars=ASK_ABOVE_DOLLARS if dollars is None else amount("--confirm-above-dollars", dollars),
-        yes=options.yes,
-    )
-
-
-def _plan(options: argparse.Namespace) -> int:
-    from smoothsweep.orchestrator.commands.plan import print_plan
-
-    asked = (options.price, options.tell)
-    return print_plan(options.sweep, options.overrides, options.store, *asked, as_json=options.json)
-
-
-def _status(options: argparse.Namespace) -> int:
-    from smoothsweep.orchestrator.commands.records.status import status_summary, status_text
-    from smoothsweep.orchestrator.planning.trial import trials_of
-    from smoothsweep.orchestrator.result.axes import sweep_axes
-    from smoothsweep.orchestrator.store.opening import open_existing_store
-    from smoothsweep.sweeps.load import load_sweep
-
-    loaded, store = load_sweep(options.sweep, options.overrides), open_existing_store(options.store)
-    trials = trials_of(loaded, store)
-    summary = status_summary(loaded.sweep.name, trials, store, sweep_axes(loaded, trials))
-    screen.out_text(json.dumps(summary, indent=1) if options.json else status_text(summary))
-    return EXIT_DONE
-
-
-def _report(options: argparse.Namespace) -> int:
-    if options.json:
-        from smoothsweep.orchestrator.commands.result import print_result
-
-        if others := [*options.more, *([] if options.out is None else ["--out"])]:
-            raise InputError(f"--json: expected one sweep and no --out, got {others[0]}")
-        return print_result(options.sweep, options.overrides, options.store)
-    if options.more:
-        from smoothsweep.orchestrator.commands.reporting.several import report_several
-
-        return report_several([options.sweep, *options.more], options.overrides, options.store, options.out)
-    from smoothsweep.orchestrator.commands.reporting.sharing.bundle import report_or_open
-
-    return report_or_open(options.sweep, options.overrides, options.store, options.out)
-
-
-def _ui(options: argparse.Namespace) -> int:
-    from smoothsweep.orchestrator.commands.records.ui import serve_pages
-
-    return serve_pages(options.store, options.port, browser=options.browser)
 
 
 if __name__ == "__main__":

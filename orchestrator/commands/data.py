@@ -5,7 +5,6 @@ The file's sizes follow from the images, section by section with the reasons; `s
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -13,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core import screen
-from smoothsweep.core.arguments import BITS
-from smoothsweep.core.data.names import PUBLISHED_SETS
+from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.core.text import few, printable
+from smoothsweep.orchestrator.commands.requests import DataCheck, InitRequest
 
 if TYPE_CHECKING:
     from smoothsweep.core.data.own_check import OwnCheck
@@ -35,59 +34,8 @@ HEAD = (
 )
 
 
-def add_data_commands(commands: argparse._SubParsersAction) -> None:
-    """Adds `data` and `init` to a parser's commands."""
-    check = (
-        commands.add_parser("data", help="look at your own data, or a published data set, on disk")
-        .add_subparsers(required=True, metavar="check")
-        .add_parser(
-            "check",
-            help="what was found, what is missing, broken or there twice; of a published set, whether "
-            "counts equal the paper's",
-        )
-    )
-    check.add_argument("path", type=Path, metavar="PATH", help="your own: a folder per person, or a Parquet file")
-    check.add_argument(
-        "--public",
-        type=Path,
-        metavar="PATH",
-        help="your public images of other people: none of them may be a private one",
-    )
-    _add_looking(check)
-    check.add_argument("--as", choices=PUBLISHED_SETS, dest="kind", help="the published data set it should be")
-    check.add_argument("--classes", type=int, help="with --as: how many classes to expect (default: the paper's)")
-    check.add_argument("--pictures", help="celeba only: crops, aligned, in_the_wild or in_the_wild_68")
-    check.set_defaults(command=_check)
-    init = commands.add_parser("init", help="write a first sweep file for your own data")
-    init.add_argument(
-        "--data",
-        type=Path,
-        metavar="PATH",
-        help="the private images: a folder per person, or a Parquet file (default: a name to fill in)",
-    )
-    init.add_argument("--public", type=Path, metavar="PATH", help="images of other people, as the attacker has them")
-    _add_looking(init)
-    init.add_argument(
-        "--no-faces",
-        action="store_false",
-        dest="faces",
-        help="the images show no faces: the general judge in place of a face embedder",
-    )
-    init.add_argument("--out", type=Path, metavar="FILE", help="where to write (default: NAME.yaml, after the data)")
-    init.set_defaults(command=_init)
-
-
-def _add_looking(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--judge",
-        metavar="NAME=FILE",
-        help="a face embedder with the file of its weights, which looks for the private people on the public images "
-        "(default: copies alone are looked for)",
-    )
-    command.add_argument("--bits", **BITS)
-
-
-def _check(options: argparse.Namespace) -> int:
+def check_data(options: DataCheck) -> int:
+    """Look at data on disk. The exit code: 1 where something is missing, broken, or would be refused."""
     if options.kind is not None:
         for name, value in (("--public", options.public), ("--judge", options.judge), ("--bits", options.bits)):
             if value is not None:
@@ -99,7 +47,7 @@ def _check(options: argparse.Namespace) -> int:
     return _check_own(options)
 
 
-def _check_own(options: argparse.Namespace) -> int:
+def _check_own(options: DataCheck) -> int:
     """The exit code: 1 where loading would refuse something. Raises InputError where a private picture is public."""
     from smoothsweep.core.data.likeness import refuse_identical
     from smoothsweep.core.data.own_check import check_own
@@ -115,16 +63,18 @@ def _check_own(options: argparse.Namespace) -> int:
     return 0 if check.is_usable else 1
 
 
-def _check_published(options: argparse.Namespace) -> int:
+def _check_published(options: DataCheck) -> int:
     """The exit code: 1 where something is missing, broken, or not as recorded."""
     from smoothsweep.core.data.published import check_published
 
-    check = check_published(options.kind, options.path, classes=options.classes, pictures=options.pictures)
+    check = check_published(
+        present(options.kind, "kind"), options.path, classes=options.classes, pictures=options.pictures
+    )
     screen.out_text("\n".join(map(printable, check.lines)))
     return 0 if check.is_complete else 1
 
 
-def _init(options: argparse.Namespace) -> int:
+def write_first_sweep(options: InitRequest) -> int:
     """Write a first sweep file. Returns the exit code.
 
     Raises InputError, and writes nothing, for images that a sweep would refuse, and where there is something already.

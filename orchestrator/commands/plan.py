@@ -7,12 +7,12 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.text import counted, printable
+from smoothsweep.orchestrator.commands.requests import PlanRequest
 from smoothsweep.orchestrator.planning.costs import before_data
 from smoothsweep.orchestrator.planning.plan import Plan, make_plan, plan_summary, refuse_impossible
 from smoothsweep.orchestrator.planning.power import (
@@ -228,35 +228,22 @@ def _dollars(amount: float) -> str:
     return f"${amount:,.2f}"
 
 
-def print_plan(
-    sweep_file: Path,
-    overrides: list[str],
-    location: str,
-    price: str | None,
-    tell: str | None,
-    *,
-    as_json: bool,
-) -> int:
-    """Print the plan. Returns the exit code; raises InputError for what no run would start.
-
-    Args:
-        price: Dollars per device-hour, as written.
-        tell: Percentage points that the sweep should detect, as written.
-    """
-    dollars = None if price is None else amount("--price", price)
-    difference = None if tell is None else asked_difference(tell)
-    store, loaded = open_store(location), load_sweep(sweep_file, overrides)
+def print_plan(request: PlanRequest) -> int:
+    """Print the plan. Returns the exit code; raises InputError for what no run would start."""
+    dollars = None if request.price is None else amount("--price", request.price)
+    difference = None if request.tell is None else asked_difference(request.tell)
+    store, loaded = open_store(request.store), load_sweep(request.sweep, request.overrides)
     with files_may_be_absent() as absent:
         proposed = ProposalLog(loaded, store)
         trials = proposed.trials()
         planned = make_plan(trials, store, forecast_of(proposed))
         refuse_impossible(planned)
-        stated = None if overrides else loaded.hardware  # what the file says is of the file as it is
+        stated = None if request.overrides else loaded.hardware  # what the file says is of the file as it is
         summary = {**plan_summary(planned, dollars), "absent": absent, "stated": stated}
         summary |= before_data(planned, absent, dollars)
         summary |= weights_summary(loaded, trials) | power_of_plan(loaded, planned, store, difference)
         summary |= membership_of_plan(planned.stages)
-    screen.out_text(json.dumps(summary, indent=1) if as_json else plan_text(summary))
+    screen.out_text(json.dumps(summary, indent=1) if request.json else plan_text(summary))
     return 0
 
 

@@ -13,6 +13,7 @@ from smoothsweep.core.files import write_file
 from smoothsweep.core.text import quoted
 from smoothsweep.orchestrator.commands.damage import read_with_repair
 from smoothsweep.orchestrator.commands.reporting.sharing.export import gather_sweep, sweep_to_share
+from smoothsweep.orchestrator.commands.requests import ReportRequest
 from smoothsweep.orchestrator.result.sweep_result import SweepResult, result_of
 from smoothsweep.sweeps.yaml_reader import as_yaml
 
@@ -67,9 +68,18 @@ def sweep(
         return load_result(store, file, overrides=overrides)
 
 
-def print_result(sweep: Path, overrides: list[str], store: str) -> int:
-    """Print the result as JSON. Returns the exit code."""
-    if sweep.suffix == ".zip":
-        raise InputError(f"--json: expected a sweep file beside it, got the bundle {quoted(str(sweep))}")
-    screen.out_text(load_result(store, sweep, overrides=overrides).to_json())
+def report(request: ReportRequest) -> int:
+    """Write the report of a sweep, of several, or of a bundle, or print the result. Returns the exit code."""
+    from smoothsweep.orchestrator.commands.reporting.several import report_several
+    from smoothsweep.orchestrator.commands.reporting.sharing.bundle import report_or_open
+
+    if not request.json:
+        asked = request.overrides, request.store, request.out
+        several = [request.sweep, *request.more]
+        return report_several(several, *asked) if request.more else report_or_open(request.sweep, *asked)
+    if others := [*request.more, *([] if request.out is None else ["--out"])]:
+        raise InputError(f"--json: expected one sweep and no --out, got {others[0]}")
+    if request.sweep.suffix == ".zip":
+        raise InputError(f"--json: expected a sweep file beside it, got the bundle {quoted(str(request.sweep))}")
+    screen.out_text(load_result(request.store, request.sweep, overrides=request.overrides).to_json())
     return 0

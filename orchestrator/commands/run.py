@@ -12,8 +12,10 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.same_code import code_digest
 from smoothsweep.core.text import quoted, shortened
 from smoothsweep.core.uris import shown_uri
+from smoothsweep.orchestrator.cluster import interrupts
 from smoothsweep.orchestrator.commands.damage import quarantine_damaged, read_with_repair
-from smoothsweep.orchestrator.commands.plan import Confirmation, confirm
+from smoothsweep.orchestrator.commands.plan import ASK_ABOVE_DOLLARS, ASK_ABOVE_HOURS, Confirmation, amount, confirm
+from smoothsweep.orchestrator.commands.requests import RejudgeRequest, RunRequest
 from smoothsweep.orchestrator.planning.plan import Plan, make_plan, refuse_impossible
 from smoothsweep.orchestrator.planning.state import Named, write_trial_notes
 from smoothsweep.orchestrator.planning.trial import ProposalLog, Trial, trials_of
@@ -29,6 +31,22 @@ from smoothsweep.orchestrator.store.opening import open_existing_store, open_sto
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.loaded import LoadedSweep
 from smoothsweep.sweeps.schema import InversionSweep, ToySweep
+
+
+def run_sweep(request: RunRequest) -> int:
+    """Run a sweep and write its report. Returns the exit code; raises InputError before anything is started."""
+    interrupts.listen()
+    hours, dollars = request.confirm_above, request.confirm_above_dollars
+    if dollars is not None and request.price is None:
+        raise InputError(f"--confirm-above-dollars {dollars}: expected --price beside it, got none")
+    limits = Confirmation(
+        price=None if request.price is None else amount("--price", request.price),
+        above_hours=ASK_ABOVE_HOURS if hours is None else amount("--confirm-above", hours),
+        above_dollars=ASK_ABOVE_DOLLARS if dollars is None else amount("--confirm-above-dollars", dollars),
+        yes=request.yes,
+    )
+    place = request.tracking_uri, request.address, request.out
+    return run_and_report(request.sweep, request.overrides, request.store, *place, limits)
 
 
 def run_and_report(
@@ -210,30 +228,18 @@ SUFFIX = "-rejudged"
 LONGEST_NAME = 64  # characters of a sweep's name
 
 
-def rejudge(
-    sweep_file: Path,
-    overrides: list[str],
-    judges: list[str],
-    location: str,
-    name: str | None,
-    out: Path | None,
-    *,
-    yes: bool,
-) -> int:
+def rejudge(request: RejudgeRequest) -> int:
     """Run new judges on reconstructions that are in the store, and report under a name of its own.
-
-    Args:
-        judges: KEY=VALUE, keys below `judges` of the sweep file.
-        name: Of the new sweep, None for that of the old one with a suffix.
 
     The exit code is that of `run_and_report`. Raises InputError, before anything is started, for what is no key of the
     judges, for a store that is not there, and where anything but judges would have to run.
     """
-    overrides = [*overrides, *map(_override, judges)]
-    loaded = load_sweep(sweep_file, overrides)
-    open_existing_store(location)
+    interrupts.listen()
+    overrides = [*request.overrides, *map(_override, request.judges)]
+    loaded = load_sweep(request.sweep, overrides)
+    open_existing_store(request.store)
     _refuse_others(loaded)
-    new_name = name or loaded.sweep.name[: LONGEST_NAME - len(SUFFIX)] + SUFFIX
+    new_name = request.name or loaded.sweep.name[: LONGEST_NAME - len(SUFFIX)] + SUFFIX
     if new_name == loaded.sweep.name:
         raise InputError(f"--name {shortened(new_name)}: expected another name than the sweep's, whose results stay")
     overrides.append(f"name={new_name}")
@@ -251,11 +257,12 @@ def rejudge(
                 lacking.append(f"{trial.label} ({gone[-1].label})")
         if lacking:
             more = f" and {len(lacking) - 1} more trials" if len(lacking) > 1 else ""
-            run = f"smoothsweep run {sweep_file} --store {location}"
+            run = f"smoothsweep run {request.sweep} --store {request.store}"
             expected = f"expected reconstructions of every trial in the store ({run} makes them)"
             raise InputError(f"rejudge: {expected}, got none of {lacking[0]}{more}")
 
-    return run_and_report(sweep_file, overrides, location, None, None, out, Confirmation(yes=yes), guard=guard)
+    limits = Confirmation(yes=request.yes)
+    return run_and_report(request.sweep, overrides, request.store, None, None, request.out, limits, guard=guard)
 
 
 def _override(text: str) -> str:

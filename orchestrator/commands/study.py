@@ -7,7 +7,6 @@ the recipe that most annotators chose, and those where two are level are left ou
 
 from __future__ import annotations
 
-import argparse
 import base64
 import hashlib
 import io
@@ -35,6 +34,7 @@ from smoothsweep.core.files import write_file
 from smoothsweep.core.metrics.agreement import fleiss_kappa
 from smoothsweep.core.metrics.intervals import independent_rate_interval, rate_interval
 from smoothsweep.core.text import shortened
+from smoothsweep.orchestrator.commands.requests import StudyBuild, StudyRead
 from smoothsweep.orchestrator.page.pictures import (
     class_names,
     reconstructed_labels,
@@ -153,7 +153,7 @@ class Answers(Model):
         return shortened(self.annotator.name.strip() or self.annotator.id[:6])
 
 
-def build_study(options: argparse.Namespace) -> int:
+def build_study(options: StudyBuild) -> int:
     """Write study.html and study.json. Returns the exit code; raises InputError before anything is written."""
     loaded = load_sweep(options.sweep, options.overrides)
     sweep = loaded.sweep
@@ -290,7 +290,7 @@ def least_checks(options: int) -> int:
 
 
 def _draw(
-    options: argparse.Namespace, stages: Mapping[int, tuple[InversionStages, ...]], store: Store, seed: int
+    options: StudyBuild, stages: Mapping[int, tuple[InversionStages, ...]], store: Store, seed: int
 ) -> tuple[Question, ...]:
     """The questions and the attention checks in a random order, training seeds spread evenly over them.
 
@@ -408,7 +408,7 @@ def _validated(kind: type[FileT], raw: Mapping[str, Any], path: Path) -> FileT:
         raise InputError(f"{path}: {first_mistake(error)}") from None
 
 
-def read_study(options: argparse.Namespace) -> int:
+def read_study(options: StudyRead) -> int:
     """Print what the answers show. Returns the exit code; raises InputError."""
     what = "the answers of one annotator"
     if missing := [path for path in options.answers if not path.exists()]:  # the key's place follows from theirs

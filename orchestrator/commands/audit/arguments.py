@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from smoothsweep.core.arguments import add_options, add_out, refuse_missing, request_of
+from smoothsweep.core.arguments import OUT, add_options, refuse_missing, request_of
 from smoothsweep.core.external.kinds import KINDS, as_source
 from smoothsweep.core.models.embedder_kinds import FACES, GENERAL
 from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
 from smoothsweep.orchestrator.commands.audit.subject import AuditRequest, Enrolled, TrainedBeside
-from smoothsweep.orchestrator.commands.importing.requests import Reading, add_kind_options, reading_of
+from smoothsweep.orchestrator.commands.requests import Reading, add_kind_options, reading_of
 
 NAMED = ", ".join(kind.form for kind in KINDS.values() if kind.form)
 PROGRAMS = ", ".join(kind.short for kind in KINDS.values() if kind.short)
@@ -53,7 +53,7 @@ def add_audit_command(commands: argparse._SubParsersAction) -> None:
         f"faces, or {', '.join(GENERAL)} for pictures of anything; said twice, a second "
         "embedder of faces judges too, as does one whose weights lie beside the first's",
     )
-    add_out(audit, "where everything goes (default: audits/NAME)")
+    audit.add_argument("--out", help="where everything goes (default: audits/NAME)", **OUT)
     trained = audit.add_argument_group(
         "what is trained beside the model",
         "A model of the same architecture and input on the same images, without any defense, attacked alike: what the "

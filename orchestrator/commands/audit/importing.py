@@ -17,13 +17,13 @@ from smoothsweep.core.external.kinds import Named, Source, apply_options, is_ext
 from smoothsweep.core.external.recogniser import EnrolledEmbedder, read_recogniser
 from smoothsweep.core.models.weight_files import file_sha256
 from smoothsweep.orchestrator.commands.importing.enrolling import Gallery, import_recogniser
-from smoothsweep.orchestrator.commands.importing.requests import Reading, TargetRequest
 from smoothsweep.orchestrator.commands.importing.targets import (
     as_typed,
     check_description,
     import_target_file,
     read_checkpoint,
 )
+from smoothsweep.orchestrator.commands.requests import Reading, TargetRequest
 from smoothsweep.sweeps.imported import CARD, ImportedClassifier, TargetCard
 
 ON_CARD = (

@@ -22,7 +22,7 @@ from smoothsweep.orchestrator.commands.audit.portfolio import (
     audit_trainings,
     imported_prior,
 )
-from smoothsweep.orchestrator.commands.importing.requests import Reading
+from smoothsweep.orchestrator.commands.requests import Reading
 from smoothsweep.orchestrator.reading.audit import MOST_SEEDS
 
 if TYPE_CHECKING:

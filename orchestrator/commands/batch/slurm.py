@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 import shlex
 import shutil
@@ -10,20 +9,22 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from smoothsweep.core import screen
-from smoothsweep.core.arguments import add_options, option, request_of
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.core.text import printable, shortened
 from smoothsweep.core.uris import shown_uri
+from smoothsweep.orchestrator.commands.requests import SlurmRequest
+from smoothsweep.orchestrator.planning.plan import Plan, make_plan, refuse_impossible, refuse_unfit
+from smoothsweep.orchestrator.planning.trial import ProposalLog
+from smoothsweep.orchestrator.search.record import forecast_of
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.sweeps.schema import Resources
+from smoothsweep.tasks.stage_names import stage_title
 
-if TYPE_CHECKING:
-    from smoothsweep.orchestrator.planning.plan import Plan
-    from smoothsweep.sweeps.schema import Resources
-
-GRACE, LEAST_GRACE_S = "300", 120
+LEAST_GRACE_S = 120
 START_S = 60  # until the first stage runs: Ray, imports
 LEAVING_LEAST_S = 30  # from the signal to the end of the command; the rest of the grace is for the end itself
 ENDING_S = 90  # an orderly end of the command takes up to 60 s
@@ -54,55 +55,6 @@ OF_THE_SCRIPT = {
     "--wrap": "",
 }
 """Options of sbatch that the scripts set -> that of `smoothsweep slurm` for it, empty where there is none."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SlurmRequest:
-    """What was typed: numbers are text still."""
-
-    sweep: Path
-    overrides: list[str]
-    store: str
-    nodes: str = option("nodes of the job (default: 1)", default="1", metavar="N")
-    gpus_per_node: str | None = option("GPUs of each node (default: none asked for)", metavar="G")
-    cpus_per_node: str | None = option("CPUs of each node (default: the cluster's)", metavar="C")
-    mem: str | None = option("memory of each node, e.g. 64G (default: the cluster's)", metavar="MEM")
-    time: str = option("time limit, as in sbatch: 12:00:00, 2-00, 90", required=True, metavar="T")
-    partition: str | None = option("partition (default: the cluster's)", metavar="P")
-    account: str | None = option("account that is charged", metavar="A")
-    qos: str | None = option("quality of service", metavar="Q")
-    sbatch: list[str] = option(
-        "a further sbatch option, as in --sbatch=--exclusive (repeatable)",
-        default=[],
-        action="append",
-        metavar="OPTION",
-    )
-    array: str | None = option(
-        "workers as jobs of their own that come and go, e.g. 0-7 or 0-31%%8; the options for GPUs, CPUs and memory "
-        "then describe a worker, and the head's job has CPUs alone",
-        metavar="0-N",
-    )
-    setup: list[str] = option(
-        "a shell line to run first: 'module load cuda'", default=[], action="append", metavar="LINE"
-    )
-    python: str | None = option(
-        "how Python is started on the nodes, e.g. 'apptainer exec --nv image.sif python' (default: this one)",
-        metavar="WORDS",
-    )
-    grace: str = option(f"warning before the time limit (default: {GRACE})", default=GRACE, metavar="SECONDS")
-    folder: Path | None = option(
-        "for script, token, address; all nodes see it (default: ./slurm/NAME)", type=Path, metavar="DIR"
-    )
-    tracking_uri: str | None = option("MLflow tracking URI (default: SQLite in the store)", metavar="URI")
-    dry_run: bool = option("print the script; write and submit nothing", default=False, action="store_true")
-
-
-def add_slurm_command(commands: argparse._SubParsersAction, sweep_options: argparse.ArgumentParser) -> None:
-    """Add `slurm` to a parser's commands."""
-    text = "write a batch script for a Slurm cluster and submit it"
-    slurm = commands.add_parser("slurm", help=text, description=text, parents=[sweep_options])
-    add_options(slurm, SlurmRequest)
-    slurm.set_defaults(command=lambda options: submit_sweep(request_of(SlurmRequest, options)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,12 +114,6 @@ def submit_sweep(request: SlurmRequest) -> int:
 
     Raises InputError, before anything is written, for options or a sweep that no job could run.
     """
-    from smoothsweep.orchestrator.planning.plan import make_plan, refuse_impossible
-    from smoothsweep.orchestrator.planning.trial import ProposalLog
-    from smoothsweep.orchestrator.search.record import forecast_of
-    from smoothsweep.orchestrator.store.opening import open_store
-    from smoothsweep.sweeps.load import load_sweep
-
     store, loaded = open_store(request.store), load_sweep(request.sweep, request.overrides)
     proposed = ProposalLog(loaded, store)
     plan = make_plan(proposed.trials(), store, forecast_of(proposed))
@@ -269,8 +215,6 @@ def _refuse_short(plan: Plan, limit_s: int, grace_s: int) -> None:
             f"--time: expected more than the warning before the limit ({grace_s} s) and the start ({START_S} s), "
             f"got {limit_s} s"
         )
-    from smoothsweep.tasks.stage_names import stage_title
-
     for stage in plan.missing:
         kind, expected = stage.task, plan.history.expected(stage)
         if expected is not None and not kind.trains and kind.shard is None and expected[0] > room:
@@ -288,7 +232,6 @@ def _refuse_too_few_gpus(plan: Plan, resources: Resources, job: SlurmJob) -> Non
     if not job.gpus:
         return
     from smoothsweep.orchestrator.cluster.connection import ClusterFacts  # which loads Ray
-    from smoothsweep.orchestrator.planning.plan import refuse_unfit
 
     each = float(job.gpus)
     facts = ClusterFacts(cpus=1, gpus=(job.workers or job.nodes) * each, trial_slots=1, is_local=False, node_gpus=each)

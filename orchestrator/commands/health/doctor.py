@@ -6,15 +6,20 @@ import os
 import shutil
 import sys
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from smoothsweep.core import screen
 from smoothsweep.core.allotted import allotted_cpus, available_memory
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
+from smoothsweep.core.plugins import FAMILIES, are_broken, plugins
 from smoothsweep.core.priors.settings import SHIPPED
+from smoothsweep.core.text import printable
 from smoothsweep.core.tree import TREE
 from smoothsweep.orchestrator.commands.health.storage import examine_store
+from smoothsweep.orchestrator.commands.requests import DoctorRequest, PluginsRequest
 from smoothsweep.orchestrator.store.opening import open_store
 
 PACKAGES = (
@@ -38,6 +43,29 @@ class Finding:
     fine: bool
     needed: bool
     text: str
+
+
+def print_findings(request: DoctorRequest) -> int:
+    """0 where all that is needed is there, 1 where something is missing or damaged."""
+    findings = examine(request.store or "store", only_read=bool(request.store))
+    findings += examine_artifacts(request.store) if request.store else []
+    for finding in findings:
+        screen.out(f"{'ok  ' if finding.fine else 'MISS' if finding.needed else 'note'}  {printable(finding.text)}")
+    return 0 if all(f.fine or not f.needed for f in findings) else 1
+
+
+def list_plugins(request: PluginsRequest) -> int:
+    """One line for each, those of every family in turn; 2 where one cannot be used."""
+    listed = [plugin for family in FAMILIES for plugin in plugins(family)]
+    if not listed:
+        screen.out("no package brings anything; docs/plugins.md says how one would")
+    width, wide = (max(map(len, names), default=0) for names in ([plugin.name for plugin in listed], FAMILIES))
+    for plugin in listed:
+        line = f"{plugin.name:<{width}}  {plugin.family:<{wide}}  {plugin.source}  {plugin.file or plugin.point.value}"
+        screen.out(printable(line))
+    for family in FAMILIES:
+        import_module(FAMILIES[family])  # says on stderr what cannot be used
+    return 2 if are_broken() else 0
 
 
 def examine_artifacts(location: str) -> list[Finding]:

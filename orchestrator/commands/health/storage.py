@@ -18,6 +18,7 @@ from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import NotPlainError, rename_folder
 from smoothsweep.core.text import printable, suggestion
+from smoothsweep.orchestrator.commands.requests import GarbageRequest, LinkRequest, OfStore, StoreExport
 from smoothsweep.orchestrator.planning.state import read_state, read_trial_notes
 from smoothsweep.orchestrator.stages.stage import canonical_json
 from smoothsweep.orchestrator.store.base import DAMAGED, MANIFEST, Store
@@ -37,9 +38,9 @@ DONE, FAILED = 0, 1
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
-def list_sweeps(location: str) -> int:
+def list_sweeps(request: OfStore) -> int:
     """Print the sweeps and the linked stores."""
-    usage = usage_of(_local(location))
+    usage = usage_of(_local(request.store))
     rows = [("sweep", "artifacts", "size", "of it alone")]
     for name, keys in usage.sweeps.items():
         if keys is None:
@@ -57,9 +58,9 @@ def list_sweeps(location: str) -> int:
     return DONE
 
 
-def list_sizes(location: str) -> int:
+def list_sizes(request: OfStore) -> int:
     """Print sizes by kind of artifact, and what is unfinished or damaged."""
-    usage = usage_of(_local(location))
+    usage = usage_of(_local(request.store))
     used = usage.used
     kinds = sorted({kind for kind, _ in usage.sizes})
     rows = [("artifact", "count", "size", "used by no sweep")]
@@ -77,12 +78,12 @@ def list_sizes(location: str) -> int:
     return DONE
 
 
-def collect_garbage(location: str, *, remove: bool) -> int:
+def collect_garbage(request: GarbageRequest) -> int:
     """List, or remove, the artifacts that no sweep needs and the damaged ones.
 
     Raises InputError where that cannot be told: a sweep without notes, a run that is at work.
     """
-    usage = usage_of(_local(location))
+    usage = usage_of(_local(request.store))
     _refuse_unclear(usage)
     unused: Sequence[Key] = usage.unused
     damaged = [path for path in leftovers(usage.store) if path.parent.parent.name == DAMAGED]
@@ -90,7 +91,7 @@ def collect_garbage(location: str, *, remove: bool) -> int:
     counts = Counter(kind for kind, _ in unused)
     rows = [(stage_title(kind), str(count)) for kind, count in sorted(counts.items())]
     _print([("artifact", "used by no sweep"), *rows, ("damaged", str(len(damaged)))])
-    if not remove:
+    if not request.yes:
         goes = f"{in_words(freed)} would be freed; --yes deletes them."
         others = "Stores that read through this one make them anew."
         screen.out(f"{goes} {others}" if unused or damaged else "nothing to remove")
@@ -103,9 +104,9 @@ def collect_garbage(location: str, *, remove: bool) -> int:
     return DONE
 
 
-def verify(location: str) -> int:
+def verify(request: OfStore) -> int:
     """Read every artifact of the store, and of those that it reads through. 1 where something is damaged."""
-    store = _local(location)
+    store = _local(request.store)
     code = DONE
     for member in (Store(root=store.root), *(other_store(other, store) for other in links_of(store))):
         examined = examine_store(member)
@@ -116,13 +117,13 @@ def verify(location: str) -> int:
     return code
 
 
-def export_sweep(location: str, name: str, out: Path) -> int:
+def export_sweep(request: StoreExport) -> int:
     """Copy what a sweep needs into a new store, verified; its page and notes come along.
 
     Raises InputError for an unknown sweep, one whose notes do not tell, and a folder that is there.
     """
-    store = open_existing_store(location)
-    sweeps = _local(location).sweeps()
+    name, out, store = request.sweep, request.out, open_existing_store(request.store)
+    sweeps = _local(request.store).sweeps()
     if name not in sweeps:
         raise InputError(f"{name}: expected a sweep of {store.location}{suggestion(name, sweeps)}, got none")
     keys = needs(store, name)  # also through linked stores: the copy then needs nothing more
@@ -150,26 +151,35 @@ def export_sweep(location: str, name: str, out: Path) -> int:
     return DONE
 
 
-def change_links(location: str, other: str, *, add: bool) -> int:
-    """Add a store to those that this one reads through, or take it away. Raises InputError where that cannot be."""
-    store = _plain(location)
-    root = str(Path(other).expanduser().resolve())
-    known = links_of(store)
-    if add:
-        other_store(other, store)
-        if root in known:
-            raise InputError(f"{root}: expected a store that is not linked yet, got one that is")
-        if links_of(Store(root=Path(root))):
-            raise InputError(f"{root}: expected a store that reads through no other, got {LINKS_FILE} in it")
-        store.open_for_writing()
-        write_links(store, [*known, root])
-        screen.out(printable(f"{store.location} reads through {root}, and never writes there"))
-        return DONE
+def link(request: LinkRequest) -> int:
+    """Add a store to those that this one reads through. Raises InputError where that cannot be."""
+    store, root, known = _links(request)
+    other_store(request.other, store)
+    if root in known:
+        raise InputError(f"{root}: expected a store that is not linked yet, got one that is")
+    if links_of(Store(root=Path(root))):
+        raise InputError(f"{root}: expected a store that reads through no other, got {LINKS_FILE} in it")
+    store.open_for_writing()
+    write_links(store, [*known, root])
+    screen.out(printable(f"{store.location} reads through {root}, and never writes there"))
+    return DONE
+
+
+def unlink(request: LinkRequest) -> int:
+    """Take a store from those that this one reads through. Raises InputError for another."""
+    store, root, known = _links(request)
     if root not in known:
         raise InputError(f"{root}: expected one of the linked stores ({', '.join(known) or 'there are none'})")
     write_links(store, [linked for linked in known if linked != root])
     screen.out(printable(f"{store.location} no longer reads through {root}"))
     return DONE
+
+
+def _links(request: LinkRequest) -> tuple[Store, str, list[str]]:
+    """A store in a folder, which need not be there, nor what it is linked to; the other's folder; the linked ones."""
+    _refuse_bucket(request.store)
+    store = local_store(request.store)
+    return store, str(Path(request.other).expanduser().resolve()), links_of(store)
 
 
 def in_words(size: int) -> str:
@@ -186,12 +196,6 @@ def _local(location: str) -> Store:
     """A store in a folder, without those that it reads through. InputError for a bucket, and where there is none."""
     _refuse_bucket(location)
     return Store(root=open_existing_store(location).root)
-
-
-def _plain(location: str) -> Store:
-    """A store in a folder whether it is there or not: what it is linked to need not be there."""
-    _refuse_bucket(location)
-    return local_store(location)
 
 
 def _refuse_bucket(location: str) -> None:

@@ -15,8 +15,8 @@ from smoothsweep.core.external.kinds import KINDS, Named, Source, kind_of
 from smoothsweep.core.external.recogniser import MOST_BYTES, NETWORK, EnrolledEmbedder, Recogniser, write_recogniser
 from smoothsweep.core.files import making_folder, write_file
 from smoothsweep.core.readers.files import read_whole
-from smoothsweep.orchestrator.commands.importing.requests import Reading
 from smoothsweep.orchestrator.commands.importing.targets import CARD_VERSION, normalised, program_source
+from smoothsweep.orchestrator.commands.requests import Reading
 from smoothsweep.sweeps.imported import CARD, TargetCard, checked_card
 
 if TYPE_CHECKING:

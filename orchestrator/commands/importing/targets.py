@@ -32,7 +32,7 @@ from smoothsweep.core.external.kinds import (
 )
 from smoothsweep.core.files import making_folder, write_file
 from smoothsweep.core.readers.files import read_whole, why_unread
-from smoothsweep.orchestrator.commands.importing.requests import Reading, TargetRequest, refuse_existing
+from smoothsweep.orchestrator.commands.requests import Reading, TargetRequest
 from smoothsweep.sweeps.data import LabelledData
 from smoothsweep.sweeps.imported import CARD, CARD_VERSION, WEIGHTS, TargetCard, checked_card
 
@@ -54,6 +54,12 @@ SHOWN = {
     "grey nchw": "[N, 1, S, S], the luminance 0.299 R + 0.587 G + 0.114 B",
     "grey nhwc": "[N, S, S, 1], the luminance 0.299 R + 0.587 G + 0.114 B",
 }
+
+
+def refuse_existing(out: Path, what: str = "folder") -> None:
+    """Raise InputError rather than write over an earlier import."""
+    if out.exists():
+        raise InputError(f"--out {out}: expected a new {what}, got one that exists; name another or remove it")
 
 
 def import_target_file(request: TargetRequest) -> int:

@@ -17,6 +17,7 @@ from smoothsweep.orchestrator.commands.records.lineage import (
     find_trials,
     leaves,
 )
+from smoothsweep.orchestrator.commands.requests import DiffRequest
 from smoothsweep.orchestrator.planning.state import TrialNote
 from smoothsweep.orchestrator.store.opening import open_existing_store
 from smoothsweep.tasks.stage_names import stage_title
@@ -40,16 +41,13 @@ Ends = Mapping[str, Provenance]  # kind -> the artifact, of those whose metrics 
 Change = tuple[str, str, str, Any, Any]  # the stage whose own it is, what differs, its dotted key, in A, in B
 
 
-def print_differences(a: str, b: str, location: str, other_location: str | None, *, as_json: bool) -> int:
-    """Print them. Returns the exit code, 0 however much differs; raises InputError for what names nothing.
-
-    other_location: of B's store; None for that of A.
-    """
-    store = open_existing_store(location)
-    other = store if other_location is None else open_existing_store(other_location)
-    first, second = find_trials(store, a), find_trials(other, b)
+def print_differences(request: DiffRequest) -> int:
+    """Print them. Returns the exit code, 0 however much differs; raises InputError for what names nothing."""
+    store = open_existing_store(request.store)
+    other = store if request.other_store is None else open_existing_store(request.other_store)
+    first, second = find_trials(store, request.a), find_trials(other, request.b)
     found = _differences(first, second, ProvenanceReader(store), ProvenanceReader(other))
-    if as_json:
+    if request.json:
         screen.out_text(json.dumps({"a": first.title, "b": second.title, **found}, indent=1, default=str))
     else:
         screen.out_text("\n".join(map(printable, _text(first, second, found))))

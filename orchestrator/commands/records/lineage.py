@@ -19,6 +19,7 @@ from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.text import MINUS, NBSP, counted, duration, printable, quoted, shortened, suggestion
 from smoothsweep.orchestrator.commands.reporting.sharing.provenance import SUFFIX, read_provenance
+from smoothsweep.orchestrator.commands.requests import LineageRequest
 from smoothsweep.orchestrator.page.render import read_origin
 from smoothsweep.orchestrator.planning.state import DOT, TRIALS_FILE, TrialNote, read_trial_notes
 from smoothsweep.orchestrator.store.base import MANIFEST, Store
@@ -32,15 +33,16 @@ _DIGITS = 6
 PAGE = ".html"
 
 
-def print_lineage(name: str, location: str, number: str | None, *, as_json: bool) -> int:
+def print_lineage(request: LineageRequest) -> int:
     """Print it. The exit code is 1 where a manifest is gone or damaged, or a file is not what its manifest says.
 
-    number: a column of the results; only what it stands on is told. Raises InputError for what names nothing.
+    Raises InputError for what names nothing.
     """
-    store = open_existing_store(location)
-    title, ends, wrong = _of_file(store, name, number) if _is_place(name) else _of_trial(store, name, number)
+    store = open_existing_store(request.store)
+    told = _of_file if _is_place(request.name) else _of_trial
+    title, ends, wrong = told(store, request.name, request.number)
     stages = in_order(ends)
-    if as_json:
+    if request.json:
         screen.out_text(json.dumps({"of": title, "stages": [_row(store, artifact) for artifact in stages]}, indent=1))
     else:
         screen.out_text("\n".join(map(printable, [title, *wrong, *lineage_text(store, stages)])))

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from smoothsweep.core import screen
 from smoothsweep.core.text import counted, printable
 from smoothsweep.orchestrator.commands.records.lineage import plain_name
+from smoothsweep.orchestrator.commands.requests import StatusRequest
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.planning.state import StageProgress, read_stage_progress, read_state, trial_name
-from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.planning.trial import Trial, trials_of
+from smoothsweep.orchestrator.result.axes import sweep_axes
 from smoothsweep.orchestrator.result.cells import complete_cases
 from smoothsweep.orchestrator.result.data import Axis
 from smoothsweep.orchestrator.result.display import incomplete_sentences
 from smoothsweep.orchestrator.result.summary import attack_label, recipe_label
 from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.opening import open_existing_store
+from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.schema import InversionSweep
 from smoothsweep.tasks.stage_names import stage_title
+
+
+def print_status(request: StatusRequest) -> int:
+    """Print it. Returns the exit code."""
+    loaded, store = load_sweep(request.sweep, request.overrides), open_existing_store(request.store)
+    trials = trials_of(loaded, store)
+    summary = status_summary(loaded.sweep.name, trials, store, sweep_axes(loaded, trials))
+    screen.out_text(json.dumps(summary, indent=1) if request.json else status_text(summary))
+    return 0
 
 
 def status_summary(name: str, trials: list[Trial], store: Store, axes: Sequence[Axis] = ()) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.core.text import printable
+from smoothsweep.orchestrator.commands.requests import UiRequest
 from smoothsweep.orchestrator.store.opening import REMEDY, open_store
 from smoothsweep.orchestrator.tracking import follow, list_sweep_pages, local_uri, refusals
 
@@ -37,17 +38,16 @@ UNWANTED = ("_MLFLOW_STATIC_PREFIX", "_MLFLOW_SERVER_ARTIFACTS_ONLY", "prometheu
 """Variables of another server of the user's."""
 
 
-def serve_pages(location: str, port: int, *, browser: bool) -> int:
-    """Serve the store at `location` until interrupted. Returns the server's exit code.
+def serve_pages(request: UiRequest) -> int:
+    """Serve the store until interrupted. Returns the server's exit code.
 
-    browser: whether to open the newest sweep in the user's. Raises InputError, before anything is started, where
-    nothing was recorded or the port is taken.
+    Raises InputError, before anything is started, where nothing was recorded or the port is taken.
     """
-    store = open_store(location)  # of a remote one, its mirror here
+    store = open_store(request.store)  # of a remote one, its mirror here
     database = store.root / "mlflow.db"
     if not database.is_file():
         raise InputError(f"{database}: expected the MLflow database of an earlier run, got none{REMEDY}")
-    port, uri, password = _free(port), local_uri(store), secrets.token_urlsafe(24)
+    port, uri, password = _free(request.port), local_uri(store), secrets.token_urlsafe(24)
     with refusals(uri):
         remarks, pages = follow(uri, store.root), list_sweep_pages(uri)
     for line in remarks:
@@ -61,7 +61,7 @@ def serve_pages(location: str, port: int, *, browser: bool) -> int:
     sys.stdout.flush()
     with tempfile.TemporaryDirectory(prefix="smoothsweep-ui-") as folder:  # mode 700
         server = _server(uri, port, password, Path(folder))
-        if browser and pages:
+        if request.browser and pages:
             threading.Thread(target=_open, args=(server, port, f"{root}{pages[0].table}"), daemon=True).start()
         try:
             return server.wait()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -40,6 +39,7 @@ from smoothsweep.orchestrator.commands.reporting.sharing.export import (
     sweep_to_share,
     table_files,
 )
+from smoothsweep.orchestrator.commands.requests import BundleRequest
 from smoothsweep.orchestrator.result.data import ReportData
 from smoothsweep.orchestrator.result.rows import measured, with_recipes, write_rows
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
@@ -157,7 +157,7 @@ def refuse_name(name: str, where: str) -> None:
 SETTINGS, TEXT, STORE = "sweep.yaml", "report.txt", "store"
 
 
-def bundle(request: argparse.Namespace) -> int:
+def bundle(request: BundleRequest) -> int:
     """Write the bundle. Returns the exit code; raises InputError before anything is written."""
     _refuse_place(request.out)
     loaded, trials, store = sweep_to_share(request.sweep, request.overrides, request.store)
@@ -186,7 +186,7 @@ def _refuse_place(out: Path) -> None:
         raise InputError(f"{out}: expected a file in a folder that is there, got no such folder")
 
 
-def _files(sweep: SweepContents, request: argparse.Namespace, folder: Path) -> Iterator[tuple[str, Content]]:
+def _files(sweep: SweepContents, request: BundleRequest, folder: Path) -> Iterator[tuple[str, Content]]:
     """The files by their names; the report is written into `folder` first."""
     data = without_local_paths(sweep.data)
     if request.with_images:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -28,6 +27,7 @@ from smoothsweep.core.text import quoted, typable
 from smoothsweep.orchestrator.commands.damage import read_with_repair
 from smoothsweep.orchestrator.commands.reporting.report import contact_sheets, gather_report, prior_licences
 from smoothsweep.orchestrator.commands.reporting.sharing.provenance import KEY
+from smoothsweep.orchestrator.commands.requests import ExportRequest
 from smoothsweep.orchestrator.page.drawing.colours import assign
 from smoothsweep.orchestrator.page.drawing.sheets import png, sheet_image
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures
@@ -396,7 +396,7 @@ def overview_facts(sweep: SweepContents, **more: Any) -> Mapping[str, Any]:
 INDEX = "export.json"
 
 
-def export(request: argparse.Namespace) -> int:
+def export(request: ExportRequest) -> int:
     """Write the export. Returns the exit code; raises InputError before anything is written."""
     tables = formats("--tables", request.tables, TABLES)
     figures = formats("--figures", request.figures, FIGURES)
@@ -444,7 +444,7 @@ def formats(flag: str, typed: str, known: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(suffix for suffix in known if suffix in names)
 
 
-def _images(request: argparse.Namespace) -> Choice:
+def _images(request: ExportRequest) -> Choice:
     if request.redact and request.images not in (None, "none"):
         raise InputError(f"--images {request.images}: expected none beside --redact, which shows nobody")
     return request.images or ("none" if request.redact else "best")
@@ -455,7 +455,7 @@ def _has_pictures(loaded: LoadedSweep) -> bool:
     return not isinstance(sweep, ToySweep) and sweep.attack is not None
 
 
-def _tell(request: argparse.Namespace, names: list[str]) -> None:
+def _tell(request: ExportRequest, names: list[str]) -> None:
     for folder, what in (("tables/", "tables"), ("figures/", "figures"), ("images/", "images")):
         count = sum(name.startswith(folder) and not name.endswith(".json") for name in names)
         if count:

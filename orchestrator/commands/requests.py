@@ -1,0 +1,549 @@
+"""What every command is told: a request for each, whose fields are its options (`core.arguments.option`).
+
+The options of `audit` stand in `audit.subject`. Nothing here loads what is slow: `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+
+from smoothsweep.core.arguments import BITS, OUT, add_options, option
+from smoothsweep.core.attacks.training_settings import NETWORKS
+from smoothsweep.core.data.names import PUBLISHED_SETS
+from smoothsweep.core.external.base import Answers
+from smoothsweep.core.external.kinds import KINDS, Source, as_source
+from smoothsweep.core.priors.settings import IMAGES, READ_OUT
+
+if TYPE_CHECKING:
+    from smoothsweep.sweeps.data import Bits
+
+GRACE = "300"  # seconds
+_ORDER = ("R", "G", "B")
+_NAMES = "a sweep's name, SWEEP:RECIPE with the report's name of it, or a trial's id"
+_NUMBER: dict[str, Any] = {"type": int, "metavar": "N"}
+_FLAG: dict[str, Any] = {"default": False, "action": "store_true"}
+_PATH, _FILE, _FOLDER = ({"type": Path, "metavar": what} for what in ("PATH", "FILE", "DIR"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfStore:
+    store: str = option(
+        "the artifact store, a folder or s3://bucket/prefix (default: ./store)", default="store", metavar="STORE"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfSweep(OfStore):
+    sweep: Path = option(
+        "a sweep file, or the name of one that comes with smoothsweep: quickstart",
+        "sweep",
+        type=Path,
+        metavar="SWEEP.yaml",
+    )
+    overrides: list[str] = option(
+        "set a key of the sweep file, e.g. --set recipe.epochs=20 (repeatable)",
+        "--set",
+        dest="overrides",
+        default=[],
+        action="append",
+        metavar="PATH=VALUE",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spending:
+    """When to ask; amounts as typed."""
+
+    group: ClassVar = (
+        "confirmation",
+        "A run that is expected to cost more than a threshold asks on the terminal; without a terminal it ends with "
+        "exit code 2. The estimate uses the times of this store, or else those of another machine. A run without an "
+        "estimate asks too, unless the sweep's budget bounds it.",
+    )
+    price: str | None = option("price of a device-hour, e.g. 4.1: shows what is to be spent", metavar="DOLLARS")
+    confirm_above: str | None = option("ask above so many device-hours (default: 24)", metavar="HOURS")
+    confirm_above_dollars: str | None = option(
+        "with --price: ask above so many dollars (default: 100)", metavar="DOLLARS"
+    )
+    yes: bool = option("the answer, for scripts", **_FLAG)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRequest(Spending, OfSweep):
+    """Run the sweep file; finished stages are reused."""
+
+    tracking_uri: str | None = option("MLflow tracking URI (default: SQLite in the store)", metavar="URI")
+    address: str | None = option("Ray cluster to join (default: RAY_ADDRESS, else this machine)", metavar="ADDR")
+    out: Path | None = option("where the report goes (default: STORE/sweeps/NAME)", **OUT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanRequest(OfSweep):
+    """What would run, what is reused, expected device-hours and dollars."""
+
+    price: str | None = option("price of a device-hour, e.g. 4.1: shows what is to be spent", metavar="DOLLARS")
+    tell: str | None = option("what a difference of so many percentage points needs", metavar="POINTS")
+    json: bool = option("as JSON", **_FLAG)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatusRequest(OfSweep):
+    """What is done, running, failed, missing."""
+
+    json: bool = option("as JSON", **_FLAG)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportRequest(OfSweep):
+    """Write results, report.html and figures from the store."""
+
+    more: list[Path] = option(
+        "further sweep files or bundles (OUT.zip), in one table",
+        "more",
+        default=[],
+        nargs="*",
+        type=Path,
+        metavar="MORE",
+    )
+    out: Path | None = option("where to write (default: STORE/sweeps/NAME; needed with several sweeps)", **OUT)
+    json: bool = option("print the whole result as JSON, write nothing", **_FLAG)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RejudgeRequest(OfSweep):
+    """Other judges for the images in the store; nothing is attacked anew."""
+
+    judges: list[str] = option(
+        "set a key below judges, e.g. embedder.name=facenet, or fidelity={} for a judge more",
+        nargs="+",
+        action="extend",
+        required=True,
+        metavar="KEY=VALUE",
+    )
+    name: str | None = option("of the new table, beside the old one (default: NAME-rejudged)", metavar="NAME")
+    out: Path | None = option("where the report goes (default: STORE/sweeps/NAME)", **OUT)
+    yes: bool = option("the answer where it would ask, as `run` does", **_FLAG)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlurmRequest(OfSweep):
+    """Write a batch script for a Slurm cluster and submit it."""
+
+    nodes: str = option("nodes of the job (default: 1)", default="1", metavar="N")
+    gpus_per_node: str | None = option("GPUs of each node (default: none asked for)", metavar="G")
+    cpus_per_node: str | None = option("CPUs of each node (default: the cluster's)", metavar="C")
+    mem: str | None = option("memory of each node, e.g. 64G (default: the cluster's)", metavar="MEM")
+    time: str = option("time limit, as in sbatch: 12:00:00, 2-00, 90", required=True, metavar="T")
+    partition: str | None = option("partition (default: the cluster's)", metavar="P")
+    account: str | None = option("account that is charged", metavar="A")
+    qos: str | None = option("quality of service", metavar="Q")
+    sbatch: list[str] = option(
+        "a further sbatch option, as in --sbatch=--exclusive (repeatable)",
+        default=[],
+        action="append",
+        metavar="OPTION",
+    )
+    array: str | None = option(
+        "workers as jobs of their own that come and go, e.g. 0-7 or 0-31%%8; the options for GPUs, CPUs and memory "
+        "then describe a worker, and the head's job has CPUs alone",
+        metavar="0-N",
+    )
+    setup: list[str] = option(
+        "a shell line to run first: 'module load cuda'", default=[], action="append", metavar="LINE"
+    )
+    python: str | None = option(
+        "how Python is started on the nodes, e.g. 'apptainer exec --nv image.sif python' (default: this one)",
+        metavar="WORDS",
+    )
+    grace: str = option(f"warning before the time limit (default: {GRACE})", default=GRACE, metavar="SECONDS")
+    folder: Path | None = option("for script, token, address; all nodes see it (default: ./slurm/NAME)", **_FOLDER)
+    tracking_uri: str | None = option("MLflow tracking URI (default: SQLite in the store)", metavar="URI")
+    dry_run: bool = option("print the script; write and submit nothing", **_FLAG)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportRequest(OfSweep):
+    """Tables, figures, images and references of a sweep, for a paper."""
+
+    out: Path = option("a new or empty folder", required=True, **OUT)
+    tables: str = option("some of latex,csv,md, or none (default: all)", default="latex,csv,md", metavar="FORMATS")
+    figures: str = option("some of pdf,svg,png, or none (default: all)", default="pdf,svg,png", metavar="FORMATS")
+    images: Literal["best", "all", "none"] | None = option(
+        "reconstructions as PNG: best: of each class the first, by the strongest attack on each recipe, under the "
+        "first seed (default; with --redact: none)",
+        choices=("best", "all", "none"),
+    )
+    redact: bool = option("no names of classes and no pictures, for sharing", **_FLAG)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BundleRequest(OfSweep):
+    """Report, tables, manifests and settings of a sweep as one file, which `report` opens."""
+
+    out: Path = option("a new file", "out", type=Path, metavar="OUT.zip")
+    with_images: bool = option("training images beside reconstructions too", **_FLAG)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyBuild(OfSweep):
+    """A page of questions, one file, from the pictures in the store."""
+
+    out: Path | None = option(
+        "where study.html and its key study.json go; keep the key (default: STORE/sweeps/NAME/study)", **OUT
+    )
+    seed: int | None = option("of people, pictures and order (default: drawn, and kept)", **_NUMBER)
+    people: int | None = option("how many to ask about (default: 150, or all)", **_NUMBER)
+    examples: int = option("photographs shown of each (default: 5)", default=5, **_NUMBER)
+    checks: int | None = option(
+        "attention checks, a photograph among the choices (default: the fewest that tell attention from guessing)",
+        **_NUMBER,
+    )
+    recipes: list[str] = option(
+        "a recipe to show, by the report's name for it (repeatable; default: all)",
+        "--recipe",
+        dest="recipes",
+        default=[],
+        action="append",
+        metavar="NAME",
+    )
+    attack: str | None = option("whose reconstructions, where the sweep has several attacks", metavar="NAME")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyRead:
+    """Shares with intervals and agreement, from the annotators' files."""
+
+    answers: list[Path] = option("a file from every annotator", "answers", type=Path, nargs="+", metavar="ANSWERS")
+    study: Path | None = option("the key (default: study.json beside the first file)", **_FILE)
+    json: bool = option("as JSON", **_FLAG)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UiRequest(OfStore):
+    """MLflow's pages on the local store, opened where the newest sweep is compared."""
+
+    port: int = option("port on this machine (default: 5000)", default=5000, type=int)
+    browser: bool = option(
+        "print the links, open nothing", "--no-browser", dest="browser", default=True, action="store_false"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiffRequest(OfStore):
+    """How two trials, recipes or runs differ: settings, inputs, numbers."""
+
+    a: str = option(_NAMES, "a", metavar="A")
+    b: str = option("likewise", "b", metavar="B")
+    other_store: str | None = option("where B lies, if not in the same store", metavar="STORE")
+    json: bool = option("as JSON", **_FLAG)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineageRequest(OfStore):
+    """Every manifest that a trial, a report or a file rests on."""
+
+    name: str = option(
+        "a trial's id, SWEEP:TRIAL as `status` names it, a report.html, or an artifact's file",
+        "name",
+        metavar="TRIAL|FILE",
+    )
+    number: str | None = option("of a trial: only what this number stands on", metavar="COLUMN")
+    json: bool = option("as JSON", **_FLAG)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoctorRequest:
+    """What this machine can run; with --store: check a store."""
+
+    store: str | None = option("read this whole store, and say what in it is damaged", metavar="STORE")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PluginsRequest:
+    """What other packages bring: attacks, membership, defenses, judges, priors, data, models, search."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GarbageRequest(OfStore):
+    """Remove artifacts that no sweep of this store needs, and damaged ones."""
+
+    yes: bool = option("remove; without it the command only lists", **_FLAG)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreExport(OfStore):
+    """Copy all that a sweep needs into a new store."""
+
+    sweep: str = option("the sweep's name, as `store ls` lists it", "sweep", metavar="NAME")
+    out: Path = option("the new store; must not exist", "out", **_FOLDER)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkRequest(OfStore):
+    other: str = option("the other store's folder, which all nodes see", "other", metavar="OTHER")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreList(OfStore):
+    """The sweeps of a store, with the size of what each needs, and the stores that it reads through."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreSizes(OfStore):
+    """Sizes by kind of artifact: used by a sweep, used by none, unfinished, damaged."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreVerify(OfStore):
+    """Read every artifact and compare it with its checksums."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreLink(LinkRequest):
+    """Read through another store: what it has finished is not made again, and it is never written."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreUnlink(LinkRequest):
+    """No longer read through another store."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnImages:
+    judge: str | None = option(
+        "a face embedder with the file of its weights, which looks for the private people on the public images "
+        "(default: copies alone are looked for)",
+        metavar="NAME=FILE",
+    )
+    bits: Bits | None = option(**BITS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataCheck(OwnImages):
+    """What was found, what is missing, broken or there twice; of a published set, whether counts equal the paper's."""
+
+    path: Path = option("your own: a folder per person, or a Parquet file", "path", **_PATH)
+    public: Path | None = option(
+        "your public images of other people: none of them may be a private one", type=Path, metavar="PATH"
+    )
+    kind: str | None = option("the published data set it should be", "--as", choices=PUBLISHED_SETS, dest="kind")
+    classes: int | None = option("with --as: how many classes to expect (default: the paper's)", type=int)
+    pictures: str | None = option("celeba only: crops, aligned, in_the_wild or in_the_wild_68")
+
+
+@dataclass(frozen=True, kw_only=True)
+class InitRequest(OwnImages):
+    """Write a first sweep file for your own data."""
+
+    data: Path | None = option(
+        "the private images: a folder per person, or a Parquet file (default: a name to fill in)",
+        **_PATH,
+    )
+    public: Path | None = option("images of other people, as the attacker has them", **_PATH)
+    faces: bool = option(
+        "the images show no faces: the general judge in place of a face embedder",
+        "--no-faces",
+        dest="faces",
+        default=True,
+        action="store_false",
+    )
+    out: Path | None = option("where to write (default: NAME.yaml, after the data)", **_FILE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightsRequest:
+    """Fetch and verify what sweeps need, before they run; say what could not be had."""
+
+    sweeps: list[Path] = option(
+        "default: every file we know of", "sweeps", default=[], type=Path, nargs="*", metavar="SWEEP.yaml"
+    )
+    dir: Path | None = option("where to put them (default: SMOOTHSWEEP_WEIGHTS or torch hub's cache)", **_FOLDER)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfImported(OfStore):
+    """file: what is brought in. out: where to, the usual place unless it was typed."""
+
+    file: Any
+    out: Path = option("default: STORE/imported/(priors, targets or gans)/NAME", **OUT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportRequest(OfImported):
+    file: Path = option("what is brought in", "file", **_FILE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriorRequest(ImportRequest):
+    """An official StyleGAN2 network pickle (ffhq.pkl), or random-face: the package's generator of faces; nothing of
+    either is run.
+    """
+
+    group: ClassVar = ("for random-face only", None)
+    package: Path | None = option(
+        "the wheel or a folder of its files (default: the installed package, else the wheel in SMOOTHSWEEP_WEIGHTS)",
+        "package",
+        type=Path,
+        nargs="?",
+        metavar="PATH",
+    )
+    resolution: list[int] | None = option(
+        f"train a read-out for images of so many pixels: {', '.join(map(str, READ_OUT))} (default: all); 1024 needs "
+        "none",
+        type=int,
+        nargs="+",
+        choices=READ_OUT,
+        metavar="N",
+    )
+    images: int | None = option(
+        f"images of 1024 pixels that the read-outs learn from, a CPU second or two each (default: {IMAGES})", **_NUMBER
+    )
+    judge: str | None = option(
+        "a face embedder, e.g. mobilefacenet_a and its weights: notes how far it takes a read-out's images for those "
+        "of 1024 pixels",
+        metavar="NAME=FILE",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeRequest(OfStore):
+    """A published face embedder (FaceNet, MobileFaceNet, IR-50, IR-152): its checkpoint becomes an independent judge;
+    which it is, the file says.
+    """
+
+    file: Path = option("its checkpoint", "file", **_FILE)
+    out: Path | None = option("default: STORE/imported/judges/NAME.safetensors", **_FILE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GanRequest(ImportRequest):
+    """The GAN of GMI, KED-MI, LOMMA or PLG-MI, from the official checkpoints."""
+
+    part: str = option("which part of an attack it is", choices=tuple(NETWORKS), required=True)
+    discriminator: Path | None = option("of its discriminator, unless it is a plg_gan", **_FILE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What the owner of a classifier says of it; None where nothing was said.
+
+    Attributes:
+        architecture: Needed for weights alone.
+        options: Options that one kind of foreign model alone has, by the names of its fields.
+    """
+
+    group: ClassVar = (
+        "how it reads an image",
+        "The weights do not say. Whatever is said here is tried on real images, now if there are any and before every "
+        "attack: a classifier that does not recognise them is refused.",
+    )
+    architecture: str | None = None
+    image_size: int | None = option(
+        "side of its images; needed unless the architecture fixes it (vit_b_16: 224, inception_v3: 299)",
+        type=int,
+        metavar="PIXELS",
+    )
+    mean: list[float] | None = option(
+        "mean of the channels of pictures in [0, 1], e.g. ImageNet's (default: 0.5 0.5 0.5)",
+        type=float,
+        nargs=3,
+        metavar=_ORDER,
+    )
+    std: list[float] | None = option(
+        "std of the channels of pictures in [0, 1], e.g. ImageNet's (default: 0.5 0.5 0.5)",
+        type=float,
+        nargs=3,
+        metavar=_ORDER,
+    )
+    input_range: list[float] | None = option(
+        "instead: black and white as it was shown them, e.g. 0 1 or 0 255 (default: -1 1)",
+        type=float,
+        nargs=2,
+        metavar=("LOW", "HIGH"),
+    )
+    channels: str | None = option(
+        "the order in which it gets a picture's channels: bgr for one trained on files as OpenCV reads them; "
+        "--mean and --std are of red, green and blue all the same (default: rgb)",
+        choices=("rgb", "bgr"),
+    )
+    transform_input: bool | None = option(
+        "inception_v3 only, and there needed: whether it maps its inputs to other statistics first",
+        choices=("true", "false"),
+    )
+    answers: str | None = option(
+        "what a program says of an image: numbers before the softmax, after it, or the class alone (default: logits)",
+        choices=get_args(Answers),
+    )
+    bits: Bits | None = option(**BITS)
+    weights: str | None = option(
+        "of a checkpoint that holds several sets of weights (plain and averaged, say) take this one (default: one is "
+        "taken, and the others are named)",
+        metavar="NAME",
+    )
+    leave_out: list[int] | None = option(
+        "outputs of a program that are nobody of the data, from 0: a background class, say",
+        type=int,
+        nargs="+",
+        metavar="OUTPUT",
+    )
+    random_answers: bool | None = option(
+        "the program draws noise on purpose, as some defenses do: a picture's answer may vary", action="store_true"
+    )
+    stated_acc: float | None = option(
+        "the test accuracy it is said to have", "--test-acc", dest="stated_acc", type=float, metavar="FRACTION"
+    )
+    class_names: Path | None = option(
+        "a name per line, in the order of its outputs, as the data have them (default: the data's own order)",
+        **_FILE,
+    )
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def given(self, *names: str) -> Iterator[tuple[str, Any]]:
+        """The options among these attributes that were given, as typed, each with its value."""
+        for name in names:
+            if (value := getattr(self, name)) is not None:
+                yield "--test-acc" if name == "stated_acc" else f"--{name.replace('_', '-')}", value
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetRequest(Reading, OfImported):
+    """A classifier: a checkpoint, or a program such as an ONNX file.
+
+    Attributes:
+        data: A published set's name, or the path of own data.
+        data_path: Where the published set lies.
+    """
+
+    file: Source = option("what is brought in", "file", type=as_source, metavar="FILE")
+    architecture: str | None = option(
+        "needed for a checkpoint, e.g. resnet152 or timm:vit_tiny_patch16_224; a program brings its own"
+    )
+    classes: int = option("how many classes it tells apart", type=int, required=True)
+    alpha: float | None = option("the smoothing factor it was trained with, for the tables", type=float)
+    data: str | None = option(
+        "what it was trained on, to measure its test accuracy: a folder of class folders, a Parquet file, or one of "
+        f"{', '.join(PUBLISHED_SETS)}",
+        metavar="NAME|PATH",
+    )
+    data_path: Path | None = option("where the published data set of that name lies", **_FOLDER)
+
+
+def add_kind_options(command: argparse.ArgumentParser) -> None:
+    """Options that one kind of foreign model alone has."""
+    for kind in KINDS.values():
+        if fields(kind):
+            add_options(command.add_argument_group(*kind.options), kind)
+
+
+def reading_of(options: argparse.Namespace) -> dict[str, Any]:
+    """What was said of how a classifier reads an image, and what its kind alone is told: fields of `Reading`."""
+    kind_options = [entry.name for kind in KINDS.values() for entry in fields(kind)]
+    return {
+        **{entry.name: getattr(options, entry.name) for entry in fields(Reading) if entry.name != "options"},
+        "transform_input": None if options.transform_input is None else options.transform_input == "true",
+        "options": {name: getattr(options, name) for name in kind_options},
+    }
