@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from dataclasses import MISSING, field, fields, is_dataclass
+from dataclasses import MISSING, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +31,6 @@ def add_options(parser: argparse.ArgumentParser | argparse._ArgumentGroup, reque
             flags = how.pop("flags") or (f"--{entry.name.replace('_', '-')}",)
             default = entry.default if entry.default_factory is MISSING else entry.default_factory()
             parser.add_argument(*flags, default=default, **how)
-
-
-def add_request(parser: argparse.ArgumentParser, request: type[Any]) -> None:
-    """Give a command all options of its request: its bases' first, those of a class with a `group` in a group of it."""
-    for part in reversed(request.__mro__):
-        if is_dataclass(part):
-            group = vars(part).get("group")  # title and description
-            add_options(parser.add_argument_group(*group) if group else parser, part)
 
 
 def request_of(request: type[Any], options: argparse.Namespace, /, **more: Any) -> Any:

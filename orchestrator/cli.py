@@ -17,13 +17,13 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from smoothsweep.core import screen
-from smoothsweep.core.arguments import add_request, refusal, refuse_flag_before_command, request_of
+from smoothsweep.core.arguments import refusal, refuse_flag_before_command, request_of
 from smoothsweep.core.errors import InputError, StoreGone
 from smoothsweep.core.text import shortened, suggestion
 from smoothsweep.orchestrator.cluster import interrupts
 from smoothsweep.orchestrator.commands import requests
 from smoothsweep.orchestrator.commands.audit.arguments import add_audit_command
-from smoothsweep.orchestrator.commands.requests import Reading, add_kind_options, reading_of
+from smoothsweep.orchestrator.commands.requests import Reading, add_request, reading_of
 
 COMMANDS: dict[str, tuple[type[Any], str]] = {
     "run": (requests.RunRequest, "run:run_sweep"),
@@ -201,8 +201,6 @@ def _parser() -> argparse.ArgumentParser:
         group, _, part = name.rpartition(" ")
         command = (parts[group] if group else commands).add_parser(part, help=text, description=text)
         add_request(command, request)
-        if issubclass(request, Reading):
-            add_kind_options(command)
         command.set_defaults(command=partial(_call, name))
     add_audit_command(commands)
     return parser

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
@@ -530,6 +530,16 @@ class TargetRequest(Reading, OfImported):
         metavar="NAME|PATH",
     )
     data_path: Path | None = option("where the published data set of that name lies", **_FOLDER)
+
+
+def add_request(parser: argparse.ArgumentParser, request: type[Any]) -> None:
+    """Give a command all options of its request: its bases' first, those of a class with a `group` in a group of it."""
+    for part in reversed(request.__mro__):
+        if is_dataclass(part):
+            group = vars(part).get("group")  # title and description
+            add_options(parser.add_argument_group(*group) if group else parser, part)
+    if issubclass(request, Reading):
+        add_kind_options(parser)
 
 
 def add_kind_options(command: argparse.ArgumentParser) -> None:
