@@ -7,11 +7,11 @@ import os
 import re
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -23,7 +23,6 @@ from smoothsweep.core.readers.files import MOST_MEMBERS, Members, members_of, re
 from smoothsweep.core.text import quoted
 from smoothsweep.orchestrator.commands import run
 from smoothsweep.orchestrator.commands.damage import read_with_repair
-from smoothsweep.orchestrator.commands.reporting.comparison import COMPARISON, ROWS_BY_CLASS, comparison_of
 from smoothsweep.orchestrator.commands.reporting.report import contact_sheets, write_gathered
 from smoothsweep.orchestrator.commands.reporting.sharing.export import (
     TABLES,
@@ -40,10 +39,12 @@ from smoothsweep.orchestrator.commands.reporting.sharing.export import (
     table_files,
 )
 from smoothsweep.orchestrator.commands.requests import BundleRequest
+from smoothsweep.orchestrator.planning.trial import Trial, inversion_stages
 from smoothsweep.orchestrator.result.data import ReportData
 from smoothsweep.orchestrator.result.rows import measured, with_recipes, write_rows
-from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
-from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.orchestrator.result.summary import Summary, attack_label, recipe_label
+from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, with_ancestors
+from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion
 from smoothsweep.sweeps.mistakes import first_mistake
 from smoothsweep.tasks.registry import TASKS
 
@@ -77,6 +78,120 @@ class Index(BaseModel):
     images: bool
     artifacts: bool = False  # of earlier bundles
     files: dict[str, str]
+
+
+COMPARISON, ROWS_BY_CLASS = "comparison.json", "per_class.parquet"
+Scalar = str | int | float | bool | None
+Digest = Annotated[str, Field(max_length=64)]
+
+
+class TrialNote(BaseModel):
+    """What a row of the results rests on. A digest is equal wherever nothing but the trial's own target differs.
+
+    Attributes:
+        recipe: Fingerprint of the trained network under `SEED`; `label` is the report's name of the recipe.
+        attack: Digest; `attack_label` is its name in tables.
+        data: Fingerprint of the private data.
+        judges: Stage -> digest.
+        defense: As the sweep states it.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    trial: str = Field(pattern=r"^[0-9a-f]{12}$")
+    recipe: Digest
+    label: str
+    attack: Digest
+    attack_label: str
+    data: Digest
+    judges: dict[str, Digest]
+    defense: dict[str, Any] | None = None
+
+
+class Conditions(BaseModel):
+    """comparison.json: what a sweep's numbers rest on, so that its rows can be compared with those of another sweep.
+
+    Attributes:
+        baseline: The reference recipe by the report's name, None without one or with several.
+        primary: The leak that decides, where the sweep's search names one.
+        settings: Digest of data or attack -> what it was made of by dotted keys, to say how two differ.
+        reasons: Metric -> why it was not measured.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    protocol: Literal["clean", "paper"]
+    baseline: str | None = None
+    min_test_acc: float | None = None
+    accuracy_margin: float
+    primary: str | None = None
+    people: int | None = None
+    real_images: int | None = None
+    reasons: dict[str, str]
+    trials: tuple[TrialNote, ...] = Field(min_length=1)
+    settings: dict[Digest, dict[str, Scalar]]
+
+
+SEED = 0
+"""Stages are compared under one seed; which seeds were run is compared by itself."""
+
+
+def conditions_of(trials: Sequence[Trial], data: ReportData, summary: Summary) -> Conditions:
+    """The conditions of a sweep in the store. trials: all; those of fresh seeds and cheap attacks are left out.
+
+    A stage's fingerprint covers everything that it rests on, the recipe included. Here the trial's own target, and for
+    judges its attack, are replaced by a word.
+    """
+    notes, settings = [], {}
+    for trial in trials:
+        if trial.phase != "sweep":
+            continue
+        sweep = as_inversion(trial.settings)
+        stages, leaves = inversion_stages(sweep, SEED), sweep.model_dump(mode="json", exclude_none=True)
+        masked = {stages.target.fingerprint: "target"}
+        attack = "" if stages.attack is None else _digest(stages.attack, masked)
+        if stages.attack is not None:
+            masked |= {stages.attack.fingerprint: "attack", stages.inverted.fingerprint: "reconstructions"}
+        words = "" if sweep.attack is None else sweep.attack.words
+        note = TrialNote(
+            trial=trial.id,
+            recipe=stages.target.fingerprint,
+            label=recipe_label(data.axes, trial.cell.axes),
+            attack=attack,
+            attack_label=attack_label(data.axes, trial.cell.axes) or words,
+            data=stages.data.fingerprint,
+            judges={name: _digest(stage, masked) for name, stage in stages.judges.items()},
+            defense=trial.stated_defense,
+        )
+        settings.setdefault(note.data, _leaves(leaves, "data"))
+        settings.setdefault(note.attack, _leaves(leaves, "attack", "prior", "public", "classes"))
+        notes.append(note)
+    stated = ("protocol", "min_test_acc", "accuracy_margin", "primary", "people", "real_images")
+    return Conditions(
+        **{name: getattr(data, name) for name in stated},
+        baseline=summary.baseline_recipe,
+        reasons=dict(data.reasons),
+        trials=tuple(notes),
+        settings=settings,
+    )
+
+
+def _digest(stage: Stage, masked: Mapping[str, str]) -> str:
+    """The stage's fingerprint with words in the place of these inputs."""
+    inputs = {name: masked.get(source.fingerprint) or _digest(source, masked) for name, source in stage.inputs.items()}
+    return digest(f"{stage.name} {stage.task.version} {canonical_json(stage.config)} {sorted(inputs.items())}".encode())
+
+
+def _leaves(settings: Mapping[str, Any], *keys: str) -> dict[str, Scalar]:
+    """Dotted key -> value, of what stands below these keys."""
+    leaves: dict[str, Scalar] = {}
+    for key in keys:
+        value = settings.get(key)
+        if isinstance(value, Mapping):
+            leaves |= {f"{key}.{inner}": each for inner, each in _leaves(value, *value).items()}
+        elif key in settings:
+            leaves[key] = value if isinstance(value, str | int | float | bool) else canonical_json(value)
+    return leaves
 
 
 def write_archive(out: Path, root: str, files: Iterable[tuple[str, Content]], about: Mapping[str, Any]) -> str:
@@ -199,7 +314,7 @@ def _files(sweep: SweepContents, request: BundleRequest, folder: Path) -> Iterat
         yield path.relative_to(folder).as_posix(), path
     yield TEXT, f"{text}\n".encode()
     yield SETTINGS, settings_of(sweep.loaded).encode()
-    yield COMPARISON, comparison_of(sweep.trials, sweep.data, sweep.summary).model_dump_json(indent=1).encode()
+    yield COMPARISON, conditions_of(sweep.trials, sweep.data, sweep.summary).model_dump_json(indent=1).encode()
     yield references(sweep)
     yield from table_files(sweep, TABLES)
     if request.with_images:

@@ -10,8 +10,7 @@ import pytest
 
 import tests.shared_sweep as made
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.reporting.comparison import COMPARISON
-from smoothsweep.orchestrator.commands.reporting.sharing.bundle import INDEX
+from smoothsweep.orchestrator.commands.reporting.sharing.bundle import COMPARISON, INDEX
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.sweeps.load import load_sweep
 
@@ -148,7 +147,7 @@ def test_a_sweep_that_is_not_finished_says_so_above_everything(swept, tmp_path, 
         (["FIRST", "FALSE.zip", "--out", "OUT"], f"{COMPARISON}: expected the content whose digest the bundle has"),
         (
             ["FIRST", "ODD.zip", "--out", "OUT"],
-            f"{COMPARISON}: 'standing.protocol': Input should be 'clean' or 'paper'",
+            f"{COMPARISON}: 'protocol': Input should be 'clean' or 'paper'",
         ),
         (["FIRST", *["SECOND"] * 8, "--out", "OUT"], "expected at most 8 sweeps, got 9"),
     ],
