@@ -24,7 +24,7 @@ each of them, and one that rests on the attack that looks strongest pays for hav
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -54,7 +54,7 @@ class Pair:
     Attributes:
         low, high: Simultaneous interval of the difference; None for one seed.
         p: P-value of this comparison alone.
-        p_corrected: P-value corrected for all pairs; both None for one seed.
+        p_corrected: P-value corrected for all pairs; both None for one seed, and where they were not asked for.
         verdict: Which way the interval points, "higher" or "lower" (first against second), or "inconclusive".
     """
 
@@ -95,6 +95,7 @@ def compare_recipes(
     among: int = 1,
     span: float | None = None,
     reference: str | None = None,
+    p_values: bool = True,
 ) -> Comparisons:
     """All pairwise differences of recipes with simultaneous intervals, p-values and verdicts that agree with them.
 
@@ -106,6 +107,7 @@ def compare_recipes(
         span: The most that two values can differ by, which no interval leaves; None where nothing bounds them.
         reference: The recipe that the others are compared with first of all; its pairs are a family of their own, with
             Dunnett's quantile for as many as they are, and with the guard of `crossed_effects`.
+        p_values: False leaves them out, which take most of the time; intervals and verdicts are the same.
 
     Raises InputError for fewer than two recipes, shapes that differ, values that are not finite, or impossible options.
     """
@@ -117,18 +119,22 @@ def compare_recipes(
     means = cells.mean(axis=(1, 2))
     gaps = means[first] - means[second]
     gaps = np.where(np.abs(gaps) <= _ROUNDING * np.abs(cells).max(), 0.0, gaps)
-    halves = p_values = corrected = np.full(len(gaps), np.nan)
+    halves = alone = corrected = np.full(len(gaps), np.nan)
     seeds, counted = cells.shape[1], max(len(gaps), among)
     if seeds >= LEAST_SEEDS:
-        errors = difference_errors(cells, first, second)
-        p_values, corrected, halves = _test_pairs(errors, gaps, level, Bonferroni(comparisons=counted))
-        if reference in names:
-            planned = (first == names.index(reference)) | (second == names.index(reference))
-            others = max(len(names) - 1, among)
-            family = Dunnett(comparisons=others, recipes=others + 1)
-            for every, own in zip((corrected, halves), _test_pairs(errors, gaps, level, family)[1:], strict=True):
-                every[planned] = own[planned]
-    columns = zip(first, second, gaps, halves, p_values, corrected, strict=True)
+        errors, every = difference_errors(cells, first, second), Bonferroni(comparisons=counted)
+        others = max(len(names) - 1, among)
+        planned = (first == names.index(reference)) | (second == names.index(reference)) if reference in names else None
+        family = Dunnett(comparisons=others, recipes=others + 1)
+
+        def corrected_for(found: Callable[[Correction], np.ndarray]) -> np.ndarray:
+            return found(every) if planned is None else np.where(planned, found(family), found(every))
+
+        halves = corrected_for(lambda correction: errors.half_widths(gaps, 1 - level, correction))
+        if p_values:
+            alone = errors.p_values(gaps)
+            corrected = corrected_for(lambda correction: errors.p_values(gaps, correction))
+    columns = zip(first, second, gaps, halves, alone, corrected, strict=True)
     return Comparisons(
         means=dict(zip(names, means.tolist(), strict=True)),
         pairs=tuple(_pair(names[j], names[k], *numbers, seeds=seeds, span=span) for j, k, *numbers in columns),
@@ -208,13 +214,6 @@ def _pooled_seed_part(cells: np.ndarray) -> np.ndarray:
     residual = by_seed - by_seed.mean(axis=-2, keepdims=True) - by_seed.mean(axis=-1, keepdims=True)
     residual += by_seed.mean(axis=(-2, -1), keepdims=True)
     return 2 * (residual**2).sum(axis=(-2, -1)) / ((recipes - 1) * (seeds - 1)) / seeds
-
-
-def _test_pairs(
-    errors: Errors, gaps: np.ndarray, level: float, correction: Correction
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """p-values of every pair alone and in view of the correction, and half widths of its interval."""
-    return errors.p_values(gaps), errors.p_values(gaps, correction), errors.half_widths(gaps, 1 - level, correction)
 
 
 def _pair(
@@ -304,7 +303,7 @@ def recommend(
     kept = [index for index, name in enumerate(names) if _accurate_enough(name, accuracy, min_accuracy)]
     of_compared = comparisons
     if of_compared is None and len(names) > 1:
-        of_compared = compare_recipes(leak, level=level, reference=reference, span=span)
+        of_compared = compare_recipes(leak, level=level, reference=reference, span=span, p_values=False)
     if not kept:
         return Recommendation(best=None, allowed=(), runners_up=(), probability_best=None, comparisons=of_compared)
     allowed, cells = tuple(names[index] for index in kept), cells[kept]

@@ -61,7 +61,6 @@ class Comparison:
 
     Attributes:
         verdict: "" where there is nothing to compare.
-        p: Corrected for all comparisons made together, None for one seed.
     """
 
     difference: float
@@ -69,7 +68,6 @@ class Comparison:
     high: float
     n: int
     verdict: Verdict | Literal[""]
-    p: float | None = None
 
 
 NOTHING = Comparison(difference=np.nan, low=np.nan, high=np.nan, n=0, verdict="")
@@ -176,7 +174,7 @@ def compare(spec: Metric, mine: Seeds, reference: Seeds, settings: Settings, *, 
         return NOTHING
     hits, _ = rates([cell[seed] for cell in (mine, reference) for seed in shared])
     sides = dict(zip(("mine", "reference"), np.split(hits, 2), strict=True))
-    (pair,) = compare_recipes(sides, level=settings.level, among=among, span=spec.span).pairs
+    (pair,) = compare_recipes(sides, level=settings.level, among=among, span=spec.span, p_values=False).pairs
     return compared(pair, len(shared))
 
 
@@ -184,7 +182,7 @@ def compared(pair: Pair, seeds: int, turn: int = 1) -> Comparison:
     """Convert a pair of `core.metrics` to a comparison. turn: 1, or -1 for the second minus the first."""
     low, high = sorted(turn * end for end in ends(pair.low, pair.high))
     side = pair.verdict if turn > 0 else turned(pair.verdict)
-    return Comparison(difference=turn * pair.difference, low=low, high=high, n=seeds, verdict=side, p=pair.p_corrected)
+    return Comparison(difference=turn * pair.difference, low=low, high=high, n=seeds, verdict=side)
 
 
 def ends(low: float | None, high: float | None) -> tuple[float, float]:

@@ -77,7 +77,7 @@ class Evidence:
         return None if self.leaks is None else self.leaks.against(recipe, reference)
 
     def against(self, recipe: str, reference: str) -> Comparison:
-        """recipe minus reference in the metric's unit: simultaneous interval, corrected p-value and verdict. `NOTHING`
+        """recipe minus reference in the metric's unit: simultaneous interval and verdict. `NOTHING`
         where the two were not compared."""
         both = frozenset((recipe, reference))
         pair = self._by_pair.get(both)
@@ -271,7 +271,9 @@ class Cells(AttackedCells):
         pairs = {}
         if shared and len(kept) > 1:
             values, _ = stacked(measured, kept, shared)
-            compared_all = compare_recipes(values, level=self.settings.level, among=among, span=metric_of(metric).span)
+            compared_all = compare_recipes(
+                values, level=self.settings.level, among=among, span=metric_of(metric).span, p_values=False
+            )
             pairs = {row: compared_all.between(row, str(other)) for row in kept if row != str(other)}
         alone = {
             row: compare(metric_of(metric), seeds[str(row)], seeds[str(other)], self.settings, among=among)
