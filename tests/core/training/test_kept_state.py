@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-import tools.weights.gan_training  # noqa: F401 - their states are looked for below
+import tools.weights.train_generator  # noqa: F401 - their states are looked for below
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.training.gan_pair import GanPair, KeptState, descend, fresh_pair
 
