@@ -25,6 +25,7 @@ from smoothsweep.tasks.classes import CLASSES_FOLDER, classes_of_stage, classes_
 
 STATE_FILE = "state.json"
 FRESH_S = 60.0
+NO_ANSWER_S = 60.0  # so little of known length beside stages of unknown length would only mislead
 
 
 @dataclass
@@ -45,9 +46,10 @@ class SweepState:
 
     def headline(self) -> str:
         elapsed = duration(time.monotonic() - self.started)
-        left = f", about {duration(self.seconds_left)} left" if self.seconds_left else ""
-        if left and self.unknown_stages:
-            left += f" and {counted(self.unknown_stages, 'stage')} of unknown length"
+        known, unknown = self.seconds_left or 0.0, self.unknown_stages
+        parts = [f"about {duration(known)}"] if known and not (unknown and known < NO_ANSWER_S) else []
+        parts += [f"{counted(unknown, 'stage')} of unknown length"] if unknown else []
+        left = f", {' and '.join(parts)} left" if parts else ""
         failed = f", {self.failed_trials} failed" if self.failed_trials else ""
         return (
             f"{self.name}: {self.done_stages}/{self.total_stages} stages, "
