@@ -15,14 +15,13 @@ import math
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from markupsafe import Markup
 from PIL import Image
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError
 from scipy import stats
 
 from smoothsweep.core import screen
@@ -62,6 +61,7 @@ TABLE, PREFERENCE = "13", "user_preference"
 PAPERS_PEOPLE = 150  # of each data set (section C.10)
 MOST_EXAMPLES, MOST_RECIPES = 12, 6  # pictures that one can compare at a glance, and that fit a phone
 LARGEST_SIDE, QUALITY = 224, 95  # of the JPEGs: some 10 kB each, and a page of 150 people stays below 20 MB
+LEVEL = 0.95  # of intervals
 SURE = 0.05  # the highest allowed probability that an annotator who guesses passes the attention checks
 MOST_BYTES = 64 * 2**20  # of a file that an annotator sends
 
@@ -88,10 +88,6 @@ class Question(Model):
     options: Several[Row | None]
     real: Row | None = None
 
-    @property
-    def is_check(self) -> bool:
-        return self.real is not None
-
 
 class StudyKey(Model):
     """What a page of questions hides.
@@ -106,25 +102,12 @@ class StudyKey(Model):
     format: Literal[1] = 1
     sweep: str
     attack: str
-    recipes: Annotated[Several[str], Field(min_length=2)]
+    recipes: Several[str]
     seed: Seed
     real_people: bool
     pictures: Digest
     published: Several[Fraction | None]
-    questions: Annotated[Several[Question], Field(min_length=1)]
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> StudyKey:
-        recipes = set(range(len(self.recipes)))
-        for number, question in enumerate(self.questions):
-            options = set(question.options)
-            if not len(question.options) == len(options) == len(recipes) or not options <= recipes | {None}:
-                raise ValueError(f"questions.{number}.options: expected each of {len(recipes)} recipes once")
-            if question.is_check != (None in options):
-                raise ValueError(f"questions.{number}.options: expected null in attention checks alone")
-        if len(self.published) != len(recipes):
-            raise ValueError(f"published: expected {len(recipes)} values, got {len(self.published)}")
-        return self
+    questions: Several[Question]
 
     @property
     def digest(self) -> str:
@@ -197,7 +180,7 @@ def build_study(options: StudyBuild) -> int:
     write_file(page_file, _page(pictures, key), parents=True)  # first: a page without a key was not given away
     text = json.dumps({"digest": key.digest, **key.model_dump(mode="json")}, indent=1, ensure_ascii=False)
     write_file(key_file, text + "\n")
-    checks = sum(question.is_check for question in questions)
+    checks = sum(question.real is not None for question in questions)
     screen.out(f"{page_file}: {len(questions)} questions, {checks} of them attention checks; give it to annotators")
     screen.out(f"{key_file}: says which picture stands where; keep it, and put their answers beside it")
     if key.real_people:
@@ -216,29 +199,28 @@ def _chosen(
     groups = by_attack([trial for trial in attacked if trial.phase == "sweep"], sweep_axes(loaded, attacked))
     if not groups:
         raise InputError(f"{loaded.source}: expected recipes to compare, got none: the search has proposed none yet")
-    by_name = {ascii_text(name): name for name in groups}
-    if attack is None:
-        real = [name for name, cells in groups.items() if not next(iter(cells.values()))[0].is_control] or list(groups)
-        if len(real) > 1:
-            raise InputError(f"{loaded.source}: expected --attack {_one_of(real)}, got none")
-        name = real[0]
-    elif ascii_text(attack) in by_name:
-        name = by_name[ascii_text(attack)]
-    else:
-        expected = _one_of(groups) or "none, since there is one"
-        raise InputError(f"--attack: expected {expected}, got {shortened(attack)!r}")
+    real = [name for name, cells in groups.items() if not next(iter(cells.values()))[0].is_control] or list(groups)
+    if attack is None and len(real) > 1:
+        raise InputError(f"{loaded.source}: expected --attack {_one_of(real)}, got none")
+    name = real[0] if attack is None else _named("--attack", attack, groups)
     cells = groups[name]
-    known = {ascii_text(recipe): recipe for recipe in cells}
-    for recipe, times in Counter(map(ascii_text, recipes)).items():
-        if recipe not in known:
-            raise InputError(f"--recipe: expected {_one_of(cells)}, got {shortened(recipe)!r}")
-        if times > 1:
-            raise InputError(f"--recipe: expected each once, got {shortened(recipe)!r} twice")
-    chosen = {known[ascii_text(recipe)]: cells[known[ascii_text(recipe)]] for recipe in recipes or cells}
+    named = [_named("--recipe", recipe, cells) for recipe in recipes]
+    if twice := [recipe for recipe in named if named.count(recipe) > 1]:
+        raise InputError(f"--recipe: expected each once, got {ascii_text(shortened(twice[0]))!r} twice")
+    chosen = {recipe: cells[recipe] for recipe in named or cells}
     if not 2 <= len(chosen) <= MOST_RECIPES:
         expected = f"expected 2 to {MOST_RECIPES} recipes to choose between (--recipe), got {len(chosen)}"
         raise InputError(f"{loaded.source}: {expected}")
     return name or as_inversion(next(iter(chosen.values()))[0].settings).inverted_by.label, chosen
+
+
+def _named(option: str, typed: str, known: Iterable[str]) -> str:
+    """The known name that was typed, its minus signs and spaces as they are on a keyboard."""
+    found = {ascii_text(name): name for name in known}.get(ascii_text(typed))
+    if found is None:
+        expected = _one_of(known) or "none, since there is one"
+        raise InputError(f"{option}: expected {expected}, got {shortened(typed)!r}")
+    return found
 
 
 def _one_of(names: Iterable[str]) -> str:
@@ -321,15 +303,8 @@ def _draw(
         if check:
             placed[int(generator.integers(recipes))] = None
         # One image is always held out: fewer examples in a check than elsewhere would give it away.
-        real, others = images[0], images[1:] or images
-        return Question(
-            person=label,
-            name=names[label],
-            trained=trained,
-            examples=tuple(others[: options.examples]),
-            options=tuple(placed),
-            real=real if check else None,
-        )
+        shown = {"examples": tuple((images[1:] or images)[: options.examples]), "options": tuple(placed)}
+        return Question(person=label, name=names[label], trained=trained, real=images[0] if check else None, **shown)
 
     checked = [able[number % len(able)] for number in range(options.checks or least)]
     drawn = [
@@ -376,12 +351,10 @@ def _page(pictures: Pictures, key: StudyKey) -> str:
     def uris(files: Sequence[bytes]) -> list[str]:
         return ["data:image/jpeg;base64," + base64.b64encode(file).decode("ascii") for file in files]
 
+    shown = enumerate(pictures)
     return fill(
         "study.html",
-        questions=[
-            {"number": number, "examples": uris(examples), "options": uris(options)}
-            for number, (examples, options) in enumerate(pictures)
-        ],
+        questions=[{"number": n, "examples": uris(those), "options": uris(these)} for n, (those, these) in shown],
         options=len(key.recipes),
         digest=key.digest,
         real_people=key.real_people,
@@ -435,101 +408,54 @@ def read_study(options: StudyRead) -> int:
     if all(choice is None for one in answers for choice in one.answers):
         raise InputError(f"{options.answers[0]}: expected at least one question answered, got none")
     result = study_result(key, answers)
-    screen.out_text(json.dumps(asdict(result), indent=1, ensure_ascii=False) if options.json else study_text(result))
+    screen.out_text(json.dumps(result, indent=1, ensure_ascii=False) if options.json else study_text(result))
     return 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Share:
-    """A fraction of `of` with its 95 % interval; None where there is nothing to count, ends None without interval."""
+def study_result(key: StudyKey, answers: Sequence[Answers]) -> dict[str, Any]:
+    """All that the answers show, as JSON values; lists by recipe are in the order of the key. Nothing is drawn.
 
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    count: float = 0
-    of: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class ByAnnotator:
-    """One annotator.
-
-    Attributes:
-        shares: Share of each recipe.
-        checks, failed: Attention checks answered, and those where the real picture was chosen.
-        attentive: Whether so few failures would surprise of a person who guesses.
+    `preferred`: of the people decided, the fraction who go to a recipe by most votes; `undecided`: how many are level.
+    `answers`: the fraction of single answers, over the people whom every counted annotator answered about. Annotators
+    whose attention checks look like guessing count in neither. `agreement`: Fleiss' kappa, null where none is known.
     """
-
-    name: str
-    answered: int
-    questions: int
-    checks: int
-    failed: int
-    attentive: bool
-    shares: tuple[Share, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class StudyResult:
-    """All that the answers show; the lists by recipe in the order of the key.
-
-    Attributes:
-        preferred: Share of the people who go to a recipe by most votes, of those decided.
-        undecided: How many are level.
-        answers: Share of single answers, over the people whom every counted annotator answered about. Both leave out
-            the annotators who are not attentive.
-        agreement: Fleiss' kappa of those counted, None where none can be told.
-    """
-
-    level: float = 0.95
-    recipes: tuple[str, ...]
-    published: tuple[float | None, ...]
-    annotators: tuple[ByAnnotator, ...]
-    preferred: tuple[Share, ...]
-    undecided: int
-    answers: tuple[Share, ...]
-    agreement: float | None
-
-
-def study_result(key: StudyKey, answers: Sequence[Answers]) -> StudyResult:
-    """Count. Nothing is drawn."""
     recipes = range(len(key.recipes))
     annotators, counted = [], []
     for one in answers:
         chosen, failures = {}, []
         for number, (question, choice) in enumerate(zip(key.questions, one.answers, strict=True)):
-            if choice is not None and question.is_check:
+            if choice is not None and question.real is not None:
                 failures.append(question.options[choice] is None)
             elif choice is not None:
                 chosen[number] = present(question.options[choice], "recipe")
-        counts = Counter(chosen.values())
-        who = ByAnnotator(
-            name=one.known_as,
-            answered=len(chosen),
-            questions=sum(not question.is_check for question in key.questions),
-            checks=len(failures),
-            failed=sum(failures),
-            attentive=attentive(len(failures), sum(failures), len(recipes)),
-            shares=tuple(_of_people(counts[recipe], len(chosen)) for recipe in recipes),
+        counts, is_attentive = Counter(chosen.values()), attentive(len(failures), sum(failures), len(recipes))
+        annotators.append(
+            {
+                "name": one.known_as,
+                "answered": len(chosen),
+                "questions": sum(question.real is None for question in key.questions),
+                "checks": len(failures),
+                "failed": sum(failures),
+                "attentive": is_attentive,
+                "shares": [_of_people(counts[recipe], len(chosen)) for recipe in recipes],
+            }
         )
-        annotators.append(who)
-        if who.attentive:
-            counted.append(chosen)
+        counted += [chosen] if is_attentive else []
     votes = np.zeros((len(key.questions), len(recipes)), dtype=np.int64)
-    for chosen in counted:
-        for number, recipe in chosen.items():
-            votes[number, recipe] += 1
+    for number, recipe in (item for chosen in counted for item in chosen.items()):
+        votes[number, recipe] += 1
     best = [np.flatnonzero(row == row.max()) for row in votes if row.sum()]
     winners = Counter(int(first[0]) for first in best if len(first) == 1)
-    return StudyResult(
-        recipes=key.recipes,
-        published=key.published,
-        annotators=tuple(annotators),
-        preferred=tuple(_of_people(winners[recipe], winners.total()) for recipe in recipes),
-        undecided=sum(len(first) > 1 for first in best),
-        answers=tuple(_of_answers(counted, recipe) for recipe in recipes),
-        agreement=fleiss_kappa(votes),
-    )
+    return {
+        "level": LEVEL,
+        "recipes": key.recipes,
+        "published": key.published,
+        "annotators": annotators,
+        "preferred": [_of_people(winners[recipe], winners.total()) for recipe in recipes],
+        "undecided": sum(len(first) > 1 for first in best),
+        "answers": [_of_answers(counted, recipe) for recipe in recipes],
+        "agreement": fleiss_kappa(votes),
+    }
 
 
 def attentive(checks: int, failed: int, options: int) -> bool:
@@ -540,55 +466,55 @@ def attentive(checks: int, failed: int, options: int) -> bool:
     return bool(stats.binom.cdf(failed, checks, 1 / options) <= SURE) if checks else False
 
 
-def _of_people(count: int, of: int) -> Share:
-    if not of:
-        return Share()
-    low, high = independent_rate_interval(count, of, level=0.95)
-    return Share(value=count / of, low=low, high=high, count=count, of=of)
+def _of_people(count: int, of: int) -> dict[str, Any]:
+    """A fraction with its interval; nulls where there is nothing to count."""
+    low, high = independent_rate_interval(count, of, level=LEVEL) if of else (None, None)
+    return {"value": count / of if of else None, "low": low, "high": high, "count": count, "of": of}
 
 
-def _of_answers(counted: Sequence[Mapping[int, int]], recipe: int) -> Share:
+def _of_answers(counted: Sequence[Mapping[int, int]], recipe: int) -> dict[str, Any]:
     """Over annotators and people, as the report's rates over seeds and classes."""
     shared = sorted(set.intersection(*(set(choices) for choices in counted))) if counted else []
     if not shared:
-        return Share()
+        return _of_people(0, 0)
     chosen = [[float(choices[number] == recipe) for number in shared] for choices in counted]
-    interval = rate_interval(chosen, level=0.95)
-    ends = {"low": interval.low, "high": interval.high}
-    return Share(value=interval.mean, **ends, count=sum(map(sum, chosen)), of=len(shared) * len(counted))
+    rate = rate_interval(chosen, level=LEVEL)
+    ends = {"value": rate.mean, "low": rate.low, "high": rate.high}
+    return {**ends, "count": sum(map(sum, chosen)), "of": len(shared) * len(counted)}
 
 
-def study_text(result: StudyResult) -> str:
+def study_text(result: Mapping[str, Any]) -> str:
     """The result for a terminal: by recipe, agreement, whom the attention checks leave out, by annotator."""
-    names = [ascii_text(shortened(name)) for name in result.recipes]
-    theirs = any(value is not None for value in result.published)
-    by_recipe = [("looks least like the person", "by most votes", "by single answers", *(("paper",) if theirs else ()))]
-    for name, people, answers, paper in zip(names, result.preferred, result.answers, result.published, strict=True):
-        by_recipe.append((name, _share(people), _share(answers), *((_share(Share(value=paper)),) if theirs else ())))
+    names = [ascii_text(shortened(name)) for name in result["recipes"]]
+    by_recipe = [("looks least like the person", "by most votes", "by single answers")]
+    by_recipe += zip(names, map(_share, result["preferred"]), map(_share, result["answers"]), strict=True)
+    if any(value is not None for value in result["published"]):
+        paper = ["paper", *("-" if value is None else f"{100 * value:.1f} %" for value in result["published"])]
+        by_recipe = [(*row, theirs) for row, theirs in zip(by_recipe, paper, strict=True)]
     by_annotator = [("annotator", "answered", *names, "attention checks")]
-    for one in result.annotators:
-        passed = f"{one.checks - one.failed} of {one.checks} passed{'' if one.attentive else ': guessing?'}"
-        by_annotator.append(
-            (ascii_text(one.name), f"{one.answered} of {one.questions}", *map(_share, one.shares), passed)
-        )
-    decided = result.preferred[0].of
+    for one in result["annotators"]:
+        passed = f"{one['checks'] - one['failed']} of {one['checks']} passed{'' if one['attentive'] else ': guessing?'}"
+        answered = f"{one['answered']} of {one['questions']}"
+        by_annotator.append((ascii_text(one["name"]), answered, *map(_share, one["shares"]), passed))
+    decided, agreement = result["preferred"][0]["of"], result["agreement"]
     notes = [
-        f"{decided} {'person' if decided == 1 else 'people'} decided, {result.undecided} level and left out",
+        f"{decided} {'person' if decided == 1 else 'people'} decided, {result['undecided']} level and left out",
         "95 % intervals in brackets: Wilson's over people; of single answers over annotators and people",
         "agreement: not known with fewer than two annotators, or where all chose one recipe"
-        if result.agreement is None
-        else f"agreement: Fleiss' kappa {result.agreement:.2f}",
+        if agreement is None
+        else f"agreement: Fleiss' kappa {agreement:.2f}",
     ]
-    if absent := [
-        f"{one.name} ({one.failed} of {one.checks} failed)" for one in result.annotators if not one.attentive
-    ]:
+    absent = [
+        f"{x['name']} ({x['failed']} of {x['checks']} failed)" for x in result["annotators"] if not x["attentive"]
+    ]
+    if absent:
         notes.append(f"left out, because their attention checks look like guessing: {listing(absent)}")
     tables = [aligned(rows, range(len(rows[0]))) for rows in (by_recipe, by_annotator)]
     return "\n".join([*tables[0], "", *notes, "", *tables[1]])
 
 
-def _share(share: Share) -> str:
-    if share.value is None:
+def _share(share: Mapping[str, Any]) -> str:
+    if share["value"] is None:
         return "-"
-    ends = "" if share.low is None or share.high is None else f" [{100 * share.low:.0f}, {100 * share.high:.0f}]"
-    return f"{100 * share.value:.1f} %{ends}"
+    ends = "" if share["low"] is None else f" [{100 * share['low']:.0f}, {100 * share['high']:.0f}]"
+    return f"{100 * share['value']:.1f} %{ends}"
