@@ -17,20 +17,14 @@ import ray
 import ray.exceptions
 
 from smoothsweep.core.errors import ArtifactDamaged, SweepStopped
-from smoothsweep.core.text import duration
 from smoothsweep.orchestrator.cluster.connection import remove_lost_groups
 from smoothsweep.orchestrator.planning.state import classes_of
-from smoothsweep.orchestrator.scheduling.tasks_in_flight import (
-    BEGIN_S,
-    Heartbeat,
+from smoothsweep.orchestrator.scheduling.worker import (
+    DrainWatch,
     Limits,
     Process,
     Running,
-    StartWatch,
     TasksInFlight,
-)
-from smoothsweep.orchestrator.scheduling.worker import (
-    DrainWatch,
     execute_remotely,
     execute_shard_remotely,
     is_group,
@@ -52,8 +46,8 @@ MOVE_PAUSE_S = 1.0  # before work that a machine has let go of is given to anoth
 class StageScheduler:
     """Makes stages on request. Every method is a coroutine: thousands may wait at once.
 
-    resources: the sweep's `resources` as a mapping; cpus, gpus: what the cluster has. begin_s: what a worker gets to
-    begin a task that it was given. code: digest of the code that it must have; None for any.
+    resources: the sweep's `resources` as a mapping; cpus, gpus: what the cluster has. code: digest of the code that
+    workers must have; None for any.
     """
 
     def __init__(
@@ -62,7 +56,6 @@ class StageScheduler:
         resources: dict[str, Any],
         cpus: int,
         gpus: float,
-        begin_s: float = BEGIN_S,
         code: str | None = None,
     ) -> None:
         self.store = store
@@ -74,7 +67,6 @@ class StageScheduler:
         self.events: deque[dict[str, Any]] = deque()
         self.tasks = TasksInFlight()
         self.limits, self.asking = Limits(store, resources), asyncio.Lock()
-        self.beginnings = StartWatch(self.tasks, begin_s, self._say)
         self.departures = DrainWatch()
         self.watching: asyncio.Task[None] | None = None
         self.had_groups = False
@@ -119,7 +111,6 @@ class StageScheduler:
         marks = await asyncio.to_thread(self.store.marks, [entry["stage"] for entry in entries])
         events, self.events = list(self.events), deque()
         for entry, mark in zip(entries, (mark or {} for mark in marks), strict=True):
-            self._listen(entry, mark)
             tasks = self.tasks.of(entry["stage"])
             running.append(
                 {
@@ -158,13 +149,10 @@ class StageScheduler:
             self.in_flight.pop(stage.fingerprint, None)
 
     async def _make_from_inputs(self, stage: Stage) -> None:
-        expected_s = await self._expected_s(stage)
-        self.running[stage.fingerprint] = {
-            "stage": stage,
-            "since": time.time(),
-            "limit": self.limits.of(stage, expected_s),
-            "heartbeat": Heartbeat(last=time.monotonic(), usual_s=expected_s or 0.0),
-        }
+        device = "cuda" if self.gpus and stage.task.on_device else "cpu"
+        async with self.asking:
+            limit = await asyncio.to_thread(self.limits.of, stage, device)
+        self.running[stage.fingerprint] = {"stage": stage, "since": time.time(), "limit": limit}
         try:
             if stage.task.shard:
                 await self._fan_out(stage)
@@ -227,10 +215,9 @@ class StageScheduler:
         return True
 
     def _new_task(self, stage: Stage) -> Running:
-        entry = self.running[stage.fingerprint]
         self.had_groups |= is_group(stage)
         devices = self._devices(stage, self._share(stage))
-        return Running(stage=stage, devices=devices, limit=entry["limit"], heartbeat=entry["heartbeat"])
+        return Running(stage=stage, devices=devices, limit=self.running[stage.fingerprint]["limit"])
 
     async def _attempt(self, running: Running, remote: Any, *arguments: Any) -> Any:
         share = self._share(running.stage)
@@ -244,8 +231,6 @@ class StageScheduler:
     def _waits_for(self, stage: Stage, tasks: list[Running]) -> str:
         if not tasks or any(task.processes for task in tasks):
             return ""
-        if any(task.given for task in tasks):
-            return "its worker to start"
         if is_group(stage):
             return "its workers to start"
         return "a free GPU" if self._share(stage)["num_gpus"] else "a free CPU core"
@@ -264,28 +249,10 @@ class StageScheduler:
             if not self.tasks.count and limit_is_near():
                 await asyncio.to_thread(report_all_left)
             with contextlib.suppress(ray.exceptions.RayError):
-                await self.beginnings.check(time.monotonic())
                 await asyncio.to_thread(self.departures.look)
             if self.had_groups:
                 with contextlib.suppress(ray.exceptions.RayError):
                     await asyncio.to_thread(remove_lost_groups)
-
-    async def _expected_s(self, stage: Stage) -> float | None:
-        device = "cuda" if self.gpus and stage.task.on_device else "cpu"
-        async with self.asking:
-            return await asyncio.to_thread(self.limits.expected_s, stage, device)
-
-    def _listen(self, entry: dict[str, Any], mark: dict[str, Any]) -> None:
-        """Take what a stage shows for a sign of life; say so if it shows nothing for long though a task of it runs."""
-        now, stage = time.monotonic(), entry["stage"]
-        entry["heartbeat"].see({**mark, "done": entry.get("fraction")}, now)
-        tasks = [task for task in self.tasks.of(stage) if task.since is not None]
-        since = max((task.since for task in tasks if task.since is not None), default=now)
-        if entry["heartbeat"].is_worth_a_line(since, now):
-            silent = duration(entry["heartbeat"].silent_s(since, now))
-            where = ", ".join(f"process {p.pid} on {p.host}" for task in tasks for p in sorted(task.processes))
-            last = f" (last: {mark['text']})" if mark.get("text") else ""
-            self._say(f"{stage.label}: no sign of life for {silent}{last}; {where}")
 
     def _share(self, stage: Stage) -> dict[str, Any]:
         """CPUs and GPUs of one task. Where there is no GPU none is asked for: such a task would wait for ever."""

@@ -10,11 +10,11 @@ from ray.exceptions import RayTaskError, WorkerCrashedError
 from benchmarks.sleeping import Sleep
 from smoothsweep.orchestrator.scheduling import scheduler as scheduler_module
 from smoothsweep.orchestrator.scheduling import worker as draining
-from smoothsweep.orchestrator.scheduling.tasks_in_flight import Process
 from smoothsweep.orchestrator.scheduling.worker import (
     LEAVE_FILE,
     WORKER_RETRIES,
     DrainWatch,
+    Process,
     leaving_check,
     limit_is_near,
 )

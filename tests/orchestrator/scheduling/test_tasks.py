@@ -1,23 +1,19 @@
-"""How long a task may take, when its silence is told, and how an end that Ray gave it is said."""
+"""How long a task may take, and how an end that Ray gave it is said."""
 
 import json
 
 import pytest
 import ray
-from hypothesis import given
-from hypothesis import strategies as st
 
 from benchmarks.sleeping import Sleep
-from smoothsweep.orchestrator.scheduling.tasks_in_flight import (
+from smoothsweep.orchestrator.scheduling.worker import (
     FLOOR_S,
-    QUIET_S,
-    QUIET_TIMES,
+    LACK_OF_MEMORY,
     TIMES,
     UNKNOWN_S,
-    Heartbeat,
     Limits,
+    one_line,
 )
-from smoothsweep.orchestrator.scheduling.worker import LACK_OF_MEMORY, one_line
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.manifests import sealed
 from smoothsweep.orchestrator.store.opening import open_store
@@ -73,29 +69,6 @@ def test_other_ends_are_not_taken_for_it(error):
     assert one_line(error) != LACK_OF_MEMORY
 
 
-def test_silence_is_told_after_five_minutes_once_and_again_when_it_has_doubled():
-    signs = Heartbeat(last=0.0)
-    told = [now for now in range(0, 3000, 10) if signs.is_worth_a_line(0.0, now)]
-    assert told == [310, 630, 1270, 2550]
-
-
-def test_what_is_usually_slow_is_given_more():
-    signs = Heartbeat(last=0.0)
-    for epoch in range(1, 4):
-        signs.see({"text": f"epoch {epoch}"}, 200.0 * epoch)
-    assert not signs.is_worth_a_line(0.0, 600 + QUIET_TIMES * 200)
-    assert signs.is_worth_a_line(0.0, 601 + QUIET_TIMES * 200)
-
-
-@given(st.lists(st.floats(0.1, 200.0), min_size=1, max_size=30))
-def test_work_that_keeps_its_pace_is_never_called_silent(gaps):
-    signs, now = Heartbeat(last=0.0), 0.0
-    for number, gap in enumerate(gaps):
-        assert not signs.is_worth_a_line(0.0, now + min(gap, QUIET_S))
-        now += gap
-        signs.see(number, now)
-
-
 TARGET = Stage(name="target", config={"architecture": "resnet_small", "epochs": 3, "workers": 1})
 NONE = {"training_timeout_minutes": None, "attack_timeout_minutes": None}
 
@@ -115,30 +88,30 @@ def measured(store, seconds: float, device: str = "cpu") -> None:
     path.write_text(json.dumps(sealed(content)))
 
 
-def test_the_sweep_files_own_limit_counts_from_the_start_whatever_was_measured(store):
-    limit = Limits(store, {**NONE, "training_timeout_minutes": 2}).of(TARGET, 1e6)
-    assert (limit.total_s, limit.silent_s) == (120.0, None)
-    assert limit.reason() == "ran longer than resources.training_timeout_minutes allows (2 min 00 s), and was ended"
+def test_the_sweep_files_own_limit_counts_whatever_was_measured(store):
+    measured(store, 1e6)
+    limit = Limits(store, {**NONE, "training_timeout_minutes": 2}).of(TARGET, "cpu")
+    reason = "ran longer than resources.training_timeout_minutes allows (2 min 00 s), and was ended"
+    assert limit == (120.0, reason)
 
 
-@pytest.mark.parametrize(("expected", "silent"), [(None, UNKNOWN_S), (1.0, FLOOR_S), (FLOOR_S, TIMES * FLOOR_S)])
-def test_the_default_is_silence_for_twenty_times_the_estimate(store, expected, silent):
-    limit = Limits(store, NONE).of(TARGET, expected)
-    assert (limit.total_s, limit.silent_s) == (None, silent)
-    assert "no sign of life" in limit.reason() and "resources.training_timeout_minutes sets" in limit.reason()
+@pytest.mark.parametrize("took, seconds", [((), UNKNOWN_S), ((1.0,), FLOOR_S), ((100.0, FLOOR_S), TIMES * FLOOR_S)])
+def test_the_default_is_twenty_times_the_longest_of_its_like(store, took, seconds):
+    for each in took:
+        measured(store, each)
+    limit = Limits(store, NONE).of(TARGET, "cpu")
+    assert limit.seconds == seconds and "resources.training_timeout_minutes sets" in limit.reason
 
 
 def test_a_stage_without_a_setting_of_its_own_has_the_default_too(store):
     limits = Limits(store, {"training_timeout_minutes": 1, "attack_timeout_minutes": 1})
-    limit = limits.of(Stage(name="loot", config={}), None)
-    assert (limit.total_s, limit.silent_s, limit.setting) == (None, UNKNOWN_S, None)
-    assert limits.of(Sleep(config={}), None).setting == "resources.attack_timeout_minutes"
+    limit = limits.of(Stage(name="loot", config={}), "cpu")
+    assert limit.seconds == UNKNOWN_S and "timeout_minutes" not in limit.reason
+    assert limits.of(Sleep(config={}), "cpu").seconds == 60.0
 
 
-def test_the_estimate_is_the_longest_of_its_like_on_a_like_device(store):
-    measured(store, 100.0)
-    measured(store, 300.0)
-    assert Limits(store, NONE).expected_s(TARGET, "cpu") == 300.0
-    assert Limits(store, NONE).expected_s(TARGET, "cuda") is None, "a GPU's seconds say nothing about a CPU's"
+def test_the_estimate_is_of_a_like_device(store):
+    measured(store, FLOOR_S)
+    assert Limits(store, NONE).of(TARGET, "cuda").seconds == UNKNOWN_S, "a GPU's seconds say nothing about a CPU's"
     measured(store, 5.0, "cuda")
-    assert Limits(store, NONE).expected_s(TARGET, "cpu") is None, "nor do measurements of both"
+    assert Limits(store, NONE).of(TARGET, "cpu").seconds == UNKNOWN_S, "nor do measurements of both"
