@@ -1,8 +1,8 @@
 """Write the tables and figures of README and docs/results from the numbers in docs/results/numbers.
 
-    python -m tools.results                        # all tables and figures anew
-    python -m tools.results numbers EXPORT NAME    # NAME.csv from the folder that `smoothsweep export` wrote
-    python -m tools.results leaks REPORT NAME      # NAME.csv from the two_leaks.parquet of a report's folder
+    python -m tools.results                          # all tables and figures anew
+    python -m tools.results numbers STORE SWEEP      # SWEEP.csv from what a store holds of a sweep
+    python -m tools.results leaks STORE SWEEP        # the same of its membership beside inversion
 
 A table stands between `<!-- NAME table: begin -->` and `<!-- NAME table: end -->`; a figure is drawn from the table
 that follows it on its page. So no number on these pages is typed by hand. `numbers/shown.yaml` says what each shows.
@@ -17,11 +17,13 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import yaml
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+import smoothsweep
 from smoothsweep.core.files import replacing, write_file
 from smoothsweep.core.judges.columns import METRICS
 from smoothsweep.core.tree import TREE
@@ -34,15 +36,15 @@ COLUMNS += ["difference", "difference_low", "difference_high", "word"]
 """Of a file of numbers. difference: from the baseline; of a leak the reduction, of a verdict the hidden part."""
 
 JUDGE, ACCURACY, VERDICT, CONTROL = "Independent judge", "Test accuracy", "verdict", " (control)"
-LEAKS = {  # measure -> (column of two_leaks.parquet, its reduction there, title in the table)
+LEAKS = {  # measure -> (column of the frame `membership`, its reduction there, title in the table)
     "Membership by shadow models": ("rmia", "less_by_scores", "AUC, shadow models"),
     "Membership by scores": ("margin", "", "AUC, margin"),
     "Membership by labels": ("label_views", "less_by_labels", "AUC, labels"),
     "Inversion": ("inversion", "", "inversion"),
 }
 WORDS = ("reduces", "hides", "leaks more", "inconclusive", "finds less", "finds more")
-Lines = tuple[list[str], list[list[str]]]
-"""Titles and rows of a table."""
+Cells = dict[str, str]
+"""A row of a table: title -> text."""
 
 
 def read(name: str, folder: Path = FOLDER) -> pd.DataFrame:
@@ -92,90 +94,59 @@ def change(row: pd.Series | None, value: str = "difference") -> str:
     return "" if row is None or not row[value] else f"{row[value]} [{row[ends[0]]}, {row[ends[1]]}]"
 
 
-def told(row: pd.Series | None, hidden: bool) -> list[str]:
+def told(row: pd.Series | None, hidden: bool = False) -> Cells:
     """Reduction, hidden part where it is asked for, and the word of a recipe; of the baseline without a verdict."""
-    if row is None:
-        return ["", *([""] if hidden else []), "baseline"]
-    word = row["word"] if row["word"] == "inconclusive" else f"**{row['word']}**"
-    return [change(row, "value"), *([change(row)] if hidden else []), word]
+    gone = {"reduction, points": change(row, "value"), **({"hidden, points": change(row)} if hidden else {})}
+    word = "baseline" if row is None else row["word"]
+    return {**gone, "verdict": word if word in ("baseline", "inconclusive") else f"**{word}**"}
 
 
-def _recipes(sheet: Mapping[str, Any], numbers: Numbers) -> Lines:
-    attacks = [one for one in numbers.attacks if not one.startswith(tuple(sheet.get("left_out", ())))]
-    verdicts = numbers.frame[numbers.frame["measure"] == VERDICT]
-    hidden = bool((verdicts["difference"] != "").any())
-    named = [sheet.get("names", {}).get(one, one) for one in attacks]
-    titles = ["recipe", "n", "test accuracy", *named, "reduction, points", *(["hidden, points"] if hidden else [])]
-    lines = []
-    for recipe in numbers.recipes:
-        accuracy, best = numbers.find(recipe, ACCURACY), numbers.strongest(recipe)
-        rates = [_marked(rate(numbers.find(recipe, JUDGE, one)), one == best) for one in attacks]
-        n = "" if accuracy is None else accuracy["n"]
-        lines.append([recipe, n, rate(accuracy), *rates, *told(numbers.find(recipe, VERDICT), hidden)])
-    return [*titles, "verdict"], lines
+def rates(numbers: Numbers, recipe: str, measure: str, attacks: Sequence[str]) -> list[str]:
+    """Of a recipe under every attack, the strongest in bold."""
+    best, found = numbers.strongest(recipe, measure), [rate(numbers.find(recipe, measure, one)) for one in attacks]
+    return [f"**{text}**" if one == best else text for one, text in zip(attacks, found, strict=True)]
 
 
-def _marked(text: str, best: bool) -> str:
-    return f"**{text}**" if best else text
+def recipe_cells(sheet: Mapping[str, Any], numbers: Numbers, recipe: str) -> Cells:
+    """The row of a recipe, by the table's kind."""
 
+    def find(measure: str) -> pd.Series | None:
+        return numbers.find(recipe, measure)
 
-def _attacks(sheet: Mapping[str, Any], numbers: Numbers) -> Lines:
-    measure = sheet.get("measure", JUDGE)
-    best = {recipe: numbers.strongest(recipe, measure) for recipe in numbers.recipes}
-    lines = [
-        [
-            sheet.get("names", {}).get(attack, attack),
-            *(_marked(rate(numbers.find(one, measure, attack)), best[one] == attack) for one in numbers.recipes),
-        ]
-        for attack in numbers.attacks
-    ]
-    return ["attack", *numbers.recipes], lines
-
-
-def _verdicts(sheet: Mapping[str, Any], numbers: Numbers) -> Lines:
-    hidden, lines = sheet.get("hidden", False), []
-    for recipe in numbers.recipes:
+    accuracy, verdict = find(ACCURACY), find(VERDICT)
+    if sheet["kind"] == "verdicts":
         leak = numbers.find(recipe, JUDGE, numbers.strongest(recipe))
-        verdict = told(numbers.find(recipe, VERDICT), hidden)
-        lines.append([recipe, rate(numbers.find(recipe, ACCURACY)), rate(leak), *verdict])
-    titles = [sheet.get("rows", "recipe"), "test accuracy", "leak (independent judge)", "reduction, points"]
-    return [*titles, *(["hidden, points"] if hidden else []), "verdict"], lines
+        cells = {sheet.get("rows", "recipe"): recipe, "test accuracy": rate(accuracy)}
+        return {**cells, "leak (independent judge)": rate(leak), **told(verdict, sheet.get("hidden", False))}
+    if sheet["kind"] == "recipes":
+        attacks = [one for one in numbers.attacks if not one.startswith(tuple(sheet.get("left_out", ())))]
+        names = [sheet.get("names", {}).get(one, one) for one in attacks]
+        verdicts = numbers.frame[numbers.frame["measure"] == VERDICT]
+        cells = {"recipe": recipe, "n": "" if accuracy is None else accuracy["n"], "test accuracy": rate(accuracy)}
+        leaks = dict(zip(names, rates(numbers, recipe, JUDGE, attacks), strict=True))
+        return {**cells, **leaks, **told(verdict, hidden=bool((verdicts["difference"] != "").any()))}
+    if sheet["kind"] == "leaks":  # membership beside inversion; the word is by scores
+        measured = {title: find(one) for one, (_, _, title) in LEAKS.items() if one in set(numbers.frame["measure"])}
+        scores = told(verdict)
+        cells = {"recipe": recipe, "n": next(iter(measured.values()))["n"]}  # ty: ignore[not-subscriptable]
+        less = {"less by scores, points": scores["reduction, points"]}
+        less["less by labels, points"] = change(find("Membership by labels"))
+        return {**cells, **{title: rate(row) for title, row in measured.items()}, **less, "verdict": scores["verdict"]}
+    found = {measure: find(measure) for measure in sheet["measures"]}
+    cells = {"recipe": recipe, "n": next(row["n"] for row in found.values() if row is not None)}
+    for measure, row in found.items():
+        cells[sheet["measures"][measure]] = rate(row)
+        if measure in sheet.get("compared", ()):
+            cells["reduction" if measure in (JUDGE, "Evaluator") else sheet.get("beside", "difference")] = change(row)
+    return cells
 
 
-def _measures(sheet: Mapping[str, Any], numbers: Numbers) -> Lines:
-    """Several measures of every recipe, some of them beside their difference from the baseline."""
-    titles, lines, compared = ["recipe", "n"], [], sheet.get("compared", ())
-    for measure, title in sheet["measures"].items():
-        beside = "reduction" if measure in (JUDGE, "Evaluator") else sheet.get("beside", "difference")
-        titles += [title, *([beside] if measure in compared else [])]
-    for recipe in numbers.recipes:
-        found = {measure: numbers.find(recipe, measure) for measure in sheet["measures"]}
-        cells = [recipe, next(row["n"] for row in found.values() if row is not None)]
-        for measure, row in found.items():
-            cells += [rate(row), *([change(row)] if measure in compared else [])]
-        lines.append(cells)
-    return titles, lines
-
-
-def _leaks(sheet: Mapping[str, Any], numbers: Numbers) -> Lines:
-    """Membership by each attack beside inversion, what scores and labels find less, and the word by scores."""
-    measured = {one: title for one, (_, _, title) in LEAKS.items() if one in set(numbers.frame["measure"])}
-    lines = []
-    for recipe in numbers.recipes:
-        rows = {measure: numbers.find(recipe, measure) for measure in measured}
-        scores, word = told(numbers.find(recipe, VERDICT), hidden=False)
-        labels = change(rows.get("Membership by labels"))
-        lines.append([recipe, next(iter(rows.values()))["n"], *map(rate, rows.values()), scores, labels, word])
-    return ["recipe", "n", *measured.values(), "less by scores, points", "less by labels, points", "verdict"], lines
-
-
-KINDS = {
-    "recipes": _recipes,
-    "attacks": _attacks,
-    "verdicts": _verdicts,
-    "measures": _measures,
-    "leaks": _leaks,
-}
+def attack_cells(sheet: Mapping[str, Any], numbers: Numbers) -> Iterator[Cells]:
+    """A row for each attack, a column for each recipe."""
+    columns = [rates(numbers, one, sheet.get("measure", JUDGE), numbers.attacks) for one in numbers.recipes]
+    for attack, *found in zip(numbers.attacks, *columns, strict=True):
+        name = sheet.get("names", {}).get(attack, attack)
+        yield {"attack": name, **dict(zip(numbers.recipes, found, strict=True))}
 
 
 def table(name: str, folder: Path = FOLDER) -> str:
@@ -190,10 +161,14 @@ def table(name: str, folder: Path = FOLDER) -> str:
             without.append(recipe)
     if len(without) != sheet.get("baselines", 1):
         raise ValueError(f"{name}: expected {sheet.get('baselines', 1)} recipes without a verdict, got {without}")
-    titles, lines = KINDS[sheet["kind"]](sheet, numbers)
-    words = ("recipe", "setting", "attack", "verdict")
-    rule = ["---" if title in words else "---:" for title in titles]
-    rows = [" | ".join(re.sub(r"(?<![\w-])-(?=\d)", "−", cell) for cell in line) for line in [titles, rule, *lines]]
+    of_attacks = sheet["kind"] == "attacks"
+    cells = (
+        [*attack_cells(sheet, numbers)] if of_attacks else [recipe_cells(sheet, numbers, r) for r in numbers.recipes]
+    )
+    titles = list(cells[0])
+    rule = ["---" if title in ("recipe", "setting", "attack", "verdict") else "---:" for title in titles]
+    lines = [titles, rule, *(list(one.values()) for one in cells)]
+    rows = [" | ".join(re.sub(r"(?<![\w-])-(?=\d)", "−", cell) for cell in line) for line in lines]
     return "".join(f"| {row} |\n" for row in rows)
 
 
@@ -260,14 +235,10 @@ def draw(name: str, text: str, file: Path) -> None:
             names = panel.get("names", panel["columns"])
             for index, points in enumerate(columns):
                 rows = [row for row, point in enumerate(points) if point is not None]
-                value, low, high = zip(*(point for point in points if point is not None), strict=True)
-                ends = [
-                    [v - x for v, x in zip(value, low, strict=True)],
-                    [x - v for v, x in zip(value, high, strict=True)],
-                ]
+                value, low, high = np.array([points[row] for row in rows]).T
                 places = [row + 0.7 * ((index + 0.5) / len(columns) - 0.5) for row in rows]
                 style = {"fmt": MARKERS[index], "color": COLOURS[index], "markersize": 4, "label": names[index]}
-                axis.errorbar(value, places, xerr=ends, **style)
+                axis.errorbar(value, places, xerr=[value - low, high - value], **style)
             if len(names) > 1:
                 ncols = 1 if max(map(len, names)) > 20 else 2
                 axis.legend(fontsize=7, loc="lower left", bbox_to_anchor=(0, 1), ncols=ncols, frameon=False)
@@ -283,37 +254,32 @@ def draw(name: str, text: str, file: Path) -> None:
             figure.savefig(temporary, format="svg", metadata={"Date": None})
 
 
-def exported(folder: Path) -> Iterator[dict[str, str]]:
-    """Rows of numbers from the tables of an export, under every attack if the sweep has several, then the verdicts."""
-    recipes = pd.read_csv(folder / "tables" / "recipes.csv")
-    every = folder / "tables" / "attacks.csv"
-    frame = pd.read_csv(every) if every.is_file() else recipes
-    for row in frame.to_dict("records"):
-        attack = f"{row['attack']}{CONTROL if row['role'] == 'control' else ''}"
-        for metric in METRICS:
-            if metric.key in frame and pd.notna(row[metric.key]):
-                measure = metric.label[:1].upper() + metric.label[1:]
-                reduced = metric.key == "embedder_acc1" and pd.notna(row["reduction_low"])
+def numbers_of(result: smoothsweep.SweepResult) -> Iterator[Cells]:
+    """Rows of numbers of a result: its key metrics under every attack, then the verdicts."""
+    metrics = [metric for metric in METRICS if metric.key in result.facts["key_metrics"]]
+    for row in result.attacks.to_dict("records"):
+        for metric in metrics:
+            if pd.notna(row[metric.key]):
                 percent = metric.unit == "percent"
+                reduced = metric.key == "embedder_acc1" and pd.notna(row["reduction_low"])
                 yield {
                     "recipe": row["recipe"],
-                    "attack": attack if every.is_file() else "",
-                    "measure": measure,
-                    "n": f"{row[f'{metric.key}_seeds']:g}",
+                    "attack": f"{row['attack']}{CONTROL if row['control'] else ''}",
+                    "measure": metric.label[:1].upper() + metric.label[1:],
+                    "n": f"{row[f'{metric.key}_n']:g}",
                     **_ends(row, metric.key, "value", 100 if percent else 1),
                     "unit": "%" if percent else "",
                     **(_ends(row, "reduction", "difference", 100) if reduced else {}),
                 }
-    for row in recipes.to_dict("records"):
+    for row in result.recipes.to_dict("records"):
         if row["verdict"] in WORDS and pd.notna(row["reduction_low"]):
-            yield {"recipe": row["recipe"], "measure": VERDICT, **_ends(row, "reduction", "value", 100)} | {
-                "word": row["verdict"]
-            }
+            found = {"recipe": row["recipe"], "measure": VERDICT, "word": row["verdict"]}
+            yield found | _ends(row, "reduction", "value", 100)
 
 
-def both_leaks(frame: pd.DataFrame) -> Iterator[dict[str, str]]:
-    """Rows of numbers from a report's two_leaks.parquet: reductions by scores and by labels, the word by scores."""
-    for row in frame.to_dict("records"):
+def leaks_of(result: smoothsweep.SweepResult) -> Iterator[Cells]:
+    """The same of membership beside inversion: reductions by scores and by labels, the word by scores."""
+    for row in result.membership.to_dict("records"):
         is_baseline = row["word"] == "baseline"
         for measure, (column, reduction, _) in LEAKS.items():
             if pd.notna(row.get(column)):
@@ -327,25 +293,22 @@ def both_leaks(frame: pd.DataFrame) -> Iterator[dict[str, str]]:
             yield found | _ends(row, "less_by_scores", "value", 100)
 
 
-def _ends(row: Mapping[str, Any], column: str, name: str, times: float) -> dict[str, str]:
+def _ends(row: Mapping[Any, Any], column: str, name: str, times: float) -> Cells:
     """The texts of an estimate and the ends of its interval; a reduction has its sign."""
     sign = "+" if name == "difference" or column in ("reduction", "less_by_scores") else ""
-    low, high = (row.get(f"{column}_{end}") for end in ("low", "high"))
-    digits = 1 if times == 100 else 3
-    ends = dict(zip(("low", "high") if name == "value" else (f"{name}_low", f"{name}_high"), (low, high), strict=True))
-    texts = {name: row[column], **ends}
+    before, digits = "" if name == "value" else f"{name}_", 1 if times == 100 else 3
+    texts = {name: row[column], **{f"{before}{end}": row.get(f"{column}_{end}") for end in ("low", "high")}}
     return {key: "" if pd.isna(one) else f"{times * one:{sign}.{digits}f}" for key, one in texts.items()}
 
 
 def main(arguments: Sequence[str]) -> None:
     """Write a file of numbers, or all tables and figures."""
     if arguments:
-        kind, source, name = arguments
-        found = (
-            exported(Path(source)) if kind == "numbers" else both_leaks(pd.read_parquet(f"{source}/two_leaks.parquet"))
-        )
-        text = pd.DataFrame(found, columns=COLUMNS).replace("\N{NO-BREAK SPACE}", " ", regex=True).to_csv(index=False)
-        write_file(FOLDER / f"{name}.csv", text.replace("−", "-"))
+        kind, store, sweep = arguments
+        result = smoothsweep.load_result(store, sweep)
+        rows = numbers_of(result) if kind == "numbers" else leaks_of(result)
+        text = pd.DataFrame(rows, columns=COLUMNS).replace("\N{NO-BREAK SPACE}", " ", regex=True).to_csv(index=False)
+        write_file(FOLDER / f"{Path(sweep).stem}.csv", text.replace("−", "-"))
         return
     for path in sorted({sheet["page"] for sheet in SHOWN["tables"].values()}):
         write_file(TREE / path, page(path, (TREE / path).read_text()))

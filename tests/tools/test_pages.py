@@ -1,6 +1,7 @@
 """Pages that are written by tools: keys, columns and results stand on them as the program has them."""
 
 import re
+from types import SimpleNamespace
 from typing import Annotated, Literal
 
 import numpy as np
@@ -164,38 +165,27 @@ def test_a_page_without_the_marks_is_refused(made):
         results.page("p.md", "nothing", made(VERDICTS))
 
 
-def test_numbers_are_read_from_an_export_and_from_both_leaks(tmp_path):
-    (tmp_path / "tables").mkdir()
-    row = {"recipe": "plain", "attack": "ppa", "role": "baseline", "verdict": "", "embedder_acc1_seeds": 3}
-    leak = {"embedder_acc1": 0.5, "embedder_acc1_low": 0.4, "embedder_acc1_high": 0.6}
+def test_numbers_are_read_from_a_result():
+    row = {"recipe": "plain", "attack": "ppa", "control": False, "embedder_acc1_n": 3, "reduction_low": None}
+    row |= {"embedder_acc1": 0.5, "embedder_acc1_low": 0.4, "embedder_acc1_high": 0.6, "verdict": ""}
     gone = {"reduction": 0.2, "reduction_low": 0.03, "reduction_high": 0.37, "recipe": "other", "verdict": "reduces"}
-    pd.DataFrame([row | leak, row | leak | gone]).to_csv(tmp_path / "tables" / "recipes.csv")
-    found = list(results.exported(tmp_path))
-    assert [(one["recipe"], one["measure"], one["value"]) for one in found] == [
-        ("plain", "Independent judge", "50.0"),
-        ("other", "Independent judge", "50.0"),
-        ("other", "verdict", "+20.0"),
-    ]
-    assert (found[0]["low"], found[0]["high"], found[1]["difference"], found[2]["high"]) == (
-        "40.0",
-        "60.0",
-        "+20.0",
-        "+37.0",
-    )
     estimates = {"margin": 0.7, "inversion": 0.5, "label_views": 0.55, "less_by_scores": 0.1, "less_by_labels": 0.01}
     ends = {
-        f"{name}_{end}": value + by for name, value in estimates.items() for end, by in (("low", -0.05), ("high", 0.05))
+        f"{name}{end}": estimates[name] + by for name in estimates for end, by in (("_low", -0.05), ("_high", 0.05))
     }
-    told = list(results.both_leaks(pd.DataFrame([{"recipe": "r", "seeds": 5, "word": "both", **estimates, **ends}])))
-    assert told[-1] == {
-        "recipe": "r",
-        "measure": "verdict",
-        "word": "reduces",
-        "value": "+10.0",
-        "low": "+5.0",
-        "high": "+15.0",
-    }
-    assert [one["value"] for one in told[:-1]] == ["70.0", "55.0", "50.0"]
+    rows = pd.DataFrame([row, row | gone])
+    leaks = pd.DataFrame([{"recipe": "r", "seeds": 5, "word": "both", **estimates, **ends}])
+    result = SimpleNamespace(facts={"key_metrics": ["embedder_acc1"]}, attacks=rows, recipes=rows, membership=leaks)
+    found = list(results.numbers_of(result))
+    assert [(one["recipe"], one["measure"], one["value"], one["low"]) for one in found] == [
+        ("plain", "Independent judge", "50.0", "40.0"),
+        ("other", "Independent judge", "50.0", "40.0"),
+        ("other", "verdict", "+20.0", "+3.0"),
+    ]
+    assert "difference" not in found[0] and (found[1]["difference"], found[2]["high"]) == ("+20.0", "+37.0")
+    told = list(results.leaks_of(result))
+    assert [one["value"] for one in told] == ["70.0", "55.0", "50.0", "+10.0"]
+    assert told[-1] == {"recipe": "r", "measure": "verdict", "word": "reduces", **told[-1]}
 
 
 def test_reductions_intervals_and_words_follow_from_the_cells():
