@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from annotated_types import Ge, Gt, Le, Lt
 
@@ -14,6 +14,12 @@ from smoothsweep.core.text import quoted
 LARGEST = 2**63 - 1  # of whole numbers: what Parquet, torch and numpy hold
 MOST = 10**9  # of anything that is counted: products of two still fit
 MOST_LATENTS = 10**7  # of a pool, or of a class: what a store keeps of each
+NAME, SHA256 = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", r"^[0-9a-f]{64}$"
+PATTERNS = {
+    NAME: "a name of letters, digits, '.', '_' and '-', at most 64, that begins with a letter or digit",
+    SHA256: "64 digits, 0 to 9 and a to f",
+}
+"""Pattern of text -> what it takes, in words."""
 SINGLE = 3.4e38  # of numbers that networks compute with: what single precision holds
 
 
@@ -22,6 +28,14 @@ class Checked:
     """A range that no comparison says: `check` returns the value, or raises ValueError."""
 
     check: Callable[[str], str]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
+        """How pydantic asks for it, after the type."""
+        return {
+            "type": "function-after",
+            "function": {"type": "no-info", "function": self.check},
+            "schema": handler(source),
+        }
 
 
 def is_a_path(text: str) -> str:

@@ -1,196 +1,147 @@
-"""Settings are declared once, as frozen dataclasses: built here from the plain values of a file or a manifest, and
-checked by the types of their fields."""
+"""Settings are declared once, as frozen dataclasses with the bounds in their types: built here from the plain values of
+a file or a manifest, checked by pydantic, and what it finds wrong said in one line."""
 
 from __future__ import annotations
 
 import inspect
-import math
-import sys
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
-from functools import lru_cache
-from types import NoneType, UnionType
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    ClassVar,
-    Literal,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass, replace
+from functools import cache
+from types import UnionType
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from annotated_types import Ge, Gt, Le, Lt
+from pydantic import ConfigDict, InstanceOf, TypeAdapter, ValidationError
 
-from smoothsweep.core.bounds import LARGEST, SINGLE, Checked
-from smoothsweep.core.checks import require_count, require_number, require_single
+from smoothsweep.core.bounds import LARGEST, PATTERNS, SINGLE
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.text import quoted, shortened, suggestion
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance  # what any dataclass is to a type checker
 
+T = TypeVar("T", bound="DataclassInstance")
 
-_WORDS: dict[Any, str] = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a finite number",
-    str: "text",
-    NoneType: "nothing",
+STRICT = ConfigDict(strict=True, allow_inf_nan=False)
+"""A number is no truth value and no text, and the other way round; a whole number may stand for a decimal one."""
+
+KeysAt = Callable[[Sequence[str | int]], Collection[str]]
+_BOUNDS = {
+    "greater_than": ("above", "gt"),
+    "greater_than_equal": ("of at least", "ge"),
+    "less_than": ("below", "lt"),
+    "less_than_equal": ("of at most", "le"),
 }
+"""pydantic's type of error -> its words, and what holds the bound."""
+_LENGTHS = {"too_short": ("at least", "min_length"), "too_long": ("at most", "max_length")}
+_CHOICE = re.compile(r"expected one of (?P<known>.+), got '(?P<got>[^']*)'")
+_KEY_OF_KIND = re.compile(r"(?P<got>[\w.]+): expected a key of [^()]+ \((?P<known>[^()]+)\), got .*")
+_CLASS = re.compile(r" or (?:an )?instance of \w+")
+
+
+def first_mistake(
+    error: ValidationError, keys_at: KeysAt = lambda _: (), tags: Collection[str] = (), what: str = ""
+) -> str:
+    """One line for the first error: key, expected, got (and how many more), and what may have been meant.
+
+    keys_at: the keys that are known where pydantic found another. tags: names of a union's members, which pydantic adds
+    to the place of an error. what: how the key begins.
+    """
+    mistakes = error.errors(include_url=False)
+    first, place = mistakes[0], mistakes[0]["loc"]
+    parts = [str(part) for part in place if not (isinstance(part, str) and place.index(part) and _is_tag(part, tags))]
+    key = what + shortened(".".join(parts))
+    more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
+    if first["type"] == "extra_forbidden":
+        sentence = _unknown_key(place[-1], keys_at(place))
+    else:
+        sentence = _sentence(first)
+        match = _CHOICE.search(sentence) or _KEY_OF_KIND.fullmatch(sentence)
+        sentence += suggestion(match["got"], re.findall(r"[\w.-]+", match["known"])) if match else ""
+    names_key = not key or sentence.startswith(f"{key}.")  # settings that core checks name their key themselves
+    return f"{sentence if names_key else f'{key}: {sentence}'}{more}"
+
+
+def _is_tag(part: str, tags: Collection[str]) -> bool:
+    return part in tags or "[" in part
+
+
+def _unknown_key(got: str | int, known: Collection[str]) -> str:
+    """What is expected where a key is unknown: the one that is near, else which ones there are."""
+    near = suggestion(got, known)
+    listed = f"one of the keys {', '.join(sorted(known))}" if known and not near else "a known key"
+    return f"expected {listed}, got the unknown key {quoted(got)}{near}"
+
+
+def _sentence(mistake: Mapping[str, Any]) -> str:
+    kind, context, got = mistake["type"], mistake.get("ctx", {}), mistake.get("input")
+    if kind == "missing":
+        return "expected a value, got none"
+    if kind == "value_error":
+        return " ".join(str(context["error"]).split())
+    if kind in ("union_tag_invalid", "literal_error"):
+        expected = context.get("expected_tags") or context.get("expected")
+        return f"expected one of {expected}, got {quoted(context.get('tag', got))}"
+    if kind in _BOUNDS:
+        words, name = _BOUNDS[kind]
+        bound = context[name]
+        return f"expected a number {words} {bound if isinstance(bound, int) else f'{bound:.15g}'}, got {quoted(got)}"
+    if kind in _LENGTHS:
+        words, name = _LENGTHS[kind]
+        return f"expected {words} {context[name]} {'item' if context[name] == 1 else 'items'}, got {quoted(got)}"
+    if kind == "string_pattern_mismatch":
+        return f"expected {PATTERNS.get(context['pattern'], context['pattern'])}, got {quoted(got)}"
+    message = mistake["msg"].removeprefix("Input should be ").removeprefix("Input should have ")
+    message = message.replace("valid tuple", "list").replace("valid dictionary", "mapping of keys")
+    message = _CLASS.sub("", message)  # a file never holds one
+    return f"expected {message}, got {quoted(got)}"
 
 
 def check_value(hint: Any, value: Any, what: str) -> None:
     """Raise InputError "what: expected ..., got ..." unless `value` is of the type `hint` and within its bounds.
 
-    A number is no truth value and no text; a whole number may stand for a decimal one, which is finite.
+    What a mapping holds, and the fields of a dataclass, are checked where they are read.
     """
-    plain, bounds = _parted(hint)
-    if plain is float:
-        require_single(what, value)
-    if plain in (int, float) and bounds:
-        return _check_number(what, value, plain, bounds)
-    if not _is_of(plain, value):
-        raise InputError(f"{what}: expected {_in_words(plain)}, got {value!r}")
-    inside = get_args(plain)
-    if get_origin(plain) in (Union, UnionType):
-        check_value(next(kind for kind in inside if _is_of(kind, value)), value, what)
-    elif get_origin(plain) is tuple:
-        for kind, part in zip(_each(inside, value), value, strict=True):
-            check_value(kind, part, what)
-    for bound in bounds:
-        if isinstance(bound, Checked):
-            _check_by(bound, value, what)
-    return None
-
-
-def quick_check(hint: Any) -> Callable[[Any], bool]:
-    """A test that is true of nothing that `check_value` refuses, made once for a type that many values are checked by.
-
-    It may be false of a value that is fine: `check_value` decides then, and says what is wrong.
-    """
-    plain, bounds = _parted(hint)
-    if not all(type(bound) in (Ge, Gt, Le, Lt) for bound in bounds):
-        return _undecided
-    kind, inside = get_origin(plain), get_args(plain)
-    if plain in (int, float):
-        return _quick_number(plain, bounds)
-    if bounds or plain is Any:
-        return _undecided
-    if kind is Literal and all(type(kind) is str for kind in inside):
-        words = frozenset(inside)
-        return lambda value: type(value) is str and value in words
-    if kind in (Union, UnionType):
-        return _quick_optional(inside)
-    if kind is tuple:
-        return _quick_tuple(inside)
-    return (lambda value: type(value) is plain) if isinstance(plain, type) else _undecided
-
-
-def _quick_number(kind: type, bounds: tuple[Any, ...]) -> Callable[[Any], bool]:
-    low = max((bound.ge for bound in bounds if type(bound) is Ge), default=-LARGEST if kind is int else -SINGLE)
-    high = min((bound.le for bound in bounds if type(bound) is Le), default=LARGEST if kind is int else SINGLE)
-    if kind is int:
-        return lambda value: type(value) is int and low <= value <= high
-    above = next((bound.gt for bound in bounds if type(bound) is Gt), -math.inf)
-    below = next((bound.lt for bound in bounds if type(bound) is Lt), math.inf)
-    low, high = max(low, -SINGLE), min(high, SINGLE)
-    return lambda value: type(value) in (float, int) and low <= value <= high and above < value < below
-
-
-def _quick_optional(inside: tuple[Any, ...]) -> Callable[[Any], bool]:
-    others = [kind for kind in inside if kind is not NoneType]
-    if len(others) != 1 or len(inside) != 2:
-        return _undecided
-    test = quick_check(others[0])
-    return lambda value: value is None or test(value)
-
-
-def _quick_tuple(inside: tuple[Any, ...]) -> Callable[[Any], bool]:
-    if inside[1:] == (...,):
-        test = quick_check(inside[0])
-        return lambda value: type(value) is tuple and all(map(test, value))
-    tests = [quick_check(kind) for kind in inside]
-    return lambda value: (
-        type(value) is tuple
-        and len(value) == len(tests)
-        and all(test(part) for test, part in zip(tests, value, strict=True))
-    )
-
-
-def _undecided(value: Any) -> bool:
-    return False
-
-
-def _check_number(what: str, value: Any, kind: type, bounds: tuple[Any, ...]) -> None:
-    low = max((bound.ge for bound in bounds if isinstance(bound, Ge)), default=None)
-    high = min((bound.le for bound in bounds if isinstance(bound, Le)), default=None)
-    if kind is int:
-        return require_count(what, value, -LARGEST if low is None else low, LARGEST if high is None else high)
-    above = next((bound.gt for bound in bounds if isinstance(bound, Gt)), None)
-    below = next((bound.lt for bound in bounds if isinstance(bound, Lt)), None)
-    return require_number(
-        what,
-        value,
-        next((end for end in (above, low) if end is not None), -math.inf),
-        next((end for end in (below, high) if end is not None), math.inf),
-        above=above is not None,
-        below=below is not None,
-    )
-
-
-def _check_by(bound: Checked, value: Any, what: str) -> None:
     try:
-        bound.check(value)
-    except ValueError as error:
-        raise InputError(f"{what}: {error}") from None
+        _adapter(hint).validate_python((value,))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = "".join(f".{part}" for part in first["loc"][1:] if isinstance(part, int))
+        raise InputError(f"{what}{place}: {_sentence(first)}") from None
+    for number in _numbers(value):
+        if abs(number) > (LARGEST if isinstance(number, int) else SINGLE):
+            kept = f"{LARGEST}" if isinstance(number, int) else f"{SINGLE:g} either way, as single precision holds"
+            raise InputError(f"{what}: expected a number of at most {kept}, got {quoted(number)}")
 
 
-def _parted(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    """(type, bounds) of a hint that may be Annotated."""
-    return (hint.__origin__, hint.__metadata__) if get_origin(hint) is Annotated else (hint, ())
+@cache
+def _adapter(hint: Any) -> TypeAdapter[Any]:
+    one: Any = tuple[_checked(hint)]  # pydantic takes no configuration for the type of a dataclass alone
+    return TypeAdapter(one, config=ConfigDict(**STRICT, arbitrary_types_allowed=True))
 
 
-def _is_of(hint: Any, value: Any) -> bool:
-    hint, _ = _parted(hint)
+def _checked(hint: Any) -> Any:
+    """The type as far as it is checked."""
     kind, inside = get_origin(hint), get_args(hint)
-    if hint is Any:
-        return True
+    if is_dataclass(hint):
+        return InstanceOf[hint]
     if kind in (Union, UnionType):
-        return any(_is_of(kind, value) for kind in inside)
-    if kind is Literal:
-        return any(type(value) is type(kind) and value == kind for kind in inside)
-    if kind is tuple:
-        if not isinstance(value, tuple) or len(value) != len(_each(inside, value)):
-            return False
-        return all(map(_is_of, _each(inside, value), value))
-    if hint in (int, float) and isinstance(value, bool):
-        return False
-    if hint is float:
-        return isinstance(value, int | float) and abs(value) <= sys.float_info.max  # of no whole number beyond floats
-    return isinstance(value, kind or hint)  # what a mapping holds is checked where it is read
+        return Union[tuple(map(_checked, inside))]  # noqa: UP007 - made at run time
+    return kind if isinstance(kind, type) and issubclass(kind, Mapping) else hint
 
 
-def _each(inside: tuple[Any, ...], value: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The type of every member of a tuple."""
-    return inside[:1] * len(value) if inside[1:] == (...,) else inside
+def _numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, int | float):
+        yield value
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from _numbers(part)
 
 
-def _in_words(hint: Any) -> str:
-    hint, _ = _parted(hint)
-    kind, inside = get_origin(hint), get_args(hint)
-    if kind in (Union, UnionType):
-        return " or ".join(map(_in_words, inside))
-    if kind is Literal:
-        return f"one of {', '.join(map(str, inside))}"
-    if kind is tuple:
-        return "a list" if inside[1:] == (...,) else f"a list of {len(inside)} values"
-    return "keys and their values" if is_dataclass(hint) else _WORDS.get(hint, str(hint))
-
-
-T = TypeVar("T", bound="DataclassInstance")
+@cache
+def hints_of(declared: type[Any]) -> dict[str, Any]:
+    """Field or constant -> its type with bounds."""
+    return get_type_hints(declared, include_extras=True)
 
 
 def build(declared: type[T], values: Mapping[str, Any], *, what: str, prefix: str, default: T | None = None) -> T:
@@ -202,24 +153,32 @@ def build(declared: type[T], values: Mapping[str, Any], *, what: str, prefix: st
     `what`), a value of another type or out of the bounds of its annotation (it begins with `prefix` and the field's
     name: "attack." makes attack.steps), and whatever the dataclass itself refuses.
     """
-    known = _field_rules(declared)
+    known = {field.name: field for field in fields(declared)}
     for name in values:
         if name not in known:
             raise InputError(f"{what}: does not read {name!r}; it reads {', '.join(known) or 'no parameter'}")
-    if default is None:
-        for name, rules in known.items():
-            if rules.is_needed and name not in values:
-                raise InputError(f"{what}: expected {name}, got nothing")
-    checked = {name: _value(known[name], value, what, prefix) for name, value in values.items()}
+    for name, field in known.items() if default is None else ():
+        if field.default is MISSING and field.default_factory is MISSING and name not in values:
+            raise InputError(f"{what}: expected {name}, got nothing")
+    checked = {}
+    for name, value in values.items():
+        hint, field = hints_of(declared)[name], known[name]
+        nested = next((kind for kind in (hint, *get_args(hint)) if is_dataclass(kind)), None)
+        if nested is not None and isinstance(value, Mapping):
+            usual = field.default if field.default_factory is MISSING else field.default_factory()
+            how = {"what": f"{what}: {name}", "prefix": f"{prefix}{name}."}
+            checked[name] = build(nested, value, **how, default=usual if isinstance(usual, nested) else None)
+        else:
+            checked[name] = tuple(value) if isinstance(value, list) else value
+            check_value(hint, checked[name], f"{prefix}{name}")
     return declared(**checked) if default is None else replace(default, **checked)
 
 
 def check_fields(settings: Any, what: str) -> None:
     """Raise InputError, one line that begins with `what` and the field, for one that is not what its type says."""
-    for name, rules in _field_rules(type(settings)).items():
-        value = getattr(settings, name)
-        if not rules.holds(value):
-            check_value(rules.hint, value, f"{what}{name}")
+    hints = hints_of(type(settings))
+    for field in fields(settings):
+        check_value(hints[field.name], getattr(settings, field.name), f"{what}{field.name}")
 
 
 def check_declared(declared: type[Any]) -> None:
@@ -228,7 +187,7 @@ def check_declared(declared: type[Any]) -> None:
     declared: the dataclass; nothing of it is built.
     """
     try:
-        hints = get_type_hints(declared, include_extras=True)
+        hints = hints_of(declared)
     except (NameError, TypeError, AttributeError) as error:
         raise InputError(f"expected types that its module knows, got: {error}") from None
     for field in fields(declared):
@@ -241,63 +200,6 @@ def check_constants(member: type[Any]) -> None:
 
     What a class computes in its place, as a property, is left alone.
     """
-    for name, hint in get_type_hints(member, include_extras=True).items():
+    for name, hint in hints_of(member).items():
         if get_origin(hint) is ClassVar and not hasattr(inspect.getattr_static(member, name), "__get__"):
             check_value(get_args(hint)[0], getattr(member, name), name)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _FieldRules:
-    """A field of settings, looked up once for its class.
-
-    Attributes:
-        hint: The field's type with bounds.
-        holds: `quick_check` of that type.
-        nested: The settings that its mappings make, None where it takes none.
-        usual: Its default where that is of these settings.
-        is_needed: Whether it has no default.
-    """
-
-    field: Field[Any]
-    hint: Any
-    holds: Callable[[Any], bool]
-    nested: type[Any] | None
-    usual: Any
-    is_needed: bool
-
-
-@lru_cache
-def _field_rules(declared: type[DataclassInstance]) -> dict[str, _FieldRules]:
-    hints = get_type_hints(declared, include_extras=True)
-    return {field.name: _read_field_rules(field, hints[field.name]) for field in fields(declared)}
-
-
-def _read_field_rules(field: Field[Any], hint: Any) -> _FieldRules:
-    nested = next(filter(_is_settings, (hint, *get_args(hint))), None)
-    default = None if nested is None else _default(field)
-    return _FieldRules(
-        field=field,
-        hint=hint,
-        holds=quick_check(hint),
-        nested=nested,
-        usual=default if nested is not None and isinstance(default, nested) else None,
-        is_needed=field.default is MISSING and field.default_factory is MISSING,
-    )
-
-
-def _value(rules: _FieldRules, value: Any, what: str, prefix: str) -> Any:
-    name = rules.field.name
-    if rules.nested is not None and isinstance(value, Mapping):
-        return build(rules.nested, value, what=f"{what}: {name}", prefix=f"{prefix}{name}.", default=rules.usual)
-    value = tuple(value) if isinstance(value, list) else value
-    if not rules.holds(value):
-        check_value(rules.hint, value, f"{prefix}{name}")
-    return value
-
-
-def _default(field: Field[Any]) -> Any:
-    return field.default if field.default_factory is MISSING else field.default_factory()
-
-
-def _is_settings(hint: Any) -> bool:
-    return isinstance(hint, type) and is_dataclass(hint)

@@ -28,7 +28,7 @@ FAMILIES = {
     "priors": "smoothsweep.core.priors.kinds",
     "data": "smoothsweep.core.data.kinds",
     "models": "smoothsweep.core.external.kinds",
-    "search": "smoothsweep.sweeps.strategies",
+    "search": "smoothsweep.sweeps.search",
 }
 """Family -> the module of its table. Each is looked for in the entry points `smoothsweep.<family>`."""
 

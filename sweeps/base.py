@@ -7,33 +7,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import lru_cache
 from types import GenericAlias, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Strict, create_model
+from pydantic import BaseModel, ConfigDict, Strict, create_model
 
-from smoothsweep.core.bounds import Checked, is_a_path
+from smoothsweep.core.declared import STRICT, hints_of
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.text import quoted
 
 MAX_TRIALS = 5_000  # of a sweep, and configurations of a search that tries them all
 MAX_KEYS = 32  # that a grid, a cell or a search's space sets
-NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
-SHA256 = r"^[0-9a-f]{64}$"
 T = TypeVar("T")
 
-FilePath = Annotated[str, AfterValidator(is_a_path)]
 Pair = Annotated[tuple[T, T], Strict(False)]  # YAML has lists, no tuples; what is in them stays strict
 Several = Annotated[tuple[T, ...], Strict(False)]
 Range = Pair[float]
 
 
 class Model(BaseModel):
-    """Settings that refuse unknown keys, values of another type, NaN and infinity, and do not change once read.
+    """Settings that refuse unknown keys, values of another type, NaN and infinity, and do not change once read."""
 
-    A number is no truth value and no text, and the other way round; a whole number may stand for a decimal one.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(**STRICT, extra="forbid", frozen=True)
 
 
 def only_with(model: Model, key: str, chooser: str, choice: str) -> None:
@@ -122,11 +116,6 @@ def derived(
 
 
 @lru_cache
-def _hints(declared: type) -> dict[str, Any]:
-    return get_type_hints(declared, include_extras=True)
-
-
-@lru_cache
 def _nested(declared: type) -> type[Model]:
     return derived(declared)
 
@@ -147,7 +136,7 @@ def _key_type(hint: Any) -> Any:
     if is_dataclass(hint):
         return _nested(hint)
     if get_origin(hint) is Annotated:
-        return Annotated[(_key_type(hint.__origin__), *map(_validator, hint.__metadata__))]
+        return hint
     arguments = tuple(_key_type(member) for member in get_args(hint))
     if get_origin(hint) is tuple:  # YAML has lists, no tuples; what is in them stays strict
         listed: Any = GenericAlias(tuple, arguments)
@@ -169,13 +158,8 @@ def one_value(value: str) -> Any:
     return literal[value]
 
 
-def _validator(bound: Any) -> Any:
-    """A bound as pydantic knows it."""
-    return AfterValidator(bound.check) if isinstance(bound, Checked) else bound
-
-
 def _key(declared: type, field: Field[Any]) -> tuple[Any, Any]:
-    hint, default = _hints(declared)[field.name], _default(field)
+    hint, default = hints_of(declared)[field.name], _default(field)
     if is_dataclass(default) and is_dataclass(hint):
         model = _nested(hint) if default == hint() else _nested_like(default)
         return model, model()

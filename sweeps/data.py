@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field, model_validator
 
-from smoothsweep.core.bounds import Count, Seed
+from smoothsweep.core.bounds import Count, FilePath, Seed
 from smoothsweep.core.data.base import DataKind
 from smoothsweep.core.data.kinds import DATA
 from smoothsweep.core.data.names import NAMED_IN_SWEEPS, PUBLISHED_NAMES
 from smoothsweep.core.declared import build
-from smoothsweep.sweeps.base import FilePath, Model, derived, one_of, one_value, only_with
+from smoothsweep.sweeps.base import Model, derived, one_of, one_value, only_with
 
 Spread = Annotated[float, Field(gt=0, le=1e6)]  # beyond, traits are no numbers that faces can be drawn from
 Bits = Literal[8, 10, 12, 14, 16]

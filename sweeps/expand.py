@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
-from hashlib import sha256
 from typing import Any
 
+import numpy as np
 from pydantic import BaseModel
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.columns import BY_KEY, TIME_COLUMNS
 from smoothsweep.core.text import printable, quoted, shortened
-from smoothsweep.sweeps.base import MAX_KEYS, MAX_TRIALS, first_repeat
+from smoothsweep.sweeps.base import MAX_KEYS, MAX_TRIALS, dotted_value, first_repeat
 from smoothsweep.sweeps.imported import ImportedClassifier
-from smoothsweep.sweeps.loaded import LoadedSweep, Sweep, check, with_values
-from smoothsweep.sweeps.schema import SWEEPS, InversionSweep
-from smoothsweep.sweeps.training import Recipe, trial_words
+from smoothsweep.sweeps.loaded import LoadedSweep, SearchRecipes, Sweep, as_inversion, check, with_values
+from smoothsweep.sweeps.schema import InversionSweep
+from smoothsweep.sweeps.search import Search
+from smoothsweep.sweeps.space import Dimension, Space, Values
+from smoothsweep.sweeps.training import trial_words
 
 COLUMNS = frozenset(
     {
@@ -109,86 +110,6 @@ def settings_words(value: dict[str, Any]) -> str:
     kind = str(value.get("kind", ""))
     words = f"{kind} ({stated})" if kind and stated else kind or stated
     return printable(words, most=len(words))
-
-
-INSIDE = {"recipe": ("defense", "augmentation", "poison")}
-"""Part -> what of it is checked apart from the rest of it, whatever that is, and so may be shared by itself."""
-
-
-class PartsOfCells:
-    """Makes the settings of cells from the raw settings of their sweep."""
-
-    def __init__(self, raw: Mapping[str, Any]) -> None:
-        """raw: without what spans the cells."""
-        self.schema = SWEEPS[raw.get("experiment", "inversion")]
-        self._raw = raw
-        self._shared: dict[str, Any] = {}  # parts as no cell changes them
-        self._checked: dict[tuple[str, str], BaseModel] = {}  # what and its values -> the part
-        self._names: dict[frozenset[str], set[str]] = {}
-        self._unchanged: dict[tuple[str, str], BaseModel] = {}  # part, key -> what the file has there
-
-    def settings(self, values: Mapping[str, Any]) -> Sweep:
-        """The settings with these values under dotted keys, set in their order.
-
-        Raises pydantic's ValidationError or InputError where they are not valid; what it says need not be what checking
-        all at once would say.
-        """
-        base_settings, made = {**self._raw, **self._shared}, {}
-        for part, keys in _by_part(tuple(values)):
-            name = repr([(key, values[key]) for key in keys])
-            if (part_settings := self._checked.get((part, name))) is None:
-                part_settings = self._with_values(part, {key: values[key] for key in keys})
-                made[part] = (name, part_settings)
-            base_settings[part] = part_settings
-        settings = self.schema.model_validate(base_settings)
-        self._note(settings, base_settings, made)
-        for part in (settings, *[getattr(settings, part, None) for part in made]):
-            if isinstance(part, BaseModel):
-                self._share_names(part)
-        return settings
-
-    def _share_names(self, part: BaseModel) -> None:
-        """Hold one set of the names that were given for all parts with the same: it is most of what a part takes."""
-        names = self._names.setdefault(frozenset(part.model_fields_set), part.model_fields_set)
-        object.__setattr__(part, "__pydantic_fields_set__", names)
-
-    def _with_values(self, part: str, values: Mapping[str, Any]) -> Any:
-        """The raw part with values set, and in it what was checked before."""
-        raw = with_values({part: self._raw[part]} if part in self._raw else {}, values)[part]
-        if part not in INSIDE or not isinstance(raw, dict):
-            return raw
-        inside = [(key, self._inside(part, key, raw[key])) for key in INSIDE[part] if key in raw]
-        return {**raw, **{key: checked for key, checked in inside if checked is not None}}
-
-    def _inside(self, part: str, key: str, raw: Any) -> BaseModel | None:
-        """What was checked of this value under a key of a part, None if it was not."""
-        as_written = self._raw.get(part)
-        if isinstance(as_written, dict) and raw is as_written.get(key):  # no cell has changed it
-            return self._unchanged.get((part, key))
-        return self._checked.get((f"{part}.{key}", repr(raw)))
-
-    def _note(self, settings: Sweep, values: Mapping[str, Any], made: Mapping[str, tuple[str, Any]]) -> None:
-        """Keep the parts that were checked just now."""
-        for part, (name, raw) in made.items():
-            checked = getattr(settings, part, None)
-            if not isinstance(raw, dict) or not isinstance(checked, BaseModel):
-                continue
-            self._checked[part, name] = checked
-            for key in INSIDE.get(part, ()) if isinstance(checked, Recipe) else ():
-                if isinstance(raw.get(key), dict):
-                    self._checked[f"{part}.{key}", repr(raw[key])] = getattr(checked, key)
-                    if raw[key] is (self._raw.get(part) or {}).get(key):
-                        self._unchanged[part, key] = getattr(checked, key)
-        if not self._shared:
-            parts = {part: getattr(settings, part, None) for part in self._raw if values[part] is self._raw[part]}
-            self._shared = {part: checked for part, checked in parts.items() if isinstance(checked, BaseModel)}
-
-
-@lru_cache(maxsize=64)
-def _by_part(keys: tuple[str, ...]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The keys of each part, in their order."""
-    parts = dict.fromkeys(key.partition(".")[0] for key in keys)
-    return tuple((part, tuple(key for key in keys if key.partition(".")[0] == part)) for part in parts)
 
 
 NOT_OF_A_TRIAL = (
@@ -296,8 +217,9 @@ class CellMaker:
         self.keys = {name: key for key, name in self.names.items()}
         # No cell needs a copy of what spans them all: with it, ten thousand cells would cost their square.
         self.raw = {key: value for key, value in loaded.raw.items() if key not in SPANNING}
+        checked = {part: getattr(loaded.sweep, part) for part in self.raw}
+        self.checked = {part: value for part, value in checked.items() if isinstance(value, BaseModel)}
         search = loaded.sweep.search  # what its space holds and the baseline does not is null there
-        self.parts = PartsOfCells(self.raw)
         self.baseline = {**dict.fromkeys(search.space if search else ()), **loaded.sweep.baseline}
 
     def __call__(self, values: dict[str, Any], beside: dict[str, Any] | None = None) -> Cell:
@@ -307,23 +229,18 @@ class CellMaker:
         InputError where the settings are not valid, naming file, keys and values.
         """
         everything = {**values, **(beside or {})}
+        changed = {key.partition(".")[0] for key in everything}
+        kept = {part: value for part, value in self.checked.items() if part not in changed}  # shared by many cells
+        source = f"{self.loaded.source} with {values_text(everything)}" if everything else self.loaded.source
         return Cell(
             axes={name: axis_value(values.get(key)) for key, name in self.names.items()},
-            settings=self._settings(everything),
+            settings=check(with_values({**self.raw, **kept}, everything), source),
             is_baseline=bool(self.loaded.sweep.baseline)
             and all(values.get(key) == value for key, value in self.baseline.items()),
             values=values,
             other_settings=beside or {},
             keys=self.keys,
         )
-
-    def _settings(self, values: dict[str, Any]) -> Sweep:
-        """The cell's settings; where they are not valid, what is wrong is said of all of them, as of a file."""
-        try:
-            return self.parts.settings(values)
-        except ValueError:
-            source = f"{self.loaded.source} with {values_text(values)}" if values else self.loaded.source
-            return check(with_values(self.raw, values), source)
 
 
 def values_text(values: dict[str, Any]) -> str:
@@ -382,7 +299,11 @@ def _check_count(loaded: LoadedSweep) -> None:
 
 def _refuse_repeats(loaded: LoadedSweep, cells: list[Cell]) -> None:
     """Two cells of the same settings would count as two measurements, and those of the same axes as one cell."""
-    for what, content in (("settings", _SettingsKeys(cells)), ("columns", _columns_of)):
+    parts = sorted({key.partition(".")[0] for cell in cells for key in (*cell.values, *cell.other_settings)})
+    for what, content in (
+        ("settings", lambda cell: repr([getattr(cell.settings, part) for part in parts])),
+        ("columns", lambda cell: repr({name: str(value) for name, value in cell.axes.items()})),
+    ):
         seen: dict[object, Cell] = {}
         for cell in cells:
             if (other := seen.setdefault(content(cell), cell)) is not cell:
@@ -390,30 +311,6 @@ def _refuse_repeats(loaded: LoadedSweep, cells: list[Cell]) -> None:
                     f"{loaded.source}: expected every combination once, got the same {what} with "
                     f"{values_text(other.values)} and with {values_text(cell.values)}"
                 )
-
-
-class _SettingsKeys:
-    """What all settings of a cell are, as a key: each part is written out once, however many cells share it."""
-
-    def __init__(self, cells: Sequence[Cell]) -> None:
-        """cells: of one sweep, so that they have alike whatever none of them sets."""
-        self._known: dict[int, bytes] = {}  # by object: the cells keep them alive
-        self._parts = sorted({key.partition(".")[0] for cell in cells for key in (*cell.values, *cell.other_settings)})
-
-    def __call__(self, cell: Cell) -> tuple[object, ...]:
-        return tuple([self._of(getattr(cell.settings, part)) for part in self._parts])
-
-    def _of(self, value: Any) -> object:
-        if (digest := self._known.get(id(value))) is not None:
-            return digest
-        if not isinstance(value, BaseModel):
-            return value if isinstance(value, str | int | tuple | None) else repr(value)
-        digest = self._known[id(value)] = sha256(value.model_dump_json().encode()).digest()
-        return digest
-
-
-def _columns_of(cell: Cell) -> str:
-    return repr({name: str(value) for name, value in cell.axes.items()})
 
 
 def _check_baseline(loaded: LoadedSweep) -> None:
@@ -428,3 +325,114 @@ def _check_baseline(loaded: LoadedSweep) -> None:
             keys = ", ".join([*(search.space if search else ()), *tried]) or "empty"
             expected = f"one of {tried[key]}" if key in tried else f"a key of the grid ({keys})"
             raise InputError(f"{loaded.source}: baseline.{key}: expected {expected}, got {value!r}")
+
+
+TRIES = 40  # per value that is to be seen in a valid recipe
+
+
+def check_search(loaded: LoadedSweep) -> SearchRecipes:
+    """The recipes by which the search was seen to be able to run.
+
+    Every choice, and both ends of every range, must occur in some valid recipe; every rung must suit it. Raises
+    InputError (one line) where the search could not run, or part of its space could never be tried.
+    """
+    expand(loaded)
+    search, source, attacks = loaded.search, loaded.source, loaded.sweep.combinations
+    make, choices = CellMaker(loaded), [cell.settings for cell in every_choice(loaded)]
+    named = [key for key in loaded.sweep.baseline if key in search.space]
+    baseline = {key: loaded.sweep.baseline[key] for key in sorted(named, key=lambda key: key.count("."))}
+    stated = _stated(make({**baseline, **attacks[0]}), search) if baseline else {}
+    recipe = next(_draws(search.dimensions, np.random.default_rng(search.start), None, 0, 1))
+    _check_rungs(make, attacks, recipe, source)
+    return SearchRecipes(choices=tuple(choices), baseline=baseline, stated=stated)
+
+
+def every_choice(loaded: LoadedSweep) -> list[Cell]:
+    """Valid recipes of a search in which every choice of its space, and both ends of every range, occurs.
+
+    Raises InputError (one line) where some value can be in none.
+    """
+    make, attack, space = CellMaker(loaded), loaded.sweep.combinations[0], loaded.search.dimensions
+    return [
+        _make_recipe_at(make, attack, space, dimension, position, loaded.source)
+        for dimension in space.dimensions
+        for position in _positions_to_check(dimension)
+    ]
+
+
+def _check_rungs(make: CellMaker, attacks: list[Values], values: Values, source: str) -> None:
+    """Every rung is a valid attack, and another one than the full attack and the rungs before it."""
+    full = {**values, **attacks[0]}
+    seen = [(make(full).settings, "the full attack")]
+    for number, rung in enumerate(make.loaded.search.rungs):
+        where = f"{source}: search.rungs.{number}"
+        for attack in attacks:
+            if clash := sorted(set(rung.set) & set(attack)):
+                raise InputError(f"{where}.set.{clash[0]}: expected it here or in grid, got it in both")
+            try:
+                make({**values, **attack}, rung.set)
+            except InputError as error:
+                raise InputError(f"{where}: {_reason(error, source)}") from None
+        settings = make(full, rung.set).settings
+        for other, name in seen:
+            if settings == other:
+                raise InputError(f"{where}.set: expected an attack of its own, got the same as {name}")
+        seen.append((settings, f"rung {number}"))
+
+
+def _stated(cell: Cell, search: Search) -> Values:
+    """What a recipe, completed by the sweep file, has at the keys of the space."""
+    settings = as_inversion(cell.settings)
+    recipe = {"recipe": settings.recipe.model_dump(mode="json")}
+    defense = settings.recipe.defense
+    if defense is not None:  # without a schedule of its own it has the one that its alpha comes with
+        recipe["recipe"]["defense"]["schedule"] = defense.resolved(settings.protocol)["schedule"]
+    stated = {key: dotted_value(recipe, key) for key in search.space}
+    return {key: value for key, (value, there) in stated.items() if there}
+
+
+def _positions_to_check(dimension: Dimension) -> list[float | int]:
+    """Positions of what must be of use: every choice, the ends of a range."""
+    if dimension.above is not None:
+        return [0.0, 1.0]
+    if dimension.choices is not None:
+        return list(range(len(dimension.choices)))
+    return [0, len(dimension.values) - 1] if dimension.values is not None else [dimension.low, dimension.high]
+
+
+def _make_recipe_at(
+    make: CellMaker, attack: Values, space: Space, dimension: Dimension, position: float | int, source: str
+) -> Cell:
+    reason = "no configuration has it"
+    for values in _draws(space, np.random.default_rng(0), dimension, position, TRIES):
+        try:
+            return make({**values, **attack})
+        except InputError as error:
+            value, reason = values[dimension.key], _reason(error, source)
+    raise InputError(
+        f"{source}: search.space.{dimension.key}: expected values that some recipe of the space can have, got {value}: "
+        f"{reason}"
+    )
+
+
+def _draws(
+    space: Space, random: np.random.Generator, fixed: Dimension | None, position: float | int, count: int
+) -> Iterator[Values]:
+    """Random configurations, those with `fixed` at a position alone if it is given."""
+    accepted = 0
+    for _ in range(100 * count):
+        values, _ = space.choose(lambda d: position if d is fixed else d.spread(float(random.random())))
+        if fixed is None or fixed.key in values:
+            yield values
+            accepted += 1
+        if accepted == count:
+            return
+    if not accepted and fixed is not None:
+        raise InputError(f"search.space.{fixed.key}: expected a key that some configuration has, got one that none has")
+
+
+def _reason(error: InputError, source: str) -> str:
+    """What the schema says, without the file and the values, which are named beside it."""
+    text = str(error).removeprefix(source)
+    head, _, tail = text.partition(": ")
+    return tail if head.startswith(" with") or not head else text.removeprefix(": ")

@@ -13,14 +13,14 @@ from pydantic import Field, Strict, ValidationError, field_validator, model_vali
 
 from smoothsweep.core.attacks.registry import access_needed, needs_layers
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS, Access
-from smoothsweep.core.bounds import Count, Fraction
+from smoothsweep.core.bounds import SHA256, Count, FilePath, Fraction
 from smoothsweep.core.cards import read_card
+from smoothsweep.core.declared import first_mistake
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import Answers
 from smoothsweep.core.external.kinds import KINDS, ForeignKind, agreed_to, is_external, needs_consent
 from smoothsweep.core.models.architectures import IN_UNIT_RANGE
-from smoothsweep.sweeps.base import SHA256, FilePath, Model, Several
-from smoothsweep.sweeps.mistakes import first_mistake
+from smoothsweep.sweeps.base import Model, Several
 from smoothsweep.sweeps.training import Architecture
 
 if TYPE_CHECKING:

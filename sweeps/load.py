@@ -1,18 +1,197 @@
-"""A checked sweep from a sweep file: read, override, validate, one line per mistake."""
+"""YAML as people mean it: the core schema of YAML 1.2, and mappings that say everything once.
+
+So `no` and `on` are text, `1:30` is text (YAML 1.1 took it for 90), `1e-3` and `.5` are numbers, `0o17` is 15. On top
+of the schema: keys are text; a key given twice and tags are refused; -0.0 is 0.0; `<<: *anchor` gives
+way to the keys beside it. What is read is a tree: an alias is a copy, so that changing one place changes no other.
+
+Files are bounded in bytes, depth and values, aliases counted as often as they are used: a few lines of them can stand
+for billions of values.
+"""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from smoothsweep.core.bounds import LARGEST
+from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.readers.files import why_unread
 from smoothsweep.core.text import quoted, shortened, suggestion
 from smoothsweep.sweeps.base import set_dotted
+from smoothsweep.sweeps.expand import check_search
 from smoothsweep.sweeps.loaded import LoadedSweep, check
-from smoothsweep.sweeps.recipes import check_search
-from smoothsweep.sweeps.yaml_reader import MAX_BYTES, read_yaml
+
+MAX_BYTES = 4 * 2**20
+MAX_DEPTH = 32
+MAX_VALUES = 200_000
+MAX_TEXT = 10_000  # characters of one key or value
+
+_NULL = frozenset({"", "~", "null", "Null", "NULL"})
+_BOOLEANS = {**dict.fromkeys(("true", "True", "TRUE"), True), **dict.fromkeys(("false", "False", "FALSE"), False)}
+_WHOLE = re.compile(r"([-+]?)(?:(0x)([0-9a-fA-F]+)|(0o)([0-7]+)|([0-9]+))")
+_DECIMAL = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_ODD_BREAKS = re.compile(r"[\x85\u2028\u2029]")
+_MERGE = "<<"
+
+
+def read_yaml(text: str, where: str) -> Any:
+    """The value of one YAML document: None, bool, int, float, str, and lists and dicts of them.
+
+    Raises InputError, one line that begins with `where`, for what is no YAML, not of the core schema, or too large.
+    """
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise InputError(f"{where}: expected UTF-8 text, got {error.reason} at character {error.start + 1}") from None
+    if size > MAX_BYTES:
+        raise InputError(f"{where}: expected at most {MAX_BYTES // 2**20} MiB of YAML, got {size / 2**20:.1f} MiB")
+    try:
+        return _Document(text, where).read()
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
+        line = f" line {mark.line + 1}:" if mark else ""
+        raise InputError(f"{where}:{line} expected YAML, got: {shortened(problem)}") from None
+
+
+def as_yaml(tree: Any) -> str:
+    """YAML that `read_yaml` reads as the same tree, keys in their order, other scripts as they are where they can be.
+
+    PyYAML writes the characters that YAML 1.1 broke lines at as they are, and reads them as line breaks.
+    """
+    text = yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
+    return yaml.safe_dump(tree, sort_keys=False) if _ODD_BREAKS.search(text) else text
+
+
+class _Document:
+    """One document, event by event."""
+
+    def __init__(self, text: str, where: str) -> None:
+        self._events: Iterator[yaml.Event] = yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        self._where = where
+        self._anchors: dict[str, Any] = {}
+        self._values = 0
+
+    def read(self) -> Any:
+        next(self._events)  # the stream begins
+        if isinstance(event := next(self._events), yaml.StreamEndEvent):
+            return None
+        value = self._value(next(self._events), 0)
+        next(self._events)  # the document ends
+        if not isinstance(event := next(self._events), yaml.StreamEndEvent):
+            raise self._refusal(event, "expected one document, got another after ---")
+        return value
+
+    def _value(self, event: yaml.Event, depth: int) -> Any:
+        self._count(event, depth)
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor not in self._anchors:
+                raise self._refusal(event, f"expected an anchor before its alias, got {quoted(event.anchor)}")
+            return self._copy(self._anchors[event.anchor], event, depth)
+        if not isinstance(event, yaml.NodeEvent):
+            raise self._refusal(event, "expected a value")
+        if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent) and event.tag is not None:
+            raise self._refusal(event, f"expected a value without a tag, got {quoted(event.tag)}")
+        if isinstance(event, yaml.ScalarEvent):
+            value = self._scalar(event)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            value = [self._value(item, depth + 1) for item in self._until(yaml.SequenceEndEvent)]
+        else:
+            value = self._mapping(depth)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = value
+        return value
+
+    def _mapping(self, depth: int) -> dict[str, Any]:
+        entries: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
+        merges = False
+        for event in self._until(yaml.MappingEndEvent):
+            key = self._key(event)
+            is_merge = key == _MERGE and isinstance(event, yaml.ScalarEvent) and event.implicit[0]
+            if key in entries or (is_merge and merges):
+                raise self._refusal(event, f"expected every key once, got {quoted(key)} twice")
+            value = self._value(next(self._events), depth + 1)
+            if is_merge:
+                merges, merged = True, self._merged(event, value)
+            else:
+                entries[key] = value
+        return {**merged, **entries}
+
+    def _merged(self, event: yaml.Event, merged: Any) -> dict[str, Any]:
+        parts = merged if isinstance(merged, list) else [merged]
+        if not all(isinstance(part, dict) for part in parts):
+            raise self._refusal(event, f"expected {_MERGE} to name a mapping or a list of them, got {quoted(merged)}")
+        return {key: value for part in reversed(parts) for key, value in part.items()}
+
+    def _key(self, event: yaml.Event) -> str:
+        if not isinstance(event, yaml.ScalarEvent) or event.tag is not None or event.anchor is not None:
+            raise self._refusal(event, "expected a key of plain text, got a list, a mapping, an alias or a tag")
+        self._count(event, 0)
+        key = self._scalar(event)
+        if not isinstance(key, str):
+            raise self._refusal(event, f"expected a key of text, got {quoted(key)}")
+        return key
+
+    def _scalar(self, event: yaml.ScalarEvent) -> Any:
+        text = event.value
+        if len(text) > MAX_TEXT:
+            raise self._refusal(event, f"expected at most {MAX_TEXT} characters in a value, got {len(text)}")
+        if not event.implicit[0]:  # quoted
+            return text
+        if text in _NULL:
+            return None
+        if text in _BOOLEANS:
+            return _BOOLEANS[text]
+        if number := _WHOLE.fullmatch(text):
+            return self._whole(number, event)
+        if _DECIMAL.fullmatch(text):
+            return self._finite(float(text), event)
+        if _NOT_FINITE.fullmatch(text):
+            return float(text.replace(".", "", 1))  # no setting takes it, which the schema says with the key
+        return text
+
+    def _whole(self, number: re.Match[str], event: yaml.ScalarEvent) -> int:
+        sign, _, hexadecimal, _, octal, decimal = number.groups()
+        digits, base = (hexadecimal, 16) if hexadecimal else (octal, 8) if octal else (decimal, 10)
+        digits = digits.lstrip("0") or "0"
+        size = int(digits, base) if len(digits) <= 22 else LARGEST + 1  # int() refuses thousands of digits
+        if size > LARGEST:
+            raise self._refusal(event, f"expected a whole number of at most {LARGEST}, got {quoted(event.value)}")
+        return -size if sign == "-" else size
+
+    def _finite(self, value: float, event: yaml.ScalarEvent) -> float:
+        if not math.isfinite(value):
+            raise self._refusal(event, f"expected a finite number, got {quoted(event.value)}")
+        return value + 0.0  # -0.0 is 0.0
+
+    def _copy(self, value: Any, event: yaml.Event, depth: int) -> Any:
+        self._count(event, depth)
+        if isinstance(value, dict):
+            return {key: self._copy(item, event, depth + 1) for key, item in value.items()}
+        return [self._copy(item, event, depth + 1) for item in value] if isinstance(value, list) else value
+
+    def _until(self, end: type[yaml.Event]) -> Iterator[yaml.Event]:
+        while not isinstance(event := next(self._events), end):
+            yield event
+
+    def _count(self, event: yaml.Event, depth: int) -> None:
+        self._values += 1
+        if self._values > MAX_VALUES:
+            raise self._refusal(event, f"expected at most {MAX_VALUES} values, aliases counted as often as they stand")
+        if depth > MAX_DEPTH:
+            raise self._refusal(event, f"expected values at most {MAX_DEPTH} deep in one another, got deeper ones")
+
+    def _refusal(self, event: yaml.Event, text: str) -> InputError:
+        mark = present(event.start_mark, "place")
+        return InputError(f"{self._where}: line {mark.line + 1}: {text}")
 
 
 def load_sweep(path: Path, overrides: list[str] | None = None) -> LoadedSweep:

@@ -1,22 +1,66 @@
-"""A checked sweep beside the settings it came from."""
+"""A checked sweep beside the settings it came from, and the one line for what is wrong in a file."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from smoothsweep.core.checks import present
+from smoothsweep.core.declared import first_mistake
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.priors.kinds import PRIORS
 from smoothsweep.core.text import quoted
-from smoothsweep.sweeps.base import set_dotted
-from smoothsweep.sweeps.limits import Reaudit, SeedLooks
-from smoothsweep.sweeps.mistakes import first_mistake, known_keys
+from smoothsweep.sweeps.attacks import DEFAULT_KIND, AnyAttack, schema_of
+from smoothsweep.sweeps.base import dotted_value, set_dotted
+from smoothsweep.sweeps.data import DATA_KINDS
 from smoothsweep.sweeps.schema import SWEEPS, InversionSweep, ToySweep
-from smoothsweep.sweeps.search import Search
+from smoothsweep.sweeps.search import Reaudit, Search, SeedLooks
+
+TAGS = {*PRIORS, *DATA_KINDS, "trained_here", "brought_in", "a_number", "another_trial", "a_list", "of_looks"}
+"""What pydantic calls the chosen variant of a union in the place of an error; it is no key of the file."""
+
+
+def known_keys(schema: type[BaseModel], raw: Mapping[str, Any], location: Sequence[str | int]) -> set[str]:
+    """The keys beside the one at `location` (pydantic's: names, numbers of list items, chosen kinds) of settings `raw`.
+
+    Of parts that come in kinds those of the chosen kind, or of all where none is. Empty where nothing is known.
+    """
+    models, walked = [schema], []
+    for part in location[:-1]:
+        holders = [model for model in models if part in model.model_fields]
+        if holders:
+            walked.append(str(part))
+            models = [choice for model in holders for choice in _models(model.model_fields[str(part)].annotation)]
+            models = [_chosen(model, raw, walked) for model in models]
+        else:  # the chosen kind, or the number of an item
+            models = [model for model in models if _is_of_kind(model, part)] or models
+    return {name for model in models for name in model.model_fields}
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models that a type holds, in unions and lists too."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models(inner)
+
+
+def _chosen(model: type[BaseModel], raw: Mapping[str, Any], walked: Sequence[str]) -> type[BaseModel]:
+    """The model, for attacks that of the kind that the file names: each kind has keys of its own."""
+    if model is not AnyAttack:
+        return model
+    kind_stated, _ = dotted_value(raw, ".".join(walked))
+    return schema_of(kind_stated.get("kind", DEFAULT_KIND)) if isinstance(kind_stated, Mapping) else model
+
+
+def _is_of_kind(model: type[BaseModel], kind: str | int) -> bool:
+    field = model.model_fields.get("kind")
+    return field is not None and kind in get_args(field.annotation)
+
 
 Sweep = InversionSweep | ToySweep
 
@@ -90,7 +134,7 @@ def check(raw: dict[str, Any], source: str) -> Sweep:
     try:
         return SWEEPS[experiment].model_validate(raw)
     except ValidationError as error:
-        mistake = first_mistake(error, lambda location: known_keys(SWEEPS[experiment], raw, location))
+        mistake = first_mistake(error, lambda place: known_keys(SWEEPS[experiment], raw, place), TAGS)
         raise InputError(f"{source}: {mistake}") from None
 
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from smoothsweep.core.attacks.registry import attack_class
 from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
-from smoothsweep.sweeps.defenses import Smoothing
 from smoothsweep.sweeps.paper_numbers import datasets_of, paper_rows, row_settings, variant_of
 from smoothsweep.sweeps.resolved import OF_TRAINING, TRAININGS, resolved
+from smoothsweep.sweeps.training import Smoothing
 
 if TYPE_CHECKING:
     from smoothsweep.sweeps.schema import InversionSweep

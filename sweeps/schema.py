@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError, model_validator
 
-from smoothsweep.core.bounds import MOST, SINGLE, Count, Fraction, NotNegative, OpenFraction, Positive, Seed
+from smoothsweep.core.bounds import MOST, NAME, SINGLE, Count, Fraction, NotNegative, OpenFraction, Positive, Seed
 from smoothsweep.core.checks import present
 from smoothsweep.core.data.names import PUBLISHED_NAMES
 from smoothsweep.core.errors import InputError
@@ -21,14 +21,13 @@ from smoothsweep.core.models.architectures import MOST_CLASSES
 from smoothsweep.core.plugins import refuse_broken
 from smoothsweep.core.text import quoted
 from smoothsweep.sweeps.attacks import Attack, Prior, read_attack
-from smoothsweep.sweeps.base import NAME, Model, Several, first_repeat, set_dotted
+from smoothsweep.sweeps.base import Model, Several, first_repeat, set_dotted
 from smoothsweep.sweeps.data import Data, Public, PublishedData, PublishedPublic, SyntheticData
 from smoothsweep.sweeps.imported import ImportedClassifier, check_target_outputs, trained_or_imported
 from smoothsweep.sweeps.judging import Judges
-from smoothsweep.sweeps.limits import Budget, Reaudit, SeedLooks, list_or_looks
 from smoothsweep.sweeps.paper_numbers import datasets_of
 from smoothsweep.sweeps.resolved import classes_of
-from smoothsweep.sweeps.search import Search
+from smoothsweep.sweeps.search import Budget, Reaudit, Search, SeedLooks, list_or_looks
 from smoothsweep.sweeps.training import OtherTrial, Recipe
 
 Protocol = Literal["clean", "paper"]

@@ -1,21 +1,184 @@
-"""The search of a sweep file: the space, what to reach in it, how to go about it, and when to stop."""
+"""What a search strategy is: where its code is, and what it asks of a sweep file. Loads none of that code."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from smoothsweep.core.bounds import MOST, Count, Positive, Seed
+from smoothsweep.core.bounds import LARGEST, MOST, Count, OpenFraction, Positive, Seed
 from smoothsweep.core.checks import present
 from smoothsweep.core.declared import build
 from smoothsweep.core.judges.columns import METRICS
+from smoothsweep.core.metrics.looks import Looks, Spend
+from smoothsweep.core.named_code import load_named
+from smoothsweep.core.plugins import with_plugins
 from smoothsweep.core.text import quoted
 from smoothsweep.sweeps.base import MAX_KEYS, MAX_TRIALS, Model, Several, first_repeat
 from smoothsweep.sweeps.space import Dimension, Space, check_inside, check_searched_key, make_space
-from smoothsweep.sweeps.strategies import STRATEGIES, StrategyKind
+
+_HERE = "smoothsweep.orchestrator.search."
+
+
+@dataclass(frozen=True, kw_only=True)
+class StrategyKind:
+    """One strategy.
+
+    Attributes:
+        code: 'module:function' of `orchestrator/search`, of a plugin with the whole path of its module:
+            (setup, proposals so far, their outcomes) -> the next proposal, `Wait()` before more has come out, or None
+            at the end.
+        words: What it did, as a report says it.
+        own: Keys of `search` that mean nothing to strategies that do not name them here.
+        settings: Dataclass of what stands under `search.settings`, with the bounds in its types (`core.bounds`); None
+            for a strategy without. Its instance is the `settings` of the strategy's `setup`.
+        needs: Keys that must be there -> what is expected.
+        without: Keys that all others have -> why they mean nothing to it.
+        learns: Whether it proposes from outcomes, so that only a few recipes are open at once.
+        whole_space: Whether it tries every point, so that the space must be finite.
+        count_shapes: Whether the number of recipes shapes all proposals, so that another number is another search.
+    """
+
+    code: str
+    words: str
+    own: tuple[str, ...] = ()
+    settings: type[Any] | None = None
+    needs: Mapping[str, str] = field(default_factory=dict)
+    without: Mapping[str, str] = field(default_factory=dict)
+    learns: bool = False
+    whole_space: bool = False
+    count_shapes: bool = False
+
+    @property
+    def propose(self) -> Callable[..., Any]:
+        """The function itself."""
+        return load_named(self.code, "" if "." in self.code.partition(":")[0] else _HERE)
+
+
+def _own_keys(name: str, kind: StrategyKind, known: Mapping[str, StrategyKind]) -> str | None:
+    """Why a plugin's strategy cannot stand beside those before it; None where it can."""
+    return f"expected its keys in settings, not in own, got {', '.join(kind.own)}" if kind.own else None
+
+
+_OWN: dict[str, StrategyKind] = {
+    "grid": StrategyKind(
+        code="setup:propose_grid",
+        words="Every point of the space was tried",
+        without={"recipes": "the space says it", "seed": "a grid has nothing random"},
+        whole_space=True,
+    ),
+    "random": StrategyKind(code="setup:propose_random", words="Recipes were drawn by chance"),
+    "optuna": StrategyKind(
+        code="optuna_choice:propose_optuna",
+        words="Optuna's sampler proposed recipes from what the earlier ones showed",
+        own=("sampler",),
+        learns=True,
+    ),
+    "halving": StrategyKind(
+        code="setup:propose_halving",
+        words="Cheap attacks on many recipes, the full attack on the best of them",
+        own=("rungs", "audit"),
+        needs={"rungs": "at least one cheap attack"},
+        count_shapes=True,
+    ),
+    "noise_aware": StrategyKind(
+        code="noise_aware:propose_noise_aware",
+        words="Recipes trained under the first seeds, and under the others where they might extend the frontier",
+        own=("first_seeds",),
+        learns=True,
+    ),
+}
+
+STRATEGIES: dict[str, StrategyKind] = with_plugins("search", _OWN, StrategyKind, _own_keys)
+"""Name in sweep files -> the strategy."""
+
+
+class Budget(Model):
+    """Over the life of the sweep, running work included. Either or both."""
+
+    device_hours: Positive | None = None  # hours of GPUs, or of CPUs where there are none, summed over all tasks
+    minutes: Positive | None = None  # minutes on the clock while the sweep runs
+
+    @model_validator(mode="after")
+    def _limits_something(self) -> Budget:
+        if self.device_hours is None and self.minutes is None:
+            raise ValueError("expected device_hours or minutes, got neither")
+        return self
+
+
+class Reaudit(Model):
+    """The recipes on the accuracy-leak frontier once more: fresh seeds, the full attack.
+
+    Attributes:
+        seeds: Training seeds that the sweep itself does not use.
+        recipes: How many recipes of the frontier at most, its ends first.
+        share: Fraction of the budget that a search leaves to it.
+    """
+
+    seeds: Annotated[Several[Seed], Field(min_length=1)]
+    recipes: Annotated[Count, Field(le=MAX_TRIALS)] = 5
+    share: Annotated[float, Field(ge=0, lt=1)] = 0.2
+
+    @field_validator("seeds")
+    @classmethod
+    def _each_once(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
+        if twice := first_repeat(seeds):
+            raise ValueError(f"expected each once, got {twice[0]} twice")
+        return seeds
+
+
+MOST_LOOKS, MOST_SEEDS = 20, 1000
+
+
+class SeedLooks(Model):
+    """A group-sequential design (`core.metrics.looks`).
+
+    Every recipe is compared with the baseline at the first look, those still undecided again at the next, with more
+    seeds.
+
+    Attributes:
+        looks: How many seeds each look has, increasing, two or more at the first.
+        first: The first seed; the others follow it.
+        alpha: The error probability of all looks together.
+        spend: How the error probability is spent over the looks.
+        smallest: The smallest difference of interest, in the unit of the leak (0.05: five percentage points); a recipe
+            whose interval lies within it, either way, gets no more seeds.
+    """
+
+    looks: Annotated[Several[Annotated[int, Field(ge=1, le=MOST_SEEDS)]], Field(min_length=1, max_length=MOST_LOOKS)]
+    first: Annotated[Seed, Field(le=LARGEST - MOST_SEEDS)] = 1
+    alpha: OpenFraction = 0.05
+    spend: Spend = "pocock"
+    smallest: Positive = 0.05
+
+    @cached_property
+    def design(self) -> Looks:
+        """The looks with their errors. Raises InputError where they are none."""
+        return Looks(seeds=self.looks, alpha=self.alpha, spend=self.spend)
+
+    def of_look(self, number: int) -> tuple[int, ...]:
+        """All seeds that a recipe has at a look, counted from 0."""
+        return tuple(range(self.first, self.first + self.looks[number]))
+
+    @property
+    def every(self) -> tuple[int, ...]:
+        """The seeds of the last look."""
+        return self.of_look(-1)
+
+    @model_validator(mode="after")
+    def _is_a_design(self) -> SeedLooks:
+        self.design  # noqa: B018 - refuses what is none
+        return self
+
+
+def list_or_looks(raw: Any) -> str:
+    """Which of the two ways to state seeds this is."""
+    return "of_looks" if isinstance(raw, dict | SeedLooks) else "a_list"
+
 
 Direction = Literal["max", "min"]
 

@@ -1,21 +1,255 @@
-"""The training part of a sweep file: targets with their defense, evaluators, surrogates."""
+"""The defense of a sweep file: label smoothing, or one of core/defenses with a smoothing of its own.
+
+The keys of a defense are the fields of its dataclass, and what they may be is checked by that class: a new defense
+needs nothing here. Those classes load torch, so they are imported once a file uses one; label smoothing needs none.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from functools import cached_property
-from typing import Annotated, Any
+from dataclasses import fields
+from functools import cached_property, lru_cache
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, PlainValidator, SerializeAsAny, Strict, Tag, field_validator, model_validator
 
 from smoothsweep.core.analysis.backdoors import PoisonSettings
-from smoothsweep.core.bounds import Count
+from smoothsweep.core.attacks.shared.base import Access
+from smoothsweep.core.bounds import SINGLE, Count, Fraction
 from smoothsweep.core.data.augmentation_settings import Augmentation as AugmentationSettings
+from smoothsweep.core.defenses.schedules import AlphaSchedule, schedule_parameters, usual_schedule, validate_schedule
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.architectures import TRANSFORMS_INPUT, check_image_size
 from smoothsweep.core.models.recipe import Architecture, ImageSize, TrainingRecipe
-from smoothsweep.sweeps.base import Model, derived, only_with
-from smoothsweep.sweeps.defenses import Defense, LabelSmoothing
+from smoothsweep.core.plugins import plugin_version, refuse_broken
+from smoothsweep.sweeps.base import Model, Several, derived, one_value, only_with
+
+PLAIN_KIND = "label_smoothing"
+
+
+class Schedule(Model):
+    """How alpha moves over training.
+
+    Attributes:
+        kind: Constant; reference, as the paper's code does; ramp, a smooth rise as in the paper's text; linear; cosine;
+            step; or piecewise.
+        start: Fraction of the training where the rise begins, with ramp, linear and cosine; null: 0.5 with ramp, else
+            0.
+        end: Fraction of the training where the rise is complete, with ramp, linear and cosine; null: 0.75 with ramp,
+            else 1.
+        at: Fraction of the training up to which the factor is 0, with step; null: 0.5.
+        back: Fraction of the training from which the factor returns to 0, with ramp, linear, cosine and step; null: it
+            stays.
+        scaled: Whether the breakpoints lie at 1/2 and 3/4 of the training, with reference; null or false: at epochs 50
+            and 75.
+        points: List of [fraction of the training, alpha], joined by straight lines, with piecewise; two at one fraction
+            jump.
+    """
+
+    kind: Literal["constant", "reference", "ramp", "linear", "cosine", "step", "piecewise"] = "constant"
+    start: Fraction | None = None
+    end: Fraction | None = None
+    at: Fraction | None = None
+    back: Fraction | None = None
+    scaled: bool | None = None
+    points: Several[Annotated[tuple[Fraction, float], Strict(False)]] | None = None
+
+    @model_validator(mode="after")
+    def _valid(self) -> Schedule:
+        validate_schedule(AlphaSchedule(**self.model_dump()))
+        return self
+
+    def resolved(self) -> dict[str, Any]:
+        """The kind and the parameters it reads, defaults filled in."""
+        return {"kind": self.kind, **schedule_parameters(AlphaSchedule(**self.model_dump()))}
+
+
+class Smoothing(Model):
+    """Label smoothing by alpha in (-inf, 1]: 0 is plain training, below 0 the paper's defense.
+
+    Attributes:
+        alpha: The smoothing factor, at most 1, that the schedule leads to; null: the last point of a piecewise
+            schedule, else 0.
+        schedule: How alpha moves over training; null: constant for alpha >= 0; for negative alpha 0 in the first half
+            and a smooth ramp up to three quarters, as the paper says, or under protocol paper as its code does.
+    """
+
+    alpha: float | None = None
+    schedule: Schedule | None = None
+
+    @field_validator("alpha")
+    @classmethod
+    def _at_most_one(cls, value: float | None) -> float | None:
+        if value is not None and (not math.isfinite(value) or value > 1):
+            raise ValueError(f"expected a number in (-inf, 1], got {value}")
+        if value is not None and value < -SINGLE:
+            raise ValueError(f"expected at least -{SINGLE:g}, which single precision holds, got {value}")
+        return value
+
+    @model_validator(mode="after")
+    def _agrees_with_points(self) -> Smoothing:
+        points = self.schedule.points if self.schedule else None
+        if points and self.alpha is not None and self.alpha != points[-1][1]:
+            raise ValueError(f"alpha: expected the last point's value ({points[-1][1]}) or none, got {self.alpha}")
+        for _, alpha in points or ():
+            self._at_most_one(alpha)
+        return self
+
+    @property
+    def final_alpha(self) -> float:
+        """Where the smoothing leads to: a schedule with `back` leaves it again before the training ends."""
+        if self.alpha is not None:
+            return self.alpha
+        return self.schedule.points[-1][1] if self.schedule and self.schedule.points else 0.0
+
+    @property
+    def is_none(self) -> bool:
+        """Whether no epoch is smoothed."""
+        points = self.schedule.points if self.schedule else None
+        return not any(alpha for _, alpha in points) if points else self.final_alpha == 0
+
+    def curve(self, protocol: str) -> dict[str, Any]:
+        """Everything that decides the curve, defaults filled in: alpha and schedule."""
+        alpha = self.final_alpha
+        as_coded = protocol == "paper" and alpha < 0
+        schedule = self.schedule or Schedule(kind="reference" if as_coded else usual_schedule(alpha))
+        if alpha == 0 and schedule.points is None:
+            schedule = Schedule(kind="constant")  # every path from 0 to 0 is the same training
+        return {"alpha": alpha, "schedule": schedule.resolved()}
+
+
+class LabelSmoothing(Smoothing):
+    """Label smoothing and no other defense."""
+
+    kind: Literal["label_smoothing"] = "label_smoothing"
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """None beside the smoothing."""
+        return {}
+
+    def resolved(self, protocol: str) -> dict[str, Any]:
+        """What a fingerprint and a worker need."""
+        return {"kind": self.kind, **self.curve(protocol)}
+
+    readouts: ClassVar[tuple[str, ...]] = ()
+    usual_readouts: ClassVar[Mapping[str, str]] = {}
+    leaves: ClassVar[Access] = "gradients"
+    alone: ClassVar[str | None] = None
+
+    def check_recipe(self, recipe: Any) -> None:
+        """It can be trained under every recipe."""
+
+
+class OtherDefense(Model):
+    """A defense of core/defenses. Its parameters are added by `schema_of`, and checked by the class itself.
+
+    smoothing: label smoothing beside the defense; null: none.
+    """
+
+    kind: str
+    smoothing: Smoothing | None = None
+
+    @model_validator(mode="after")
+    def _valid(self) -> OtherDefense:
+        reason = self._defense().combines_with_smoothing
+        if reason is not None and not self._smoothing.is_none:
+            raise ValueError(f"smoothing: expected none with {self.kind}: {reason}")
+        return self
+
+    @property
+    def _smoothing(self) -> Smoothing:
+        return self.smoothing or Smoothing()
+
+    @property
+    def final_alpha(self) -> float:
+        """Where the smoothing ends."""
+        return self._smoothing.final_alpha
+
+    @property
+    def readouts(self) -> tuple[str, ...]:
+        """How a target of this defense may be read, where its answers are noisy."""
+        return self._defense().readouts
+
+    @property
+    def usual_readouts(self) -> Mapping[str, str]:
+        """Protocol -> how it is read where nothing is said; empty where its answers are not noisy."""
+        return self._defense().usual_readouts
+
+    @property
+    def leaves(self) -> Access:
+        """The most that an attacker can be shown of a target of this defense."""
+        return self._defense().leaves
+
+    @property
+    def alone(self) -> str | None:
+        """Why it takes one worker, None where it does not."""
+        return self._defense().alone
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The defense's own, defaults filled in; without those that are null."""
+        return self.model_dump(mode="json", exclude_none=True, exclude={"kind", "smoothing"})
+
+    def resolved(self, protocol: str) -> dict[str, Any]:
+        """What a fingerprint and a worker need: kind, parameters, alpha, schedule."""
+        settings = {"kind": self.kind, "parameters": self.parameters, **self._smoothing.curve(protocol)}
+        settings |= plugin_version("defenses", self.kind)
+        revision = self._defense().revision
+        return settings if revision == 1 else {**settings, "revision": revision}
+
+    def check_recipe(self, recipe: Any) -> None:
+        """Raise InputError if the recipe, or its architecture, cannot be trained under the defense."""
+        from smoothsweep.core.models.recipe import TrainingRecipe
+
+        defense = self._defense()
+        defense.check(recipe.architecture)
+        known = {field.name for field in fields(TrainingRecipe)} - {"augmentation"}
+        defense.adjust_recipe(TrainingRecipe(**recipe.model_dump(exclude_none=True, include=known)))
+
+    def _defense(self) -> Any:
+        from smoothsweep.core.defenses.registry import make_defense
+
+        return make_defense(self.kind, **self.parameters)
+
+
+def read_defense(raw: Any) -> LabelSmoothing | OtherDefense:
+    """What stands under `defense` in a file, checked by the model of its kind.
+
+    Raises ValueError for an unknown kind or key, pydantic's error for values of the wrong type.
+    """
+    if isinstance(raw, LabelSmoothing | OtherDefense):
+        return raw
+    if not isinstance(raw, Mapping):
+        raise ValueError(f"expected keys such as kind and its parameters, got {raw!r}")
+    kind = raw.get("kind", PLAIN_KIND)
+    model = LabelSmoothing if kind == PLAIN_KIND else schema_of(kind)
+    for key in raw:
+        if key not in model.model_fields:
+            reads = ", ".join(name for name in model.model_fields if name != "kind")
+            raise ValueError(f"{key}: expected a key of defense {kind} ({reads}), got {key!r}")
+    return model.model_validate(raw)
+
+
+def schema_of(kind: Any) -> type[OtherDefense]:
+    """The model of a defense other than label smoothing. Raises ValueError, which lists the kinds."""
+    from smoothsweep.core.defenses.registry import DEFENSES  # loads torch
+
+    refuse_broken("defenses", kind)
+    if not isinstance(kind, str) or kind not in DEFENSES:
+        raise ValueError(f"kind: expected one of {', '.join(DEFENSES)}, got {kind!r}")
+    return _schema_of(kind, DEFENSES[kind])
+
+
+@lru_cache
+def _schema_of(kind: str, defense: type) -> type[OtherDefense]:
+    return derived(defense, OtherDefense, more={"kind": (one_value(kind), kind)})
+
+
+Defense = Annotated[SerializeAsAny[LabelSmoothing | OtherDefense], PlainValidator(read_defense)]
+"""The type of a recipe's `defense`: chosen by `kind`."""
+
 
 DEPENDENT = ("betas", "momentum", "lr_milestones", "lr_factor", "lr_min", "precision")
 """Keys that belong to one optimizer or schedule, or whose default is older than the key: null unless said."""

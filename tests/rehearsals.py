@@ -16,7 +16,7 @@ from PIL import Image
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.priors.registry import read_prior
 from smoothsweep.core.priors.settings import SHIPPED
-from smoothsweep.sweeps.yaml_reader import read_yaml
+from smoothsweep.sweeps.load import read_yaml
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 FACESCRUB = tuple((group, f"{name}_Doe") for group in ("actors", "actresses") for name in ("Ada", "Bo", "J.K."))

@@ -63,7 +63,7 @@ def test_reading_a_sweep_file_brings_in_nothing_that_computes(repository):
     code = "import sys, smoothsweep.sweeps.load, smoothsweep.sweeps.schema; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=repository)
     loaded = set(done.stdout.split())
-    assert "smoothsweep.sweeps.limits" in loaded and not loaded & {
+    assert "smoothsweep.sweeps.search" in loaded and not loaded & {
         "scipy",
         "torch",
         "pandas",

@@ -42,7 +42,7 @@ FLOORS = (
 
 ONLY_IN = {
     "ray": ("tasks/", "orchestrator/"),
-    "pydantic": ("tasks/", "sweeps/", "orchestrator/"),
+    "pydantic": ("core/declared.py", "tasks/", "sweeps/", "orchestrator/"),
     "mlflow": ("orchestrator/tracking/",),
     **dict.fromkeys(  # each reads proxies and passwords from the environment, unless it is told not to
         ("requests", "urllib3", "http.client", "urllib.request", "httpx", "aiohttp"),

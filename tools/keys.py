@@ -29,10 +29,10 @@ from smoothsweep.core.tree import TREE
 from smoothsweep.sweeps.attacks import MODELS
 from smoothsweep.sweeps.attacks import schema_of as attack_model
 from smoothsweep.sweeps.base import DECLARED
-from smoothsweep.sweeps.defenses import PLAIN_KIND, LabelSmoothing
-from smoothsweep.sweeps.defenses import schema_of as other_defense_model
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.schema import InversionSweep, ToySweep
+from smoothsweep.sweeps.training import PLAIN_KIND, LabelSmoothing
+from smoothsweep.sweeps.training import schema_of as other_defense_model
 
 PAGE = TREE / "docs" / "sweep-keys.md"
 HEAD = """# Keys of a sweep file

@@ -81,9 +81,8 @@ def write_first_sweep(options: InitRequest) -> int:
     """
     from smoothsweep.orchestrator.commands.audit.judges import judge_of
     from smoothsweep.orchestrator.planning.power import power_before_data, power_lines
-    from smoothsweep.sweeps.load import load_sweep
+    from smoothsweep.sweeps.load import load_sweep, read_yaml
     from smoothsweep.sweeps.loaded import check
-    from smoothsweep.sweeps.yaml_reader import read_yaml
 
     file = options.out or Path(f"{sweep_name(options.data)}.yaml")
     if file.exists() or file.is_symlink():
@@ -270,7 +269,7 @@ def own_sweep_text(data: Path | None, public: Path | None, sizes: Sizes, subject
 
 
 def _section(comment: str, tree: dict[str, Any]) -> str:
-    from smoothsweep.sweeps.yaml_reader import as_yaml
+    from smoothsweep.sweeps.load import as_yaml
 
     return (_comment(comment) if comment else "") + as_yaml(tree)
 

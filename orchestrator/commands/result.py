@@ -15,7 +15,7 @@ from smoothsweep.orchestrator.commands.damage import read_with_repair
 from smoothsweep.orchestrator.commands.reporting.sharing.export import gather_sweep, sweep_to_share
 from smoothsweep.orchestrator.commands.requests import ReportRequest
 from smoothsweep.orchestrator.result.sweep_result import SweepResult, result_of
-from smoothsweep.sweeps.yaml_reader import as_yaml
+from smoothsweep.sweeps.load import as_yaml
 
 
 def load_result(store: str | Path, sweep: str | Path, *, overrides: Sequence[str] = ()) -> SweepResult:

@@ -28,6 +28,7 @@ from smoothsweep.core import screen
 from smoothsweep.core.bounds import LARGEST, Fraction, Seed
 from smoothsweep.core.cards import read_card
 from smoothsweep.core.checks import present
+from smoothsweep.core.declared import first_mistake
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.core.metrics.agreement import fleiss_kappa
@@ -51,7 +52,6 @@ from smoothsweep.sweeps.base import Model, Several
 from smoothsweep.sweeps.data import SyntheticData
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion
-from smoothsweep.sweeps.mistakes import first_mistake
 from smoothsweep.sweeps.paper_numbers import matching, printed_rows
 from smoothsweep.sweeps.paper_settings import recipe_axes
 from smoothsweep.sweeps.schema import InversionSweep

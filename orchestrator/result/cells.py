@@ -20,7 +20,7 @@ from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
 from smoothsweep.orchestrator.result.data import Axis, Measured
 from smoothsweep.orchestrator.result.estimates import Checks, Seeds, Settings, rates
 from smoothsweep.orchestrator.result.format import is_null
-from smoothsweep.sweeps.limits import SeedLooks
+from smoothsweep.sweeps.search import SeedLooks
 
 Samples = Sequence[Mapping[str, Seeds]]
 Key = tuple[Hashable, ...]

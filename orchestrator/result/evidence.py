@@ -16,7 +16,7 @@ from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
 from smoothsweep.orchestrator.result.cells import AttackedCells, Samples, Stop, shared_seeds, stops
 from smoothsweep.orchestrator.result.estimates import NOTHING, Comparison, compare, compared, only, stacked
 from smoothsweep.orchestrator.result.format import is_null
-from smoothsweep.sweeps.limits import SeedLooks
+from smoothsweep.sweeps.search import SeedLooks
 
 COLUMNS = {"_diff": "difference", "_diff_low": "low", "_diff_high": "high", "_diff_n": "n", "_verdict": "verdict"}
 """Ending of a column of the frame -> field of the comparison it holds."""

@@ -26,7 +26,7 @@ from smoothsweep.orchestrator.result.format import (
     significant,
 )
 from smoothsweep.orchestrator.result.summary import Summary
-from smoothsweep.sweeps.strategies import STRATEGIES
+from smoothsweep.sweeps.search import STRATEGIES
 
 
 def search_words(view: SearchView) -> list[str]:

@@ -29,8 +29,8 @@ from smoothsweep.orchestrator.planning.trial import Proposal, ProposalLog, Trial
 from smoothsweep.orchestrator.search.setup import OPEN, Aims, Outcome, Setup, Wait, read_outcome, status_of, strategy
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.notes import read_lines, write_lines
-from smoothsweep.sweeps.limits import Budget
 from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.sweeps.search import Budget
 
 News = tuple[str, Any]  # ("say", line) | ("opened", trial) | ("found", trial): one that the store has already
 

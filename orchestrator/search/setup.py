@@ -27,9 +27,8 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.frontier import pareto_mask
 from smoothsweep.orchestrator.planning.trial import Proposal, Trial
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.sweeps.search import Constraint, Direction, Rung
+from smoothsweep.sweeps.search import STRATEGIES, Constraint, Direction, Rung
 from smoothsweep.sweeps.space import Dimension, Positions, Space, Values
-from smoothsweep.sweeps.strategies import STRATEGIES
 
 REDRAWS = 200  # draws in a row that may be invalid or known already before the space counts as used up
 OPEN, DONE, FAILED = "open", "done", "failed"

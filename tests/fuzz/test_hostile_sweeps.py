@@ -18,8 +18,7 @@ from smoothsweep.core.text import MAX_LINE
 from smoothsweep.orchestrator.planning.plan import make_plan, refuse_impossible
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.sweeps.yaml_reader import read_yaml
+from smoothsweep.sweeps.load import load_sweep, read_yaml
 
 SEARCH = {
     "strategy": "grid",

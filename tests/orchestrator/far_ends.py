@@ -22,8 +22,8 @@ from smoothsweep.orchestrator.search.agenda import Agenda, Meter
 from smoothsweep.orchestrator.search.record import forecast_of, frontier_recipes
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.sweeps.expand import check_search
 from smoothsweep.sweeps.loaded import LoadedSweep, check
-from smoothsweep.sweeps.recipes import check_search
 from smoothsweep.sweeps.schema import InversionSweep
 from tests.orchestrator.search import looked
 from tests.orchestrator.search.made import finish, work_off

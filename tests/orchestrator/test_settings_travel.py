@@ -18,11 +18,11 @@ from smoothsweep.core.priors.settings import MobileStyleGANConfig
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.sweeps.attacks import AnyAttack, schema_of
 from smoothsweep.sweeps.base import Model, dotted_value, set_dotted
-from smoothsweep.sweeps.defenses import LabelSmoothing
 from smoothsweep.sweeps.expand import NOT_OF_A_TRIAL
 from smoothsweep.sweeps.judging import schema_of as schema_of_judge
 from smoothsweep.sweeps.loaded import LoadedSweep, check
 from smoothsweep.sweeps.schema import SWEEPS
+from smoothsweep.sweeps.training import LabelSmoothing
 from tests.core.attacks.examples import REFUSED
 from tests.orchestrator.far_ends import far_ends
 from tests.orchestrator.settings_cases import CASES

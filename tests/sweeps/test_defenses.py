@@ -11,10 +11,9 @@ import yaml
 from smoothsweep.core.defenses.registry import DEFENSES, make_defense
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.trial import trials_of
-from smoothsweep.sweeps.defenses import OtherDefense, schema_of
 from smoothsweep.sweeps.expand import expand
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.sweeps.training import Recipe
+from smoothsweep.sweeps.training import OtherDefense, Recipe, schema_of
 from smoothsweep.tasks.registry import TASKS
 from tests.core.defenses.examples import example, told
 

@@ -15,8 +15,8 @@ from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.core.priors.kinds import PRIORS
 from smoothsweep.sweeps.attacks import MODELS as OF_PRIORS
 from smoothsweep.sweeps.attacks import schema_of as of_attack
-from smoothsweep.sweeps.defenses import schema_of as of_defense
 from smoothsweep.sweeps.schema import InversionSweep, ToySweep
+from smoothsweep.sweeps.training import schema_of as of_defense
 
 KEPT = Path(__file__).with_name("kept_schema.json")
 TOLD = {

@@ -12,8 +12,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.sweeps.expand import CellMaker
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.sweeps.search import Constraint
-from smoothsweep.sweeps.strategies import STRATEGIES
+from smoothsweep.sweeps.search import STRATEGIES, Constraint
 
 ALPHA, SCHEDULE = "recipe.defense.alpha", "recipe.defense.schedule."
 RAMP = {f"{SCHEDULE}kind": ["ramp"]}

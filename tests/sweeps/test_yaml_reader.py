@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.sweeps.yaml_reader import LARGEST, MAX_BYTES, MAX_DEPTH, as_yaml, read_yaml
+from smoothsweep.sweeps.load import LARGEST, MAX_BYTES, MAX_DEPTH, as_yaml, read_yaml
 
 
 @pytest.mark.parametrize(

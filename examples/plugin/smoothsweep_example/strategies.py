@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from smoothsweep.core.bounds import Count
-from smoothsweep.sweeps.strategies import StrategyKind
+from smoothsweep.sweeps.search import StrategyKind
 
 
 @dataclass(frozen=True, kw_only=True)

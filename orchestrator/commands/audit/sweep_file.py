@@ -26,7 +26,7 @@ from smoothsweep.orchestrator.commands.audit.portfolio import (
     spread_classes,
 )
 from smoothsweep.sweeps.imported import TargetCard
-from smoothsweep.sweeps.yaml_reader import as_yaml
+from smoothsweep.sweeps.load import as_yaml
 
 NAME = "audit"
 SHADOWS = "audit-shadows.yaml"

@@ -18,8 +18,7 @@ from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.imported import ImportedClassifier
-from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.sweeps.yaml_reader import read_yaml
+from smoothsweep.sweeps.load import load_sweep, read_yaml
 from tests.foreign_classifier import SIDE
 from tests.orchestrator.commands.owned_model import sweep_of
 

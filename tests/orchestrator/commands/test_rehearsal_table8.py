@@ -15,7 +15,7 @@ from published_trees import celeba64_lists, put
 from rehearsals import REPOSITORY, smoothsweep
 
 from smoothsweep.core.data.synthetic import synthetic_faces
-from smoothsweep.sweeps.yaml_reader import read_yaml
+from smoothsweep.sweeps.load import read_yaml
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 

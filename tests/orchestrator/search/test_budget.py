@@ -19,7 +19,7 @@ from smoothsweep.orchestrator.search.record import (
 )
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.sweeps.limits import Budget
+from smoothsweep.sweeps.search import Budget
 
 RANDOM = {"strategy": "random", "recipes": 6}
 

@@ -6,7 +6,7 @@ from made import SPACE, load, work_off
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.trial import ProposalLog
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.sweeps.strategies import STRATEGIES
+from smoothsweep.sweeps.search import STRATEGIES
 
 OWN = {key for kind in STRATEGIES.values() for key in kind.own}
 GIVEN = {

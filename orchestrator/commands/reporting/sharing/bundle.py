@@ -17,6 +17,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from smoothsweep.core import screen
+from smoothsweep.core.declared import first_mistake
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import making_folder, replacing, write_file, write_pieces
 from smoothsweep.core.readers.files import MOST_MEMBERS, Members, members_of, read_text, why_unread
@@ -45,7 +46,6 @@ from smoothsweep.orchestrator.result.rows import measured, with_recipes, write_r
 from smoothsweep.orchestrator.result.summary import Summary, attack_label, recipe_label
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, with_ancestors
 from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion
-from smoothsweep.sweeps.mistakes import first_mistake
 from smoothsweep.tasks.registry import TASKS
 
 INDEX = "bundle.json"
