@@ -80,12 +80,13 @@ def _sentence(mistake: Mapping[str, Any]) -> str:
     if kind == "value_error":
         return " ".join(str(context["error"]).split())
     if kind in ("union_tag_invalid", "literal_error"):
-        expected = context.get("expected_tags") or context.get("expected")
+        expected = (context.get("expected_tags") or context["expected"]).replace("'", "").replace(" or ", ", ")
         return f"expected one of {expected}, got {quoted(context.get('tag', got))}"
     if kind in _BOUNDS:
         words, name = _BOUNDS[kind]
         bound = context[name]
-        return f"expected a number {words} {bound if isinstance(bound, int) else f'{bound:.15g}'}, got {quoted(got)}"
+        number = f"a whole number {words} {bound}" if isinstance(bound, int) else f"a number {words} {bound:.15g}"
+        return f"expected {number}, got {quoted(got)}"
     if kind in _LENGTHS:
         words, name = _LENGTHS[kind]
         return f"expected {words} {context[name]} {'item' if context[name] == 1 else 'items'}, got {quoted(got)}"
@@ -105,13 +106,12 @@ def check_value(hint: Any, value: Any, what: str) -> None:
     try:
         _adapter(hint).validate_python((value,))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = "".join(f".{part}" for part in first["loc"][1:] if isinstance(part, int))
-        raise InputError(f"{what}{place}: {_sentence(first)}") from None
+        raise InputError(f"{what}: {_sentence(error.errors(include_url=False)[0])}") from None
     for number in _numbers(value):
         if abs(number) > (LARGEST if isinstance(number, int) else SINGLE):
-            kept = f"{LARGEST}" if isinstance(number, int) else f"{SINGLE:g} either way, as single precision holds"
-            raise InputError(f"{what}: expected a number of at most {kept}, got {quoted(number)}")
+            most = f"{SINGLE:g} either way, as single precision holds"
+            most = f"a whole number of at most {LARGEST}" if isinstance(number, int) else f"a number of at most {most}"
+            raise InputError(f"{what}: expected {most}, got {quoted(number)}")
 
 
 @cache
@@ -123,11 +123,15 @@ def _adapter(hint: Any) -> TypeAdapter[Any]:
 def _checked(hint: Any) -> Any:
     """The type as far as it is checked."""
     kind, inside = get_origin(hint), get_args(hint)
-    if is_dataclass(hint):
+    if _is_settings(hint):
         return InstanceOf[hint]
     if kind in (Union, UnionType):
         return Union[tuple(map(_checked, inside))]  # noqa: UP007 - made at run time
     return kind if isinstance(kind, type) and issubclass(kind, Mapping) else hint
+
+
+def _is_settings(hint: Any) -> bool:
+    return isinstance(hint, type) and is_dataclass(hint)
 
 
 def _numbers(value: Any) -> Iterator[float]:
@@ -163,7 +167,7 @@ def build(declared: type[T], values: Mapping[str, Any], *, what: str, prefix: st
     checked = {}
     for name, value in values.items():
         hint, field = hints_of(declared)[name], known[name]
-        nested = next((kind for kind in (hint, *get_args(hint)) if is_dataclass(kind)), None)
+        nested = next((kind for kind in (hint, *get_args(hint)) if _is_settings(kind)), None)
         if nested is not None and isinstance(value, Mapping):
             usual = field.default if field.default_factory is MISSING else field.default_factory()
             how = {"what": f"{what}: {name}", "prefix": f"{prefix}{name}."}

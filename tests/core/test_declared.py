@@ -37,12 +37,12 @@ TAKEN = [
 ]
 BOUNDS = [
     (Annotated[int, Ge(2)], [2, 3], [1, 2.0, True], "a "),
-    (Annotated[int, Le(2)], [2, -LARGEST], [3, 10**400], "a number of at most 2"),
+    (Annotated[int, Le(2)], [2, -LARGEST], [3, 10**400], "a whole number of at most 2"),
     (Annotated[float, Gt(2)], [2.1], [2, 1, "2.1"], "a "),
     (Annotated[float, Ge(2)], [2, 2.1], [1.9, math.inf], "a "),
     (Annotated[float, Gt(0), Le(2)], [2, 1], [2.1, 0], "a number "),
     (Annotated[float, Ge(0), Lt(2)], [1.9, 0], [2, -1, math.nan], "a "),
-    (Count | None, [1, 10**9, None], [0, 10**9 + 1], "a number of at "),
+    (Count | None, [1, 10**9, None], [0, 10**9 + 1], "a whole number of at "),
     (tuple[Annotated[float, Gt(0)], ...], [(), (1, 2)], [(1, 0)], "a number above 0"),
     (FilePath, ["a/b"], ["", "\0"], "the path of a file or folder"),
     (FilePath, ["a/b"], [3], "a valid string"),
@@ -69,9 +69,9 @@ class Settings:
 
 def test_the_field_of_a_wrong_value_is_named():
     check_fields(Settings(whole=4), "thing: ")
-    with pytest.raises(InputError, match=r"^thing: whole: expected a number of at least 4, got 3$"):
+    with pytest.raises(InputError, match=r"^thing: whole: expected a whole number of at least 4, got 3$"):
         check_fields(Settings(whole=3), "thing: ")
-    with pytest.raises(InputError, match=r"^thing: betas.1: expected a number below 1, got 1.0$"):
+    with pytest.raises(InputError, match=r"^thing: betas: expected a number below 1, got 1.0$"):
         check_fields(Settings(betas=(0.5, 1.0)), "thing: ")
 
 
@@ -87,7 +87,7 @@ class Constants:
     [
         ({}, None),
         ({"access": property(lambda self: "anything")}, None),
-        ({"access": "all", "revision": 2}, "access: expected one of 'none' or 'scores', got 'all'"),
+        ({"access": "all", "revision": 2}, "access: expected one of none, scores, got 'all'"),
         ({"cites": "a2020key"}, "cites: expected a list, got 'a2020key'"),
         ({"revision": True}, "revision: expected a valid integer, got True"),
         ({"columns": ["key"]}, "columns: expected "),

@@ -8,15 +8,15 @@ from pydantic import TypeAdapter, ValidationError
 from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.core.priors.kinds import PRIORS
-from smoothsweep.sweeps import attacks, defenses
+from smoothsweep.sweeps import attacks, training
 from smoothsweep.sweeps.attacks import MODELS
 from smoothsweep.sweeps.base import Model
 from smoothsweep.sweeps.schema import SWEEPS
 
 OF_A_KIND = {
     **{f"attack {kind}": (attacks.schema_of(kind), kind) for kind in ATTACKS},
-    **{f"defense {kind}": (defenses.schema_of(kind), kind) for kind in DEFENSES if kind != defenses.PLAIN_KIND},
-    f"defense {defenses.PLAIN_KIND}": (defenses.LabelSmoothing, defenses.PLAIN_KIND),
+    **{f"defense {kind}": (training.schema_of(kind), kind) for kind in DEFENSES if kind != training.PLAIN_KIND},
+    f"defense {training.PLAIN_KIND}": (training.LabelSmoothing, training.PLAIN_KIND),
     **{f"prior {kind}": (MODELS[kind], kind) for kind in PRIORS},
 }
 

@@ -143,12 +143,12 @@ def test_names_in_the_schema_are_those_of_the_core():
     from smoothsweep.core.models.classifiers import ARCHITECTURES
     from smoothsweep.core.models.embedder_kinds import FACES, GENERAL
     from smoothsweep.core.priors.settings import SHIPPED
-    from smoothsweep.sweeps import attacks, defenses, judging, training
+    from smoothsweep.sweeps import attacks, judging, training
 
     assert set(get_args(training.Architecture)) == set(ARCHITECTURES)
     assert set(LOSSES) == set(ATTACK_LOSSES)
     for model, field, registry in (
-        (defenses.Schedule, "kind", SCHEDULES),
+        (training.Schedule, "kind", SCHEDULES),
         (attacks.schema_of("ppa"), "loss", ATTACK_LOSSES),
         (judging.schema_of(Embedder), "name", FACES),
         (judging.schema_of(General), "name", GENERAL),

@@ -114,7 +114,7 @@ LATENTS = {
         {"attack": {"kind": "cma_es", "pool": {"size": 20}}, "prior": {"kind": "eigenfaces", "components": 1}},
         "prior: expected latents of at least 2 directions for cma_es, got 1",
     ),
-    "pool": ({"attack": {"pool": {"size": 10**9}}}, "attack.pool.size: expected a number of at most 10000000"),
+    "pool": ({"attack": {"pool": {"size": 10**9}}}, "attack.pool.size: expected a whole number of at most 10000000"),
     "public": ({"public": {"kind": "synthetic", "identities": 10**9, "per_identity": 1000}}, "at most 1 TiB in all"),
     "step": ({"attack": {**tiny_sweep()["attack"], "lr": 1e300}}, "lr: expected a number of at most 3.4e+38"),
 }

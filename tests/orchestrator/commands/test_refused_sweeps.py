@@ -35,7 +35,7 @@ SET = {  # --set -> words of the line
     "recipe.augmentation.crop_scale=[0.5, 2.0]": "crop_scale: expected 0 < low <= high <= 1",
     "recipe.image_size=16": "resnet_small: expected images of at least 32 pixels, got 16",
     "judges.evaluator.architecture=vit_b_16": "vit_b_16: expected images of 224 pixels, got 32",
-    "attack.pool.seed=-1": "attack.pool.seed: expected a number of at least 0, got -1",
+    "attack.pool.seed=-1": "attack.pool.seed: expected a whole number of at least 0, got -1",
     "seeds=[9223372036854775808]": "expected a whole number of at most",
     "classes=[4]": "classes: expected labels below 4, got 4",
     "classes=[1];attack.selected=1": "judges.knowledge: expected at least 2 reconstructions",
