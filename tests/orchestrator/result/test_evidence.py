@@ -98,7 +98,9 @@ def test_the_order_of_recipes_changes_no_verdict(order):
     for a in means:
         for b in means:
             if a != b:
-                assert found.against(a, b).p == pytest.approx(first.against(a, b).p)
+                assert (found.against(a, b).low, found.against(a, b).high) == pytest.approx(
+                    (first.against(a, b).low, first.against(a, b).high)
+                )
 
 
 def test_tables_hold_the_corrected_difference_under_one_attack():

@@ -124,9 +124,7 @@ def test_the_answer_and_the_verdict_of_a_recipe_have_one_interval():
         found = hiding_verdicts(summary)
         ((recipe, verdict),) = found.verdicts.items()
         gap = summary.evidence.against(recipe, found.baselines[0])
-        assert (-gap.difference, -gap.high, -gap.low, gap.p) == pytest.approx(
-            (verdict.reduction, verdict.low, verdict.high, verdict.p)
-        )
+        assert (-gap.difference, -gap.high, -gap.low) == pytest.approx((verdict.reduction, verdict.low, verdict.high))
         row, worst = summary.frame.loc[summary.rows(summary.primary)[recipe]], summary.primary
         if row["attack"] == verdict.attack_reference:  # the table's pair is then the answer's
             shown = [row[f"{worst}{end}"] for end in ("_diff_low", "_diff_high")]
