@@ -171,7 +171,6 @@ def _groups(data: ReportData, summary: Summary) -> list[dict[str, Any]]:
     measured = summary.primary is not None and summary.primary in summary.measured
     for group in defenses.defense_groups(summary) if measured else ():
         compared = defenses.versus(summary, group)
-        ours = published.our_orders(summary, group)
         views.append(
             {
                 "group": group,
@@ -188,10 +187,7 @@ def _groups(data: ReportData, summary: Summary) -> list[dict[str, Any]]:
                     for recipe, gap in compared.items()
                 },
                 "spent": defenses.training_costs(data, summary, group),
-                "ours": ours,
-                "theirs": published.paper_orders(),
-                "arms": published.shared_arms(ours),
-                "arm_words": published.arm_words(),
+                "orders": published.order_table(summary, group),
             }
         )
     return views

@@ -25,7 +25,7 @@ from smoothsweep.orchestrator.page import content
 from smoothsweep.orchestrator.page.drawing.canvas import Canvas
 from smoothsweep.orchestrator.page.drawing.sheets import tile_uri
 from smoothsweep.orchestrator.result import format as shown
-from smoothsweep.orchestrator.result import published, searches
+from smoothsweep.orchestrator.result import searches
 from smoothsweep.orchestrator.result.data import ReportData
 from smoothsweep.orchestrator.result.display import LEGEND, MANY, SETTING_LEGEND, WORDING, leak_verdict
 from smoothsweep.orchestrator.result.membership import WORDS
@@ -191,11 +191,6 @@ def environment() -> Environment:
         "stage_name": stage_title,
         "aim_words": searches.aim_words,
         "value_words": searches.value_words,
-        "agreement": published.agreement,
-        "dataset_names": published.dataset_names,
-        "share_words": published.share_words,
-        "row_words": published.row_words,
-        "printed": published.printed,
     }
     made.tests["null"] = shown.is_null
     filters: dict[str, Any] = {
@@ -207,7 +202,6 @@ def environment() -> Environment:
         "MANY": MANY,
         "MOST_COLUMNS": 6,  # metrics side by side that still fit a printed page
         "MEMBERSHIP": WORDS,
-        "SYMBOLS": published.SYMBOLS,
         "SETTING_LEGEND": SETTING_LEGEND,
         "LEGEND": LEGEND,
         "standing_head": HEAD,

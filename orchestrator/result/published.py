@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import combinations
-from typing import Any, Literal, get_args
+from typing import Any
 
 import pandas as pd
 
@@ -19,11 +20,10 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS, metric_of
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.text import NBSP, minus
+from smoothsweep.orchestrator.result.columns import FRAMES
 from smoothsweep.orchestrator.result.data import ReportData
 from smoothsweep.orchestrator.result.defenses import DefenseGroup, Point
-from smoothsweep.orchestrator.result.format import (
-    is_null,
-)
+from smoothsweep.orchestrator.result.format import is_null
 from smoothsweep.orchestrator.result.summary import Summary
 from smoothsweep.sweeps.paper_numbers import PaperNumber, PaperRow, datasets_of, matching, printed_rows
 from smoothsweep.sweeps.paper_settings import Standing
@@ -43,90 +43,66 @@ SYMBOLS = {
 }
 """What the paper calls a metric, in the order of its tables; whatever else a table prints follows."""
 
-Mark = Literal["within", "outside", "no interval", "not comparable", "not measured", "not printed"]
-MARKS: tuple[Mark, ...] = get_args(Mark)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """One metric of one cell: the paper's number and ours, either of which may be missing.
-
-    Attributes:
-        mean, low, high: Ours over `n` seeds, NaN where not measured or without interval.
-        incomparable: Why the two do not measure the same, empty where they do.
-        reason: Why ours is missing, empty where it is there.
-    """
-
-    spec: Metric
-    paper: PaperNumber | None
-    mean: float
-    low: float
-    high: float
-    n: int
-    incomparable: str = ""
-    reason: str = ""
-
-    @property
-    def mark(self) -> Mark:
-        """Whether our interval reaches a number that prints as the paper's, or why that cannot be said."""
-        if self.paper is None:
-            return "not printed"
-        if is_null(self.mean):
-            return "not measured"
-        if self.incomparable:
-            return "not comparable"
-        if is_null(self.low) or is_null(self.high):
-            return "no interval"
-        slack = self.paper.half_unit * (1 + 1e-9)  # the printed number is rounded, and so are our floats
-        return "within" if self.low - slack <= self.paper.value <= self.high + slack else "outside"
-
-    @property
-    def difference(self) -> float:
-        """Ours minus the paper's; NaN where one is missing or they do not measure the same."""
-        if self.paper is None or self.mark in ("not printed", "not measured", "not comparable"):
-            return math.nan
-        return self.mean - self.paper.value
-
-    @property
-    def remark(self) -> str:
-        """A remark that qualifies the mark; may be empty."""
-        return self.reason if is_null(self.mean) else self.incomparable
-
-
-@dataclass(frozen=True, kw_only=True)
-class Block:
-    """One of our cells and the printed row it reproduces. departures: where its settings leave the paper's in a way
-    that not all cells share."""
-
-    recipe: str
-    attack: str
-    row: PaperRow
-    lines: tuple[Line, ...]
-    departures: tuple[str, ...] = ()
-
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
     """A sweep beside a table.
 
     Attributes:
-        departures: What all its cells share.
+        blocks: Of each cell that reproduces a printed row its metrics: columns of the frame `published`, and `spec`,
+            `symbol`, `printed` (the paper's digits), `words` (its recipe), `notes`, `own` (departures not all share).
+        datasets: In words.
+        departures: What all cells share.
         strangers: Our recipes without a printed row, with the reason.
         absent: Printed rows without a cell of ours, in words.
     """
 
     table: str
-    datasets: tuple[str, ...]
+    datasets: str
     protocol: str
-    blocks: tuple[Block, ...]
+    blocks: tuple[tuple[Mapping[str, Any], ...], ...]
     departures: tuple[str, ...] = ()
     strangers: Mapping[str, str] = field(default_factory=dict)
     absent: tuple[str, ...] = ()
 
     @property
-    def counts(self) -> dict[Mark, int]:
-        """How many lines carry each mark."""
-        return {mark: sum(line.mark == mark for block in self.blocks for line in block.lines) for mark in MARKS}
+    def frame(self) -> pd.DataFrame:
+        """The frame `published`."""
+        columns = FRAMES["published"]
+        kinds = {"count": int, "number": float, "true or false": "boolean"}
+        rows = pd.DataFrame([line for block in self.blocks for line in block], columns=[one.name for one in columns])
+        return rows.astype({one.name: kinds[one.unit] for one in columns if one.unit in kinds})
+
+    @property
+    def share(self) -> str:
+        """One sentence on how many numbers lie within our intervals."""
+        counts = Counter(line["mark"] for block in self.blocks for line in block)
+        comparable = counts["within"] + counts["outside"]
+        if not comparable and not counts["no interval"]:
+            return "No number can be compared yet."
+        first = f"Of {comparable} numbers that can be held against an interval of ours"
+        parts = [f"{first}, {counts['within']} lie within it"]
+        if counts["no interval"]:
+            parts.append(f"{counts['no interval']} have no interval here (one seed)")
+        if counts["not comparable"]:
+            parts.append(f"{counts['not comparable']} do not measure the same in both places")
+        return f"{'; '.join(parts)}."
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What is compared, and how much of it lies within our intervals."""
+        lines = [
+            f"Compared with the paper's Table {self.table} ({self.datasets}). "
+            f"Our numbers follow protocol {self.protocol}."
+        ]
+        if self.protocol == "clean":
+            lines.append(
+                "The paper's follow the official code: its FID and evaluator distance are not comparable with ours; of "
+                "the rest compare directions, not digits."
+            )
+        strangers = [f"Not in the table: {recipe}: {reason}." for recipe, reason in self.strangers.items()]
+        absent = [f"Rows of the table without a recipe here: {'; '.join(self.absent)}."] if self.absent else []
+        return (*lines, self.share, *strangers, *absent)
 
 
 def paper_comparison(data: ReportData, summary: Summary) -> Published | None:
@@ -136,61 +112,30 @@ def paper_comparison(data: ReportData, summary: Summary) -> Published | None:
         return None
     standings = [reference.standings[trials[0]] for trials in summary.frame["trials"]]
     shared = [d for d in (standings[0].departures if standings else ()) if all(d in s.departures for s in standings)]
-    blocks, strangers = [], {}
+    blocks, strangers, reproduced = [], {}, set()
     for cell, standing in zip(summary.cells.values(), standings, strict=True):
         row, reason = _row(standing.axes, reference.table)
         if row is None:
             strangers[cell["recipe"]] = reason
             continue
-        departures = tuple(d for d in standing.departures if d not in shared)
-        lines = tuple(_lines(row, cell, standing, data))
-        blocks.append(Block(recipe=cell["recipe"], attack=cell["attack"], row=row, lines=lines, departures=departures))
-    reproduced = {block.row.first.row for block in blocks}
+        reproduced.add(row.first.row)
+        own = [departure for departure in standing.departures if departure not in shared]
+        of_cell = {
+            **{"table": reference.table, "dataset": row.first.dataset, "paper_row": row.first.row},
+            **{"recipe": cell["recipe"], "attack": cell["attack"], "protocol": data.protocol},
+            **{"departures": "; ".join((*shared, *own)), "own": own, "words": row_words(row), "notes": row.notes},
+        }
+        blocks.append(tuple(of_cell | line for line in _lines(row, cell, standing, data.reasons)))
     rows = [row for dataset in reference.datasets for row in printed_rows(reference.table, dataset)]
     return Published(
         table=reference.table,
-        datasets=reference.datasets,
+        datasets=" and ".join(NAMES.get(dataset, dataset) for dataset in reference.datasets),
         protocol=data.protocol,
         blocks=tuple(blocks),
         departures=tuple(shared),
         strangers=strangers,
         absent=tuple(row_words(row) for row in rows if row.first.row not in reproduced),
     )
-
-
-COLUMNS: dict[str, tuple[Any, Callable[[Published, Block, Line], Any]]] = {
-    "table": (None, lambda published, block, line: published.table),
-    "dataset": (None, lambda published, block, line: block.row.first.dataset),
-    "paper_row": (int, lambda published, block, line: block.row.first.row),
-    "recipe": (None, lambda published, block, line: block.recipe),
-    "attack": (None, lambda published, block, line: block.attack),
-    "protocol": (None, lambda published, block, line: published.protocol),
-    "metric": (None, lambda published, block, line: line.spec.key),
-    "paper": (float, lambda published, block, line: None if line.paper is None else line.paper.value),
-    "ours": (float, lambda published, block, line: line.mean),
-    "ours_low": (float, lambda published, block, line: line.low),
-    "ours_high": (float, lambda published, block, line: line.high),
-    "n": (int, lambda published, block, line: line.n),
-    "difference": (float, lambda published, block, line: line.difference),
-    "within": ("boolean", lambda published, block, line: {"within": True, "outside": False}.get(line.mark)),
-    "mark": (None, lambda published, block, line: line.mark),
-    "remark": (None, lambda published, block, line: line.remark),
-    "departures": (None, lambda published, block, line: "; ".join((*published.departures, *block.departures))),
-}
-"""Column of `published_comparison.parquet` -> its type, None for text, and what stands in it.
-
-paper_row: position in the table; protocol: of our number; paper: as printed, fractions for percentages; difference:
-ours minus the paper's; within: null where it cannot be said; mark: one of `MARKS`; departures: from the paper's
-settings.
-"""
-
-
-def published_frame(published: Published) -> pd.DataFrame:
-    """The comparison as rows, one per cell and metric, in the columns of `COLUMNS`."""
-    lines = [(block, line) for block in published.blocks for line in block.lines]
-    rows = [[value_of(published, block, line) for _, value_of in COLUMNS.values()] for block, line in lines]
-    kinds = {name: kind for name, (kind, _) in COLUMNS.items() if kind}
-    return pd.DataFrame(rows, columns=list(COLUMNS)).astype(kinds)
 
 
 def _row(axes: Mapping[str, object] | None, table: str) -> tuple[PaperRow | None, str]:
@@ -204,26 +149,41 @@ def _row(axes: Mapping[str, object] | None, table: str) -> tuple[PaperRow | None
     return row, "" if row else "the table has no such row"
 
 
-def _lines(row: PaperRow, cell: Mapping[str, Any], standing: Standing, data: ReportData) -> list[Line]:
+def _lines(
+    row: PaperRow, cell: Mapping[str, Any], standing: Standing, reasons: Mapping[str, str]
+) -> Iterator[dict[str, Any]]:
     """Every metric that the paper prints for the row or that we measured and the paper's tables know."""
-    keys = [key for key in SYMBOLS if key in row.numbers or not is_null(cell.get(key))]
-    keys += [key for key in row.numbers if key not in SYMBOLS]
-    return [_line(key, row, cell, standing, data) for key in keys]
+    known = [key for key in SYMBOLS if key in row.numbers or not is_null(cell.get(key))]
+    for key in (*known, *(key for key in row.numbers if key not in SYMBOLS)):
+        paper, ours = row.numbers.get(key), standing.columns.get(key, key)
+        mean, low, high = (float(cell.get(f"{ours}{end}", math.nan)) for end in ("", "_low", "_high"))
+        incomparable, spec = standing.incomparable.get(key, ""), metric_spec(ours, paper)
+        mark = mark_of(paper, mean, low, high, incomparable)
+        subtracted = paper is not None and mark in ("within", "outside", "no interval")
+        yield {
+            **{"spec": spec, "symbol": SYMBOLS.get(spec.key, spec.label), "printed": printed(paper, spec)},
+            **{"metric": spec.key, "paper": paper and paper.value, "ours": mean, "ours_low": low, "ours_high": high},
+            "n": int(cell.get(f"{ours}_n", 0)),
+            "difference": mean - paper.value if subtracted and paper else math.nan,
+            "within": {"within": True, "outside": False}.get(mark),
+            "mark": mark,
+            "remark": _reason(ours, cell, reasons) if is_null(mean) else incomparable,
+        }
 
 
-def _line(key: str, row: PaperRow, cell: Mapping[str, Any], standing: Standing, data: ReportData) -> Line:
-    paper, ours = row.numbers.get(key), standing.columns.get(key, key)
-    mean, low, high = (float(cell.get(f"{ours}{end}", math.nan)) for end in ("", "_low", "_high"))
-    return Line(
-        spec=metric_spec(ours, paper),
-        paper=paper,
-        mean=mean,
-        low=low,
-        high=high,
-        n=int(cell.get(f"{ours}_n", 0)),
-        incomparable=standing.incomparable.get(key, ""),
-        reason=_reason(ours, cell, data.reasons) if is_null(mean) else "",
-    )
+def mark_of(paper: PaperNumber | None, mean: float, low: float, high: float, incomparable: str = "") -> str:
+    """Whether our interval reaches a number that prints as the paper's, or why that cannot be said. incomparable: why
+    the two do not measure the same, empty where they do."""
+    if paper is None:
+        return "not printed"
+    if is_null(mean):
+        return "not measured"
+    if incomparable:
+        return "not comparable"
+    if is_null(low) or is_null(high):
+        return "no interval"
+    slack = paper.half_unit * (1 + 1e-9)  # the printed number is rounded, and so are our floats
+    return "within" if low - slack <= paper.value <= high + slack else "outside"
 
 
 def _reason(key: str, cell: Mapping[str, Any], reasons: Mapping[str, str]) -> str:
@@ -250,11 +210,6 @@ NAMES = {
     "densenet121": "DenseNet-121",
     "vgg16_bn": "VGG-16",
 }
-
-
-def dataset_names(published: Published) -> str:
-    """The data sets of the comparison in words."""
-    return " and ".join(NAMES.get(dataset, dataset) for dataset in published.datasets)
 
 
 def row_words(row: PaperRow) -> str:
@@ -284,35 +239,6 @@ def printed(paper: PaperNumber | None, spec: Metric) -> str:
     if spec.unit == "percent":
         return f"{100 * paper.value:.{max(0, paper.decimals - 2)}f}\u00a0%"
     return f"{paper.value:,.{paper.decimals}f}"
-
-
-def share_words(counts: Mapping[Mark, int]) -> str:
-    """One sentence that summarises the comparison. counts: mark -> number of lines."""
-    comparable = counts["within"] + counts["outside"]
-    if not comparable and not counts["no interval"]:
-        return "No number can be compared yet."
-    parts = [f"Of {comparable} numbers that can be held against an interval of ours, {counts['within']} lie within it"]
-    if counts["no interval"]:
-        parts.append(f"{counts['no interval']} have no interval here (one seed)")
-    if counts["not comparable"]:
-        parts.append(f"{counts['not comparable']} do not measure the same in both places")
-    return f"{'; '.join(parts)}."
-
-
-def published_lead(published: Published) -> list[str]:
-    """Sentences on what is compared, and on how much of it lies within our intervals."""
-    lines = [
-        f"Compared with the paper's Table {published.table} ({dataset_names(published)}). "
-        f"Our numbers follow protocol {published.protocol}."
-    ]
-    if published.protocol == "clean":
-        lines.append(
-            "The paper's follow the official code: its FID and evaluator distance are not comparable with ours; of "
-            "the rest compare directions, not digits."
-        )
-    strangers = [f"Not in the table: {recipe}: {reason}." for recipe, reason in published.strangers.items()]
-    absent = [f"Rows of the table without a recipe here: {'; '.join(published.absent)}."] if published.absent else []
-    return [*lines, share_words(published.counts), *strangers, *absent]
 
 
 PAPER_TABLES = ("1", "3")
@@ -355,11 +281,11 @@ def our_order(summary: Summary, group: DefenseGroup, metric: str) -> Order | Non
 
     Combinations of defenses, and arms that the paper lacks, are left out.
     """
-    if metric not in summary.measured:
-        return None
-    leaks = summary.leaks(metric)
-    measured = sorted((p for p in group.points if p.recipe in leaks), key=lambda point: leaks[point.recipe])
-    best = {arm: point for point in reversed(measured) if (arm := _arm(point)) is not None}
+    leaks = summary.leaks(metric) if metric in summary.measured else {}
+    best: dict[str, Point] = {}
+    for point in sorted((point for point in group.points if point.recipe in leaks), key=lambda one: leaks[one.recipe]):
+        if (arm := _arm(point)) is not None:
+            best.setdefault(arm, point)
     if len(best) < 2:
         return None
     clear = {
@@ -369,21 +295,33 @@ def our_order(summary: Summary, group: DefenseGroup, metric: str) -> Order | Non
     }
     return Order(
         title=metric_of(metric).label,
-        arms=tuple(arm for point in measured if (arm := _arm(point)) is not None and best.get(arm) is point),
+        arms=tuple(best),
         chosen={arm: "" if point.words.plain else point.words.strength for arm, point in best.items()},
         clear=frozenset(clear),
     )
 
 
-def our_orders(summary: Summary, group: DefenseGroup) -> list[Order]:
-    """The orders in this sweep by each judge; empty where only plain training was measured."""
-    orders = [order for metric in CLASS_METRICS if (order := our_order(summary, group, metric)) is not None]
-    return orders if any(set(order.arms) - {"none"} for order in orders) else []
+def order_table(summary: Summary, group: DefenseGroup) -> dict[str, Any] | None:
+    """The paper's orders beside ours by each judge; None where no two arms of the paper were measured.
 
+    Returns: `heads`; `arms`, for each its label and in every order its place and strength; and `alike`, for each order
+    of ours how many pairs each of the paper's has, how many in the same order, of those that are clear here, and both.
+    """
+    ours = [order for metric in CLASS_METRICS if (order := our_order(summary, group, metric)) is not None]
+    if not any(set(order.arms) - {"none"} for order in ours):
+        return None
+    theirs, mine = paper_orders(), [arm for arm in arm_words() if any(arm in order.arms for order in ours)]
 
-def shared_arms(ours: Sequence[Order]) -> list[str]:
-    """The arms that occur in at least one of these orders."""
-    return [arm for arm in arm_words() if any(arm in order.arms for order in ours)]
+    def places(arm: str) -> Iterator[tuple[int, str] | None]:
+        for order in (*ours, *theirs):
+            shared = [one for one in order.arms if one in mine]
+            yield (shared.index(arm) + 1, order.chosen[arm]) if arm in shared else None
+
+    return {
+        "heads": [*(f"Here: {order.title}" for order in ours), *(order.title for order in theirs)],
+        "arms": [(arm_words()[arm], list(places(arm))) for arm in mine],
+        "alike": [(order.title, [agreement(order, other) for other in theirs]) for order in ours],
+    }
 
 
 def agreement(ours: Order, theirs: Order) -> tuple[int, int, int, int]:

@@ -38,7 +38,7 @@ from smoothsweep.orchestrator.result.more_seeds import (
     look_sentences,
     look_words,
 )
-from smoothsweep.orchestrator.result.published import paper_comparison, published_frame, published_lead
+from smoothsweep.orchestrator.result.published import paper_comparison
 from smoothsweep.orchestrator.result.searches import search_words
 from smoothsweep.orchestrator.result.standing import recipe_standings
 from smoothsweep.orchestrator.result.summary import Decision, Summary, decide
@@ -105,7 +105,7 @@ def result_of(data: ReportData, summary: Summary) -> SweepResult:
         "judges": _judge_frame(summary),
         "people": _people_frame(summary),
         "membership": _membership_frame(data, summary),
-        "published": _frame("published", []) if published is None else published_frame(published),
+        "published": _frame("published", []) if published is None else published.frame,
         "costs": _frame("costs", rows_of(cost_rows(data, summary))),
         "search": _search_frame(data),
     }
@@ -114,7 +114,7 @@ def result_of(data: ReportData, summary: Summary) -> SweepResult:
         facts=_facts(data, summary, choice),
         sentences={
             **_said(data, summary, frames["costs"]),
-            "published": () if published is None else tuple(published_lead(published)),
+            "published": () if published is None else published.sentences,
         },
         labels={key: summary.metric(key).label for key in summary.measured},
         **frames,

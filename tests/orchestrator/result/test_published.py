@@ -12,14 +12,7 @@ from hypothesis import strategies as st
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.orchestrator.page.render import render
 from smoothsweep.orchestrator.result.data import Axis, PaperReference, ReportData
-from smoothsweep.orchestrator.result.published import (
-    MARKS,
-    Line,
-    paper_comparison,
-    printed,
-    published_frame,
-    share_words,
-)
+from smoothsweep.orchestrator.result.published import mark_of, paper_comparison, printed
 from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.sweeps.paper_numbers import matching
 from smoothsweep.sweeps.paper_settings import Standing, standing
@@ -61,18 +54,16 @@ def compared(data):
 
 
 def line_of(published, metric, block=0):
-    return next(line for line in published.blocks[block].lines if line.spec.key == metric)
+    return next(line for line in published.blocks[block] if line["metric"] == metric)
 
 
-def a_line(**changes):
-    paper = matching(PLAIN | {"alpha": 0.0}, "2").numbers["test_acc"]
-    fields = {"spec": metric_of("test_acc"), "paper": paper, "mean": 0.95, "low": 0.94, "high": 0.96, "n": 3}
-    return Line(**(fields | changes))
+def marked(low, high):
+    return mark_of(matching(PLAIN | {"alpha": 0.0}, "2").numbers["test_acc"], 0.95, low, high)
 
 
 def test_cells_are_paired_with_their_rows_and_the_rest_is_named():
     published = compared(sweep_data())
-    assert [(block.recipe, block.row.first.row) for block in published.blocks] == [
+    assert [(block[0]["recipe"], block[0]["paper_row"]) for block in published.blocks] == [
         ("alpha\u00a0\u22120.05", 7),
         ("alpha\u00a00", 4),
     ]
@@ -85,8 +76,8 @@ def test_cells_are_paired_with_their_rows_and_the_rest_is_named():
 def test_within_outside_and_the_difference():
     published = compared(sweep_data())
     own, far = line_of(published, "test_acc", 1), line_of(published, "test_acc", 0)
-    assert own.mark == "within" and own.difference == pytest.approx(0) and own.n == 3
-    assert far.mark == "outside" and far.difference == pytest.approx(0.9493 - 0.9145)
+    assert own["mark"] == "within" and own["difference"] == pytest.approx(0) and own["n"] == 3
+    assert far["mark"] == "outside" and far["difference"] == pytest.approx(0.9493 - 0.9145)
 
 
 @pytest.mark.parametrize(
@@ -104,41 +95,36 @@ def test_within_outside_and_the_difference():
     ],
 )
 def test_the_edge_of_the_interval_is_within_as_far_as_the_printed_digits_go(low, high, mark):
-    assert a_line(low=low, high=high).mark == mark
+    assert marked(low, high) == mark
 
 
 @given(low=st.floats(0, 1), high=st.floats(0, 1))
 def test_a_wider_interval_never_loses_the_papers_number(low, high):
     low, high = sorted((low, high))
     assume(abs(low - 0.94935) > 1e-9 and abs(high - 0.94925) > 1e-9)
-    line = a_line(mean=(low + high) / 2, low=low, high=high)
-    wider = replace(line, low=low - 0.01, high=high + 0.01)
-    assert line.mark != "within" or wider.mark == "within"
-    assert line.mark == ("within" if low <= 0.94935 and high >= 0.94925 else "outside")
-    assert line.difference == pytest.approx((low + high) / 2 - 0.9493)
+    mark = marked(low, high)
+    assert mark != "within" or marked(low - 0.01, high + 0.01) == "within"
+    assert mark == ("within" if low <= 0.94935 and high >= 0.94925 else "outside")
 
 
 def test_what_is_missing_stays_empty_with_the_reason():
     published = compared(sweep_data({"test_acc": 0.9493, "dist_knn": 900.0}))
     unjudged, unasked = line_of(published, "xi_train", 1), line_of(published, "attack_acc1", 1)
-    assert unjudged.mark == "not measured" and unjudged.remark == "the sweep has no knowledge judge"
-    assert unasked.remark == "not measured in this sweep" and np.isnan(unasked.difference) and unasked.n == 0
+    assert unjudged["mark"] == "not measured" and unjudged["remark"] == "the sweep has no knowledge judge"
+    assert unasked["remark"] == "not measured in this sweep" and np.isnan(unasked["difference"]) and unasked["n"] == 0
     knn = line_of(published, "dist_knn", 1)
-    assert knn.paper is None and knn.mark == "not printed" and knn.mean == pytest.approx(900)
-
-
-def test_one_seed_has_no_interval():
-    published = compared(sweep_data(seeds=(1,)))
-    assert line_of(published, "test_acc", 1).mark == "no interval"
-    assert line_of(published, "test_acc", 1).difference == pytest.approx(0)
-    assert "have no interval here (one seed)" in share_words(published.counts)
+    assert knn["paper"] is None and knn["mark"] == "not printed" and knn["ours"] == pytest.approx(900)
+    alone = compared(sweep_data(seeds=(1,)))
+    assert line_of(alone, "test_acc", 1)["mark"] == "no interval"
+    assert line_of(alone, "test_acc", 1)["difference"] == pytest.approx(0)
+    assert "have no interval here (one seed)" in alone.share
 
 
 def test_what_does_not_measure_the_same_is_not_subtracted():
     published = compared(sweep_data(protocol="clean", incomparable={"fid": "another input range"}))
     fid = line_of(published, "fid", 1)
-    assert fid.mark == "not comparable" and np.isnan(fid.difference) and fid.remark == "another input range"
-    assert line_of(published, "test_acc", 1).mark == "within"
+    assert fid["mark"] == "not comparable" and np.isnan(fid["difference"]) and fid["remark"] == "another input range"
+    assert line_of(published, "test_acc", 1)["mark"] == "within"
 
 
 def test_departures_are_split_into_shared_and_own():
@@ -149,7 +135,7 @@ def test_departures_are_split_into_shared_and_own():
     }
     published = compared(replace(data, paper=replace(data.paper, standings=held)))
     assert published.departures == ("epochs 10",)
-    assert [block.departures for block in published.blocks] == [(), ("steps 5",)]
+    assert [block[0]["own"] for block in published.blocks] == [[], ["steps 5"]]
 
 
 def test_recipes_that_cannot_be_placed_are_named_not_dropped():
@@ -160,14 +146,13 @@ def test_recipes_that_cannot_be_placed_are_named_not_dropped():
     ablation = compared(replace(data, paper=replace(data.paper, table="5")))
     assert "name sampling_alpha" in ablation.strangers["alpha\u00a00"]
     assert not ablation.blocks and len(ablation.absent) == 3
-    assert len(published_frame(ablation)) == 0
+    assert len(ablation.frame) == 0
 
 
 def test_the_rows_of_the_comparison(tmp_path):
-    published = compared(sweep_data(incomparable={"fid": "another input range"}))
-    frame = published_frame(published)
+    frame = compared(sweep_data(incomparable={"fid": "another input range"})).frame
     assert len(frame) == 20 and frame["table"].unique().tolist() == ["2"]
-    assert set(frame["mark"]) <= set(MARKS) and frame["protocol"].unique().tolist() == ["paper"]
+    assert frame["protocol"].unique().tolist() == ["paper"]
     frame.to_parquet(tmp_path / "published_comparison.parquet", index=False)
     read = pd.read_parquet(tmp_path / "published_comparison.parquet").set_index(["paper_row", "metric"])
     acc = read.loc[(4, "test_acc")]
