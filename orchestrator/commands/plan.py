@@ -23,7 +23,7 @@ from smoothsweep.orchestrator.planning.power import (
     power_of_plan,
 )
 from smoothsweep.orchestrator.planning.trial import ProposalLog
-from smoothsweep.orchestrator.search.record import forecast_of
+from smoothsweep.orchestrator.search.agenda import forecast_of
 from smoothsweep.orchestrator.stages.fingerprints import files_may_be_absent
 from smoothsweep.orchestrator.stages.weights import weights_summary
 from smoothsweep.orchestrator.store.opening import open_store

@@ -22,8 +22,17 @@ from smoothsweep.orchestrator.planning.trial import ProposalLog, Trial, trials_o
 from smoothsweep.orchestrator.running.driver import ClusterSession, run_search, run_trials
 from smoothsweep.orchestrator.running.recorder import REPORT, Recorder, open_recorder
 from smoothsweep.orchestrator.running.sweep_run import Display, SweepRun, begin_run, closing_lines, earlier_failures
-from smoothsweep.orchestrator.search.agenda import Agenda, LookAgenda, Meter, hours_left, spent
-from smoothsweep.orchestrator.search.record import forecast_of, frontier_recipes, refuse_small_budget, write_end
+from smoothsweep.orchestrator.search.agenda import (
+    Agenda,
+    LookAgenda,
+    Meter,
+    forecast_of,
+    hours_left,
+    refuse_small_budget,
+    spent,
+    write_end,
+)
+from smoothsweep.orchestrator.search.record import frontier_recipes
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.stages.weights import find_missing_weights
 from smoothsweep.orchestrator.store.base import Store
@@ -198,10 +207,10 @@ def _report(
     return out / "report.html"
 
 
-def names_of(loaded: LoadedSweep, trials: list[Trial]) -> Named | None:
-    """What the report calls each trial's recipe and attack; None for the two-dimensional example."""
+def names_of(loaded: LoadedSweep, trials: list[Trial]) -> Named:
+    """What the report calls each trial's recipe and attack; of the two-dimensional example its axes."""
     if isinstance(loaded.sweep, ToySweep):
-        return None
+        return lambda trial: (" · ".join(f"{name} {value}" for name, value in trial.cell.axes.items()), "")
     from smoothsweep.orchestrator.result.axes import sweep_axes
     from smoothsweep.orchestrator.result.summary import attack_label, recipe_label
 

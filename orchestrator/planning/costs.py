@@ -12,7 +12,6 @@ stated rate has no number, and the text says which work that is.
 from __future__ import annotations
 
 import contextlib
-import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
@@ -34,43 +33,19 @@ from smoothsweep.sweeps.schema import InversionSweep, known_classes
 if TYPE_CHECKING:
     from smoothsweep.orchestrator.planning.plan import Plan
 
-COST_DRIVERS = (
-    "architecture",
-    "image_size",
-    "epochs",
-    "batch_size",
-    "workers",
-    "steps",
-    "loss",
-    "selected",
-    "candidates",
-    "size",
-    "identities",
-    "per_identity",
-    "train_per_class",
-    "kind",
-    "components",
-    "network",
-    "selection_repeats",
-    "precision",
-    "samples_per_class",
-    "defense",
+OF_BOTH = {
+    *("architecture", "image_size", "size", "identities", "per_identity", "train_per_class", "samples_per_class"),
+    *("kind", "components", "network"),
+}
+COST_DRIVERS = frozenset(
+    {
+        *("epochs", "batch_size", "workers", "steps", "loss", "selected", "candidates", "selection_repeats"),
+        *("precision", "defense"),
+        *OF_BOTH,
+    }
 )
-INPUT_DRIVERS = (  # what of an input makes it dearer to read: a target's epochs do not, its architecture does
-    "architecture",
-    "image_size",
-    "size",
-    "identities",
-    "per_identity",
-    "train_per_class",
-    "samples_per_class",
-    "kind",
-    "components",
-    "network",
-    "name",
-    "content",
-    "classes",
-)
+INPUT_DRIVERS = frozenset({"name", "content", "classes", *OF_BOTH})
+"""What of an input makes it dearer to read: a target's epochs do not, its architecture does."""
 READ_AT_MOST = 200  # manifests per kind of stage; the newest tell enough
 
 
@@ -108,8 +83,8 @@ class History:
         self._store, self._known = store, {stage.fingerprint: stage for stage in known}
         self._seconds: dict[str, list[float]] = defaultdict(list)  # of alike stages by description, of all by kind
         self._devices: dict[str, set[str]] = defaultdict(set)
-        self._described: dict[str, str] = {}  # by fingerprint: forecasts ask for the same stages again and again
-        self._inputs: dict[str, str] = {}  # by fingerprint: what of it makes its readers dearer, as a digest
+        # By fingerprint, forecasts ask for the same stages again and again; and as what: by itself, or as an input.
+        self._described: dict[tuple[str, frozenset[str]], str] = {}
         self._read: set[str] = set()
 
     def read(self, kinds: Iterable[str]) -> None:
@@ -119,7 +94,7 @@ class History:
             for manifest in () if self._store is None else self._store.newest(kind, READ_AT_MOST):
                 with contextlib.suppress(ValueError, KeyError):  # of another version: a measurement less
                     inputs = [self._input_of_manifest(*item) for item in sorted(manifest["inputs"].items())]
-                    key = _description(kind, manifest["config"], COST_DRIVERS, inputs)
+                    key = described(kind, manifest["config"], COST_DRIVERS, inputs)
                     self._note(key, kind, float(manifest["seconds"]))
                     if device := manifest.get("device"):
                         self._devices[kind].add(str(device).split(":")[0])
@@ -127,7 +102,7 @@ class History:
     def add_stage(self, stage: Stage, seconds: float) -> None:
         """Note a stage that has been finished since."""
         self.read([stage.name])
-        self._note(self._description_of(stage), stage.name, seconds)
+        self._note(self._description(stage, COST_DRIVERS), stage.name, seconds)
 
     def devices(self, kind: str) -> set[str]:
         """The devices ('cpu', 'cuda') that such stages were measured on."""
@@ -137,9 +112,7 @@ class History:
     def expected(self, stage: Stage) -> tuple[float, float, float] | None:
         """(mean, least, most) seconds of such stages so far, or None."""
         self.read([stage.name])
-        if stage.name not in self._seconds:
-            return None
-        seen = self._seconds.get(self._description_of(stage))
+        seen = self._seconds.get(self._description(stage, COST_DRIVERS)) if stage.name in self._seconds else None
         return (sum(seen) / len(seen), min(seen), max(seen)) if seen else None
 
     def usual(self, kind: str) -> float | None:
@@ -168,49 +141,41 @@ class History:
         self._seconds[description].append(seconds)
         self._seconds[kind].append(seconds)
 
-    def _description_of(self, stage: Stage) -> str:
-        if stage.fingerprint not in self._described:
-            inputs = [(role, self._input(source)) for role, source in sorted(stage.inputs.items())]
-            self._described[stage.fingerprint] = _description(stage.name, stage.config, COST_DRIVERS, inputs)
-        return self._described[stage.fingerprint]
-
-    def _input(self, stage: Stage) -> str:
-        if stage.fingerprint not in self._inputs:
-            inputs = [(role, self._input(source)) for role, source in sorted(stage.inputs.items())]
-            self._inputs[stage.fingerprint] = _description(stage.name, stage.config, INPUT_DRIVERS, inputs)
-        return self._inputs[stage.fingerprint]
+    def _description(self, stage: Stage, drivers: frozenset[str]) -> str:
+        key = stage.fingerprint, drivers
+        if key not in self._described:
+            inputs = [(role, self._description(source, INPUT_DRIVERS)) for role, source in sorted(stage.inputs.items())]
+            self._described[key] = described(stage.name, stage.config, drivers, inputs)
+        return self._described[key]
 
     def _input_of_manifest(self, role: str, source: dict[str, str]) -> tuple[str, str]:
         """The description of an input that the store knows; an input that is gone is like no other."""
         fingerprint = source["fingerprint"]
         if fingerprint in self._known:
-            return role, self._input(self._known[fingerprint])
-        if fingerprint not in self._inputs:
-            self._inputs[fingerprint] = fingerprint  # also while it is read: it may name itself
+            return role, self._description(self._known[fingerprint], INPUT_DRIVERS)
+        key = fingerprint, INPUT_DRIVERS
+        if key not in self._described:
+            self._described[key] = fingerprint  # also while it is read: it may name itself
             with contextlib.suppress(OSError, Damage, ValueError, KeyError, RecursionError):
                 manifest = present(self._store, "store").manifest_of(source["stage"], fingerprint)
                 inputs = [self._input_of_manifest(*item) for item in sorted(manifest["inputs"].items())]
-                self._inputs[fingerprint] = _description(manifest["stage"], manifest["config"], INPUT_DRIVERS, inputs)
-        return role, self._inputs[fingerprint]
+                self._described[key] = described(manifest["stage"], manifest["config"], INPUT_DRIVERS, inputs)
+        return role, self._described[key]
 
 
-def _description(kind: str, config: Mapping[str, Any], keys: Iterable[str], inputs: list[tuple[str, str]]) -> str:
-    """A digest of what decides the cost of a stage, and of what it reads: a long chain of inputs stays short."""
-    return sha256(repr((_drivers(kind, config, keys), inputs)).encode()).hexdigest()
+def described(kind: str, config: Mapping[str, Any], keys: frozenset[str], inputs: list[tuple[str, str]]) -> str:
+    """A digest of what decides the cost of a stage, and of what it reads: a long chain of inputs stays short.
 
-
-def _drivers(name: str, config: Mapping[str, Any], keys: Iterable[str]) -> tuple[str, str]:
-    """What of a configuration decides the cost: of a defense its kind, of a list of classes its length.
-
-    Of an attack and its parts all counts and choices do: an attack that adds one need not say which.
+    Of a defense its kind decides, of a list of classes its length. Of an attack and its parts all counts and choices
+    do: an attack that adds one need not say which.
     """
-    of_attack = keys is COST_DRIVERS and (name == "attack" or name in PARTS)
-    drivers = _counts_and_choices(config) if of_attack else {key: config[key] for key in keys if key in config}
+    of_attack = keys is COST_DRIVERS and (kind == "attack" or kind in PARTS)
+    drivers = _counts_and_choices(config) if of_attack else {key: config[key] for key in keys & config.keys()}
     if isinstance(drivers.get("defense"), Mapping):
         drivers["defense"] = drivers["defense"].get("kind")
     if isinstance(drivers.get("classes"), list | tuple):
         drivers["classes"] = len(drivers["classes"])
-    return name, canonical_json(drivers)
+    return sha256(repr(((kind, canonical_json(drivers)), inputs)).encode()).hexdigest()
 
 
 def _counts_and_choices(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -246,18 +211,17 @@ def _drawn(stage: Stage) -> float | None:
     return config["identities"] * per_class * (config["size"] / 64.0) ** 2
 
 
-def _fitted(stage: Stage) -> float | None:
-    return _drawn(stage.inputs["public"]) if stage.config["kind"] == "eigenfaces" else None
+def _is_small(*made: Mapping[str, Stage]) -> bool:
+    """Whether what the rates are of was read: images of eigenfaces, a target of the small network."""
+    small = {"prior": ("kind", "eigenfaces"), "target": ("architecture", "resnet_small")}
+    known = ((stage.config, *small[name]) for inputs in made for name, stage in inputs.items() if name in small)
+    return all(config.get(key) == value for config, key, value in known)
 
 
 def _pooled(stage: Stage) -> float | None:
     """Latents of a pool of the small prior, which a small target looks at."""
-    small = (("prior", "kind", "eigenfaces"), ("target", "architecture", "resnet_small"))
     pool = stage.inputs.get("pool", stage)
-    made = {**pool.inputs, **stage.inputs}
-    if any(name in made and made[name].config.get(key) != value for name, key, value in small):
-        return None
-    return pool.config["settings"].get("size")
+    return pool.config["settings"].get("size") if _is_small(pool.inputs, stage.inputs) else None
 
 
 def _people(stage: Stage) -> int | None:
@@ -292,15 +256,7 @@ def _epochs(config: Mapping[str, Any], images: float) -> float | None:
 def _inverted(stage: Stage) -> float | None:
     """Passes of candidates of Plug & Play, in those of 32 pixels."""
     classes, config = _attacked(stage), stage.config
-    small = all(
-        stage.inputs[name].config.get(key) == value
-        for name, key, value in (
-            ("prior", "kind", "eigenfaces"),
-            ("target", "architecture", "resnet_small"),
-        )
-        if name in stage.inputs
-    )
-    if classes is None or config["kind"] != "ppa" or not small:
+    if classes is None or config["kind"] != "ppa" or not _is_small(stage.inputs):
         return None
     passes = PASSES_OF_A_STEP * config["steps"] + config["selection_repeats"]
     return classes * config["candidates"] * passes * (config["image_size"] / PER_SIDE) ** 2
@@ -368,7 +324,7 @@ def _asked_about(stage: Stage) -> float | None:
 RATES: dict[str, tuple[float, Units]] = {
     "data": (1.0e-3, _drawn),
     "public": (7.6e-4, _drawn),
-    "prior": (5.5e-4, _fitted),
+    "prior": (5.5e-4, lambda stage: _drawn(stage.inputs["public"]) if _is_small({"prior": stage}) else None),
     "pool": (1.2e-4, _pooled),
     "candidates": (4.0e-4, _pooled),
     "target": (1.0, _trained),
@@ -396,21 +352,6 @@ def reference_s(stage: Stage) -> float | None:
     rate, units = RATES[stage.name]
     count = units(stage)
     return None if count is None else rate * count
-
-
-def by_rates(total: DeviceTime, capped: float | None = None) -> dict[str, Any]:
-    """What the shipped rates say of a cost, for a plan.
-
-    `about`: where they tell all that this store has not measured; `partly`: where they tell half of its stages or more,
-    since the rest says little of the whole; else null. capped: device-seconds that a budget leaves, None without one.
-    """
-    hours = min(total.mean + total.lent, math.inf if capped is None else capped) / 3600
-    forecast = {"hours": hours, "stages": total.unknown, "machine": MACHINE}
-    some = bool(total.unknown and total.without and total.lent) and 2 * total.without <= total.unknown
-    return {
-        "about": forecast if total.unknown and not total.without else None,
-        "partly": {**forecast, "without": total.without} if some else None,
-    }
 
 
 GPUS = 4

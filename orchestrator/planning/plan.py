@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.planning.costs import DeviceTime, History, by_rates, total_of
+from smoothsweep.orchestrator.planning.costs import MACHINE, DeviceTime, History, total_of
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.fingerprints import lacks_files
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, with_ancestors
@@ -96,21 +96,13 @@ class Plan:
 
 def make_plan(trials: list[Trial], store: Store, forecast: SearchForecast | None = None) -> Plan:
     """Look every stage up in the store; a damaged artifact does not count, and is told of."""
-    for trial in _cell_by_cell(trials):
-        trial.stages  # noqa: B018 - made now: what the seeds of a cell share is then made once
+    for trial in sorted(trials, key=lambda trial: id(trial.cell)):
+        trial.stages  # noqa: B018 - made now, cell by cell: what the seeds of a cell share is then made once
     stages = with_ancestors([stage for trial in trials for stage in trial.stages])
     present = {name: store.finished(name) for name in {stage.name for stage in stages}}
     cached = frozenset(s.fingerprint for s in stages if s.fingerprint in present[s.name] and store.has(s))
     history = History(store, known=stages)
     return Plan(trials=trials, stages=stages, cached=cached, history=history, forecast=forecast)
-
-
-def _cell_by_cell(trials: list[Trial]) -> list[Trial]:
-    """Order trials so that those of a cell follow each other."""
-    cells: dict[int, list[Trial]] = defaultdict(list)
-    for trial in trials:
-        cells[id(trial.cell)].append(trial)
-    return [trial for of_cell in cells.values() for trial in of_cell]
 
 
 def refuse_impossible(plan: Plan) -> None:
@@ -157,13 +149,13 @@ def plan_summary(plan: Plan, price: float | None = None) -> dict[str, Any]:
     savings = {name: history.total(stages, held) for name, stages in reused.items()}
     listed, further = total_of(costs.values()), _forecast_time(forecast, history, held)
     budget = None if forecast is None or forecast.budget_hours is None else 3600 * forecast.budget_hours
-    ahead = {**_cost(further, price), **by_rates(further)}
+    ahead = _cost(further, price)
     looks = search = None
     if forecast is not None and forecast.looks:
         looks = {
             "at_most_more_trials": forecast.trials,
             "seeds": list(forecast.looks),
-            "without": {**_cost(listed, price), **by_rates(listed)},
+            "without": _cost(listed, price),
             "without_stages": len(missing),
             **ahead,
         }
@@ -182,10 +174,9 @@ def plan_summary(plan: Plan, price: float | None = None) -> dict[str, Any]:
         "stages_cached": len(plan.cached),
         "stages_to_run": len(missing),
         **_cost(whole, price, budget),
-        **by_rates(whole, budget),
         "price_per_device_hour": price,
         "measured_on": sorted(set().union(*map(history.devices, costs))),
-        "reused": {"stages": len(plan.cached), **_cost(total_of(savings.values()), price)},
+        "reused": {"stages": len(plan.cached), **_cost(total_of(savings.values()), price, rated=False)},
         "looks": looks,
         "search": search,
         "by_stage": {
@@ -194,8 +185,7 @@ def plan_summary(plan: Plan, price: float | None = None) -> dict[str, Any]:
                 "cached": len(reused[name]),
                 "to_run": len(to_run[name]),
                 **_cost(costs.get(name, DeviceTime()), price),
-                **by_rates(costs.get(name, DeviceTime())),
-                "reused": _cost(savings.get(name, DeviceTime()), price),
+                "reused": _cost(savings.get(name, DeviceTime()), price, rated=False),
             }
             for name, total in Counter(stage.name for stage in plan.stages).items()
         },
@@ -251,24 +241,33 @@ def devices_held(settings: Sweep, history: History) -> Held:
     return held
 
 
-def _cost(total: DeviceTime, price: float | None, budget: float | None = None) -> dict[str, Any]:
-    """Hours and dollars. budget: device-seconds that are left, which nothing exceeds."""
+def _cost(total: DeviceTime, price: float | None, budget: float | None = None, *, rated: bool = True) -> dict[str, Any]:
+    """Hours and dollars, and where they are rated what the shipped rates say of them.
+
+    `about`: where the rates tell all that this store has not measured; `partly`: where they tell half of its stages or
+    more, since the rest says little of the whole; else null. budget: device-seconds that are left, which nothing
+    exceeds.
+    """
     most = math.inf if budget is None else budget
-    mean, low, high, unknown = (*(min(seconds, most) for seconds in total[:3]), total.unknown)
-    cost = {
-        "device_hours": None if unknown else mean / 3600,
-        "device_hours_range": None if unknown else [low / 3600, high / 3600],
-        "stages_of_unknown_cost": unknown,
-        "known_device_hours": mean / 3600,
+    mean, low, high = (min(seconds, most) / 3600 for seconds in total[:3])
+    known, between = (None, None) if total.unknown else (mean, [low, high])
+    cost: dict[str, Any] = {
+        "device_hours": known,
+        "device_hours_range": between,
+        "stages_of_unknown_cost": total.unknown,
+        "known_device_hours": mean,
     }
-    if price is None:
-        return cost
-    dollars = {
-        "dollars": None if unknown else price * mean / 3600,
-        "dollars_range": None if unknown else [price * low / 3600, price * high / 3600],
-        "known_dollars": price * mean / 3600,
-    }
-    return {**cost, **dollars}
+    if price is not None:
+        cost["dollars"] = None if known is None else price * known
+        cost["dollars_range"] = between and [price * hours for hours in between]
+        cost["known_dollars"] = price * mean
+    if rated:
+        hours = min(total.mean + total.lent, most) / 3600
+        forecast = {"hours": hours, "stages": total.unknown, "machine": MACHINE}
+        some = bool(total.unknown and total.without and total.lent) and 2 * total.without <= total.unknown
+        cost["about"] = forecast if total.unknown and not total.without else None
+        cost["partly"] = {**forecast, "without": total.without} if some else None
+    return cost
 
 
 GPU_WISHES = {"gpus_per_training": True, "gpus_per_task": False}  # key of resources -> whether it is for trainings
@@ -281,22 +280,22 @@ def refuse_unfit(facts: ClusterFacts, resources: Resources, stages: Iterable[Sta
     there. A wish for GPUs that the sweep file does not state itself, the default, is no demand: CPUs do it then.
     """
     stages = list(stages)
-    if not stages:
-        return
-    _check_cpus(facts, resources)
-    for key, trains in GPU_WISHES.items():
-        if any(stage.task.trains == trains for stage in stages):
-            _check_gpus(facts, key, getattr(resources, key), stated=key in resources.model_fields_set)
-    for stage in {stage.config["workers"]: stage for stage in stages if stage.config.get("workers", 1) > 1}.values():
-        _check_workers(facts, stage)
-
-
-def _check_cpus(facts: ClusterFacts, resources: Resources) -> None:
-    if facts.node_cpus is not None and resources.cpus_per_task > facts.node_cpus:
+    if stages and facts.node_cpus is not None and resources.cpus_per_task > facts.node_cpus:
         raise InputError(
             f"resources.cpus_per_task: expected at most {facts.node_cpus}, which the largest machine has, "
             f"got {resources.cpus_per_task}"
         )
+    for key, trains in GPU_WISHES.items():
+        if any(stage.task.trains == trains for stage in stages):
+            _check_gpus(facts, key, getattr(resources, key), stated=key in resources.model_fields_set)
+    for stage in {stage.config["workers"]: stage for stage in stages if stage.config.get("workers", 1) > 1}.values():
+        workers, where = stage.config["workers"], f"for the stage {stage_title(stage.name)}"
+        if facts.gpus and workers > facts.gpus:
+            most = f"{int(facts.gpus)}, the GPUs that the cluster has or can grow to"
+            raise InputError(f"workers: expected at most {most}, got {workers} {where}")
+        if not facts.gpus and workers > facts.cpus:
+            most = f"{facts.cpus}, the CPUs of the cluster, which has no GPUs"
+            raise InputError(f"workers: expected at most {most}; got {workers} {where}")
 
 
 def _check_gpus(facts: ClusterFacts, key: str, wish: float, *, stated: bool) -> None:
@@ -313,18 +312,3 @@ def _check_gpus(facts: ClusterFacts, key: str, wish: float, *, stated: bool) -> 
     if wish > most:
         where = "the cluster" if facts.node_gpus is None else "the largest machine"
         raise InputError(f"resources.{key}: expected at most {most:g}, which {where} has, got {wish:g}")
-
-
-def _check_workers(facts: ClusterFacts, stage: Stage) -> None:
-    workers = stage.config["workers"]
-    if facts.gpus:
-        if workers > facts.gpus:
-            raise InputError(
-                f"workers: expected at most {int(facts.gpus)}, the GPUs that the cluster has or can grow to, "
-                f"got {workers} for the stage {stage_title(stage.name)}"
-            )
-    elif workers > facts.cpus:
-        raise InputError(
-            f"workers: expected at most {facts.cpus}, the CPUs of the cluster, which has no GPUs; "
-            f"got {workers} for the stage {stage_title(stage.name)}"
-        )

@@ -5,6 +5,7 @@ Differences are fractions. What recipes vary by is taken from finished trials of
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -60,13 +61,7 @@ Data = tuple[str, int, str]  # fingerprint of the private images, images of each
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """What a sweep compares.
-
-    Attributes:
-        design: Its seeds, classes, recipes, attacks and images of each class.
-        available: How many classes its data have, whether or not the sweep takes all of them.
-        leak: The metric that its recipes are compared by.
-    """
+    """What a sweep compares: the design, how many classes the data have, the metric that recipes are compared by."""
 
     design: Design
     available: int
@@ -75,10 +70,9 @@ class Size:
 
 @dataclass(frozen=True, kw_only=True)
 class Variation:
-    """Components and what they are from.
+    """Components in the unit of the leak, and what they are from.
 
     Attributes:
-        components: Components in the unit of the leak.
         trials: How many finished trials they rest on; 0 for the defaults.
         same_data: Whether these trials attacked the people of the sweep.
     """
@@ -170,20 +164,20 @@ def power_lines(power: dict[str, Any]) -> list[str]:
     """What a sweep can tell, for a terminal."""
     if power["tells"] is None:
         return [f"this sweep can detect no difference between recipes: {power['reason']}"]
-    lines = [_detection_line(power)]
+    known = power["components"]
+    source = "as in the quickstart: no finished trials to estimate them from"
+    if known["trials"]:
+        source = f"from {known['trials']} trials of this store{'' if known['same_data'] else ' on other data'}"
+    smallest = f"differences of {_points(power['tells'])} points or more" if power["tells"] < 1 else "no difference"
+    lines = [
+        f"with {power['seeds']} seeds and {power['classes']} classes this sweep can detect {smallest} "
+        f"(power {100 * power['power']:.0f} %; spreads {source})"
+    ]
     if power["to_tell"] is not None:
         lines.append(_seeds_needed(power))
     if power["classes"] == power["classes_available"]:
         lines.append(f"more classes: none, all {power['classes']} of the data are attacked")
     return lines
-
-
-def _detection_line(power: dict[str, Any]) -> str:
-    smallest = f"differences of {_points(power['tells'])} points or more" if power["tells"] < 1 else "no difference"
-    return (
-        f"with {power['seeds']} seeds and {power['classes']} classes this sweep can detect {smallest} "
-        f"(power {100 * power['power']:.0f} %; spreads {_source(power['components'])})"
-    )
 
 
 def _size_of(loaded: LoadedSweep, cells: Sequence[Cell], recipes: int | None, tell: float | None) -> Size | str:
@@ -204,15 +198,13 @@ def _recipes_of(plan: Plan, cells: Sequence[Cell]) -> int | None:
     if plan.forecast is None or not plan.forecast.steps or plan.forecast.looks:
         return None
     *_, (further, _), _ = plan.forecast.steps  # those that meet the whole attack; the last step audits again
-    return further + len(set(map(recipe_of, cells)))
+    return further + len({_values(cell, of_attacker=False) for cell in cells})
 
 
 def _people(plan: Plan) -> str | None:
     """Fingerprint of the private images that the targets of the plan learn from."""
-    forecast = (
-        () if plan.forecast is None else (s for _, samples in plan.forecast.steps for sample in samples for s in sample)
-    )
-    stages: Sequence[Stage] = plan.stages or tuple(forecast)
+    samples = () if plan.forecast is None else (sample for _, samples in plan.forecast.steps for sample in samples)
+    stages = plan.stages or [stage for sample in samples for stage in sample]
     attack = next((stage for stage in stages if stage.name == "attack" and "target" in stage.inputs), None)
     return None if attack is None else attack.inputs["target"].inputs["data"].fingerprint
 
@@ -229,13 +221,6 @@ def _seeds_needed(power: dict[str, Any]) -> str:
     seeds = f"{alone} seeds" if alone is not None else f"no number of seeds up to {MOST_SEEDS}"
     limit = f"; the data have no more than {available} classes" if design["classes"] == available else ""
     return f"{text} (with {power['classes']} classes: {seeds}{limit})"
-
-
-def _source(components: dict[str, Any]) -> str:
-    if not components["trials"]:
-        return "as in the quickstart: no finished trials to estimate them from"
-    data = "" if components["same_data"] else " on other data"
-    return f"from {components['trials']} trials of this store{data}"
 
 
 def _points(difference: float) -> str:
@@ -257,7 +242,9 @@ def size_of(loaded: LoadedSweep, cells: Iterable[Cell], *, recipes: int | None =
     if not counted:
         raise InputError("no attack is compared")
     settings = counted[0][1]
-    leak = _leak(settings)
+    # The first metric of classes that a judge of the sweep measures.
+    metrics = (BY_KEY[key] for key in CLASS_METRICS)
+    leak = next((metric for metric in metrics if getattr(settings.judges, metric.measured_by or "", None)), None)
     classes = _classes(settings)
     if leak is None:
         raise InputError("no judge counts hits by class")
@@ -267,26 +254,17 @@ def size_of(loaded: LoadedSweep, cells: Iterable[Cell], *, recipes: int | None =
     design = Design(
         seeds=len(loaded.sweep.every_seed),
         classes=trained if settings.classes == "all" else len(settings.classes),
-        recipes=recipes or len({recipe_of(cell) for cell, *_ in counted}),
-        attacks=len({_attack_of(cell) for cell, *_ in counted}),
+        recipes=recipes or len({_values(cell, of_attacker=False) for cell, *_ in counted}),
+        attacks=len({_values(cell, of_attacker=True) for cell, *_ in counted}),
         images=min(attack.selected for *_, attack in counted),
     )
     return Size(design=design, available=available, leak=leak)
 
 
-def recipe_of(cell: Cell) -> str:
-    """What a cell's recipe is told by: the values that are not of the attacker."""
-    return repr([(key, value) for key, value in cell.values.items() if key.split(".")[0] not in OF_THE_ATTACKER])
-
-
-def _attack_of(cell: Cell) -> str:
-    return repr([(key, value) for key, value in cell.values.items() if key.split(".")[0] in OF_THE_ATTACKER])
-
-
-def _leak(settings: InversionSweep) -> Metric | None:
-    """The first metric of classes that a judge of the sweep measures."""
-    metrics = (BY_KEY[key] for key in CLASS_METRICS)
-    return next((metric for metric in metrics if getattr(settings.judges, metric.measured_by or "", None)), None)
+def _values(cell: Cell, *, of_attacker: bool) -> str:
+    """What the cell's attack, or its recipe, is told by."""
+    values = cell.values.items()
+    return repr([(key, value) for key, value in values if (key.split(".")[0] in OF_THE_ATTACKER) == of_attacker])
 
 
 def _classes(settings: InversionSweep) -> tuple[int, int] | None:
@@ -310,9 +288,10 @@ def measured(store: Store, leak: Metric, data: str | None) -> Variation | None:
     data: fingerprint of the sweep's private images. Trials on these are preferred to others, which are never mixed in.
     """
     by_data: dict[Data, Met] = defaultdict(lambda: defaultdict(lambda: defaultdict(dict)))
-    history = _Judged(store)
+    stages: dict[tuple[str, str], Stage | None] = {}
     for path in store.newest_manifests(present(leak.stage, "stage of the leak"), READ_AT_MOST):
-        if (judged := history.trial(path.parent.parent.name, path.parent.name, leak.key)) is not None:
+        judge = _stage(store, path.parent.parent.name, path.parent.name, stages)
+        if judge is not None and (judged := _judged(store, judge, leak.key)) is not None:
             of, attack, recipe, seed, rates = judged
             by_data[of][attack][recipe][seed] = rates
     ranked = [(of[0] == data, *pooled) for of, met in by_data.items() if (pooled := _pooled(met, of[1])) is not None]
@@ -367,52 +346,38 @@ def block(met: Mapping[str, Mapping[int, Rates]]) -> np.ndarray | None:
     return flat.reshape(len(recipes), 1, len(seeds), len(classes))
 
 
-class _Judged:
-    """Reads judged trials of a store, every stage once."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._stages: dict[tuple[str, str], Stage | None] = {}
-
-    def trial(self, kind: str, fingerprint: str, column: str) -> tuple[Data, str, str, int, Rates] | None:
-        """(people and images, attack, recipe, seed, rates) of a judge's artifact; None for what is no such trial."""
-        try:
-            judge = present(self._stage(kind, fingerprint), "stage")
-            attack = judge.inputs[RECONSTRUCTIONS].inputs["attack"]
-            target = attack.inputs["target"]
-            people = target.inputs["data"].fingerprint, int(attack.config["selected"]), _without_seed(judge)
-            _, seed = attack.config["seed"]
-            if ATTACKS[attack.config["kind"]].control:
-                return None
-            return people, _without_seed(attack), _without_seed(target), int(seed), self._rates(judge, column)
-        except (AttributeError, KeyError, TypeError, ValueError, OSError, ArtifactDamaged):
-            return None  # of an earlier version, deleted meanwhile, or damaged: a trial less to learn from
-
-    def _stage(self, kind: str, fingerprint: str) -> Stage | None:
-        """The stage of a manifest, None where it is gone or another version would make another one."""
-        key = kind, fingerprint
-        if key not in self._stages:
-            self._stages[key] = None  # also while it is read: it may name itself
-            try:
-                manifest = self._store.manifest_of(kind, fingerprint)
-                sources = manifest["inputs"].items()
-                inputs = {
-                    role: present(self._stage(source["stage"], source["fingerprint"]), role) for role, source in sources
-                }
-                stage = Stage(name=kind, config=manifest["config"], inputs=inputs)
-                self._stages[key] = stage if stage.fingerprint == fingerprint else None
-            except (OSError, Damage, ValueError, KeyError, AttributeError, TypeError, RecursionError):
-                return None
-        return self._stages[key]
-
-    def _rates(self, judge: Stage, column: str) -> Rates:
-        """Raises ValueError for what are no rates."""
-        path = self._store.needed_file(judge, PER_CLASS)
-        rows = read_rows(path, ["class", column])
+def _judged(store: Store, judge: Stage, column: str) -> tuple[Data, str, str, int, Rates] | None:
+    """(people and images, attack, recipe, seed, rates) of a judge's artifact; None for what is no such trial."""
+    try:
+        attack = judge.inputs[RECONSTRUCTIONS].inputs["attack"]
+        target = attack.inputs["target"]
+        people = target.inputs["data"].fingerprint, int(attack.config["selected"]), _without_seed(judge)
+        _, seed = attack.config["seed"]
+        if ATTACKS[attack.config["kind"]].control:
+            return None
+        rows = read_rows(store.needed_file(judge, PER_CLASS), ["class", column])
         rates = dict(zip(rows["class"].tolist(), rows[column].tolist(), strict=True))
         if not all(isinstance(rate, float) and 0 <= rate <= 1 for rate in rates.values()):
-            raise ValueError(f"{path}: expected rates, got something else")
-        return rates
+            return None
+        return people, _without_seed(attack), _without_seed(target), int(seed), rates
+    except (AttributeError, KeyError, TypeError, ValueError, OSError, ArtifactDamaged):
+        return None  # of an earlier version, deleted meanwhile, or damaged: a trial less to learn from
+
+
+def _stage(store: Store, kind: str, fingerprint: str, known: dict[tuple[str, str], Stage | None]) -> Stage | None:
+    """The stage of a manifest, None where it is gone or another version would make another one. known: those read."""
+    key = kind, fingerprint
+    if key not in known:
+        known[key] = None  # also while it is read: it may name itself
+        with contextlib.suppress(OSError, Damage, ValueError, KeyError, AttributeError, TypeError, RecursionError):
+            manifest = store.manifest_of(kind, fingerprint)
+            inputs = {
+                role: present(_stage(store, source["stage"], source["fingerprint"], known), role)
+                for role, source in manifest["inputs"].items()
+            }
+            stage = Stage(name=kind, config=manifest["config"], inputs=inputs)
+            known[key] = stage if stage.fingerprint == fingerprint else None
+    return known[key]
 
 
 def _without_seed(stage: Stage) -> str:

@@ -76,7 +76,7 @@ class StateNote(BaseModel):
     running: list[RunningNote]
     failures: dict[str, str]
     stopped: dict[str, str] = {}
-    place: str = ""
+    place: str
     headline: str = ""
 
 
@@ -111,22 +111,18 @@ def read_state(store: Store, name: str) -> dict[str, Any] | None:
         return None
     state = note.model_dump()
     fresh = abs(time.time() - state["time"]) < FRESH_S  # a time in the future is that of a clock since set back
-    state["alive"] = not state["finished"] and (_is_driver(state["pid"]) if _is_here(state) else fresh)
+    is_here = state["place"] == machine_id()  # where process numbers mean the same: containers may share a host name
+    state["alive"] = not state["finished"] and (_is_driver(state["pid"]) if is_here else fresh)
     return state
 
 
 def other_driver(store: Store, name: str) -> str | None:
     """One line if another driver works on this sweep at this moment."""
     state = read_state(store, name)
-    if state is None or not state["alive"] or (_is_here(state) and state["pid"] == os.getpid()):
+    if state is None or not state["alive"] or (state["place"], state["pid"]) == (machine_id(), os.getpid()):
         return None
     who = f"another driver (process {state['pid']} on {state['host']})"
     return f"{who} is at work on {name}; this one goes on beside it, and each uses what the other has made"
-
-
-def _is_here(state: dict[str, Any]) -> bool:
-    """Whether process numbers of that driver mean the same here: containers may share a host name."""
-    return state["place"] == machine_id() if state["place"] else state["host"] == socket.gethostname()
 
 
 def _is_driver(pid: int) -> bool:
@@ -165,7 +161,10 @@ def read_stage_progress(stages: Iterable[Stage], store: Store) -> dict[str, Stag
     ready = [stage for stage in stages if all(store.has(source) for source in stage.inputs.values())]
     progress = {}
     for stage, mark in zip(ready, store.marks(ready), strict=True):
-        known = _classes_done(stage, store) if stage.task.shard else _marked(mark)
+        if stage.task.shard:
+            known = _classes_done(stage, store)
+        else:
+            known = mark and StageProgress(fraction=mark["fraction"], words=_OF.sub(r"\1 of \2", mark["text"]))
         if known is not None:
             progress[stage.fingerprint] = known
     return progress
@@ -188,10 +187,6 @@ def _classes_done(stage: Stage, store: Store) -> StageProgress | None:
     return StageProgress(fraction=done / len(classes), words=f"{done} of {len(classes)} classes")
 
 
-def _marked(mark: dict[str, Any] | None) -> StageProgress | None:
-    return None if mark is None else StageProgress(fraction=mark["fraction"], words=_OF.sub(r"\1 of \2", mark["text"]))
-
-
 TRIALS_FILE = "trials.jsonl"
 DOT = "\u00b7"
 """Stands between the parts of a trial's name."""
@@ -207,15 +202,15 @@ class TrialNote(BaseModel):
     Attributes:
         axes: Short name -> value.
         stages: Kind -> fingerprint of those whose metrics make the row.
-        recipe, attack: What the report calls them, empty in notes of earlier versions.
+        recipe, attack: What the report calls them; the attack is empty where the sweep has one alone.
     """
 
     trial: Annotated[str, Field(pattern=r"^[0-9a-f]{12}$")]
     label: str
     seed: int
     phase: str
-    recipe: str = ""
-    attack: str = ""
+    recipe: str
+    attack: str
     axes: dict[str, Any]
     stages: dict[
         Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")], Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -223,8 +218,8 @@ class TrialNote(BaseModel):
 
     @property
     def name(self) -> str:
-        """The name of the trial in every output; its label in notes of earlier versions."""
-        return trial_name(self.recipe, self.attack, self.seed, self.phase) if self.recipe else self.label
+        """The name of the trial in every output."""
+        return trial_name(self.recipe, self.attack, self.seed, self.phase)
 
 
 def trial_name(recipe: str, attack: str, seed: int, phase: str) -> str:
@@ -238,23 +233,23 @@ def trial_name(recipe: str, attack: str, seed: int, phase: str) -> str:
     return f" {DOT} ".join(filter(None, parts))
 
 
-def write_trial_notes(store: Store, name: str, trials: Sequence[Trial], named: Named | None = None) -> None:
-    """Replace the note of a sweep's trials as a whole. named: what the report calls them; None without a report."""
-    write_lines(store, name, TRIALS_FILE, (_note(trial, named).model_dump(mode="json") for trial in trials))
-
-
-def _note(trial: Trial, named: Named | None) -> TrialNote:
-    recipe, attack = ("", "") if named is None else named(trial)
-    return TrialNote(
-        trial=trial.id,
-        label=trial.label,
-        seed=trial.seed,
-        phase=trial.phase,
-        recipe=recipe,
-        attack=attack,
-        axes=trial.cell.axes,
-        stages={stage.name: stage.fingerprint for stage in trial.stages},
-    )
+def write_trial_notes(store: Store, name: str, trials: Sequence[Trial], named: Named) -> None:
+    """Replace the note of a sweep's trials as a whole. named: what the report calls them."""
+    notes = []
+    for trial in trials:
+        recipe, attack = named(trial)
+        note = TrialNote(
+            trial=trial.id,
+            label=trial.label,
+            seed=trial.seed,
+            phase=trial.phase,
+            recipe=recipe,
+            attack=attack,
+            axes=trial.cell.axes,
+            stages={stage.name: stage.fingerprint for stage in trial.stages},
+        )
+        notes.append(note.model_dump(mode="json"))
+    write_lines(store, name, TRIALS_FILE, notes)
 
 
 def read_trial_notes(store: Store, name: str) -> list[TrialNote]:

@@ -15,22 +15,28 @@ is killed loses no more than that. It reads those of the others, which may be at
 from __future__ import annotations
 
 import contextlib
+import json
+import math
 import time
 import uuid
 from collections import deque
 from collections.abc import Iterable
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel, Field
 
 from smoothsweep.core.checks import present
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.planning.plan import Plan, SearchForecast, devices_held
 from smoothsweep.orchestrator.planning.trial import Proposal, ProposalLog, Trial, TrialMaker
 from smoothsweep.orchestrator.search.setup import OPEN, Aims, Outcome, Setup, Wait, read_outcome, status_of, strategy
+from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.orchestrator.store.notes import read_lines, write_lines
+from smoothsweep.orchestrator.store.notes import read_lines, read_note, write_lines
 from smoothsweep.sweeps.loaded import LoadedSweep
 from smoothsweep.sweeps.search import Budget
+from smoothsweep.sweeps.space import Values
 
 News = tuple[str, Any]  # ("say", line) | ("opened", trial) | ("found", trial): one that the store has already
 
@@ -275,7 +281,6 @@ class LookAgenda(Agenda):
 
 FOLDER, NOTE, COPY = "spent", ".jsonl", ".copy.jsonl"
 LOOK_EVERY_S = 5.0
-SETTLED_S = 60.0  # a run that has written nothing new for so long has ended, or hangs
 
 Lines = list[dict[str, Any]]
 
@@ -297,8 +302,7 @@ class Meter:
     def __init__(self, store: Store, name: str, budget: Budget | None) -> None:
         self.store, self.name, self.budget = store, name, budget
         self._own = f"{FOLDER}/{uuid.uuid4().hex[:12]}"
-        self._others = _OtherRuns(store, name, besides=self._own)
-        self._others.look()
+        self._others, self._looked = _noted(store, name, besides=self._own), time.monotonic()
         self._done: dict[str, float] = {}  # kind of stage -> device-seconds of tasks that have ended
         self._running: dict[str, float] = {}
         self._began, self._started = time.time(), time.monotonic()
@@ -306,12 +310,12 @@ class Meter:
     @property
     def device_s(self) -> float:
         """Device-seconds over the life of the sweep."""
-        return _device_s([*self._others.lines, *self._lines()])
+        return _device_s([*self._others, *self._lines()])
 
     @property
     def wall_s(self) -> float:
         """Seconds during which the sweep was run, by however many drivers at once."""
-        return _wall_s([*self._others.lines, *self._lines()])
+        return _wall_s([*self._others, *self._lines()])
 
     def update(self, snapshot: dict[str, Any]) -> None:
         """Count what the scheduler tells of tasks that have ended and of those that run."""
@@ -322,7 +326,10 @@ class Meter:
         for entry in snapshot["running"]:
             seconds = entry.get("device_seconds", 0.0)
             self._running[entry["stage"]] = self._running.get(entry["stage"], 0.0) + seconds
-        self._others.look(LOOK_EVERY_S)
+        if time.monotonic() - self._looked >= LOOK_EVERY_S:
+            self._looked = time.monotonic()
+            with contextlib.suppress(OSError):  # the store is away: what was known last stands
+                self._others = _noted(self.store, self.name, besides=self._own)
 
     def exceeded(self, reserved: float = 0.0) -> str | None:
         """What is spent of what limit, in words, once that is all but the share `kept` (0 to 1); None before."""
@@ -353,44 +360,22 @@ class Meter:
         ]
 
 
-class _OtherRuns:
+def _noted(store: Store, name: str, besides: str = "") -> Lines:
     """What the notes of all runs but one say."""
-
-    def __init__(self, store: Store, name: str, besides: str = "") -> None:
-        self._store, self._name, self._besides = store, name, besides
-        self._known: dict[str, tuple[Lines, float]] = {}  # note -> what it says, and when it last said something new
-        self._looked = -1e9
-
-    @property
-    def lines(self) -> Lines:
-        return [line for lines, _ in self._known.values() for line in lines]
-
-    def look(self, every_s: float = 0.0) -> None:
-        """Read what may have changed, unless that was done within `every_s`."""
-        now = time.monotonic()
-        if now - self._looked < every_s:
-            return
-        self._looked = now
-        with contextlib.suppress(OSError):  # the store is away: what was known last stands
-            for note in self._notes():
-                before, since = self._known.get(note, ([], now))
-                if note in self._known and now - since > SETTLED_S and every_s:
-                    continue
-                lines = _lines(self._store, self._name, note)
-                self._known[note] = (lines, since if note in self._known and lines == before else now)
-
-    def _notes(self) -> list[str]:
-        """Every run's note, without its ending."""
-        names = self._store.note_names(self._name, FOLDER)
-        runs = {f"{FOLDER}/{name.removesuffix(COPY).removesuffix(NOTE)}" for name in names if name.endswith(NOTE)}
-        return sorted(runs - {self._besides})
+    names = store.note_names(name, FOLDER)
+    runs = {f"{FOLDER}/{name.removesuffix(COPY).removesuffix(NOTE)}" for name in names if name.endswith(NOTE)}
+    lines: Lines = []
+    for run in sorted(runs - {besides}):
+        found = read_lines(store, name, run + NOTE, [SpentLine], f"{run}{COPY} is read in its place")
+        found = found or read_lines(store, name, run + COPY, [SpentLine], "what was spent so far is forgotten")
+        lines += [line.model_dump(exclude_none=True) for line in found]
+    return lines
 
 
 def spent(store: Store, name: str) -> tuple[float, float]:
     """(device-seconds, wall-seconds) that the sweep has taken so far."""
-    other_runs = _OtherRuns(store, name)
-    other_runs.look()
-    return _device_s(other_runs.lines), _wall_s(other_runs.lines)
+    lines = _noted(store, name)
+    return _device_s(lines), _wall_s(lines)
 
 
 def hours_left(store: Store, name: str, budget: Budget | None) -> float | None:
@@ -405,19 +390,168 @@ def _device_s(lines: Iterable[dict[str, Any]]) -> float:
 
 
 def _wall_s(lines: Iterable[dict[str, Any]]) -> float:
-    """Wall-seconds, counted once for runs at the same time, and in full for runs that do not say when they began."""
+    """Wall-seconds, counted once for runs at the same time."""
     total, until = 0.0, float("-inf")
-    for began, seconds in sorted((line.get("began", -1.0), line.get("wall_seconds", 0.0)) for line in lines):
-        if began < 0:
-            total += seconds
-            continue
+    for began, seconds in sorted(
+        (line.get("began", 0.0), line["wall_seconds"]) for line in lines if "wall_seconds" in line
+    ):
         total += max(0.0, began + seconds - max(began, until))
         until = max(until, began + seconds)
     return total
 
 
-def _lines(store: Store, name: str, note: str) -> Lines:
-    first, copy = note + NOTE, note + COPY
-    lines = read_lines(store, name, first, [SpentLine], f"{copy} is read in its place")
-    lines = lines or read_lines(store, name, copy, [SpentLine], "what was spent so far is forgotten")
-    return [line.model_dump(exclude_none=True) for line in lines]
+ENDED = "search/ended.json"
+
+
+class _EndNote(BaseModel, extra="forbid"):
+    stopped_by: str | None
+
+
+def write_end(proposed: ProposalLog, stopped_by: str | None) -> None:
+    """Note why the search has ended, or that it has not."""
+    proposed.store.write_note(proposed.name, ENDED, json.dumps({"stopped_by": stopped_by}).encode())
+
+
+def read_end(proposed: ProposalLog) -> str | None:
+    """Why the last run of the search ended; None while it is unfinished."""
+    unread = "the search counts as unfinished until it is run again"
+    note = read_note(proposed.store, proposed.name, ENDED, _EndNote, unread)
+    return note.stopped_by if note is not None and proposed.proposals() else None
+
+
+SAMPLES = 4  # recipes drawn to tell what one costs
+FAR = 10**9  # numbers of these draws: no proposal's
+AGAIN = "again"  # beside the rungs: the audit under fresh seeds
+
+
+def forecast_of(proposed: ProposalLog) -> SearchForecast | None:
+    """What the search of the sweep may still propose, or its looks; None for a sweep without, or that is through."""
+    sweep, store = proposed.loaded.sweep, proposed.store
+    if sweep.looks is not None:
+        return _forecast_of_looks(proposed)
+    if sweep.search is None:
+        return None
+    proposals, make = proposed.proposals(), proposed.make
+    setup = search_setup(make)
+    counts = _counts(setup, proposals)
+    recipes = _samples(setup)
+    # How many are to be audited again, of which none has been chosen yet.
+    again = sweep.reaudit.recipes if sweep.reaudit and proposed.reaudit() is None else 0
+    if not recipes or not (again or any(count for _, count in counts)):
+        return None
+    whole = [[s for t in make(Proposal(number=0, values=r, rung=counts[0][0])) for s in t.stages] for r in recipes]
+    shared = set.intersection(*({s.fingerprint for s in with_ancestors(stages)} for stages in whole))
+    seen: list[set[str]] = [set(shared) for _ in recipes]
+    steps = []
+    for rung, count in [*counts, (AGAIN, again)]:
+        samples = []
+        for known, values in zip(seen, recipes, strict=True):
+            trials = _trials(make, values, rung)
+            stages = [s for s in with_ancestors([s for t in trials for s in t.stages]) if s.fingerprint not in known]
+            known |= {stage.fingerprint for stage in stages}
+            samples.append(tuple(stages))
+        steps.append((count, tuple(samples)))
+    common = [s for s in with_ancestors(whole[0]) if s.fingerprint in shared and not store.has(s)]
+    return SearchForecast(
+        recipes=counts[0][1] + (bool(setup.rungs and setup.baseline) and not proposals),
+        again=again,
+        settings=sweep,
+        steps=tuple(steps),
+        shared=() if proposals else tuple(common),
+        budget_hours=hours_left(store, sweep.name, sweep.budget),
+    )
+
+
+def _forecast_of_looks(proposed: ProposalLog) -> SearchForecast | None:
+    """All that looks may still train: every recipe that the last one left open, if it leaves them all open."""
+    sweep, make, proposals = proposed.loaded.sweep, proposed.make, proposed.proposals()
+    looks_begun = max((proposal.look for proposal in proposals if proposal.look is not None), default=0)
+    last = [proposal.values for proposal in proposals if proposal.look == looks_begun]
+    later = range(looks_begun + 1, len(make.looks.looks))
+    if not later or read_end(proposed) is not None:
+        return None
+    # Until all recipes of a look are proposed, none of its answers is known.
+    recipes = last if looks_begun else [recipe for recipe, _ in make.recipes]
+    trials = [t for recipe in recipes for look in later for t in make(Proposal(number=0, values=recipe, look=look))]
+    first = [t for recipe in recipes for t in make(Proposal(number=0, values=recipe, look=0))]
+    known = {stage.fingerprint for stage in with_ancestors([s for t in first for s in t.stages])}
+    stages = with_ancestors([stage for trial in trials for stage in trial.stages])
+    added = tuple(stage for stage in stages if stage.fingerprint not in known and not proposed.store.has(stage))
+    return SearchForecast(
+        recipes=0,
+        settings=sweep,
+        steps=((1, (added,)),),
+        budget_hours=hours_left(proposed.store, sweep.name, sweep.budget),
+        looks=tuple(make.looks.looks[look] for look in later),
+        trials=len(trials),
+    )
+
+
+def refuse_small_budget(loaded: LoadedSweep, plan: Plan, store: Store) -> None:
+    """Raise InputError for a budget that is smaller than the cheapest trial to run, where the store knows its cost.
+
+    plan: of the trials known, with what a search may still propose. A sweep that has spent something already is only
+    told that its budget is spent.
+    """
+    budget = loaded.sweep.budget
+    if budget is None or budget.device_hours is None or spent(store, loaded.sweep.name)[0] > 0:
+        return
+    missing = {stage.fingerprint for stage in plan.missing}
+    trials = [[s for s in with_ancestors(t.stages) if s.fingerprint in missing] for t in plan.trials[:50]]
+    works = [(stages, 1) for stages in trials if stages] or _recipes_of(loaded, plan.forecast, store)
+    held = devices_held(loaded.sweep, plan.history)
+    totals = [(plan.history.total(stages, held), trials) for stages, trials in works]
+    if not totals or any(total.unknown for total, _ in totals):
+        return
+    cheapest = min(total.least / trials for total, trials in totals)
+    if cheapest > 3600 * budget.device_hours:
+        raise InputError(
+            f"{loaded.source}: budget.device_hours: expected at least what one trial costs, about "
+            f"{cheapest / 3600:.3g}, got {budget.device_hours:g}"
+        )
+
+
+def _recipes_of(loaded: LoadedSweep, forecast: SearchForecast | None, store: Store) -> list[tuple[list[Stage], int]]:
+    """Stages of recipes that may be proposed, and how many trials they are together."""
+    if forecast is None or not forecast.steps:
+        return []
+    trials = len(loaded.sweep.every_seed) * len(loaded.sweep.combinations)
+    samples = [[stage for stage in stages if not store.has(stage)] for stages in forecast.steps[0][1]]
+    return [(stages, trials) for stages in samples if stages]
+
+
+def _trials(make: TrialMaker, values: Values, rung: int | str | None) -> list[Trial]:
+    if rung == AGAIN:
+        return make.trials_under(values, make.loaded.reaudit.seeds, "reaudit") if make.loaded.sweep.reaudit else []
+    return make(Proposal(number=0, values=values, rung=cast("int | None", rung)))
+
+
+def _samples(setup: Setup) -> list[Values]:
+    samples: list[Values] = []
+    for number in range(SAMPLES):
+        for attempt in range(20):
+            values = setup.random(FAR + number, attempt)
+            try:
+                setup.identity(values)
+            except InputError:
+                continue
+            samples.append(values)
+            break
+    return samples
+
+
+def _counts(setup: Setup, proposals: list[Proposal]) -> list[tuple[int | None, int]]:
+    """(rung, how many more recipes meet it at most), from the first rung to the full attack (None)."""
+    tried = sum(proposal.of is None for proposal in proposals)
+    if not setup.rungs:
+        total = setup.recipes if setup.recipes is not None else (setup.space.count or 0) + bool(setup.baseline)
+        return [(None, max(0, total - tried))]
+    remaining = (setup.recipes or 0) - bool(setup.baseline)
+    counts: list[tuple[int | None, int]] = []
+    for number, rung in enumerate(setup.rungs):
+        there = sum(proposal.rung == number for proposal in proposals)
+        counts.append((number, max(0, remaining - there)))
+        remaining = math.ceil(rung.keep * remaining - 1e-9)
+    there = sum(proposal.rung is None and proposal.of is not None for proposal in proposals)
+    first = bool(setup.baseline) and not proposals  # which meets the full attack at once
+    return [*counts, (None, max(0, remaining + setup.audit - there) + first)]

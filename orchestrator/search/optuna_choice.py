@@ -22,7 +22,7 @@ from scipy.stats import qmc
 
 from smoothsweep.core.checks import present
 from smoothsweep.orchestrator.planning.trial import Proposal
-from smoothsweep.orchestrator.search.setup import Outcome, Outcomes, Setup, place
+from smoothsweep.orchestrator.search.setup import Outcome, Outcomes, Setup, from_shares, place
 from smoothsweep.sweeps.space import Dimension, Space, Values
 
 STARTUP = {"gp": 4, "tpe": 10}  # recipes at least, and one more than dimensions, spread evenly before it is asked
@@ -135,8 +135,7 @@ def _as_trial(
 def _spread(space: Space, seed: int, number: int, attempt: int, startup: int) -> Values:
     """Point `number` of a scrambled Sobol sequence over the space; another sequence for every attempt."""
     points = _sobol(len(space.keys), seed, attempt, math.ceil(math.log2(startup)))
-    shares = dict(zip(space.keys, points[number % len(points)], strict=True))
-    return space.choose(lambda dimension: dimension.spread(float(shares[dimension.key])))[0]
+    return from_shares(space, points[number % len(points)])
 
 
 @lru_cache(maxsize=64)

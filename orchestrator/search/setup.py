@@ -207,13 +207,6 @@ class Setup:
 Strategy = Callable[[Setup, Sequence[Proposal], Outcomes], "Proposal | Wait | None"]
 
 
-def settled(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes) -> bool:
-    """Whether the proposals up to i - lag have come out, so that the next one, i, may be made."""
-    if setup.lag is None:
-        return True
-    return all(is_settled(outcomes, number) for number in range(len(proposals) - setup.lag + 1))
-
-
 def is_settled(outcomes: Outcomes, number: int) -> bool:
     """Whether a proposal has come out."""
     return number in outcomes and outcomes[number].status != OPEN
@@ -224,24 +217,26 @@ def all_tried(setup: Setup, proposals: Sequence[Proposal]) -> bool:
     return setup.recipes is not None and setup.recipes <= sum(proposal.of is None for proposal in proposals)
 
 
-def baseline_first(propose: Strategy) -> Strategy:
-    """The strategy with the sweep's baseline before everything else, so that there is something to compare with."""
+def strategy(name: str) -> Strategy:
+    """The strategy of that name; InputError naming the valid ones otherwise.
+
+    It tries the sweep's baseline before everything else, so that there is something to compare with, and where it
+    learns (`Setup.lag`) it waits until the proposals up to i - lag have come out before it makes the next one, i.
+    """
+    if name not in STRATEGIES:
+        raise InputError(f"search.strategy: expected one of {', '.join(STRATEGIES)}, got {name!r}")
+    propose = STRATEGIES[name].propose
 
     def with_baseline(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes) -> Proposal | Wait | None:
         if setup.baseline and not proposals:
             return Proposal(number=0, values=dict(setup.baseline), origin="baseline")
         if all_tried(setup, proposals) and not (setup.rungs or any(proposal.seeds for proposal in proposals)):
             return None
-        return propose(setup, proposals, outcomes) if settled(setup, proposals, outcomes) else Wait()
+        first = 0 if setup.lag is None else len(proposals) - setup.lag + 1
+        settled = all(is_settled(outcomes, number) for number in range(first))
+        return propose(setup, proposals, outcomes) if settled else Wait()
 
     return with_baseline
-
-
-def strategy(name: str) -> Strategy:
-    """The strategy of that name, which tries the baseline first; InputError naming the valid ones otherwise."""
-    if name not in STRATEGIES:
-        raise InputError(f"search.strategy: expected one of {', '.join(STRATEGIES)}, got {name!r}")
-    return baseline_first(STRATEGIES[name].propose)
 
 
 def place(setup: Setup, values: Values) -> Positions | None:

@@ -10,8 +10,8 @@ import math
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -27,20 +27,14 @@ from smoothsweep.orchestrator.result.estimates import Settings, collect, estimat
 from smoothsweep.orchestrator.result.rows import least_of_data, per_class_rows, trial_row
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.tracking.runs import (
-    CONTENT,
-    POINTS,
-    Runs,
-    StoredRun,
     Verdicts,
     already_gone,
-    bring_back,
-    digest_of,
     finished_at,
     metrics_of,
+    pages,
     recipe_params,
     run_words,
     work_ms,
-    write,
 )
 from smoothsweep.orchestrator.tracking.server import scratch
 from smoothsweep.sweeps.loaded import LoadedSweep
@@ -71,7 +65,7 @@ def trial_status(row: dict[str, Any]) -> str:
 
 def write_trial_files(trial: Trial, row: dict[str, Any], store: Store, folder: Path) -> None:
     """result.json (MLflow's table format), manifests.json, the rows by class, contact_sheet.png."""
-    write_file(folder / "result.json", table_json(list(row), [list(row.values())]), flush=False)
+    write_file(folder / "result.json", table_json([row]), flush=False)
     done = [stage for stage in trial.stages if store.has(stage)]
     manifests = {stage.name: store.manifest(stage) for stage in done}
     write_file(folder / "manifests.json", json.dumps(manifests, indent=1), flush=False)
@@ -84,15 +78,10 @@ def write_trial_files(trial: Trial, row: dict[str, Any], store: Store, folder: P
         write_file(folder / "contact_sheet.png", sheet, flush=False)
 
 
-def table_json(columns: list[str], rows: list[list[Any]]) -> str:
-    """A table as MLflow's pages read it; what is not finite is null."""
-    return json.dumps({"columns": columns, "data": [[_plain(value) for value in row] for row in rows]})
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+def table_json(rows: list[dict[str, Any]]) -> str:
+    """Rows of the same columns as MLflow's pages read a table; what is not finite is null."""
+    data = [[None if isinstance(v, float) and not math.isfinite(v) else v for v in row.values()] for row in rows]
+    return json.dumps({"columns": list(rows[0]), "data": data})
 
 
 SETTINGS = Settings()
@@ -134,20 +123,11 @@ class RecipeMeans:
 
         return [Metric(name, value, self.at, len(self.seeds)) for name, value in self.metrics.items()]
 
-    @property
-    def note(self) -> str:
-        return MEANS.format(seeds=", ".join(map(str, self.seeds)))
-
 
 def recipe_id(trial: Trial) -> str:
     """Fingerprint of the recipe, attack and judges included, whatever the seed: the trial's own under seed 0."""
     without_seed = Trial(cell=trial.cell, seed=0).id
-    return without_seed if phase_of(trial) == "sweep" else f"{without_seed}-{phase_of(trial)}"
-
-
-def phase_of(trial: Trial) -> str:
-    """sweep, or what else of a search the trial belongs to: proxy (a cheap rung), reaudit (fresh seeds)."""
-    return trial.phase
+    return without_seed if trial.phase == "sweep" else f"{without_seed}-{trial.phase}"
 
 
 def target_of(trial: Trial) -> str:
@@ -156,12 +136,7 @@ def target_of(trial: Trial) -> str:
     return next((stage.fingerprint for stage in stages if stage.name in ("target", "imported")), stages[0].fingerprint)
 
 
-def recipe_content(trials: Iterable[Trial]) -> str:
-    """Fingerprint of a set of trials."""
-    return sha256(" ".join(sorted(trial.id for trial in trials)).encode()).hexdigest()[:12]
-
-
-def recipe_means(trials: Sequence[Trial], store: Store, loaded: LoadedSweep | None = None) -> RecipeMeans:
+def recipe_means(trials: Sequence[Trial], store: Store, loaded: LoadedSweep) -> RecipeMeans:
     """The means of one recipe over its finished trials, at least one of them. loaded: the sweep, for their words."""
     trials = sorted(trials, key=lambda trial: trial.seed)
     rows = [trial_row(trial, store) for trial in trials]
@@ -183,79 +158,11 @@ def recipe_means(trials: Sequence[Trial], store: Store, loaded: LoadedSweep | No
         params=recipe_params(trials[0], rows[0]),
         metrics=metrics,
         seeds=tuple(trial.seed for trial in trials),
-        content=recipe_content(trials),
+        content=sha256(" ".join(sorted(trial.id for trial in trials)).encode()).hexdigest()[:12],
         at=max(finished_at(trial, store) for trial in trials),
         worked=sum(work_ms(trial, store) for trial in trials),
         rows=rows,
     )
-
-
-NOTE = "mlflow.note.content"  # what MLflow's pages show as the description, in Markdown
-TABLE_OF_SEEDS = '[{"path": "seeds.json", "type": "table"}]'
-
-
-class RecipeRuns:
-    """Writes the means of recipes into their runs.
-
-    Args:
-        client: MLflow's.
-        runs: What is known of the experiment's runs; kept up to date.
-        store: The trials' results.
-        loaded: The sweep, for its words; None for trials alone.
-    """
-
-    def __init__(self, client: Any, runs: Runs, *, store: Store, loaded: LoadedSweep | None) -> None:
-        self._client, self._runs, self._store, self._loaded = client, runs, store, loaded
-
-    def record_all(self, trials: Iterable[Trial], parent: str, progress: Callable[[], None]) -> list[RecipeMeans]:
-        """The means of every recipe over its finished trials, all of them written. progress: called after each."""
-        groups: dict[str, list[Trial]] = {}
-        for trial in trials:
-            if phase_of(trial) != "proxy":
-                groups.setdefault(recipe_id(trial), []).append(trial)
-        means = []
-        for members in groups.values():
-            means.append(self.record(list({t.seed: t for t in members}.values()), parent))
-            progress()
-        return means
-
-    def record(self, trials: Sequence[Trial], parent: str) -> RecipeMeans:
-        """Write the means of one recipe over its finished trials (at least one), unless its run has just these."""
-        fingerprint = recipe_id(trials[0])
-        bring_back(self._client, self._runs, "recipe", fingerprint)
-        means = recipe_means(trials, self._store, self._loaded)
-        if self.holds(means):
-            return means
-        run = self._runs.get("recipe", fingerprint)
-        if run is not None and not self._may_grow(run, means):
-            self._runs.drop("recipe", fingerprint)
-            run = None
-        tags = {"smoothsweep.phase": phase_of(trials[0]), NOTE: means.note, "mlflow.loggedArtifacts": TABLE_OF_SEEDS}
-        if run is None:
-            tags["mlflow.parentRunId"] = parent
-            run = self._runs.create("recipe", fingerprint, f"{means.label} · mean", tags, means.at - means.worked)
-        self._write(run, means, tags)
-        return means
-
-    def holds(self, means: RecipeMeans) -> bool:
-        """Whether the recipe's run is finished with just these means."""
-        run = self._runs.get("recipe", recipe_id(means.trial))
-        return run is not None and run.status == "FINISHED" and run.content == means.content
-
-    def _may_grow(self, run: StoredRun, means: RecipeMeans) -> bool:
-        """Whether new means may join the old ones: their step is the number of seeds, and no step holds two points."""
-        if run.content == means.content:
-            return run.points == digest_of(means.points)  # half-written: the identical rows again
-        return run.seeds < len(means.seeds)
-
-    def _write(self, run: StoredRun, means: RecipeMeans, tags: dict[str, str]) -> None:
-        tags |= {CONTENT: means.content, POINTS: digest_of(means.points)}
-        tags |= {"smoothsweep.seeds": ", ".join(map(str, means.seeds))}
-        write(self._client, run.run_id, params=means.params, tags=tags, points=means.points)
-        table = table_json(list(means.rows[0]), [list(row.values()) for row in means.rows])
-        self._client.log_text(run.run_id, table, "seeds.json")
-        self._client.set_terminated(run.run_id, "FINISHED", end_time=run.started + means.worked)
-        self._runs.note("recipe", recipe_id(means.trial), replace(run, status="FINISHED", content=means.content))
 
 
 AT_MOST = 5  # models per sweep under `frontier`
@@ -264,19 +171,7 @@ ALIAS = "recommended"
 TAG_TRIAL = "smoothsweep.trial"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Candidate:
-    """A target to register: its recipe, and the tags that tell what it leaks."""
-
-    recipe: RecipeMeans
-    tags: dict[str, str]
-
-    @property
-    def trial_id(self) -> str:
-        return self.recipe.trial.id
-
-
-def candidates(recipes: Sequence[RecipeMeans], verdicts: Verdicts, which: str) -> list[Candidate]:
+def candidates(recipes: Sequence[RecipeMeans], verdicts: Verdicts, which: str) -> list[RecipeMeans]:
     """The recipes to register, least leak first. which: `frontier` (not beaten in both; AT_MOST), `all`, `none`.
 
     Of every recipe the first seed's target; a target brought in is not registered: it is the user's already.
@@ -286,14 +181,14 @@ def candidates(recipes: Sequence[RecipeMeans], verdicts: Verdicts, which: str) -
     if which == "frontier" and verdicts.is_marked and verdicts.least not in trials:
         trials = (verdicts.least, *trials)[:AT_MOST]
     chosen = [by_trial[trial] for trial in trials if trial in by_trial]
-    trained = [one for one in chosen if any(stage.name == "target" for stage in one.trial.stages)]
-    return [Candidate(recipe=recipe, tags=_tags(recipe, recipes)) for recipe in trained]
+    return [one for one in chosen if any(stage.name == "target" for stage in one.trial.stages)]
 
 
 def register(
     client: Any,
     name: str,
-    wanted: Sequence[Candidate],
+    wanted: Sequence[RecipeMeans],
+    recipes: Sequence[RecipeMeans],
     *,
     recommended: RecipeMeans | None,
     run_of: Callable[[str], str],
@@ -302,24 +197,24 @@ def register(
 ) -> list[str]:
     """Export and register what the registry does not have yet; move the alias. Returns what could not be exported.
 
-    run_of: trial id -> the run that the model belongs to. progress: called as long as it goes on.
-    Calling it again adds nothing.
+    recipes: all of them, whose leaks are told beside each other. run_of: trial id -> the run that the model belongs to.
+    progress: called as long as it goes on. Calling it again adds nothing.
     """
     versions = _registered(client, name)
-    missing = [candidate for candidate in wanted if candidate.trial_id not in versions]
+    missing = [recipe for recipe in wanted if recipe.trial.id not in versions]
     problems: list[str] = []
     if missing:
         with scratch() as folder:
-            for candidate, out, error in _exported(missing, store, folder, progress):
+            for recipe, out, error in _exported(missing, store, folder, progress):
                 if error:
-                    problems.append(f"{candidate.recipe.label}: {error}")
+                    problems.append(f"{recipe.label}: {error}")
                 else:
-                    _add(client, name, candidate, out, run_of(candidate.trial_id))
+                    _add(client, name, recipe, _tags(recipe, recipes), out, run_of(recipe.trial.id))
         versions = _registered(client, name)  # of two drivers, the last one to write sees both versions
-    for candidate in wanted:
-        version = versions.get(candidate.trial_id)
-        if version is not None and candidate not in missing:  # further seeds have changed the means
-            for key, value in candidate.tags.items():
+    for recipe in wanted:
+        version = versions.get(recipe.trial.id)
+        if version is not None and recipe not in missing:  # further seeds have changed the means
+            for key, value in _tags(recipe, recipes).items():
                 client.set_model_version_tag(name, version, key, value)
     best = recommended and versions.get(recommended.trial.id)
     if best:
@@ -333,9 +228,17 @@ def _registered(client: Any, name: str) -> dict[str, str]:
     Two drivers may both have entered a trial: the first version is kept, and the others are deleted unless a user
     has given them an alias.
     """
-    _have_model(client, name)
+    from mlflow.exceptions import MlflowException
+
+    if not client.search_registered_models(f"name = '{name}'", max_results=1):
+        description = f"Targets of the sweep {name}: images [N, 3, S, S] in [-1, 1] to logits [N, classes]."
+        try:
+            client.create_registered_model(name, tags={"smoothsweep.sweep": name}, description=description)
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":  # by another driver, meanwhile
+                raise
     versions: dict[str, list[int]] = {}
-    for version in _versions(client, name):
+    for version in pages(client.search_model_versions, f"name = '{name}'", max_results=200):
         if TAG_TRIAL in version.tags:
             versions.setdefault(version.tags[TAG_TRIAL], []).append(int(version.version))
     doubles = [number for numbers in versions.values() for number in sorted(numbers)[1:]]
@@ -348,36 +251,13 @@ def _registered(client: Any, name: str) -> dict[str, str]:
     return {trial_id: str(min(numbers)) for trial_id, numbers in versions.items()}
 
 
-def _have_model(client: Any, name: str) -> None:
-    from mlflow.exceptions import MlflowException
-
-    if client.search_registered_models(f"name = '{name}'", max_results=1):
-        return
-    description = f"Targets of the sweep {name}: images [N, 3, S, S] in [-1, 1] to logits [N, classes]."
-    try:
-        client.create_registered_model(name, tags={"smoothsweep.sweep": name}, description=description)
-    except MlflowException as error:
-        if error.error_code != "RESOURCE_ALREADY_EXISTS":  # by another driver, meanwhile
-            raise
-
-
-def _versions(client: Any, name: str) -> Iterator[Any]:
-    token = None
-    while True:
-        page = client.search_model_versions(f"name = '{name}'", max_results=200, page_token=token)
-        yield from page
-        token = page.token
-        if not token:
-            return
-
-
 def _exported(
-    missing: Sequence[Candidate], store: Store, folder: Path, progress: Callable[[], None]
-) -> list[tuple[Candidate, Path, str | None]]:
-    """Every candidate with the folder of its model, or why there is none."""
+    missing: Sequence[RecipeMeans], store: Store, folder: Path, progress: Callable[[], None]
+) -> list[tuple[RecipeMeans, Path, str | None]]:
+    """Every recipe with the folder of its model, or why there is none."""
     specs, outs = [], []
-    for number, candidate in enumerate(missing):
-        stage = next(stage for stage in candidate.recipe.trial.stages if stage.name == "target")
+    for number, recipe in enumerate(missing):
+        stage = next(stage for stage in recipe.trial.stages if stage.name == "target")
         outs.append(folder / f"model-{number}")
         specs.append({"artifact": str(store.path(stage)), "config": dict(stage.config), "out": str(outs[-1])})
     write_file(folder / "specs.json", json.dumps(specs), flush=False)
@@ -394,20 +274,14 @@ def _exported(
         process.kill()
     text, reason = log.read_text(), f"the exporting process ended early, or took more than {EXPORT_S} s"
     errors = {line["out"]: line["error"] for line in map(json.loads, text.splitlines())}
-    return [(c, out, errors.get(str(out), reason)) for c, out in zip(missing, outs, strict=True)]
+    return [(one, out, errors.get(str(out), reason)) for one, out in zip(missing, outs, strict=True)]
 
 
-def _add(client: Any, name: str, candidate: Candidate, folder: Path, run_id: str) -> None:
+def _add(client: Any, name: str, recipe: RecipeMeans, tags: dict[str, str], folder: Path, run_id: str) -> None:
     """Upload the model beside its trial's run, then enter it, with its tags, in one call."""
     client.log_artifacts(run_id, str(folder), "model")
-    client.create_model_version(
-        name,
-        source=f"runs:/{run_id}/model",
-        run_id=run_id,
-        tags=candidate.tags,
-        description=candidate.recipe.label,
-        await_creation_for=0,
-    )
+    source, words = f"runs:/{run_id}/model", recipe.label
+    client.create_model_version(name, source=source, run_id=run_id, tags=tags, description=words, await_creation_for=0)
 
 
 def _tags(recipe: RecipeMeans, recipes: Sequence[RecipeMeans]) -> dict[str, str]:
@@ -427,13 +301,6 @@ def _tags(recipe: RecipeMeans, recipes: Sequence[RecipeMeans]) -> dict[str, str]
 
 
 KEPT_PARAMS = (
-    "protocol",
-    "recipe_architecture",
-    "recipe_defense",
-    "recipe_alpha",
-    "recipe_schedule",
-    "recipe_schedule_start",
-    "recipe_schedule_end",
-    "recipe_schedule_at",
-    "recipe_image_size",
+    *("protocol", "recipe_architecture", "recipe_image_size", "recipe_defense", "recipe_alpha"),
+    *("recipe_schedule", "recipe_schedule_start", "recipe_schedule_end", "recipe_schedule_at"),
 )

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -26,12 +26,12 @@ from smoothsweep.core.checks import present
 from smoothsweep.core.judges.columns import BY_KEY, TIME_COLUMNS, TOY_COLUMNS, metric_of
 from smoothsweep.core.judges.table import stage_that_draws
 from smoothsweep.core.readers.tables import read_rows
-from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.planning.trial import ProposalLog, Trial
 from smoothsweep.orchestrator.result.axes import sweep_axes
 from smoothsweep.orchestrator.result.format import ascii_text, is_null
 from smoothsweep.orchestrator.result.summary import attack_label, recipe_label
 from smoothsweep.orchestrator.result.sweep_result import SweepResult, rows_of
-from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
+from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.loaded import LoadedSweep
@@ -44,13 +44,8 @@ STRUCTURED = ("defense", "schedule")  # axes whose values have params of their o
 KINDS = ("recipe_schedule", "recipe_defense")  # params that say an axis `kind`
 
 
-def trial_params(trial: Trial, row: dict[str, Any]) -> dict[str, str]:
-    """Name -> value of everything that makes this trial what it is; its seed comes first."""
-    return {"seed": str(trial.seed), **recipe_params(trial, row)}
-
-
 def recipe_params(trial: Trial, row: dict[str, Any]) -> dict[str, str]:
-    """As `trial_params`, without the seed."""
+    """Name -> value of everything that makes this trial what it is but its seed."""
     settings = trial.settings
     recipe_settings = {"protocol": settings.protocol}
     recipe_settings.update(
@@ -101,9 +96,9 @@ def _is_said(name: str, text: str, params: dict[str, str]) -> bool:
     return any(key == name or key.endswith(f"_{name}") or key in kinds for key in same)
 
 
-def run_words(trial: Trial, loaded: LoadedSweep | None) -> str:
+def run_words(trial: Trial, loaded: LoadedSweep) -> str:
     """What tells the trial's cell from others, as the report calls it: `alpha -0.2 · attack loss Poincaré`."""
-    if loaded is None or not isinstance(trial.settings, InversionSweep):
+    if not isinstance(trial.settings, InversionSweep):
         words = [f"{name} {value}" for name, value in trial.cell.axes.items() if value is not None]
     else:
         axes, values = sweep_axes(loaded, [trial]), trial.cell.axes
@@ -111,7 +106,7 @@ def run_words(trial: Trial, loaded: LoadedSweep | None) -> str:
     return ascii_text(" · ".join(filter(None, words))) or "the recipe"
 
 
-def run_name(trial: Trial, loaded: LoadedSweep | None) -> str:
+def run_name(trial: Trial, loaded: LoadedSweep) -> str:
     """The name of a trial's run."""
     phase = [trial.phase] if trial.phase != "sweep" else []
     return " · ".join([run_words(trial, loaded), f"seed {trial.seed}", *phase])
@@ -133,34 +128,30 @@ STRATEGY, PROPOSAL, RUNG = "smoothsweep.strategy", "smoothsweep.proposal", "smoo
 PHASE = "smoothsweep.phase"
 
 
-def strategy_tags(loaded: LoadedSweep | None) -> dict[str, str]:
+def strategy_tags(loaded: LoadedSweep) -> dict[str, str]:
     """How trials are chosen: grid, unless the sweep searches."""
-    if loaded is None:
-        return {}
     search = loaded.sweep.search
     return {STRATEGY: search.strategy if search else "grid"}
 
 
-def proposal_tags(loaded: LoadedSweep | None, store: Store) -> dict[str, dict[str, str]]:
+def proposal_tags(loaded: LoadedSweep, store: Store) -> dict[str, dict[str, str]]:
     """Trial id -> tags of the proposal that it belongs to. Reads the whole search: for the end of a sweep.
 
     A trial of a recipe that met more seeds later belongs to the last proposal of it; its run may be older, and say
     otherwise.
     """
-    if loaded is None or loaded.sweep.search is None:
+    if loaded.sweep.search is None:
         return {}
-    from smoothsweep.orchestrator.search.record import read_search
-
-    record = read_search(loaded, store)
+    proposed = ProposalLog(loaded, store)
     tags: dict[str, dict[str, str]] = {}
-    for proposal in record.proposals if record else ():
+    for proposal in proposed.proposals():
         rung = "full" if proposal.rung is None else str(proposal.rung)
         rung = rung if proposal.seeds is None else f"full, {proposal.seeds} of {len(loaded.sweep.every_seed)} seeds"
-        for trial_id in proposal.trials:
-            earlier = trial_id in tags and proposal.origin == "replication"
+        for trial in proposed.make(proposal):
+            earlier = trial.id in tags and proposal.origin == "replication"
             phase = {PHASE: "sweep" if proposal.seeds is None else "proxy"} if earlier else {}
-            if trial_id not in tags or earlier:
-                tags[trial_id] = {PROPOSAL: str(proposal.number), RUNG: rung, **phase}
+            if trial.id not in tags or earlier:
+                tags[trial.id] = {PROPOSAL: str(proposal.number), RUNG: rung, **phase}
     return tags
 
 
@@ -169,18 +160,38 @@ PER_CALL = 1000  # MLflow's limit of metrics, params and tags together
 PARAMS_PER_CALL = 100
 
 
-def trial_points(trial: Trial, row: dict[str, Any], store: Store) -> Iterator[Any]:
-    """Every metric of the trial, each at the time when its last stage finished."""
+def trial_points(trial: Trial, row: dict[str, Any], store: Store) -> list[Any]:
+    """Every metric of the trial, each at the time when its last stage finished.
+
+    Of a training effective alpha, losses, logit gap, accuracies by zero-based epoch; of the descents what was met along
+    them, means over the classes, by zero-based step.
+    """
     from mlflow.entities import Metric
 
     at = finished_at(trial, store)
-    for name, value in metrics_of(row).items():
-        yield Metric(name, value, at, 0)
+    points = [Metric(name, value, at, 0) for name, value in metrics_of(row).items()]
     for stage in trial.stages:
-        if stage.name == "target" and store.has(stage):
-            yield from _curves(stage, store)
-        if stage.name == stage_that_draws("gradient_curves") and store.has(stage):
-            yield from _gradients(stage, store)
+        curves, gradients = stage.name == "target", stage.name == stage_that_draws("gradient_curves")
+        if not (curves or gradients) or not store.has(stage):
+            continue
+        path = store.file(stage, "history.parquet" if curves else "gradients.parquet")
+        if path is None:
+            continue
+        rows, at = read_rows(path), int(store.manifest(stage)["finished_at"] * 1000)
+        if curves:
+            values = [
+                (f"epoch/{name}", value, epoch)
+                for name in rows.columns.difference(NO_CURVE, sort=False)
+                for epoch, value in zip(rows["epoch"], rows[name], strict=True)
+            ]
+        else:
+            values = [(f"descent/gradients_{r.quantity}_{r.loss}", r.mean, r.step) for r in rows.itertuples()]
+        points += [
+            Metric(name, float(value), at, int(step))
+            for name, value, step in values
+            if value is not None and math.isfinite(value)
+        ]
+    return points
 
 
 def finished_at(trial: Trial, store: Store) -> int:
@@ -193,34 +204,6 @@ def work_ms(trial: Trial, store: Store) -> int:
     """How long its finished stages took, one after the other, in milliseconds; those that it shares with others too."""
     finished = [stage for stage in with_ancestors(trial.stages) if store.has(stage)]
     return int(1000 * sum(store.manifest(stage)["seconds"] for stage in finished))
-
-
-def _curves(stage: Stage, store: Store) -> Iterator[Any]:
-    """Effective alpha, losses, logit gap, accuracies; step = zero-based epoch."""
-    from mlflow.entities import Metric
-
-    path = store.file(stage, "history.parquet")
-    if path is None:
-        return
-    history, at = read_rows(path), int(store.manifest(stage)["finished_at"] * 1000)
-    for name in history.columns.difference(NO_CURVE, sort=False):
-        for epoch, value in zip(history["epoch"], history[name], strict=True):
-            if value is not None and math.isfinite(value):
-                yield Metric(f"epoch/{name}", float(value), at, int(epoch))
-
-
-def _gradients(stage: Stage, store: Store) -> Iterator[Any]:
-    """What was met along the descents, means over the classes; step = zero-based step of the descent."""
-    from mlflow.entities import Metric
-
-    path = store.file(stage, "gradients.parquet")
-    if path is None:
-        return
-    at = int(store.manifest(stage)["finished_at"] * 1000)
-    rows: Any = read_rows(path).itertuples()
-    for row in rows:
-        if math.isfinite(row.mean):
-            yield Metric(f"descent/gradients_{row.quantity}_{row.loss}", float(row.mean), at, int(row.step))
 
 
 def write(client: Any, run_id: str, *, params: dict[str, str], tags: dict[str, str], points: list[Any]) -> None:
@@ -243,6 +226,17 @@ def digest_of(points: Sequence[Any]) -> str:
     return sha256(repr(told).encode()).hexdigest()[:12]
 
 
+def pages(search: Callable[..., Any], *asked: Any, **options: Any) -> Iterator[Any]:
+    """Everything that one of the client's searches finds, a page at a time."""
+    token = None
+    while True:
+        page = search(*asked, page_token=token, **options)
+        yield from page
+        token = page.token
+        if not token:
+            return
+
+
 @contextmanager
 def already_gone() -> Generator[None]:
     """Take what is to be deleted, and is not there, for deleted: by another driver, or before a kill."""
@@ -258,12 +252,15 @@ def already_gone() -> Generator[None]:
 KIND = "smoothsweep.kind"
 KEYS = {"sweep": "smoothsweep.sweep", "trial": "smoothsweep.trial", "recipe": "smoothsweep.recipe"}
 CONTENT = "smoothsweep.content"  # of a recipe's run: which trials its means are over
+SEEDS = "smoothsweep.seeds"  # that the means are over
 POINTS = "smoothsweep.points"  # fingerprint of the measured points that were written into a run
 VERDICT_DIGEST = "smoothsweep.told"  # fingerprint of the report's verdict that the run holds
 VERDICT_NUMBERS = "smoothsweep.told_numbers"  # its numbers with their steps, as JSON
 PARENT = "mlflow.parentRunId"
+REPLACED_BY = "smoothsweep.replaced_by"
 EARLIER = "earlier "  # before the kind of a run that a present one has replaced
 PAGE = 500
+NO_TAGS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,27 +269,26 @@ class StoredRun:
 
     Attributes:
         status: RUNNING, FINISHED, FAILED or KILLED.
-        content: Which trials a recipe's means are over; which proposal of a search a trial belongs to.
         started: Time of its start, in milliseconds.
-        points: Fingerprint of its measured points, empty where an earlier version wrote them.
-        seeds: How many seeds a recipe's means are over.
-        verdict: Fingerprint of the report's verdict that it holds, empty without one.
-        numbers: The numbers of that verdict, as `VERDICT_NUMBERS` has them.
         name, params: As the server had them when it was read.
-        retired: A present run has replaced it.
+        tags: The same, and those of ours that were noted since.
     """
 
     run_id: str
     status: str
-    content: str = ""
     started: int = 0
-    points: str = ""
-    seeds: int = 0
-    verdict: str = ""
-    numbers: str = ""
     name: str = ""
     params: Mapping[str, str] = field(default_factory=dict)
-    retired: bool = False
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    def tag(self, name: str) -> str:
+        """The tag's value, empty without it."""
+        return self.tags.get(name, "")
+
+    @property
+    def retired(self) -> bool:
+        """Whether a present run has replaced it."""
+        return self.tag(KIND).startswith(EARLIER)
 
 
 class Runs:
@@ -310,20 +306,13 @@ class Runs:
     def get(self, kind: str, fingerprint: str) -> StoredRun | None:
         return self._known.get((kind, fingerprint))
 
-    def all(self) -> Iterable[tuple[tuple[str, str], StoredRun]]:
-        """((kind, fingerprint), run) of everything known."""
-        return self._known.items()
-
-    def bring_back(self, kind: str, fingerprint: str) -> None:
-        """Remember that a run is retired no more."""
-        self.note(kind, fingerprint, replace(self._known[kind, fingerprint], retired=False))
-
     def read(self) -> None:
         """What the server has now. Memory: a few hundred bytes per run."""
         known: dict[tuple[str, str], StoredRun] = {}
         doubles: dict[str, str] = {}  # run that is one too many -> the one that is kept
         parents: dict[str, str] = {}  # run -> its parent
-        for run in self._all():
+        oldest_first = {"max_results": PAGE, "order_by": ["attributes.start_time ASC"]}
+        for run in pages(self._client.search_runs, [self._experiment_id], **oldest_first):
             for kind, key in KEYS.items():
                 if key in run.data.tags:
                     doubles.update(_enter(known, (kind, run.data.tags[key]), run))
@@ -336,16 +325,6 @@ class Runs:
                 self._client.set_tag(child, PARENT, doubles[parent])
         self._known = known
 
-    def _all(self) -> Iterator[Any]:
-        """Every run of the experiment, oldest first, a page at a time."""
-        token, order = None, ["attributes.start_time ASC"]
-        while True:
-            page = self._client.search_runs([self._experiment_id], max_results=PAGE, page_token=token, order_by=order)
-            yield from page
-            token = page.token
-            if not token:
-                return
-
     def create(
         self, kind: str, fingerprint: str, name: str, tags: dict[str, str], started: int | None = None
     ) -> StoredRun:
@@ -355,10 +334,10 @@ class Runs:
         stored = StoredRun(run_id=run.info.run_id, status="RUNNING", started=run.info.start_time)
         return self.note(kind, fingerprint, stored)
 
-    def note(self, kind: str, fingerprint: str, stored: StoredRun) -> StoredRun:
-        """Remember what has become of a run."""
-        self._known[kind, fingerprint] = stored
-        return stored
+    def note(self, kind: str, fingerprint: str, stored: StoredRun, tags: Mapping[str, str] = NO_TAGS) -> StoredRun:
+        """Remember what has become of a run. tags: those that were written."""
+        self._known[kind, fingerprint] = replace(stored, tags={**stored.tags, **tags})
+        return self._known[kind, fingerprint]
 
     def drop(self, kind: str, fingerprint: str) -> None:
         """Delete a run, to start over."""
@@ -367,22 +346,47 @@ class Runs:
             with already_gone():
                 self._client.delete_run(stored.run_id)
 
+    def retire(self, present: Mapping[str, Collection[str]]) -> int:
+        """Retire each run that is none of the present ones, and means the same as one of them. Returns how many.
+
+        After `read`, which knows the params. present: kind of run -> fingerprints. Two runs mean the same when they
+        have one name, and one value in every param that both have. Recipes that the sweep no longer names, or that
+        other settings were tried with, stay as they are.
+        """
+        now = {
+            kind: [run for (of, fingerprint), run in self._known.items() if of == kind and fingerprint in fingerprints]
+            for kind, fingerprints in present.items()
+        }
+        retired = 0
+        for (kind, fingerprint), run in self._known.items():
+            if fingerprint in present.get(kind, (fingerprint,)) or run.retired:
+                continue
+            if heir := next((one for one in now[kind] if _means_the_same(one, run)), None):
+                self._client.set_tag(run.run_id, REPLACED_BY, heir.run_id)
+                self._client.set_tag(run.run_id, KIND, f"{EARLIER}{kind}")
+                retired += 1
+        return retired
+
+    def bring_back(self, kind: str, fingerprint: str) -> None:
+        """Have a run that was retired be shown again, where there is one: the code is what it was."""
+        run = self.get(kind, fingerprint)
+        if run is not None and run.retired:
+            self._client.set_tag(run.run_id, KIND, kind)
+            with already_gone():
+                self._client.delete_tag(run.run_id, REPLACED_BY)
+            self.note(kind, fingerprint, run, {KIND: kind})
+
 
 def _enter(known: dict[tuple[str, str], StoredRun], key: tuple[str, str], run: Any) -> dict[str, str]:
     """Note the run unless a better one is known. Returns the run that is one too many, with the one kept instead."""
-    content = run.data.tags.get(CONTENT) or run.data.tags.get(PROPOSAL, "")
+    info, data = run.info, run.data
     new = StoredRun(
-        run_id=run.info.run_id,
-        status=run.info.status,
-        content=content,
-        started=run.info.start_time,
-        points=run.data.tags.get(POINTS, ""),
-        seeds=len(run.data.tags.get("smoothsweep.seeds", "").split()),
-        verdict=run.data.tags.get(VERDICT_DIGEST, ""),
-        numbers=run.data.tags.get(VERDICT_NUMBERS, ""),
-        name=run.info.run_name or "",
-        params=run.data.params,
-        retired=run.data.tags.get(KIND, "").startswith(EARLIER),
+        run_id=info.run_id,
+        status=info.status,
+        started=info.start_time,
+        name=info.run_name or "",
+        params=data.params,
+        tags=data.tags,
     )
     old = known.setdefault(key, new)
     if old is new:
@@ -391,43 +395,6 @@ def _enter(known: dict[tuple[str, str], StoredRun], key: tuple[str, str], run: A
         known[key] = new
         return {old.run_id: new.run_id}
     return {new.run_id: old.run_id}
-
-
-REPLACED_BY = "smoothsweep.replaced_by"
-
-
-def retire(client: Any, runs: Runs, present: Mapping[str, Collection[str]]) -> int:
-    """Retire each run that is none of the present ones, and means the same as one of them. Returns how many.
-
-    runs: as read after the last of them was written, with its params. present: kind of run -> fingerprints. Two runs
-    mean the same when they have one name, and one value in every param that both have. Recipes that the sweep no longer
-    names, or that other settings were tried with, stay as they are.
-    """
-    if not any(key[1] not in present.get(key[0], ()) for key, run in runs.all() if key[0] in present):
-        return 0
-    now = {
-        kind: [run for (of, fingerprint), run in runs.all() if of == kind and fingerprint in fingerprints]
-        for kind, fingerprints in present.items()
-    }
-    retired = 0
-    for (kind, fingerprint), run in list(runs.all()):
-        if kind not in present or fingerprint in present[kind] or run.retired:
-            continue
-        if heir := next((fingerprint for fingerprint in now[kind] if _means_the_same(fingerprint, run)), None):
-            client.set_tag(run.run_id, REPLACED_BY, heir.run_id)
-            client.set_tag(run.run_id, KIND, f"{EARLIER}{kind}")
-            retired += 1
-    return retired
-
-
-def bring_back(client: Any, runs: Runs, kind: str, fingerprint: str) -> None:
-    """Have a run that was retired be shown again, where there is one: the code is what it was."""
-    run = runs.get(kind, fingerprint)
-    if run is not None and run.retired:
-        client.set_tag(run.run_id, KIND, kind)
-        with already_gone():
-            client.delete_tag(run.run_id, REPLACED_BY)
-        runs.bring_back(kind, fingerprint)
 
 
 def _means_the_same(a: StoredRun, b: StoredRun) -> bool:
@@ -445,9 +412,6 @@ ORDER = "leak_order"
 before the others. MLflow's pages sort by one column alone."""
 PLACES = (STRONGEST, ORDER)
 NUMBERS = (STRONGEST, "reduction", "reduction_low", "reduction_high", "hidden", "hidden_low", "hidden_high")
-
-EARLIER_STEPS = 1000
-"""Beyond every step of a verdict that an earlier version wrote without the tag of its numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -535,24 +499,23 @@ def verdicts_of(result: SweepResult, note: str = "") -> Verdicts:
     )
 
 
-def write_verdict(client: Any, run: StoredRun, verdict: RunVerdict, *, at: int) -> str:
+def write_verdict(client: Any, run: StoredRun, verdict: RunVerdict, *, at: int) -> dict[str, str]:
     """Replace the verdict that a run of MLflow holds. at: milliseconds since 1970.
 
     A number that has changed is a further point of its metric: no step holds two. What the run holds is read from a
-    tag of ours, never from its metrics. Returns that tag's new value.
+    tag of ours, never from its metrics. Returns the tags that were written.
     """
     from mlflow.entities import Metric
 
-    held: dict[str, list[Any]] = json.loads(run.numbers or "{}")
-    first = EARLIER_STEPS if run.verdict and not run.numbers else 0
+    held: dict[str, list[Any]] = json.loads(run.tag(VERDICT_NUMBERS) or "{}")
     points = []
     for name, value in verdict.numbers.items():
-        step, before = held.get(name, (first - 1, None))
+        step, before = held.get(name, (-1, None))
         if value != before:
             held[name] = [step + 1, value]
             points.append(Metric(name, value, at, step + 1))
     numbers = json.dumps(held, sort_keys=True)
-    blank = dict.fromkeys((VERDICT, HIDING, LOOK), "") if run.verdict else {}
+    blank = dict.fromkeys((VERDICT, HIDING, LOOK), "") if run.tag(VERDICT_DIGEST) else {}
     tags = {**blank, **verdict.tags, VERDICT_DIGEST: verdict.fingerprint, VERDICT_NUMBERS: numbers}
     write(client, run.run_id, params={}, tags=tags, points=points)
-    return numbers
+    return tags

@@ -7,9 +7,7 @@ import logging
 import os
 import re
 import shutil
-import socket
 import sqlite3
-import stat
 import tempfile
 import threading
 from collections.abc import Callable, Generator
@@ -20,7 +18,6 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import move, write_file
 from smoothsweep.core.uris import ambiguity, shown_uri, without_secrets
@@ -76,13 +73,9 @@ def sweep_away_scratch() -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-PATIENCE_S = 10.0  # for another process's lock, and for a server's answer
-TIMEOUTS = {  # of the drivers' own; whatever else hangs is given up by the caller
-    "psycopg2": ("connect_timeout",),
-    "psycopg": ("connect_timeout",),
-    "pymysql": ("connect_timeout", "read_timeout"),
-    "mysqldb": ("connect_timeout",),
-}
+PATIENCE_S = 10.0  # for another process's lock
+BESIDE = ("-journal", "-wal", "-shm")  # SQLite's own: of an unfinished write, and worse than useless to another file
+UNREADABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def sqlite_path(uri: str) -> Path | None:
@@ -101,46 +94,20 @@ def sqlite_path(uri: str) -> Path | None:
 
 
 def ask_sqlite(uri: str) -> None:
-    """Write to an SQLite file and take it back. Raises OSError, ValueError or sqlite3.Error if it cannot.
-
-    A file that is not there yet is left to MLflow to make, where its folder can be written.
-    """
+    """Raise OSError or sqlite3.Error unless the URI names an SQLite file that can be written, or be made by MLflow."""
     path = sqlite_path(uri)
     if path is None:
         raise OSError("no file, so that it would end with the run; expected sqlite:////path/mlflow.db")
-    try:
-        mode = path.stat().st_mode
-    except FileNotFoundError:
-        if not path.parent.is_dir():
-            raise OSError(f"no such folder: {path.parent}") from None
-        if not os.access(path.parent, os.W_OK | os.X_OK):
-            raise OSError(f"a folder that cannot be written: {path.parent}") from None
-        return
-    if not stat.S_ISREG(mode):
-        raise OSError(f"{'a folder' if stat.S_ISDIR(mode) else 'no regular file'}; expected sqlite:////path/mlflow.db")
-    with closing(sqlite3.connect(path, timeout=PATIENCE_S, isolation_level=None)) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        connection.execute(f"PRAGMA user_version = {version:d}")  # a write, which the lock alone does not prove
-        connection.execute("ROLLBACK")
-
-
-def ask_server(uri: str) -> None:
-    """Log in to a database server once. Raises what SQLAlchemy and the driver raise."""
-    from sqlalchemy import NullPool, create_engine
-    from sqlalchemy.engine import make_url
-
-    url = make_url(uri)
-    limits: dict[str, Any] = dict.fromkeys(TIMEOUTS.get(url.get_driver_name(), ()), int(PATIENCE_S))
-    create_engine(url, poolclass=NullPool, connect_args=limits).connect().close()
-
-
-BESIDE = ("-journal", "-wal", "-shm")  # SQLite's own: of an unfinished write, and worse than useless to another file
-UNREADABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-
-
-class NewerSchema(Exception):
-    """The tables are those of a later MLflow."""
+    if not path.parent.is_dir():
+        raise OSError(f"no such folder: {path.parent}")
+    if path.exists():
+        if not path.is_file():
+            raise OSError(f"{'a folder' if path.is_dir() else 'no regular file'}; expected sqlite:////path/mlflow.db")
+        with closing(sqlite3.connect(path, timeout=PATIENCE_S, isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("ROLLBACK")
+    elif not os.access(path.parent, os.W_OK | os.X_OK):
+        raise OSError(f"a folder that cannot be written: {path.parent}")
 
 
 def prepare(path: Path, *, ours: bool) -> None:
@@ -150,64 +117,61 @@ def prepare(path: Path, *, ours: bool) -> None:
     MLflow makes and upgrades its tables in place, in many steps: killed between two of them it leaves a file that it
     refuses ever after. Here it does so under another name, and the file is put in place whole.
 
-    Raises OSError, sqlite3.Error or NewerSchema. What is no plain file, or lies in a folder that cannot be written, is
-    left to the code that opens it.
+    Raises OSError or sqlite3.Error, and ValueError for tables of a later MLflow. What is no plain file, or lies in a
+    folder that cannot be written, is left to the code that opens it.
     """
-    if not os.access(path.parent, os.W_OK | os.X_OK) or (path.exists() and not path.is_file()):
+    exists = path.exists()
+    is_there = exists and path.stat().st_size > 0
+    if (exists and not path.is_file()) or (is_there and not ours) or not os.access(path.parent, os.W_OK | os.X_OK):
         return
-    is_there = path.exists() and path.stat().st_size > 0
-    damage = _damage(path) or _not_upgraded(path) if is_there and ours else None
-    if is_there and damage is None:
-        return
-    place = _set_aside(path, there=is_there)
-    if damage is not None:
-        report_damage(
-            f"MLflow: {path} is damaged ({damage}); it is set aside as {place.name}, and each sweep of the store is "
-            "recorded anew when it is run again"
-        )
-    _put(path, _initialised)
+    with scratch() as folder:
+        made, damage = folder / "made.db", None
+        if is_there:
+            try:
+                if _is_current(path):
+                    return
+                with closing(sqlite3.connect(path, timeout=PATIENCE_S)) as old, closing(sqlite3.connect(made)) as new:
+                    old.backup(new)
+                _initialise(made)
+            except Exception as error:  # of any step of any migration: alembic's, SQLAlchemy's, SQLite's, Python's own
+                damage = _damage(error)
+                made.unlink(missing_ok=True)
+        if not made.exists():
+            _initialise(made)
+        if not is_there or damage:
+            aside = _set_aside(path, there=is_there)
+        if damage:
+            report_damage(
+                f"MLflow: {path} is damaged ({damage}); it is set aside as {aside.name}, and each sweep of the store "
+                "is recorded anew when it is run again"
+            )
+        write_file(path, made.read_bytes())
 
 
-def _damage(path: Path) -> str | None:
-    """Why SQLite cannot read the file, None where it can. Raises sqlite3.Error where it is merely locked."""
-    try:
-        with closing(sqlite3.connect(path, timeout=PATIENCE_S)) as database:
-            (verdict,) = database.execute("PRAGMA quick_check(1)").fetchone()
-    except sqlite3.DatabaseError as error:
-        code = getattr(error, "sqlite_errorcode", None)
-        if code is None or code & 0xFF not in UNREADABLE:
-            raise
-        return str(error)
-    return None if verdict == "ok" else " ".join(verdict.split())[:100]
-
-
-def _not_upgraded(path: Path) -> str | None:
-    """Upgrade tables of an earlier MLflow. Returns why that cannot be; None where they are those of this MLflow."""
-    from alembic.util.exc import CommandError
+def _is_current(path: Path) -> bool:
+    """Whether the tables are those of this MLflow. Raises sqlite3.Error for a file that cannot be read."""
     from mlflow.store.db.utils import _get_latest_schema_revision
 
     with closing(sqlite3.connect(path, timeout=PATIENCE_S)) as database:
+        (verdict,) = database.execute("PRAGMA quick_check(1)").fetchone()
+        if verdict != "ok":
+            raise ValueError(verdict)
         named = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone()
-        if named and database.execute("SELECT * FROM alembic_version").fetchall() == [(_get_latest_schema_revision(),)]:
-            return None
-
-    def upgrade(copy: Path) -> None:
-        with closing(sqlite3.connect(path, timeout=PATIENCE_S)) as old, closing(sqlite3.connect(copy)) as new:
-            old.backup(new)
-        _initialised(copy)
-
-    try:
-        _put(path, upgrade)
-    except OSError:
-        raise
-    except Exception as error:  # of any step of any migration: alembic's, SQLAlchemy's, SQLite's, Python's own
-        if isinstance(error, CommandError) and "Can't locate revision" in str(error):
-            raise NewerSchema("tables of a later MLflow than ours; upgrade MLflow, or name another place") from None
-        return f"half-made tables: {' '.join(str(error).split())[:100]}"
-    return None
+        latest = [(_get_latest_schema_revision(),)]
+        return bool(named) and database.execute("SELECT * FROM alembic_version").fetchall() == latest
 
 
-def _initialised(path: Path) -> None:
+def _damage(error: Exception) -> str:
+    """Why a database cannot be used, from what its reading or its upgrade raised; raised again where it can be."""
+    locked = isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF not in UNREADABLE
+    if locked or isinstance(error, OSError):
+        raise error
+    if "Can't locate revision" in str(error):
+        raise ValueError("tables of a later MLflow than ours; upgrade MLflow, or name another place") from None
+    return " ".join(str(error).split())[:100]
+
+
+def _initialise(path: Path) -> None:
     """Make or upgrade MLflow's tables in this file, which no other process has open and which is flushed once whole."""
     from mlflow.store.db import utils
     from sqlalchemy import event
@@ -224,14 +188,6 @@ def _without_waiting(database: sqlite3.Connection, _: Any) -> None:
     """Hundreds of small steps, each of which would wait for the disk: a power failure leaves `path` as it was."""
     database.execute("PRAGMA synchronous = OFF")
     database.execute("PRAGMA journal_mode = MEMORY")
-
-
-def _put(path: Path, make: Callable[[Path], None]) -> None:
-    """Have `make` write a database elsewhere, then let it take its place as one file, readable as the umask says."""
-    with scratch() as folder:
-        made = folder / "made.db"
-        make(made)
-        write_file(path, made.read_bytes())
 
 
 def _set_aside(path: Path, *, there: bool) -> Path:
@@ -255,15 +211,10 @@ SETTINGS = {  # of MLflow's client; a user's own settings stay
 }
 PROBE_S = 10  # for the first answer of a server
 OPEN_S = 180  # for MLflow to make or upgrade the tables of a database that answers
-DEFAULT_PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
+DATABASES = ("postgresql", "mysql", "mssql")
 VERSION = re.compile(r"(\d+)\.\d+(\.\w+)*")
 CREDENTIALS = "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD (or MLFLOW_TRACKING_TOKEN)"
-TALKATIVE = (
-    "mlflow",
-    "alembic",
-    "sqlalchemy",
-    "urllib3",
-)  # their log lines are muted: each failure becomes one line here
+TALKATIVE = ("mlflow", "alembic", "sqlalchemy", "urllib3")  # muted: each failure becomes one line here
 DRIVERS_WORDS = re.compile(r"\((?:[\w.]+\.)?\w*(?:Error|Exception)\) (.+?)(?: \[SQL: | \(Background on this error|$)")
 
 
@@ -304,9 +255,10 @@ def connect(uri: str, *, ours: bool = False) -> Any:
 
     for name in TALKATIVE:
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    with refusals(uri):
-        if sqlite_path(uri) is not None:
-            run_within(OPEN_S, lambda: _prepare(uri, ours))
+    path = sqlite_path(uri)
+    with refusals(uri), contextlib.nullcontext() if path is None else _alone_with(path):
+        if path is not None:
+            run_within(OPEN_S, lambda: prepare(path, ours=ours))
         run_within(2 * PROBE_S, lambda: _probe(uri))
         return run_within(OPEN_S, lambda: _open(uri))
 
@@ -318,9 +270,7 @@ def refusals(uri: str) -> Generator[None]:
         yield
     except InputError:
         raise
-    except (
-        Exception
-    ) as error:  # MLflow, SQLAlchemy, any driver or the system may raise here, since the user chooses the URI
+    except Exception as error:  # MLflow, SQLAlchemy, any driver or the system may raise here: the user chooses the URI
         raise _nothing_there(uri, error_line(error, uri)) from None
 
 
@@ -334,33 +284,25 @@ def _probe(uri: str) -> None:
         _check_server(uri)
     elif kind == "sqlite":
         ask_sqlite(uri)
-    elif kind in DEFAULT_PORTS:
-        _check_port(uri)
-        ask_server(uri)
+    elif kind in DATABASES:
+        from sqlalchemy import NullPool, create_engine
 
-
-def _prepare(uri: str, ours: bool) -> None:
-    with _alone_with(uri):
-        prepare(present(sqlite_path(uri), "file of SQLite"), ours=ours)
+        create_engine(uri, poolclass=NullPool).connect().close()  # once; MLflow would try for minutes
 
 
 def _open(uri: str) -> Any:
     from mlflow import MlflowClient
 
-    with _alone_with(uri):
-        client = MlflowClient(tracking_uri=uri, registry_uri=uri)
-        client.search_experiments(max_results=1)
-        return client
+    client = MlflowClient(tracking_uri=uri, registry_uri=uri)
+    client.search_experiments(max_results=1)
+    return client
 
 
-def _alone_with(uri: str) -> contextlib.AbstractContextManager[None]:
+def _alone_with(path: Path) -> contextlib.AbstractContextManager[None]:
     """Lock the SQLite file against other drivers of this machine that would create or upgrade its tables.
 
     MLflow does that without a lock, and the second of two that begin at once fails in the middle.
     """
-    path = sqlite_path(uri)
-    if path is None:
-        return contextlib.nullcontext()
     return locked(cache_folder(), f"mlflow-{sha256(str(path.resolve()).encode()).hexdigest()[:16]}")
 
 
@@ -404,18 +346,6 @@ def _ask(uri: str, timeout: float) -> Any:
     return http_request(
         credentials, "/version", "GET", max_retries=0, timeout=timeout, retry_codes=(), raise_on_status=False
     )
-
-
-def _check_port(uri: str) -> None:
-    """Raise InputError if nothing listens where a database should: SQLAlchemy would try for minutes."""
-    parts = urlsplit(uri)
-    if not parts.hostname:
-        return  # a socket in a folder: answers or fails at once
-    try:
-        port = parts.port or DEFAULT_PORTS[parts.scheme.split("+")[0]]
-        socket.create_connection((parts.hostname, port), timeout=PROBE_S).close()
-    except (OSError, ValueError) as error:
-        raise _nothing_there(uri, str(error)) from None
 
 
 def _nothing_there(uri: str, reason: str) -> InputError:

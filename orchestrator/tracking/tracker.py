@@ -32,36 +32,37 @@ from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.tracking import server
 from smoothsweep.orchestrator.tracking.recipes import (
-    NOTE,
+    MEANS,
     RecipeMeans,
-    RecipeRuns,
     candidates,
-    phase_of,
     recipe_id,
+    recipe_means,
     register,
+    table_json,
     trial_status,
     trial_tags,
     write_trial_files,
 )
 from smoothsweep.orchestrator.tracking.runs import (
+    CONTENT,
     KIND,
     ORDER,
     PHASE,
     PLACES,
     POINTS,
     PROPOSAL,
+    SEEDS,
+    VERDICT_DIGEST,
     Runs,
     RunVerdict,
     Verdicts,
     already_gone,
-    bring_back,
     digest_of,
     finished_at,
     proposal_tags,
-    retire,
+    recipe_params,
     run_name,
     strategy_tags,
-    trial_params,
     trial_points,
     work_ms,
     write,
@@ -203,6 +204,8 @@ def _installed() -> dict[str, str]:
     return dict(told for one in reversed(list(distributions())) if (told := named(one)) is not None)
 
 
+NOTE = "mlflow.note.content"  # what MLflow's pages show as the description, in Markdown
+TABLE_OF_SEEDS = '[{"path": "seeds.json", "type": "table"}]'
 PRIMARY_METRIC = "mlflow.experiment.primaryMetric"
 PRIMARY = {f"{PRIMARY_METRIC}.name": "test_acc", f"{PRIMARY_METRIC}.greaterIsBetter": "true"}
 HOW_TO_COMPARE = (
@@ -228,17 +231,16 @@ class Tracker:
     """Writes one sweep into MLflow. Construction connects; InputError if there is no MLflow at the URI.
 
     Everything it does may be done again, by it or by another process, and then adds nothing.
-    loaded: the sweep, whose file and environment are recorded; None records the trials alone.
+    loaded: the sweep, whose file and environment are recorded.
     """
 
-    def __init__(self, uri: str, *, store: Store, experiment: str, loaded: LoadedSweep | None = None) -> None:
+    def __init__(self, uri: str, *, store: Store, experiment: str, loaded: LoadedSweep) -> None:
         self.store, self.uri, self.experiment = store, uri, experiment
         self._loaded = loaded
         self._client = server.connect(uri, ours=uri == server.local_uri(store))
         self._remarks = follow(uri, store.root)
         self._experiment_id = self._open_experiment()
         self._runs = Runs(self._client, self._experiment_id)
-        self._recipes = RecipeRuns(self._client, self._runs, store=store, loaded=loaded)
         sweep_away_scratch()
 
     @property
@@ -263,39 +265,30 @@ class Tracker:
         elif run.status != "RUNNING":
             self._client.update_run(run.run_id, status="RUNNING")
         write(self._client, run.run_id, params={}, tags=tags, points=[])
-        if self._loaded is not None:
-            with scratch() as folder:
-                write_provenance(self._loaded, folder)
-                self._client.log_artifacts(run.run_id, str(folder))
+        with scratch() as folder:
+            write_provenance(self._loaded, folder)
+            self._client.log_artifacts(run.run_id, str(folder))
         return run.run_id
 
     def record(self, trial: Trial, parent: str, failure: str | None = None) -> None:
         """Write everything known of the trial into its run. Calling it again changes nothing."""
         self.store.check_there()  # MLflow would make its folders anew
-        bring_back(self._client, self._runs, "trial", trial.id)
+        self._runs.bring_back("trial", trial.id)
         run = self._runs.get("trial", trial.id)
         if run is not None and run.status == "FINISHED":
             return
         row = trial_row(trial, self.store, failure)
-        try:
-            self._write_trial(trial, row, parent)
-        except server.tracking_errors() as error:
-            if run is None or "Changing param values is not allowed" not in str(error):
-                raise
-            self._runs.drop("trial", trial.id)  # half-written by a version that called things otherwise
-            self._write_trial(trial, row, parent)
-
-    def _write_trial(self, trial: Trial, row: dict[str, Any], parent: str) -> None:
+        points = trial_points(trial, row, self.store)
+        params = {"seed": str(trial.seed), **recipe_params(trial, row)}
         worked, at = work_ms(trial, self.store), finished_at(trial, self.store)
-        started = at - worked if at else None
-        run, points = self._runs.get("trial", trial.id), list(trial_points(trial, row, self.store))
-        if run is not None and run.points != digest_of(points):  # measured again since; MLflow cannot write over it
-            self._runs.drop("trial", trial.id)
+        other = run is not None and any(run.params.get(key, value) != value for key, value in params.items())
+        if run is not None and (other or run.tag(POINTS) != digest_of(points)):
+            self._runs.drop("trial", trial.id)  # measured again since, or called otherwise; MLflow writes over nothing
             run = None
-        parentage = {"mlflow.parentRunId": parent}
-        run = run or self._runs.create("trial", trial.id, run_name(trial, self._loaded), parentage, started)
+        name, started = run_name(trial, self._loaded), at - worked if at else None
+        run = run or self._runs.create("trial", trial.id, name, {"mlflow.parentRunId": parent}, started)
         tags = {**trial_tags(trial, row, self.store), **strategy_tags(self._loaded), POINTS: digest_of(points)}
-        write(self._client, run.run_id, params=trial_params(trial, row), tags=tags, points=points)
+        write(self._client, run.run_id, params=params, tags=tags, points=points)
         inputs = dataset_inputs(trial, self.store)
         if inputs:
             self._client.log_inputs(run.run_id, datasets=inputs)
@@ -321,7 +314,7 @@ class Tracker:
         self._tag_proposals(closing.trials, progress)
         recipes = self._record_means(closing.trials, parent, progress)
         present = {"trial": {t.id for t in closing.trials}, "recipe": {recipe_id(t) for t in closing.trials}}
-        if retired := retire(self._client, self._runs, present):
+        if retired := self._runs.retire(present):
             gone = "runs of trials that the sweep no longer has, by other settings, code or data, are no longer shown"
             self._remarks.append(f"MLflow: {retired} {gone}")
         self._write_verdicts(closing, progress)
@@ -329,10 +322,9 @@ class Tracker:
             self._client.log_artifact(parent, str(path), "figures" if path.parent.name == "figures" else None)
             progress()
         verdicts = closing.verdicts
-        of_sweep = [means for means in recipes if phase_of(means.trial) == "sweep"]
+        of_sweep = [means for means in recipes if means.trial.phase == "sweep"]
         least = next((one for one in of_sweep if verdicts.least in {row["trial"] for row in one.rows}), None)
-        intro = note(self._loaded.intro) if self._loaded else ""
-        text = "\n\n".join(part for part in (verdicts.note, intro) if part)
+        text = "\n\n".join(filter(None, (verdicts.note, note(self._loaded.intro))))
         tags = {NOTE: text[:4900], "smoothsweep.recommended": least.label if least and verdicts.is_marked else ""}
         write(self._client, parent, params={}, tags=tags, points=[])
         self._write_sweep_verdict(closing, least)
@@ -353,7 +345,7 @@ class Tracker:
         """
         of_trials = closing.verdicts.of_trials
         for trial in closing.trials:
-            verdict = of_trials.get(trial.id) if phase_of(trial) == "sweep" else None
+            verdict = of_trials.get(trial.id) if trial.phase == "sweep" else None
             if verdict is None:
                 continue
             verdict = replace(verdict, numbers={}) if closing.failed else verdict
@@ -377,20 +369,19 @@ class Tracker:
     def _write_verdict(self, kind: str, fingerprint: str, verdict: RunVerdict, at: int) -> None:
         """Write the verdict to a run that does not hold it yet."""
         run = self._runs.get(kind, fingerprint)
-        if run is not None and run.verdict != verdict.fingerprint:
-            numbers = write_verdict(self._client, run, verdict, at=at)
-            self._runs.note(kind, fingerprint, replace(run, verdict=verdict.fingerprint, numbers=numbers))
+        if run is not None and run.tag(VERDICT_DIGEST) != verdict.fingerprint:
+            self._runs.note(kind, fingerprint, run, write_verdict(self._client, run, verdict, at=at))
 
     def _tag_proposals(self, trials: Iterable[Trial], progress: Callable[[], None]) -> None:
         """Which proposal of the search each trial belongs to, where its run does not say it yet."""
         by_id = {trial.id: trial for trial in trials}
         for trial_id, tags in proposal_tags(self._loaded, self.store).items():
             run = self._runs.get("trial", trial_id)
-            if run is not None and run.content != tags[PROPOSAL]:
+            if run is not None and run.tag(PROPOSAL) != tags[PROPOSAL]:
                 if PHASE in tags and trial_id in by_id:
                     self._client.update_run(run.run_id, name=run_name(by_id[trial_id], self._loaded))
                 write(self._client, run.run_id, params={}, tags=tags, points=[])
-                self._runs.note("trial", trial_id, replace(run, content=tags[PROPOSAL]))
+                self._runs.note("trial", trial_id, run, tags)
                 progress()
 
     def _record_means(self, trials: Sequence[Trial], parent: str, progress: Callable[[], None]) -> list[RecipeMeans]:
@@ -400,11 +391,58 @@ class Tracker:
         for _ in range(PASSES):
             for trial in done:
                 self.record(trial, parent)
-            means = self._recipes.record_all(done, parent, progress)
+            means = self._record_recipes(done, parent, progress)
             self._runs.read()
-            if all(self._recipes.holds(one) for one in means):
+            if all(self._holds(one) for one in means):
                 break
         return means
+
+    def _record_recipes(self, trials: Iterable[Trial], parent: str, progress: Callable[[], None]) -> list[RecipeMeans]:
+        """The means of every recipe over its finished trials, all of them written. progress: called after each."""
+        recipes: dict[str, dict[int, Trial]] = {}
+        for trial in trials:
+            if trial.phase != "proxy":
+                recipes.setdefault(recipe_id(trial), {})[trial.seed] = trial
+        means = []
+        for fingerprint, by_seed in recipes.items():
+            self._runs.bring_back("recipe", fingerprint)
+            means.append(recipe_means(list(by_seed.values()), self.store, self._loaded))
+            if not self._holds(means[-1]):
+                self._record_recipe(fingerprint, means[-1], parent)
+            progress()
+        return means
+
+    def _holds(self, means: RecipeMeans) -> bool:
+        """Whether the recipe's run is finished with just these means."""
+        run = self._runs.get("recipe", recipe_id(means.trial))
+        return run is not None and run.status == "FINISHED" and run.tag(CONTENT) == means.content
+
+    def _record_recipe(self, fingerprint: str, means: RecipeMeans, parent: str) -> None:
+        """Write means where the recipe's run does not have them.
+
+        New ones join the old ones, or a run begins anew: their step is the number of seeds, and no step holds two
+        points. Those of a half-written run are the identical rows again.
+        """
+        run, seeds = self._runs.get("recipe", fingerprint), ", ".join(map(str, means.seeds))
+        digest = digest_of(means.points)
+        tags = {
+            "smoothsweep.phase": means.trial.phase,
+            NOTE: MEANS.format(seeds=seeds),
+            "mlflow.loggedArtifacts": TABLE_OF_SEEDS,
+        }
+        if run is not None:
+            same = run.tag(CONTENT) == means.content
+            if run.tag(POINTS) != digest if same else len(run.tag(SEEDS).split()) >= len(means.seeds):
+                self._runs.drop("recipe", fingerprint)
+                run = None
+        if run is None:
+            of = {**tags, "mlflow.parentRunId": parent}
+            run = self._runs.create("recipe", fingerprint, f"{means.label} · mean", of, means.at - means.worked)
+        tags |= {CONTENT: means.content, POINTS: digest, SEEDS: seeds}
+        write(self._client, run.run_id, params=means.params, tags=tags, points=means.points)
+        self._client.log_text(run.run_id, table_json(means.rows), "seeds.json")
+        self._client.set_terminated(run.run_id, "FINISHED", end_time=run.started + means.worked)
+        self._runs.note("recipe", fingerprint, replace(run, status="FINISHED"), {CONTENT: means.content})
 
     def _register(
         self,
@@ -417,12 +455,18 @@ class Tracker:
         def run_of(trial_id: str) -> str:
             return present(self._runs.get("trial", trial_id), "run").run_id
 
-        wanted = [one for one in candidates(recipes, verdicts, which) if self._runs.get("trial", one.trial_id)]
+        wanted = [one for one in candidates(recipes, verdicts, which) if self._runs.get("trial", one.trial.id)]
         if not wanted:
             return []
-        best, store = least if verdicts.is_marked else None, self.store
         return register(
-            self._client, self.experiment, wanted, recommended=best, run_of=run_of, store=store, progress=progress
+            self._client,
+            self.experiment,
+            wanted,
+            recipes,
+            recommended=least if verdicts.is_marked else None,
+            run_of=run_of,
+            store=self.store,
+            progress=progress,
         )
 
     def _open_experiment(self) -> str:

@@ -18,14 +18,13 @@ from smoothsweep.orchestrator.planning.trial import ProposalLog, Trial, trials_o
 from smoothsweep.orchestrator.running.driver import ClusterSession
 from smoothsweep.orchestrator.scheduling import scheduler
 from smoothsweep.orchestrator.scheduling.scheduler import StageScheduler
-from smoothsweep.orchestrator.search.agenda import Agenda, Meter
-from smoothsweep.orchestrator.search.record import forecast_of, frontier_recipes
+from smoothsweep.orchestrator.search.agenda import Agenda, Meter, forecast_of
+from smoothsweep.orchestrator.search.record import frontier_recipes
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.expand import check_search
 from smoothsweep.sweeps.loaded import LoadedSweep, check
 from smoothsweep.sweeps.schema import InversionSweep
-from tests.orchestrator.search import looked
 from tests.orchestrator.search.made import finish, work_off
 
 STAGES = (Stage(name="target", config={"workers": 1}), Stage(name="attack", config={"classes": 12}))
@@ -43,7 +42,7 @@ def far_ends(raw: dict[str, Any], folder: Path) -> dict[str, Any] | str:
             opened = _opened_at_once(loaded, Store(root=folder / "first"))
             work_off(loaded, store)
         if sweep.looks is not None:
-            looked.work_off(loaded, store)
+            work_off(loaded, store)
         if getattr(sweep, "reaudit", None):
             for trial in trials_of(loaded, store):
                 finish(store, trial)

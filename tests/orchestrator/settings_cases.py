@@ -16,8 +16,7 @@ from tests.core.attacks.examples import REFUSED
 from tests.core.attacks.examples import example as attack_example
 from tests.core.data.examples import example as data_example
 from tests.core.priors.examples import example as prior_example
-from tests.orchestrator.search.looked import looked_sweep
-from tests.orchestrator.search.made import ALPHA, KIND, SPACE
+from tests.orchestrator.search.made import ALPHA, KIND, SPACE, looked_sweep
 
 Cases = dict[str, tuple[Any, str, dict[str, Any]]]
 """Class -> a sweep that has it, where it stands there, and for each field another value and what that needs."""

@@ -18,7 +18,7 @@ from smoothsweep.core.uris import shown_uri
 from smoothsweep.orchestrator.commands.requests import SlurmRequest
 from smoothsweep.orchestrator.planning.plan import Plan, make_plan, refuse_impossible, refuse_unfit
 from smoothsweep.orchestrator.planning.trial import ProposalLog
-from smoothsweep.orchestrator.search.record import forecast_of
+from smoothsweep.orchestrator.search.agenda import forecast_of
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.schema import Resources

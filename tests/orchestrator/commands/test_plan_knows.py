@@ -62,7 +62,7 @@ def agree(folder, sweep):
     return True
 
 
-COUNTS = [(2, 1, 2), (2, 1, 64), (2, 3, 4), (3, 2, 64), (5, 4, 16)]
+COUNTS = [(2, 1, 2), (3, 2, 64), (5, 4, 16)]
 
 
 @pytest.mark.parametrize("kind", sorted(DEFENSES))
@@ -155,7 +155,7 @@ def refusal_of_the_work(folder, sweep):
 def test_a_poison_that_leaves_a_defense_too_little_is_seen_when_planned(each, share, words, tmp_path, capsys):
     """The images that the defense keeps back are those of the seed, and so are those that the poison labels anew."""
     lines = {}
-    for seed in range(6):
+    for seed in range(4):
         (folder := tmp_path / str(seed)).mkdir()
         sweep = under_poison([seed], each, share)
         lines[seed] = planned(folder, sweep)[1]
@@ -180,20 +180,22 @@ def test_a_folder_of_too_few_public_images_is_seen_when_planned(tmp_path, capsys
         refused(tmp_path, capsys, sweep, words)
 
 
+ROBUSTNESS = {"steps": 1, "generations": 1, "population": 1, "strong_steps": 1}
+
+
 @pytest.mark.parametrize(
-    "judges",
+    ("judges", "identities"),
     [
-        {"robustness": {"steps": 1, "generations": 1, "population": 1, "strong_steps": 1, "images": images}}
-        for images in (1, 4)
-    ]
-    + [{"features": {"perplexity": 2.0}}],
+        ({"robustness": {**ROBUSTNESS, "images": 1}}, 3),
+        ({"robustness": {**ROBUSTNESS, "images": 4}}, 4),
+        ({"features": {"perplexity": 2.0}}, 3),
+    ],
 )
-@pytest.mark.parametrize("identities", [3, 4])
 def test_a_judge_of_the_target_is_refused_when_planned_or_measures(judges, identities, tmp_path):
     agree(tmp_path, without_attack(judges=judges, data={"identities": identities}))
 
 
-@pytest.mark.parametrize("share", [0.03, 0.04, 0.5, 0.96, 0.97])
+@pytest.mark.parametrize("share", [0.03, 0.5, 0.97])
 @pytest.mark.parametrize("placed", ["after_augmentation", "before_augmentation"])
 def test_a_poison_is_refused_when_planned_or_planted(share, placed, tmp_path):
     poison = {"kind": "badnets", "size": 4, "share": share, "placed": placed}

@@ -45,15 +45,9 @@ def test_the_size_of_the_sweep_is_what_its_comparisons_count(tmp_path, capsys):
     expected = planned(QUICKSTART, Design(seeds=3, classes=24, recipes=3, attacks=2, images=2))
     assert (power["tells"], power["half_width"]) == (expected.tells, expected.half)
     assert power["components"]["trials"] == 0 and power["leak"] == "embedder_acc1"
-
-
-def test_the_terminal_says_what_can_be_told_and_where_that_is_from(tmp_path, capsys):
-    tells = planned(QUICKSTART, Design(seeds=3, classes=24, recipes=3, attacks=2, images=2)).tells
-    text = plan(tmp_path, capsys)
-    assert (
-        f"with 3 seeds and 24 classes this sweep can detect differences of {math.ceil(100 * tells)} points or more"
-        in text
-    )
+    text = plan(tmp_path, capsys, grid=grid)
+    smallest = f"differences of {math.ceil(100 * expected.tells)} points or more"
+    assert f"with 3 seeds and 24 classes this sweep can detect {smallest}" in text
     assert "as in the quickstart: no finished trials" in text and "for 10 points: " in text
 
 
@@ -79,7 +73,7 @@ def test_the_history_of_the_store_takes_the_place_of_the_defaults(tmp_path, caps
     assert found != QUICKSTART
 
 
-@pytest.mark.parametrize("tell", ["0", "-3", "nan", "inf", "101", "ten", ""])
+@pytest.mark.parametrize("tell", ["0", "nan", "101", "ten"])
 def test_a_difference_that_is_none_is_refused(tell, tmp_path, capsys):
     assert main(["plan", str(sweep(tmp_path)), f"--tell={tell}", "--store", str(tmp_path / "store")]) == 2
     [line] = capsys.readouterr().err.splitlines()
@@ -223,29 +217,20 @@ def counted(found):
     return found.design.classes, found.available
 
 
-def test_of_synthetic_people_the_file_says_it(tmp_path):
+def test_classes_are_counted_without_reading_a_picture(tmp_path):
     data = {"kind": "synthetic", "identities": 9, "train_per_class": 8, "size": 32}
     assert counted(size(tmp_path, data=data)) == (9, 9)
     assert counted(size(tmp_path, data=data, classes=[1, 4])) == (2, 9)
-
-
-def test_of_ones_own_images_they_are_counted_and_the_largest_classes_are_not_all(tmp_path):
     own = folders(tmp_path / "own", {f"{who}/{i}.png": encoded(scene(9 * who + i)) for who in range(5) for i in (0, 1)})
     data = {"kind": "labelled", "path": str(own), "size": 32}
     assert counted(size(tmp_path, data=data)) == (5, 5)
     assert counted(size(tmp_path, data={**data, "largest_classes": 3})) == (3, 5)
-
-
-def test_images_that_are_not_there_yet_cannot_be_counted(tmp_path):
     data = {"kind": "labelled", "path": str(tmp_path / "none"), "size": 32}
     assert counted(size(tmp_path, data={**data, "largest_classes": 3})) == (3, 3)
     with pytest.raises(InputError, match="is not known before the data are there"):
         size(tmp_path, data=data)
-
-
-def test_a_published_set_has_as_many_as_the_paper_says(tmp_path):
     data = {"kind": "facescrub", "path": str(tmp_path), "classes": 20}
-    assert counted(size(tmp_path, data=data)) == (20, 530)
+    assert counted(size(tmp_path, data=data)) == (20, 530), "as many as the paper says"
 
 
 def test_the_fewest_images_of_any_attack_count(tmp_path):

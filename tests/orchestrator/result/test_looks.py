@@ -8,7 +8,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parents[1] / "search"))
 
-from looked import ALPHA, CHANGES, LOSSES, finish, leak, load, work_off
+from made import ALPHA, CHANGES, LOSSES, finish_look, leak, load_looks, work_off
 
 from smoothsweep.core.metrics.leak_comparisons import reductions
 from smoothsweep.core.metrics.looks import Looks
@@ -44,7 +44,7 @@ def summary_of(loaded, store, trials):
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory):
     folder = tmp_path_factory.mktemp("looked")
-    loaded, store = load(folder), Store(root=folder / "store")
+    loaded, store = load_looks(folder), Store(root=folder / "store")
     work_off(loaded, store)
     return loaded, store, summary_of(loaded, store, trials_of(loaded, store))
 
@@ -95,10 +95,10 @@ def test_two_recipes_beside_the_baseline_are_compared_over_the_first_look(swept)
 
 def test_further_seeds_in_the_store_change_no_answer_that_was_given(swept):
     loaded, store, before = swept
-    extra = [t for t in trials_of(load(Path(loaded.source).parent / "all", looks=(5,)), store)]
+    extra = [t for t in trials_of(load_looks(Path(loaded.source).parent / "all", looks=(5,)), store)]
     for trial in extra:
         if not all(store.has(stage) for stage in trial.stages):
-            finish(store, trial)
+            finish_look(store, trial)
     after = summary_of(loaded, store, extra)
     assert len({t.id for t in extra}) == 5 * 5 * 2
     first, second = (one.stops("embedder_acc1") for one in (before, after))
@@ -121,11 +121,11 @@ def test_terminal_page_and_runs_say_at_which_look(swept):
 
 
 def test_an_unfinished_first_look_says_who_is_missing(tmp_path):
-    loaded, store = load(tmp_path), Store(root=tmp_path / "store")
+    loaded, store = load_looks(tmp_path), Store(root=tmp_path / "store")
     trials = trials_of(loaded, store)
     for trial in trials:
         if (trial.cell.values[ALPHA], trial.seed) != (0.1, 42):
-            finish(store, trial)
+            finish_look(store, trial)
     summary = summary_of(loaded, store, trials)
     found = summary.stops("embedder_acc1")
     assert LABELS[0.1] not in found and found[LABELS[-0.2]].answer == "open"

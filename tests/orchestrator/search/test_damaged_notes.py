@@ -7,7 +7,7 @@ from made import load, work_off
 from benchmarks.sleeping import Sleep
 from smoothsweep.orchestrator.planning.state import STATE_FILE, SweepState, read_failures, read_state, write_state
 from smoothsweep.orchestrator.planning.trial import PROPOSALS, REAUDIT, ProposalLog
-from smoothsweep.orchestrator.search import record
+from smoothsweep.orchestrator.search import agenda
 from smoothsweep.orchestrator.search.agenda import Meter, spent
 from smoothsweep.orchestrator.store import base
 from smoothsweep.orchestrator.store.base import Store
@@ -38,7 +38,7 @@ def search(tmp_path_factory):
         finished=False,
     )
     ProposalLog(loaded, store).write_reaudit([{"recipe.defense.alpha": 0.0}])
-    record.write_end(ProposalLog(loaded, store), "recipes")
+    agenda.write_end(ProposalLog(loaded, store), "recipes")
     return loaded, store
 
 
@@ -48,12 +48,12 @@ def read(loaded, store):
         STATE_FILE: (read_failures(store, "made"), read_state(store, "made") is None),
         SPENT: spent(store, "made")[0],
         REAUDIT: ProposalLog(loaded, store).reaudit(),
-        record.ENDED: record.read_end(ProposalLog(loaded, store)),
+        agenda.ENDED: agenda.read_end(ProposalLog(loaded, store)),
         PROPOSALS: len(ProposalLog(loaded, store).proposals()),
     }
 
 
-WITHOUT = {STATE_FILE: ({}, True), SPENT: 40.0, REAUDIT: None, record.ENDED: None, PROPOSALS: 0}
+WITHOUT = {STATE_FILE: ({}, True), SPENT: 40.0, REAUDIT: None, agenda.ENDED: None, PROPOSALS: 0}
 
 
 SEALED = (SPENT, PROPOSALS)  # of the others a flipped bit may leave another note of the same form
@@ -73,7 +73,7 @@ def test_a_damaged_note_is_set_aside_with_one_line(search, note, how, monkeypatc
         got = read(loaded, store)
         expected = {**whole, note: WITHOUT[note]}
         if note == PROPOSALS:
-            expected[record.ENDED] = None  # the end of a search that knows of no proposal is none
+            expected[agenda.ENDED] = None  # the end of a search that knows of no proposal is none
         assert got == expected
         said = capsys.readouterr().err
         assert said.count("\n") == 1 and f"made: {note} is damaged, and set aside" in said

@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-from smoothsweep.orchestrator.search.record import LEAST, ProposalRecord, SearchRecord, importances
+from smoothsweep.orchestrator.search.record import LEAST, importances
 from smoothsweep.sweeps.load import load_sweep
 from tests.orchestrator.commands.reporting.test_search_report import ALPHA, KIND, START, SWEEP
-
-OBJECTIVES = {"test_acc": "max", "embedder_acc1": "min"}
 
 
 @pytest.fixture(scope="module")
@@ -17,33 +15,8 @@ def loaded(tmp_path_factory):
     return load_sweep(path)
 
 
-def tried(number, values, accuracy, leak, **changes):
-    fields = {
-        "number": number,
-        "values": values,
-        "axes": {},
-        "rung": None,
-        "trials": (),
-        "status": "done",
-        "objectives": {"test_acc": accuracy, "embedder_acc1": leak},
-        "device_hours": 0.1,
-        "kept": None,
-        "audited": False,
-    }
-    return ProposalRecord(**(fields | changes))
-
-
-def recorded(*proposals):
-    return SearchRecord(
-        strategy="halving",
-        objectives=OBJECTIVES,
-        constraints={},
-        budget=None,
-        spent_device_hours=1.0,
-        stopped_by=None,
-        proposals=proposals,
-        reaudit=None,
-    )
+def tried(values, accuracy, leak):
+    return values, {"test_acc": accuracy, "embedder_acc1": leak}
 
 
 def drawn(count):
@@ -55,28 +28,24 @@ def drawn(count):
         if number % 2:
             values = {ALPHA: alpha, KIND: "ramp", START: round(float(random.choice(np.arange(0, 0.71, 0.1))), 1)}
         accuracy = 0.9 - 0.2 * (values.get(START, 0.35) - 0.35)
-        made.append(tried(number, values, accuracy, 0.5 + alpha))
+        made.append(tried(values, accuracy, 0.5 + alpha))
     return made
 
 
 def test_the_parameter_that_decides_comes_first_and_the_shares_are_a_whole(loaded):
-    accuracy, leak = importances(loaded, recorded(*drawn(40)))
+    accuracy, leak = importances(loaded, drawn(40))
     assert leak.objective == "embedder_acc1" and leak.recipes == 40
     assert leak.shares[0][0] == ALPHA and leak.shares[0][1] > 0.9
     assert accuracy.shares[0][0] == START and accuracy.shares[0][1] > 0.6
     for one in (accuracy, leak):
         assert sum(share for _, share in one.shares) == pytest.approx(1.0)
         assert {key for key, _ in one.shares} == {ALPHA, KIND, START}
+    assert importances(loaded, drawn(12)) == importances(loaded, drawn(12))
 
 
-def test_the_same_search_has_the_same_shares(loaded):
-    assert importances(loaded, recorded(*drawn(12))) == importances(loaded, recorded(*drawn(12)))
-
-
-def test_few_recipes_equal_values_and_cheap_attacks_count_for_nothing(loaded):
-    assert importances(loaded, recorded(*drawn(LEAST - 1))) == ()
-    equal = [tried(n, {ALPHA: -0.05 * n, KIND: "constant"}, 0.9, 0.5) for n in range(LEAST)]
-    assert importances(loaded, recorded(*equal)) == ()
-    cheap = [tried(n, {ALPHA: -0.05 * n, KIND: "constant"}, 0.9, n / 9, rung=0) for n in range(LEAST)]
-    outside = [tried(n, {ALPHA: 0.3 + n, KIND: "constant"}, 0.9, n / 9) for n in range(LEAST)]
-    assert importances(loaded, recorded(*cheap, *outside)) == ()
+def test_few_recipes_equal_values_and_recipes_outside_count_for_nothing(loaded):
+    assert importances(loaded, drawn(LEAST - 1)) == ()
+    equal = [tried({ALPHA: -0.05 * n, KIND: "constant"}, 0.9, 0.5) for n in range(LEAST)]
+    assert importances(loaded, equal) == ()
+    outside = [tried({ALPHA: 0.3 + n, KIND: "constant"}, 0.9, n / 9) for n in range(LEAST)]
+    assert importances(loaded, outside) == ()

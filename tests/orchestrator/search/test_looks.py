@@ -1,7 +1,8 @@
 """Seeds where they are needed: who gets more, in whichever order trials end and whatever was killed."""
 
 import pytest
-from looked import ALPHA, CHANGES, LOSSES, leak, load, work_off
+from made import ALPHA, CHANGES, LOSSES, leak, work_off
+from made import load_looks as load
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.leak_comparisons import reductions
@@ -9,7 +10,7 @@ from smoothsweep.core.metrics.looks import Looks
 from smoothsweep.orchestrator.commands.plan import plan_text
 from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
 from smoothsweep.orchestrator.planning.trial import ProposalLog, trials_of
-from smoothsweep.orchestrator.search.record import forecast_of, write_end
+from smoothsweep.orchestrator.search.agenda import forecast_of, write_end
 from smoothsweep.orchestrator.store.base import Store
 
 

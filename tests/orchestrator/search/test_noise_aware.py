@@ -43,7 +43,7 @@ def searched(tmp_path_factory):
 
 
 def test_recipes_meet_one_seed_first_and_more_where_they_may_count(searched):
-    _, _, agenda, ended = searched
+    loaded, store, agenda, ended = searched
     first = [one for one in agenda.proposals if one.of is None]
     more = [one for one in agenda.proposals if one.of is not None]
     assert (first[0].origin, first[0].seeds) == ("baseline", None)  # compared with all others
@@ -52,15 +52,10 @@ def test_recipes_meet_one_seed_first_and_more_where_they_may_count(searched):
     assert all(agenda.proposals[one.of].values == one.values and one.of < one.number for one in more)
     assert len({one.of for one in more}) == len(more)
     assert len({trial.id for trial in ended}) == len(ended) == 2 + 9 + len(more)  # no seed is run twice
-
-
-def test_each_trial_is_there_once_and_recipes_of_some_seeds_are_not_compared(searched):
-    loaded, store, agenda, ended = searched
     trials = trials_of(loaded, store)
     assert sorted(trial.id for trial in trials) == sorted(trial.id for trial in ended)
-    phases = Counter(trial.phase for trial in trials)
-    more = sum(one.of is not None for one in agenda.proposals)
-    assert phases == {"sweep": 2 + 2 * more, "proxy": 9 - more}
+    phases = Counter(trial.phase for trial in trials)  # recipes of some seeds are not compared
+    assert phases == {"sweep": 2 + 2 * len(more), "proxy": 9 - len(more)}
 
 
 def test_failed_recipes_get_no_more_seeds(tmp_path):
@@ -74,16 +69,25 @@ def test_failed_recipes_get_no_more_seeds(tmp_path):
 # ---- simulated spaces, where the truth is known
 
 
-def simulated(value, *, seed, recipes, constraints=None, noise=0.05, in_flight=1, seeds=2, objectives=None):
+def setup_of(*dimensions, objectives, constraints=None, **changes):
+    return Setup(
+        space=make_space(dimensions),
+        aims=Aims(objectives=objectives, constraints=constraints or {}),
+        identity=lambda values: json.dumps(values, sort_keys=True),
+        **changes,
+    )
+
+
+def simulated(value, *, seed, recipes, constraints=None, noise=0.05, seeds=2, objectives=None):
     """The proposals of a search over x in LEVELS whose trials are value(x) -> columns, and noise."""
-    setup = Setup(
-        space=make_space([Dimension(key="x", choices=LEVELS)]),
+    setup = setup_of(
+        Dimension(key="x", choices=LEVELS),
+        objectives=objectives or {"test_acc": "max", "embedder_acc1": "min"},
+        constraints=constraints,
         seed=seed,
         recipes=recipes,
-        lag=in_flight,
+        lag=1,
         seeds=seeds,
-        aims=Aims(objectives=objectives or {"test_acc": "max", "embedder_acc1": "min"}, constraints=constraints or {}),
-        identity=lambda values: json.dumps(values, sort_keys=True),
     )
     propose, proposals, outcomes = strategy("noise_aware"), [], {}
     while (found := propose(setup, proposals, outcomes)) is not None:
@@ -106,7 +110,7 @@ def crossing(x):
 def test_seeds_go_where_the_frontier_is():
     """Recipes that others beat by several times the noise stay with one seed; those on the frontier get the second."""
     met = {"near": [], "far": []}
-    for seed in range(4):
+    for seed in range(3):
         proposals = simulated(crossing, seed=seed, recipes=12, noise=0.02)
         more = {one.of for one in proposals}
         for one in proposals:
@@ -114,17 +118,6 @@ def test_seeds_go_where_the_frontier_is():
                 side = "near" if 0.35 <= one.values["x"] <= 0.5 else "far" if one.values["x"] >= 0.75 else None
                 met.get(side, []).append(one.number in more)
     assert np.mean(met["near"]) > 0.6 and np.mean(met["far"]) < 0.2
-
-
-def test_the_search_finds_the_best_of_a_noisy_objective():
-    best = []
-    for seed in range(4):
-        proposals = simulated(
-            lambda x: {"test_acc": 1 - 4 * (x - 0.7) ** 2}, seed=seed, recipes=9, objectives={"test_acc": "max"}
-        )
-        full = [one.values["x"] for one in proposals if one.seeds is None]
-        best.append(min((abs(x - 0.7) for x in full), default=1.0))
-    assert max(best) <= 0.15
 
 
 def test_what_misses_a_constraint_gets_few_seeds():
@@ -148,15 +141,10 @@ def test_what_misses_a_constraint_gets_few_seeds():
     assert counts[True] == 0 and counts[False] >= 3
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_what_is_in_flight_counts_as_what_it_may_turn_out_to_be(seed):
+def test_what_is_in_flight_counts_as_what_it_may_turn_out_to_be():
     """Beside a recipe in flight its neighbours promise less than they do without it."""
-    setup = Setup(
-        space=make_space([Dimension(key="x", choices=LEVELS)]),
-        seed=seed,
-        seeds=2,
-        aims=Aims(objectives={"test_acc": "max", "embedder_acc1": "min"}),
-        identity=lambda values: str(values["x"]),
+    setup = setup_of(
+        Dimension(key="x", choices=LEVELS), objectives={"test_acc": "max", "embedder_acc1": "min"}, seeds=2
     )
     ran = [Proposal(number=number, values={"x": x}) for number, x in enumerate((0.0, 0.1, 0.8, 0.9, 1.0))]
     outcomes = {one.number: setup.aims.outcome(row := crossing(one.values["x"]), {1: row, 2: row}) for one in ran}
@@ -240,8 +228,7 @@ def test_what_a_seed_does_to_every_recipe_is_no_difference_of_recipes():
     assert np.polyfit(places, mean, 1)[0] == pytest.approx(1.0, abs=0.25)
 
 
-@pytest.mark.parametrize("objectives", [2, 3])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("objectives", "seed"), [(2, 0), (2, 1), (3, 2), (3, 3)])
 def test_a_gain_is_a_difference_of_hypervolumes(objectives, seed):
     random = np.random.default_rng(seed)
     front, candidates = random.random((6, objectives)), 1.2 * random.random((9, objectives))
@@ -253,44 +240,26 @@ def test_a_gain_is_a_difference_of_hypervolumes(objectives, seed):
     assert gains(front[:0], candidates, reference) == pytest.approx(np.array(alone), abs=1e-12)
 
 
-def test_with_one_objective_it_is_the_improvement():
+def test_expected_gains_are_means_over_draws_of_what_counts_in_each():
     candidates = np.array([[0.1], [0.5], [2.0]])
     assert gains(np.array([[0.4], [0.6]]), candidates, np.array([1.0])) == pytest.approx([0.3, 0.0, 0.0])
-    assert gains(np.empty((0, 1)), candidates, np.array([1.0])) == pytest.approx([0.9, 0.5, 0.0])
-
-
-def test_what_hides_a_candidate_in_some_draws_alone_hides_it_in_these_alone():
-    front = np.array([[[0.2, 0.2]], [[0.8, 0.8]]])  # lucky in the first draw
-    candidate = np.array([[[0.5, 0.5]], [[0.5, 0.5]]])
     reference = np.array([1.0, 1.0])
-    assert expected_gains(front, candidate, reference) == pytest.approx([(0.0 + 0.25 - 0.04) / 2])
-
-
-def test_what_misses_a_constraint_counts_for_nothing():
-    front = np.array([[[0.2, 0.2]], [[0.2, 0.2]]])
-    candidates = np.array([[[0.5, 0.5], [0.1, 0.1]], [[0.5, 0.5], [0.1, 0.1]]])
+    lucky = np.array([[[0.2, 0.2]], [[0.8, 0.8]]])  # in the first draw
+    found = expected_gains(lucky, np.array([[[0.5, 0.5]], [[0.5, 0.5]]]), reference)
+    assert found == pytest.approx([(0.0 + 0.25 - 0.04) / 2])
     met = expected_gains(
-        front,
-        candidates,
-        np.array([1.0, 1.0]),
+        np.array([[[0.2, 0.2]], [[0.2, 0.2]]]),
+        np.array([[[0.5, 0.5], [0.1, 0.1]], [[0.5, 0.5], [0.1, 0.1]]]),
+        reference,
         front_counts=np.array([[False], [True]]),
         candidates_count=np.array([[True, True], [True, False]]),
     )
-    assert met == pytest.approx([0.25 / 2, 0.81 / 2])
+    assert met == pytest.approx([0.25 / 2, 0.81 / 2]), "what misses a constraint counts for nothing"
 
 
 NAMES = Dimension(key="name", choices=("a", "b", "c"))
 STEPS = Dimension(key="steps", low=0.0, high=1.0, step=0.25)
 OF_B = Dimension(key="of_b", choices=(1, 2), when={"name": ("b",)})
-
-
-def setup_of(*dimensions, **changes):
-    return Setup(
-        space=make_space(dimensions),
-        aims=Aims(objectives={"test_acc": "max"}),
-        identity=lambda values: json.dumps(values, sort_keys=True),
-        **changes,
-    )
 
 
 def tried(setup, values):
@@ -307,15 +276,14 @@ def tried(setup, values):
 
 
 @pytest.mark.parametrize("count", [1, 4, 7])
-@pytest.mark.parametrize("seed", [0, 3])
-def test_the_first_design_holds_both_ends_and_every_level_once(count, seed):
-    shares = first_shares(count, 3, np.empty((0, 3)), seed)
+def test_the_first_design_holds_both_ends_and_every_level_once(count):
+    shares = first_shares(count, 3, np.empty((0, 3)), 3)
     levels = np.linspace(0, 1, count) if count > 1 else [0.5]
     assert all(sorted(column) == pytest.approx(levels) for column in shares.T)
 
 
 def test_a_small_space_is_compared_as_a_whole_but_for_what_was_tried():
-    setup = setup_of(NAMES, STEPS, OF_B)
+    setup = setup_of(NAMES, STEPS, OF_B, objectives={"test_acc": "max"})
     known = [tried(setup, {"name": "a", "steps": 0.5}), tried(setup, {"name": "b", "steps": 0.25, "of_b": 2})]
     found = new_recipes(setup, known, number=2)
     assert len(found) == 5 * (1 + 2 + 1) - 2 and all(one.values not in found for one in known)

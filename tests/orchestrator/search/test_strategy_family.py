@@ -4,7 +4,7 @@ import pytest
 from made import SPACE, load, work_off
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.planning.trial import ProposalLog
+from smoothsweep.orchestrator.planning.trial import ProposalLog, trials_of
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.search import STRATEGIES
 
@@ -49,14 +49,17 @@ def test_it_tries_the_baseline_first_and_then_recipes_of_the_space_each_once(nam
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_killed_in_the_middle_it_proposes_what_it_would_have(name, tmp_path):
-    """Another process, with what the store has; trials end in another order."""
+    """Another process, with what the store has; trials end in another order, and none is run twice."""
     found = []
     for folder, stop in (("whole", None), ("stopped", 3)):
         loaded, store = made(tmp_path / folder, name)
         store.open_for_writing()
-        agenda, _ = work_off(loaded, store, shuffle=1, stop_after=stop)
+        agenda, done = work_off(loaded, store, shuffle=1, stop_after=stop)
         if stop is not None:
-            agenda, _ = work_off(loaded, store, shuffle=5)
+            done += work_off(loaded, store, shuffle=2, stop_after=4)[1]
+            agenda, last = work_off(loaded, store, shuffle=5)
+            done += last
+        assert len({trial.id for trial in done}) == len(done) == len(trials_of(loaded, store))
         found.append([(one.number, one.values, one.rung, one.origin, one.of, one.seeds) for one in agenda.proposals])
     assert found[0] == found[1] and len(found[0]) > 3
 

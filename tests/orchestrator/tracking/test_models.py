@@ -69,12 +69,12 @@ def exported(monkeypatch):
     asked = []
 
     def fake(missing, store, folder, progress):
-        for number, candidate in enumerate(missing):
-            asked.append(candidate.trial_id)
+        for number, recipe in enumerate(missing):
+            asked.append(recipe.trial.id)
             out = folder / f"model-{number}"
             out.mkdir()
             (out / "MLmodel").write_text("flavors: {}\n")
-            yield candidate, out, None
+            yield recipe, out, None
 
     monkeypatch.setattr(models, "_exported", fake)
     return asked
@@ -104,10 +104,10 @@ def test_two_drivers_that_register_at_once_leave_one_version_of_each(load, store
     loaded, add = load(), models._add
     trials, others = finished(loaded), []
 
-    def add_as_another_does(client, name, candidate, folder, run_id):
-        add(client, name, candidate, folder, run_id)
-        add(MlflowClient(uri, uri), name, candidate, folder, run_id)
-        others.append(candidate.trial_id)
+    def add_as_another_does(client, name, recipe, *more):
+        add(client, name, recipe, *more)
+        add(MlflowClient(uri, uri), name, recipe, *more)
+        others.append(recipe.trial.id)
 
     monkeypatch.setattr(models, "_add", add_as_another_does)
     record(loaded, store, trials, "all")

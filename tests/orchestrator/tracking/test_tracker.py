@@ -15,12 +15,14 @@ from tests.made_artifacts import write_artifacts
 RAMP = {"recipe.defense.alpha": [0.0, -0.2]}
 
 
-def test_one_run_for_the_sweep_each_trial_and_each_recipe(load, store, uri, finished, tmp_path):
+def test_one_run_for_the_sweep_each_trial_and_each_recipe_and_nothing_changes_when_it_is_recorded_again(
+    load, store, uri, finished, tmp_path
+):
     loaded = load(seeds=[1, 2], grid={**RAMP, "attack.loss": ["poincare", "cross_entropy"]})
     trials = finished(loaded)
     page = tmp_path / "report.html"
     page.write_text("<p>report</p>")
-    record(loaded, store, trials, files=[page])
+    record(loaded, store, trials, files=[page], verdicts=reported(loaded, trials, store))
     client, kinds = look(uri)
     (parent,) = kinds["sweep"]
     assert len(kinds["trial"]) == 8 and len(kinds["recipe"]) == 4
@@ -28,12 +30,22 @@ def test_one_run_for_the_sweep_each_trial_and_each_recipe(load, store, uri, fini
     children = [*kinds["trial"], *kinds["recipe"]]
     assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parent.info.run_id}
     assert not doubled(client, [parent, *children])
-    assert files(client, parent) >= {
-        "report.html",
-        "sweep/as_given.yaml",
-        "sweep/resolved.yaml",
-        "environment/packages.txt",
-    }
+    shown = {"report.html", "sweep/as_given.yaml", "sweep/resolved.yaml", "environment/packages.txt"}
+    assert files(client, parent) >= shown
+    note = parent.data.tags["mlflow.note.content"]
+    assert "| n |" in note and "Tiny." in note
+    named = [run for run in kinds["recipe"] if parent.data.tags["smoothsweep.recommended"] in run.info.run_name]
+    assert parent.data.metrics["embedder_acc1"] in [run.data.metrics["embedder_acc1"] for run in named]
+    assert f"{100 * parent.data.metrics['embedder_acc1']:.1f} " in note
+    assert parent.data.tags["smoothsweep.mlflow"].startswith("3.")
+    assert "seeds:" in text_of(client, parent, "sweep/with_overrides.yaml")
+    assert "mlflow==" in text_of(client, parent, "environment/packages.txt")
+    record(loaded, store, trials, verdicts=reported(loaded, trials, store))
+    _, after = look(uri)
+    for kind in ("trial", "recipe"):
+        runs = [[(run.info.run_id, run.info.end_time) for run in found[kind]] for found in (kinds, after)]
+        assert runs[0] == runs[1]
+    assert [run.info.run_id for run in after["sweep"]] == [parent.info.run_id]
 
 
 def test_a_trials_run_holds_its_numbers_curves_and_files(load, store, uri, finished, real_sheets):
@@ -57,6 +69,12 @@ def test_a_trials_run_holds_its_numbers_curves_and_files(load, store, uri, finis
     }
     assert run.data.tags["smoothsweep.phase"] == "sweep" and run.data.tags["smoothsweep.strategy"] == "grid"
     assert run.data.tags["smoothsweep.code"] == "bench", "the code that made the artifacts, not the one that records"
+    found = {i.tags[0].value: i.dataset for i in run.inputs.dataset_inputs}
+    assert set(found) == {"training", "public", "attack"}
+    data = next(stage for stage in trial.stages if stage.name == "data")
+    assert data.fingerprint.startswith(found["training"].digest)
+    assert json.loads(found["training"].source)["uri"] == str(store.path(data))
+    assert json.loads(found["training"].profile)["num_classes"] == 4 and "32" in found["training"].schema
 
 
 def test_params_are_numbers_under_the_same_names_and_conditional_ones_absent(load, store, uri, finished):
@@ -99,20 +117,6 @@ def test_means_are_over_the_seeds_and_grow_with_them(load, store, uri, finished)
         assert "seed" not in run.data.params and run.data.params["recipe_architecture"] == "resnet_small"
         table = json.loads(text_of(client, run, "seeds.json"))
         assert [row[table["columns"].index("seed")] for row in table["data"]] == [1, 2, 3]
-
-
-def test_recording_again_changes_nothing(load, store, uri, finished):
-    loaded = load(seeds=[1, 2])
-    trials = finished(loaded)
-    record(loaded, store, trials)
-    _, before = look(uri)
-    record(loaded, store, trials)
-    _, after = look(uri)
-    for kind in ("trial", "recipe"):
-        assert [(r.info.run_id, r.info.end_time) for r in after[kind]] == [
-            (r.info.run_id, r.info.end_time) for r in before[kind]
-        ]
-    assert [r.info.run_id for r in after["sweep"]] == [r.info.run_id for r in before["sweep"]]
 
 
 @pytest.mark.parametrize("cut", ["create_run", "log_batch", "set_terminated"])
@@ -168,36 +172,6 @@ def test_a_failed_trial_says_why_until_it_is_done(load, store, uri, finished):
     _, kinds = look(uri)
     assert {run.info.status for run in kinds["trial"]} == {"FINISHED"} and len(kinds["trial"]) == 2
     assert not [run for run in kinds["trial"] if "smoothsweep.failure" in run.data.tags]
-
-
-def test_data_sets_are_inputs_in_their_contexts(load, store, uri, finished):
-    loaded = load()
-    trials = finished(loaded)
-    record(loaded, store, trials)
-    _, kinds = look(uri)
-    found = {i.tags[0].value: i.dataset for i in kinds["trial"][0].inputs.dataset_inputs}
-    assert set(found) == {"training", "public", "attack"}
-    data = next(stage for stage in trials[0].stages if stage.name == "data")
-    assert data.fingerprint.startswith(found["training"].digest)
-    assert json.loads(found["training"].source)["uri"] == str(store.path(data))
-    assert json.loads(found["training"].profile)["num_classes"] == 4 and "32" in found["training"].schema
-
-
-def test_the_description_gives_the_answer_and_the_file_with_overrides_is_kept(load, store, uri, finished):
-    loaded = load(seeds=[1, 2])
-    trials = finished(loaded)
-    record(loaded, store, trials, verdicts=reported(loaded, trials, store))
-    client, kinds = look(uri)
-    (parent,) = kinds["sweep"]
-    note = parent.data.tags["mlflow.note.content"]
-    assert "| n |" in note and "Tiny." in note
-    least = min(kinds["recipe"], key=lambda run: run.data.metrics["embedder_acc1"])
-    assert parent.data.tags["smoothsweep.recommended"] in least.info.run_name
-    assert f"{100 * least.data.metrics['embedder_acc1']:.1f} " in note
-    assert parent.data.metrics["embedder_acc1"] == least.data.metrics["embedder_acc1"]
-    assert parent.data.tags["smoothsweep.mlflow"].startswith("3.")
-    assert "seeds:" in text_of(client, parent, "sweep/with_overrides.yaml")
-    assert "mlflow==" in text_of(client, parent, "environment/packages.txt")
 
 
 def test_a_toy_sweep_is_recorded_by_its_intro(store, uri, repository):

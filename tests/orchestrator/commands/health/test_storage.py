@@ -28,8 +28,8 @@ def two(made, tmp_path):
     shutil.copytree(store.root, root)
     shutil.rmtree(root / "sweeps", ignore_errors=True)
     copy = Store(root=root)
-    write_trial_notes(copy, "one", trials[:1])
-    write_trial_notes(copy, "other", trials[1:])
+    write_trial_notes(copy, "one", trials[:1], lambda trial: (trial.label, ""))
+    write_trial_notes(copy, "other", trials[1:], lambda trial: (trial.label, ""))
     return trials, copy
 
 
@@ -118,7 +118,7 @@ def test_an_export_holds_what_lies_in_a_linked_store_with_all_that_it_was_made_o
     trials, store = two
     own = Store(root=tmp_path / "own")
     assert main(["store", "link", str(store.root), "--store", str(own.root)]) == 0
-    write_trial_notes(own, "mine", trials[:1])
+    write_trial_notes(own, "mine", trials[:1], lambda trial: (trial.label, ""))
     assert asked(own, "export", "mine", str(tmp_path / "copy")) == 0
     assert names(Store(root=tmp_path / "copy")) == keys(trials[:1]) and not names(own)
 

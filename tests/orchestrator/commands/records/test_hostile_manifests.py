@@ -197,7 +197,7 @@ def made(tmp_path_factory):
         store, trials = Store(root=folder / "store"), trials_of(loaded)
         store.open_for_writing()
         made_up.write_artifacts(trials, store)
-        write_trial_notes(store, loaded.sweep.name, trials)
+        write_trial_notes(store, loaded.sweep.name, trials, lambda trial: (trial.label, ""))
     return folder, trials, store
 
 

@@ -9,13 +9,14 @@ import sys
 import tempfile
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
 from mlflow_look import doubled, files, look
 
-from smoothsweep.orchestrator.running.recorder import Patience, Recorder, open_recorder
+from smoothsweep.orchestrator.running.recorder import Patience, Recorder
 from smoothsweep.orchestrator.tracking import Tracker
 
 pytestmark = pytest.mark.slow
@@ -73,11 +74,27 @@ def server(repository):
         shutil.rmtree(folder)
 
 
-def recorder_for(loaded, store, server, **patience):
-    def open_tracker():
-        return Tracker(server.uri, store=store, experiment=loaded.sweep.name, loaded=loaded)
+def recorder_for(loaded, store, server, trials=(), **patience):
+    """A recorder of these trials that is patient in its own way."""
+    patience = Patience(**{"first": 0.2, "most": 1, **patience})
+    open_tracker = partial(Tracker, server.uri, store=store, experiment=loaded.sweep.name, loaded=loaded)
+    recorder = Recorder(open_tracker, loaded.sweep.name, {}, patience=patience)
+    for trial in trials:
+        recorder.add(trial)
+    return recorder
 
-    return Recorder(open_tracker, loaded.sweep.name, {}, patience=Patience(**{"first": 0.2, "most": 1, **patience}))
+
+def first_written(loaded, store, server, trial, **patience):
+    """A recorder that has written one trial and goes on."""
+    recorder = recorder_for(loaded, store, server, [trial], **patience)
+    wait_for(lambda: recorder.parent and not recorder._waiting)
+    return recorder
+
+
+def closed(recorder):
+    recorder.finish()
+    recorder.close([], failed=0)
+    return recorder.unwritten
 
 
 def check_complete(server, name, trials, recipes):
@@ -108,13 +125,7 @@ def test_start_is_idempotent_private_and_local(server):
 
 def test_a_sweep_goes_through_it(server, load, store, finished):
     loaded = load(name="through", seeds=[1, 2])
-    trials = finished(loaded)
-    recorder = open_recorder(loaded, store, server.uri, models="none")
-    for trial in trials:
-        recorder.add(trial)
-    recorder.finish()
-    recorder.close([], failed=0)
-    assert not recorder.unwritten
+    assert not closed(recorder_for(loaded, store, server, finished(loaded)))
     client, kinds = check_complete(server, "through", 4, 2)
     assert "contact_sheet.png" in files(client, kinds["trial"][0])
     assert len(kinds["trial"][0].inputs.dataset_inputs) == 3
@@ -126,9 +137,7 @@ def test_an_outage_loses_nothing_stalls_nothing_and_doubles_nothing(server, load
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
     loaded = load(name=how, seeds=[1, 2, 3])
     trials = finished(loaded)
-    recorder = recorder_for(loaded, store, server, finish=270)
-    recorder.add(trials[0])
-    wait_for(lambda: recorder.parent and not recorder._waiting)
+    recorder = first_written(loaded, store, server, trials[0], finish=270)
     recorder.add(trials[1])  # its requests meet the outage half-way, wherever that is
     time.sleep(0.05)
     server.signal(signal.SIGSTOP if how == "frozen" else signal.SIGKILL)
@@ -140,10 +149,8 @@ def test_an_outage_loses_nothing_stalls_nothing_and_doubles_nothing(server, load
     assert recorder._waiting, "they are kept"
     back = threading.Thread(target=bring_back, args=(server, how))
     back.start()
-    recorder.finish()
-    recorder.close([], failed=0)
+    assert not closed(recorder)
     back.join()
-    assert not recorder.unwritten
     check_complete(server, how, 6, 2)
 
 
@@ -151,40 +158,27 @@ def test_what_an_outage_left_is_recorded_by_the_next_run(server, load, store, fi
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
     loaded = load(name="later", seeds=[1, 2])
     trials = finished(loaded)
-    recorder = recorder_for(loaded, store, server, finish=5)
-    recorder.add(trials[0])
-    wait_for(lambda: recorder.parent and not recorder._waiting)
+    recorder = first_written(loaded, store, server, trials[0], finish=5)
     server.signal(signal.SIGSTOP)
     for trial in trials[1:]:
         recorder.add(trial)
     started = time.monotonic()
-    recorder.finish()
-    recorder.close([], failed=0)
+    assert set(closed(recorder)) == {*(t.id for t in trials[1:]), "report"}
     assert time.monotonic() - started < 120, "the end of a sweep waits a bounded time"
-    assert set(recorder.unwritten) == {*(t.id for t in trials[1:]), "report"}
     server.signal(signal.SIGCONT)
-    again = recorder_for(loaded, store, server)
-    for trial in trials:
-        again.add(trial)
-    again.finish()
-    again.close([], failed=0)
-    assert not again.unwritten
+    assert not closed(recorder_for(loaded, store, server, trials))
     check_complete(server, "later", 4, 2)
 
 
 def test_stopping_postgresql_is_an_outage_like_any_other(server, load, store, finished):
     loaded = load(name="database", seeds=[1, 2])
     trials = finished(loaded)
-    recorder = recorder_for(loaded, store, server, finish=270)
-    recorder.add(trials[0])
-    wait_for(lambda: recorder.parent and not recorder._waiting)
+    recorder = first_written(loaded, store, server, trials[0], finish=270)
     server.control("stop")
     for trial in trials[1:]:
         recorder.add(trial)
     server.control("start")
-    recorder.finish()
-    recorder.close([], failed=0)
-    assert not recorder.unwritten
+    assert not closed(recorder)
     check_complete(server, "database", 4, 2)
 
 

@@ -1,0 +1,237 @@
+"""SQLite files at a tracking URI: whole or absent, healed where they are ours and unreadable, never thrown away."""
+
+import contextlib
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+from mlflow.store.db import utils
+from mlflow.tracking._tracking_service.utils import _artifact_repos_cache
+from mlflow_look import files, look, record
+
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.running.recorder import Patience, Recorder
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.tracking import Tracker, error_line, local_uri, server
+from smoothsweep.orchestrator.tracking.server import connect
+from tests.dear import first_of
+from tests.orchestrator.tracking.server.test_uris import refused
+
+CONNECT = "import sys; from smoothsweep.orchestrator.tracking.server import connect; connect(sys.argv[1], ours=True)"
+
+
+def change(path, *statements):
+    with contextlib.closing(sqlite3.connect(path)) as database, database:
+        for statement in statements:
+            database.execute(statement)
+
+
+def schema(path):
+    """What there is, and the columns of every table; the order within MLflow's checks differs from time to time."""
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        found = database.execute("SELECT type, name FROM sqlite_master").fetchall()
+        tables = [name for kind, name in found if kind == "table"]
+        return sorted(found), {name: database.execute(f'PRAGMA table_xinfo("{name}")').fetchall() for name in tables}
+
+
+def a_folder(path):
+    path.mkdir()
+
+
+def in_no_folder(path):
+    return path / "mlflow.db"
+
+
+def a_pipe(path):
+    os.mkfifo(path)
+
+
+def a_device(path):
+    return "/dev/null"
+
+
+def nothing_of_it(path):
+    path.write_bytes(b"")
+
+
+def another_file(path):
+    path.write_bytes(b"not a database, " * 100)
+
+
+def cut_short(path):
+    path.write_bytes(path.read_bytes()[:5000])
+
+
+def a_page_overwritten(path):
+    content = path.read_bytes()
+    path.write_bytes(content[:4096] + bytes(range(256)) * 16 + content[8192:])
+
+
+def no_revision(path):
+    change(path, "DELETE FROM alembic_version")
+
+
+def of_a_later_mlflow(path):
+    change(path, "UPDATE alembic_version SET version_num = 'ffffffffffff'")
+
+
+@pytest.fixture
+def made_at_once(monkeypatch, empty_database):
+    """A new database is a copy of one that MLflow has made; what there is already is upgraded as ever."""
+    real = server._initialise
+    monkeypatch.setattr(
+        server, "_initialise", lambda path: real(path) if path.exists() else shutil.copy(empty_database, path)
+    )
+
+
+@pytest.mark.parametrize("state", [a_folder, in_no_folder, a_pipe, a_device, another_file])
+def test_an_sqlite_path_with_something_else_there(state, hasty, capfd, tmp_path):
+    path = tmp_path / "there"
+    refused(f"sqlite:///{state(path) or path}", capfd)
+
+
+@pytest.mark.parametrize("damage", [another_file, cut_short, of_a_later_mlflow])
+def test_the_database_of_another_is_refused_and_never_touched(damage, hasty, capfd, store):
+    path = store.root / "mlflow.db"
+    damage(path)
+    before = path.read_bytes()
+    refused(local_uri(store), capfd)
+    assert path.read_bytes() == before and [other.name for other in store.root.iterdir()] == ["mlflow.db"]
+
+
+def test_our_own_tables_of_a_later_mlflow_are_left_alone(capfd, store):
+    path = store.root / "mlflow.db"
+    of_a_later_mlflow(path)
+    before = path.read_bytes()
+    with pytest.raises(InputError, match="later MLflow"):
+        connect(local_uri(store), ours=True)
+    assert path.read_bytes() == before and [other.name for other in store.root.iterdir()] == ["mlflow.db"]
+
+
+def test_a_database_that_another_process_holds(store, hasty, capfd):
+    with contextlib.closing(sqlite3.connect(store.root / "mlflow.db", isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        assert "database is locked" in refused(local_uri(store), capfd)
+
+
+@pytest.mark.parametrize("damage", [nothing_of_it, another_file, a_page_overwritten, no_revision])
+def test_an_unreadable_database_is_set_aside_and_a_sweep_recorded_anew(
+    damage, made_at_once, load, store, finished, empty_database, capfd
+):
+    path = store.root / "mlflow.db"
+    damage(path)
+    damaged = path.read_bytes()
+    for _ in range(2):
+        assert connect(local_uri(store), ours=True).search_experiments()
+        assert schema(path) == schema(empty_database)
+    aside, said = list(store.root.glob("mlflow.db.*")), capfd.readouterr().err
+    if damaged:
+        (kept,) = aside
+        assert kept.read_bytes() == damaged, "what somebody may want to look into is kept"
+        assert said.count("\n") == 1 and str(path) in said and kept.name in said
+    else:
+        assert not aside and not said
+    if damage is a_page_overwritten:
+        loaded = load(seeds=[1])
+        trials = finished(loaded)
+        record(loaded, store, trials)
+        _, kinds = look(local_uri(store), "tiny")
+        assert len(kinds["trial"]) == len(trials) and all(run.info.status == "FINISHED" for run in kinds["trial"])
+
+
+def test_what_sqlite_left_beside_a_lost_database_is_not_taken_for_the_new_ones(made_at_once, store, empty_database):
+    """A journal of another file would be played back into the new one."""
+    path = store.root / "mlflow.db"
+    path.unlink()
+    path.with_name("mlflow.db-journal").write_bytes(bytes.fromhex("d9d505f920a163d7") + bytes(2040))
+    connect(local_uri(store), ours=True)
+    assert schema(path) == schema(empty_database)
+    assert len(list(store.root.glob("mlflow.db.damaged-*-journal"))) == 1
+
+
+def test_two_drivers_that_begin_at_once_find_one_whole_database_also_where_one_is_killed(tmp_path, empty_database):
+    """MLflow makes its tables without a lock, in many steps."""
+    path = tmp_path / "mlflow.db"
+    begun = [subprocess.Popen([sys.executable, "-c", CONNECT, f"sqlite:///{path}"]) for _ in range(2)]
+    late = time.monotonic() + 120
+    while not path.exists() and time.monotonic() < late:
+        time.sleep(0.002)
+    begun[0].kill()
+    assert begun[1].wait(timeout=240) == 0
+    begun[0].wait()
+    assert schema(path) == schema(empty_database)
+    assert connect(f"sqlite:///{path}").search_experiments()
+
+
+def test_the_tables_of_an_earlier_mlflow_are_upgraded_in_a_copy(tmp_path, empty_database):
+    from alembic import command
+
+    path = tmp_path / "mlflow.db"
+    engine = utils.create_sqlalchemy_engine(f"sqlite:///{path}")
+    utils.InitialBase.metadata.create_all(engine)
+    with engine.begin() as connection:
+        config = utils._get_alembic_config(f"sqlite:///{path}")
+        config.attributes["connection"] = connection
+        command.upgrade(config, "c48cb773bb87")
+    engine.dispose()
+    change(path, "INSERT INTO experiments (experiment_id, name, lifecycle_stage) VALUES (7, 'kept', 'active')")
+    client = connect(f"sqlite:///{path}", ours=True)
+    assert client.get_experiment_by_name("kept").experiment_id == "7"
+    assert not list(tmp_path.glob("mlflow.db.*"))
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        found = database.execute("SELECT version_num FROM alembic_version").fetchall()
+    assert found == [(utils._get_latest_schema_revision(),)]
+
+
+@pytest.mark.parametrize("moving", first_of([shutil.move, shutil.copytree]))
+def test_artifacts_follow_a_store_that_was_moved_or_copied(moving, load, store, finished, tmp_path):
+    loaded = load(seeds=[1])
+    first, second = finished(loaded)
+    record(loaded, store, [first])
+    there = Store(root=tmp_path / "else where" / "100% mine")
+    there.root.parent.mkdir()
+    moving(store.root, there.root)
+    _artifact_repos_cache.clear()  # of another process, so to speak
+    before = sorted(path.relative_to(store.root) for path in store.root.rglob("*"))
+    assert record(loaded, there, [first, second]).remarks == []
+    client, kinds = look(local_uri(there), "tiny")
+    for run in (*kinds["trial"], *kinds["sweep"]):
+        assert run.info.artifact_uri.startswith(there.root.as_uri() + "/")
+        assert files(client, run), "its artifacts are found"
+    assert len(kinds["trial"]) == 2
+    assert sorted(path.relative_to(store.root) for path in store.root.rglob("*")) == before, "nothing is written there"
+
+
+def removed(path):
+    path.unlink()
+
+
+@pytest.mark.parametrize("happens", [removed, another_file])
+def test_a_database_that_is_lost_in_the_middle_of_a_run(happens, load, store, finished, hasty, capfd, monkeypatch):
+    loaded = load(seeds=[1, 2])
+    trials, uri = finished(loaded), local_uri(store)
+    patience = Patience(first=0.1, most=0.2, finish=60.0)
+
+    def open_tracker():
+        return Tracker(uri, store=store, experiment="tiny", loaded=loaded)
+
+    recorder = Recorder(open_tracker, "tiny", {}, patience=patience, error_line=lambda error: error_line(error, uri))
+    recorder.add(trials[0])
+    recorder.finish()
+    assert not recorder.unwritten
+    monkeypatch.setattr(recorder, "_patience", replace(patience, finish=2.0))  # from here on nothing answers
+    happens(store.root / "mlflow.db")
+    for trial in trials[1:]:
+        recorder.add(trial)
+    recorder.finish()
+    recorder.close([], failed=0)
+    assert set(recorder.unwritten) == {"report", *(trial.id for trial in trials[1:])}
+    for reason in recorder.unwritten.values():
+        assert len(reason) < 200 and not re.search(r"SQL|INSERT|Traceback|\n", reason), reason
+    assert capfd.readouterr() == ("", "")
