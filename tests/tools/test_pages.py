@@ -11,20 +11,27 @@ from pydantic import BaseModel, Field
 
 from smoothsweep.core.judges.columns import METRICS
 from smoothsweep.core.metrics.leak_comparisons import compare_leaks
-from tools import columns, keys, results
+from tools import reference, results
 
 
-@pytest.mark.parametrize("tool", [keys, columns])
-def test_a_reference_page_says_what_the_program_says(tool):
-    assert tool.PAGE.read_text(encoding="utf-8") == tool.page(), f"run `python -m {tool.__name__}`"
+@pytest.mark.parametrize("file", reference.PAGES, ids=lambda file: file.stem)
+def test_a_reference_page_says_what_the_program_says(file):
+    text = reference.PAGES[file]()
+    assert file.read_text(encoding="utf-8") == text, "run `python -m tools.reference`"
+    anchors = [reference.anchor(heading)[1:] for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)]
+    anchors += re.findall(r'<a id="([^"]+)">', text)
+    assert len(anchors) == len(set(anchors)) and set(re.findall(r"\]\(#([^)]*)\)", text)) <= set(anchors)
 
 
-def test_every_key_has_a_meaning_and_every_link_of_the_page_a_heading():
-    every = [key for one in keys.sections()[0].values() for key in one.keys]
-    assert len(every) > 300 and [key.place for key in every if not key.meaning.strip()] == []
-    text = keys.page()
-    anchors = [keys.anchor(heading) for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)]
-    assert len(anchors) == len(set(anchors)) and set(re.findall(r"\]\((#[^)]*)\)", text)) <= set(anchors)
+def test_every_key_has_a_meaning_and_a_row_or_a_place_with_it():
+    made = reference.Page()
+    text = made.write()
+    every = [(one, key) for one in made.sections.values() for key in one.keys]
+    assert len(every) > 300 and [key.place for _, key in every if not key.meaning.strip()] == []
+    for one, key in every:
+        row = key in one.printed and f"\n| `{key.place}` | " in text
+        said = next(line for line in text.splitlines() if f"**{one.title}**" in line)
+        assert row or f"`{key.name}`" in said, (one.title, key.place)
 
 
 class Nested(BaseModel):
@@ -49,7 +56,7 @@ class Made(BaseModel):
 
 
 def test_rows_of_a_model():
-    rows = {key.place: (key.kind, key.default, key.meaning) for key in keys.keys_of(Made)}
+    rows = {key.place: (key.kind, key.default, key.meaning) for key in reference.keys_of(Made)}
     assert rows == {
         "low": ("number in [0, 1)", "`0.5`", "Bounds in pixels; null: none"),
         "high": ("integer or null", "null", "Bounds in pixels; null: none"),
@@ -62,13 +69,13 @@ def test_rows_of_a_model():
 
 
 def test_examples_are_of_the_kind_that_they_stand_beside():
-    smoothed, mixed = (keys.examples()["recipe.defense.alpha", kind] for kind in ("label_smoothing", "mixup"))
+    smoothed, mixed = (reference.examples()["recipe.defense.alpha", kind] for kind in ("label_smoothing", "mixup"))
     assert min(value for value, _ in smoothed) < 0 < min(value for value, _ in mixed)
-    assert ("attack.loss", "random_latents") not in keys.examples()
+    assert ("attack.loss", "random_latents") not in reference.examples()
 
 
 def test_every_metric_has_one_row():
-    found = re.findall(r"^\| `(\w+)` \| \*\*", columns.page(), re.MULTILINE)
+    found = re.findall(r"^\| `(\w+)` \| \*\*", reference.columns_page(), re.MULTILINE)
     assert sorted(found) == sorted(metric.key for metric in METRICS)
 
 

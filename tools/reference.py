@@ -1,8 +1,8 @@
-"""docs/sweep-keys.md, the reference of every key of a sweep file, from the schema that sweep files are checked with.
+"""docs/sweep-keys.md and docs/columns.md: every key of a sweep file, every column of results, as the program has them.
 
-    python -m tools.keys
+    python -m tools.reference
 
-A test compares the page with the schema: whoever changes a key, a bound or a default runs this.
+A test compares the pages with the program: whoever changes a key, a bound, a default or a column runs this.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import json
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import groupby
 from typing import Any, NamedTuple, get_args
 
 import yaml
@@ -24,8 +25,12 @@ from pydantic import BaseModel
 from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.core.files import write_file
+from smoothsweep.core.judges.columns import METRICS, TIME_COLUMNS, TOY_COLUMNS
+from smoothsweep.core.judges.table import JUDGES
+from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.priors.kinds import PRIORS
 from smoothsweep.core.tree import TREE
+from smoothsweep.orchestrator.result.columns import FRAMES
 from smoothsweep.sweeps.attacks import MODELS
 from smoothsweep.sweeps.attacks import schema_of as attack_model
 from smoothsweep.sweeps.base import DECLARED
@@ -34,7 +39,7 @@ from smoothsweep.sweeps.schema import InversionSweep, ToySweep
 from smoothsweep.sweeps.training import PLAIN_KIND, LabelSmoothing
 from smoothsweep.sweeps.training import schema_of as other_defense_model
 
-PAGE = TREE / "docs" / "sweep-keys.md"
+KEYS_PAGE, COLUMNS_PAGE = TREE / "docs" / "sweep-keys.md", TREE / "docs" / "columns.md"
 HEAD = """# Keys of a sweep file
 
 Look up a key: what it means, its type and range, its default, and an example from a shipped sweep.
@@ -43,56 +48,41 @@ Look up a key: what it means, its type and range, its default, and an example fr
 * `[0, 1)` is a range with 0 and without 1. *required*: there is no default. *its defaults*: those of the keys inside.
 * Sizes are in pixels; fractions, rates and accuracies lie in [0, 1].
 * An example is followed by the shipped sweep that has it, a file of the same name in `sweeps`.
+* Keys that are the same in several places stand in a table once: *as with* says where.
 
-[Sweep files](sweeps.md) explains how keys work together. `python -m tools.keys` writes this page from the schema that
-sweep files are checked with.
-
-## Sweep file
-
-All keys of an inversion sweep, from the top. [Attacks](#attacks), [defenses](#defenses) and [priors](#priors) follow.
+[Sweep files](sweeps.md) explains how keys work together. `python -m tools.reference` writes this page from the schema
+that sweep files are checked with.
 """
 TOY = """
 ## Toy experiment
 
 A file with `experiment: toy` has `name`, `grid`, `cells`, `baseline` and `resources` of the [top level](#top-level),
 and these.
+
 """
-TITLES = "\n| key | meaning | type, range | default | example |\n| --- | --- | --- | --- | --- |\n"
+TITLES = "| key | meaning | type, range | default | example |\n| --- | --- | --- | --- | --- |\n"
 ENDLESS = 10**9  # a bound from here on only says that products still fit
 LONG_CHOICES, LONG_EXAMPLE = 110, 48  # characters of a cell
-FEW = 7  # a model with more keys has a section of its own; others stand below the key that holds them
-
-
-LIKE = {
-    "judges.evaluator": "recipe",
-    "judges.knowledge": "recipe",
-    "attack surrogate_scores": "attack ppa",
-    "attack surrogate_labels": "attack surrogate_scores",
-}
-"""Section -> the one that has many of its keys: rows that would be the same stand there alone."""
-
-Row = tuple[str, str, str, str]
-"""What two keys agree in that need to be written once: name, meaning, kind, default."""
+FEW = 7  # a model with more keys has rows of its own; others stand below the key that holds them
+ALIKE = 3  # so many keys that stand elsewhere are named instead of being written again
 
 
 class Family(NamedTuple):
-    """A key with a value of many kinds: heading, a word for a member, kind -> its model, the kind unless named."""
+    """A key with a value of many kinds: heading, kind -> its model, the kind unless named."""
 
     title: str
-    one: str
     models: dict[str, type[BaseModel]]
     usual: str
 
 
 FAMILIES = {
-    "attack": Family("Attacks", "attack", {kind: attack_model(kind) for kind in ATTACKS}, "ppa"),
+    "attack": Family("Attacks", {kind: attack_model(kind) for kind in ATTACKS}, "ppa"),
     "recipe.defense": Family(
         "Defenses",
-        "defense",
         {kind: LabelSmoothing if kind == PLAIN_KIND else other_defense_model(kind) for kind in DEFENSES},
         PLAIN_KIND,
     ),
-    "prior": Family("Priors", "prior", {kind: MODELS[kind] for kind in PRIORS}, ""),
+    "prior": Family("Priors", {kind: MODELS[kind] for kind in PRIORS}, ""),
 }
 
 
@@ -108,7 +98,8 @@ class Key(NamedTuple):
     name: str  # within its section
 
     @property
-    def same(self) -> Row:
+    def same(self) -> tuple[str, str, str, str]:
+        """What two keys agree in that are written once."""
         return self.name, self.meaning, self.kind, self.default
 
 
@@ -218,7 +209,7 @@ def _short(value: Any) -> Any:
     return {key: _short(one) for key, one in value.items()} if isinstance(value, Mapping) else value
 
 
-def _first_line(model: type[BaseModel]) -> str:
+def _first_line(model: type) -> str:
     return " ".join(inspect.cleandoc(model.__doc__ or "").partition("\n\n")[0].split())
 
 
@@ -307,15 +298,19 @@ class Section:
     members: list[str] = field(default_factory=list)
     also: list[str] = field(default_factory=list)
     title: str = ""
+    printed: list[Key] = field(default_factory=list)
 
     @property
-    def name(self) -> str:
-        return " ".join([self.place, *self.kinds])
+    def chapter(self) -> str:
+        """The heading that it stands below."""
+        family = next((one for place, one in FAMILIES.items() if f"{self.place}.".startswith(f"{place}.")), None)
+        return (
+            family.title if self.members and family else f"`{self.place.split('.')[0]}`" if self.place else self.title
+        )
 
     @property
     def link(self) -> str:
-        """As GitHub and the site make it of the heading."""
-        return anchor(self.title)
+        return f"[{self.title}]({anchor(self.title)})"
 
 
 def anchor(title: str) -> str:
@@ -372,80 +367,68 @@ def sections() -> tuple[dict[type[BaseModel], Section], dict[type[BaseModel], st
 
 
 class Page:
-    """Writes the page. named: long lists of choices -> the section that has them."""
+    """Writes the page."""
 
     def __init__(self) -> None:
         self.sections, self.below = sections()
-        self.named: dict[tuple[str, ...], Section] = {}
 
     def write(self) -> str:
         """As Markdown."""
-        toy, inversion = self.sections[ToySweep], self.sections[InversionSweep]
-        parts = [HEAD, *(self.section(one) for one in self.sections.values() if not one.members and one is not toy)]
-        for place, family in FAMILIES.items():
-            members = [self.sections[model] for model in family.models.values()]
-            rows = Counter(key.same for one in members for key in one.keys)
-            first = {key.same: key for one in reversed(members) for key in one.keys}
-            common = [key for row, key in first.items() if rows[row] >= max(len(members) - 1, 4)]
-            parts.append(
-                f"\n## {family.title}\n\nThe value of `{place}`: a `kind`, and its keys: {self.links(place)}.\n"
-            )
-            if common:
-                parts += [f"\n### Keys of every {family.one}\n", self.table(members[0], common, family.models)]
-            inside = [one for one in self.sections.values() if one.members and f"{one.place}.".startswith(f"{place}.")]
-            names = {key.same for key in common}
-            parts += [self.section(one, names if one.place == place else set(), family.one) for one in inside]
+        toy, inversion = self.sections.pop(ToySweep), self.sections[InversionSweep]
+        parts, every = [HEAD], sorted(self.sections.values(), key=lambda one: bool(one.members))  # families come last
+        for chapter, members in groupby(every, key=lambda one: one.chapter):
+            rows = "".join(self.section(one) for one in members)
+            place = next((key for key, one in FAMILIES.items() if one.title == chapter), None)
+            intro = "" if place is None else f"The value of `{place}`: a `kind`, and its keys: {self.links(place)}.\n\n"
+            parts.append(f"\n## {chapter}\n\n{intro}{TITLES}{rows}")
         known = {key.same for key in inversion.keys}
-        return "".join([*parts, TOY, self.table(toy, [key for key in toy.keys if key.same not in known])])
+        rows = "".join(self.row(key, toy, ("",)) for key in toy.keys if key.same not in known)
+        named = {key.choices: key.place for one in reversed(every) for key in reversed(one.keys) if key.choices}
+        names = [f"* `{place}`: {', '.join(map(_code, names))}\n" for names, place in reversed(named.items())]
+        return "".join([*parts, TOY, TITLES, rows, "\n## Names\n\n", *names])
 
     def links(self, place: str) -> str:
         """To every kind of a family."""
-        return ", ".join(f"[{kind}]({self.sections[model].link})" for kind, model in FAMILIES[place].models.items())
+        models = FAMILIES[place].models.items()
+        return ", ".join(f"[{kind}]({anchor(self.sections[model].title)})" for kind, model in models)
 
-    def section(self, one: Section, common: Collection[Row] = (), family: str = "") -> str:
-        """Heading, what it is, and its table."""
-        own = [key for key in one.keys if key.same not in common]
-        notes = [_first_line(one.model)]
+    def section(self, one: Section) -> str:
+        """A row of what it is, and one for each key that does not stand elsewhere already."""
+        one.printed, notes = list(one.keys), [_first_line(one.model)]
         if one.also:
-            notes.append(f"The same keys stand under {' and '.join(f'`{place}`' for place in one.also)}.")
-        if len(own) < len(one.keys):
-            notes.append(f"It has the [keys of every {family}](#keys-of-every-{family}) too.")
-        if (base := LIKE.get(one.name)) is not None:
-            other = next(two for two in self.sections.values() if two.name == base)
-            known = {key.same for key in other.keys}
-            alike = ", ".join(f"`{key.same[0]}`" for key in own if key.same in known)
-            own = [key for key in own if key.same not in known]
-            notes.append(f"These are as with [{other.title}]({other.link}): {alike}.")
-        elif not one.keys:
-            notes.append("It has no other keys.")
-        return f"\n### {one.title}\n\n{' '.join(notes)}\n" + (self.table(one, own) if own else "")
-
-    def table(self, one: Section, keys: Sequence[Key], around: Iterable[str] = ()) -> str:
-        """A row for each key, and long lists of choices below. around: kinds that an example may be of."""
-        rows = "".join(self.row(key, one, around or one.members or one.kinds or ("",)) for key in keys)
-        below = [key for key in keys if key.choices and self.named.get(key.choices) is one]
-        names = (f"\nNames of `{key.place}`: {', '.join(f'`{name}`' for name in key.choices)}.\n" for key in below)
-        return f"{TITLES}{rows}{''.join(names)}"
+            notes.append(f"The same keys stand under {' and '.join(map(_code, one.also))}.")
+        every = list(self.sections.values())
+        before = [two for two in every[: every.index(one)] if two.chapter == one.chapter or two.place == "recipe"]
+        while before:
+            rows = [{key.same for key in other.printed} for other in before]
+            known = [[key for key in one.printed if key.same in there] for there in rows]
+            alike, other = max(zip(known, before, strict=True), key=lambda pair: len(pair[0]))
+            if len(alike) < ALIKE:
+                break
+            notes.append(f"As with {other.link}: {', '.join(_code(key.name) for key in alike)}.")
+            one.printed = [key for key in one.printed if key not in alike]
+        mark = "" if one.title == one.chapter else f'<a id="{anchor(one.title)[1:]}"></a>'
+        said = " ".join([*notes, *([] if one.keys else ["It has no keys of its own."])]).replace("|", "\\|")
+        around = one.members or one.kinds or ("",)
+        return f"| {mark}**{one.title}** | {said} | | | |\n" + "".join(self.row(k, one, around) for k in one.printed)
 
     def row(self, key: Key, one: Section, around: Iterable[str]) -> str:
-        """A line of the table."""
+        """A line of the table. around: kinds that an example may be of."""
         meaning, kind = key.meaning, key.kind
         if key.place in FAMILIES:
-            meaning = f"{meaning}: {self.links(key.place)}"
             null = kind.removeprefix("any").removeprefix("{keys}")
             kind = f"[keys]({anchor(FAMILIES[key.place].title)}) of a kind{null}"
         elif key.models:
             nested = [self.sections[model] for model in key.models if model not in self.below]
-            kinds = [f"[{', '.join(two.kinds)}]({two.link})" for two in nested if two.kinds]
+            kinds = [f"[{', '.join(two.kinds)}]({anchor(two.title)})" for two in nested if two.kinds]
             meaning += f": {', '.join(kinds)}" if kinds else ""
-            links = [f"[{'imported' if two.model is ImportedClassifier else 'keys'}]({two.link})" for two in nested]
+            words = ["imported" if two.model is ImportedClassifier else "keys" for two in nested]
+            links = [f"[{word}]({anchor(two.title)})" for word, two in zip(words, nested, strict=True)]
             places = dict.fromkeys(self.below[model] for model in key.models if model in self.below)
             links = ["keys, below" if place == key.place else f"keys of `{place}`" for place in places] + links
             kind = kind.replace("{keys}", "keys of a kind" if kinds else " or ".join(links))
         if key.choices:
-            there = self.named.setdefault(key.choices, one)
-            names = "names, below" if there is one else f"[names]({there.link})"
-            kind = kind.replace("{choices}", f"one of {len(key.choices)} {names}")
+            kind = kind.replace("{choices}", f"one of {len(key.choices)} [names](#names)")
         found = [pair for own in around for pair in examples().get((key.place, own), ())]
         short = [pair for pair in found if len(written(pair[0])) <= LONG_EXAMPLE]
         best = next((pair for pair in short if written(pair[0]) != key.default), short[0] if short else None)
@@ -454,10 +437,79 @@ class Page:
         return f"| {' | '.join(cells)} |\n"
 
 
-def page() -> str:
-    """The whole page as Markdown."""
-    return Page().write()
+def _code(text: str) -> str:
+    return f"`{text}`"
 
+
+COLUMNS_HEAD = f"""# Columns
+
+Look up a metric of `results.parquet`, which has a row per trial: what it means, its unit and range, and which
+direction is better. Metrics are grouped by who measures them; a judge's are null in sweeps without the judge.
+
+* *values*: a *fraction* in [0, 1] is shown as a percentage; a *number* is shown as it is.
+* *better*: what the defender wants, where one direction is better.
+* *kind*: utility is what the owner of the model gets, leak what an inversion shows, membership how well an attacker
+  tells which images were trained on, integrity what an attacker can make the model answer; a check tells whether the
+  others can be trusted. *search*: a search may aim at it or constrain it.
+* *Null* in a meaning: why the value may be missing although everything has finished. The column `reasons` gives the
+  reason for every null of a row.
+
+Beside a rate of images that its stage chose itself a row has how many there were, in a column of the rate's name with
+`_images` behind it. Beside them a row has its trial, its seed, and `recipe`: the report's name of its recipe, which
+joins `verdicts.parquet`.
+The metrics of a toy experiment are {", ".join(map(_code, TOY_COLUMNS))}. Durations, in seconds, are
+{", ".join(map(_code, TIME_COLUMNS))}.
+`python -m tools.reference` writes this page from the table that the program reads.
+
+## Metrics
+
+| column | meaning | values | better | kind |
+| --- | --- | --- | --- | --- |
+"""
+FRAMES_HEAD = """
+## Frames
+
+`smoothsweep.load_result("store", "quickstart")` gives these frames, `smoothsweep report SWEEP --json` prints them.
+Beside the columns below, `recipes` and `attacks` have of every metric above that was measured its mean over the seeds,
+and with the endings `_low`, `_high`, `_n` and `_differs` its interval, how many seeds it was measured under, and
+whether it is distinguishable from the baseline's; `membership` has the area under the curve of every attack and the
+reductions; `search` the objectives and the parameters.
+
+| column | meaning | unit |
+| --- | --- | --- |
+"""
+
+
+def columns_page() -> str:
+    """The whole page as Markdown."""
+    parts = [COLUMNS_HEAD]
+    for by, metrics in groupby(METRICS, lambda one: one.measured_by):
+        title, said = f"The {by}", f"Measured of every {by}, whatever the judges."
+        if by in JUDGES:
+            title, said = f"Judge `{by}`", _first_line(JUDGES[by])
+        parts += [f'| <a id="{anchor(title)[1:]}"></a>**{title}** | {said} | | | |\n', *map(_metric, metrics)]
+    parts.append(FRAMES_HEAD)
+    for name, columns in FRAMES.items():
+        parts.append(f"| **Frame `{name}`** | | |\n")
+        parts += [f"| `{one.name}` | {one.meaning} | {one.unit} |\n" for one in columns]
+    return "".join(parts)
+
+
+def _metric(metric: Metric) -> str:
+    ceiling = f" Ceiling: `{metric.ceiling}`." if metric.ceiling else ""
+    null = f" *Null*: {metric.null}." if metric.null else ""
+    kind = f"{metric.group}, search" if metric.searched else metric.group
+    label = metric.label[:1].upper() + metric.label[1:]
+    meaning = f"**{label}.** {metric.description}{ceiling}{null}".replace("|", "\\|")
+    values = "fraction" if metric.unit == "percent" else "number"
+    if values == "number" and metric.range is not None:
+        low, high = metric.range
+        values = f"number ≥ {low:g}" if high == float("inf") else f"number in [{low:g}, {high:g}]"
+    return f"| `{metric.key}` | {meaning} | {values} | {metric.better or ''} | {kind} |\n"
+
+
+PAGES = {KEYS_PAGE: lambda: Page().write(), COLUMNS_PAGE: columns_page}
 
 if __name__ == "__main__":
-    write_file(PAGE, page())
+    for file, written_anew in PAGES.items():
+        write_file(file, written_anew())
