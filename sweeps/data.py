@@ -218,3 +218,11 @@ else:
 
 Public = Annotated[SyntheticPublic | UnlabelledPublic | PublishedPublic, Field(discriminator="kind")]
 """The type of a sweep's `public`: chosen by `kind`."""
+
+CLASSES = {name: PUBLISHED_NAMES[name].classes[0] for name in NAMED_IN_SWEEPS}
+"""The paper's number of people, breeds or things in each of its data sets."""
+
+
+def classes_of(data: Data) -> int | None:
+    """How many classes the data have, at most if a published set may be incomplete; None if only the files tell."""
+    return data.classes_known or CLASSES.get(data.kind)

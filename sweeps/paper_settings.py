@@ -15,14 +15,76 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core.attacks.registry import attack_class
+from smoothsweep.core.data.names import PUBLISHED_NAMES
+from smoothsweep.core.judges.base import ClassifierJudge
 from smoothsweep.core.judges.table import JUDGES
+from smoothsweep.core.models.architectures import TRANSFORMS_INPUT
 from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
-from smoothsweep.sweeps.paper_numbers import datasets_of, paper_rows, row_settings, variant_of
-from smoothsweep.sweeps.resolved import OF_TRAINING, TRAININGS, resolved
+from smoothsweep.sweeps.imported import ImportedClassifier
+from smoothsweep.sweeps.paper_numbers import datasets_of, paper_rows
 from smoothsweep.sweeps.training import Smoothing
 
 if TYPE_CHECKING:
     from smoothsweep.sweeps.schema import InversionSweep
+
+TRAININGS = ("recipe", *(f"judges.{name}" for name, kind in JUDGES.items() if issubclass(kind, ClassifierJudge)))
+
+OF_TRAINING = {  # null -> what it stands for, with the choice that it belongs to (core.models.recipe.TrainingRecipe)
+    "betas": ([0.9, 0.999], "optimizer", "adam"),
+    "momentum": (0.0, "optimizer", "sgd"),
+    "lr_milestones": ([0.75, 0.9], "lr_schedule", "multistep"),
+    "lr_factor": (0.1, "lr_schedule", "multistep"),
+    "lr_min": (0.0, "lr_schedule", "cosine"),
+    "transform_input": (False, "architecture", TRANSFORMS_INPUT),
+    "precision": ("fp32", None, None),
+}
+
+OF_ATTACK = {"precision": "fp32"}
+
+
+def resolved(settings: InversionSweep) -> dict[str, Any]:
+    """Every leaf of the settings. Lists are leaves; so is the schedule of a defense, `recipe.defense.schedule`.
+
+    A part that is absent is a leaf with None; of a classifier brought in only `imported` is a leaf.
+    """
+    leaves = _leaves(settings.model_dump(mode="json"), "")
+    for part in TRAININGS:
+        for name, (value, chooser, choice) in OF_TRAINING.items():
+            chosen = chooser is None or leaves.get(f"{part}.{chooser}") == choice
+            if leaves.get(f"{part}.{name}", ...) is None and chosen:
+                leaves[f"{part}.{name}"] = value
+    for name, value in OF_ATTACK.items() if settings.attack is not None else ():
+        if leaves.get(f"attack.{name}") is None:
+            leaves[f"attack.{name}"] = value
+    if published := PUBLISHED_NAMES.get(leaves["data.kind"]):
+        usual = {"data.classes": published.classes[0], "data.pictures": published.pictures}
+        leaves |= {name: value for name, value in usual.items() if leaves[name] is None}
+    if settings.recipe.poison is not None:
+        poison = settings.recipe.poison.built
+        parameters = ("size", poison.side) if poison.kind == "badnets" else ("strength", poison.opacity)
+        leaves[f"recipe.poison.{parameters[0]}"] = parameters[1]
+    defense = settings.recipe.defense
+    if defense is not None:
+        leaves = {key: value for key, value in leaves.items() if not key.startswith("recipe.defense.")}
+        resolved_defense = defense.resolved(settings.protocol)
+        parameters = resolved_defense.pop("parameters", {})
+        for name in ("revision", "plugin"):  # which computation it is, no setting
+            resolved_defense.pop(name, None)
+        leaves |= {f"recipe.defense.{name}": value for name, value in (resolved_defense | parameters).items()}
+        if defense.usual_readouts and leaves.get("attack.readout", ...) is None:
+            leaves["attack.readout"] = defense.usual_readouts[settings.protocol]
+    return leaves
+
+
+def _leaves(node: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    leaves: dict[str, Any] = {}
+    for name, value in node.items():
+        if isinstance(value, Mapping):
+            leaves |= _leaves(value, f"{prefix}{name}.")
+        else:
+            leaves[prefix + name] = value
+    return leaves
+
 
 SETTINGS_FILE = Path(__file__).resolve().parent / "paper" / "settings.json"
 
@@ -260,3 +322,57 @@ def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+Rows = Mapping[str, Mapping[str, Any]]
+COUNTS = ("attack.pool.size",)
+
+
+def row_settings(
+    settings: InversionSweep, table: str, *, by_target: Rows, by_variant: Rows, usual: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Setting of a printed row (`PaperNumber.setting`) -> this cell's; None where no row can have it.
+
+    by_target: table -> setting -> the attack's setting that names the target. by_variant: table -> variant -> leaves
+    that it has otherwise than `usual`, the official ones ({}: of a data set that the table does not have).
+    """
+    factors: dict[str, Any] = {name: _factor(settings, role) for name, role in by_target.get(table, {}).items()}
+    if table in by_variant:
+        factors["variant"] = variant_of(resolved(settings), by_variant[table], usual) if usual else None
+    return factors
+
+
+def _factor(settings: InversionSweep, role: str) -> float | None:
+    """The smoothing factor of the target that does a stage; None where it differs from the attacked one in more."""
+    other = settings.swapped_targets().get(role)
+    if other is not None and not _alike(settings, other):
+        return None
+    stated = (other or settings).recipe.stated_defense
+    return stated.get("alpha") if stated and stated["kind"] in ("none", "label_smoothing") else None
+
+
+def _alike(first: InversionSweep, other: InversionSweep) -> bool:
+    """Whether two targets differ in their defense at most, as far as the training of others can be told."""
+    if isinstance(first.recipe, ImportedClassifier) or isinstance(other.recipe, ImportedClassifier):
+        return first.recipe.architecture == other.recipe.architecture and first.data == other.data
+    trainings = [settings.recipe.model_dump(exclude={"defense"}) for settings in (first, other)]
+    return trainings[0] == trainings[1] and first.data == other.data
+
+
+def variant_of(ours: Mapping[str, Any], variants: Rows, usual: Mapping[str, Any]) -> str | None:
+    """The variant whose leaves these are; None for a mixture.
+
+    A count stands for the largest stated one that it reaches: a sweep at reduced counts keeps its rows, and departs.
+    """
+    varied = {key for changes in variants.values() for key in changes}
+    for name, changes in variants.items():
+        if all(_snapped(key, ours.get(key), variants, usual) == changes.get(key, usual.get(key)) for key in varied):
+            return name
+    return None
+
+
+def _snapped(key: str, value: Any, variants: Rows, usual: Mapping[str, Any]) -> Any:
+    if key not in COUNTS or not isinstance(value, int):
+        return value
+    stated = sorted(changes.get(key, usual[key]) for changes in variants.values())
+    return max((printed for printed in stated if printed <= value), default=stated[0])

@@ -40,11 +40,10 @@ from smoothsweep.orchestrator.planning.plan import Plan
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.manifests import Damage
-from smoothsweep.sweeps.data import LabelledData
+from smoothsweep.sweeps.data import CLASSES, LabelledData
 from smoothsweep.sweeps.expand import OF_THE_ATTACKER, Cell, expand
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.loaded import LoadedSweep
-from smoothsweep.sweeps.resolved import CLASSES
 from smoothsweep.sweeps.schema import InversionSweep, known_classes
 from smoothsweep.tasks.counts import test_count
 

@@ -4,14 +4,12 @@ import copy
 import json
 
 import pytest
-from tests.core.priors.examples.random_face import EYES
 from tiny import searchable, tiny_sweep
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.kinds import PRIORS
-from smoothsweep.sweeps.data import PublishedData
+from smoothsweep.sweeps.data import CLASSES, PublishedData
 from smoothsweep.sweeps.loaded import check
-from smoothsweep.sweeps.resolved import CLASSES
 from smoothsweep.sweeps.schema import InversionSweep
 from tests.core.priors.examples import example
 
@@ -54,7 +52,9 @@ SWEEPS = {
         )
         for kind, row in PRIORS.items()
     },
-    "eyes": plain(prior={"kind": "random_face", "path": "x", "resolution": 64, "crop": EYES}, public=None),
+    "eyes": plain(
+        prior={"kind": "random_face", "path": "x", "resolution": 64, "crop": example("random_face").EYES}, public=None
+    ),
 }
 WRONG = (None, {"q": 1}, "nonsense", True, -1.5, [], ["x"])
 

@@ -11,14 +11,11 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.sweeps.paper_numbers import (
     AXES,
     CHANGE,
-    COLUMNS,
     TABLES,
-    TABLES_FILE,
     datasets_of,
     matching,
     paper_rows,
     printed_rows,
-    read_numbers,
 )
 
 BASE = {"dataset": "facescrub", "architecture": "resnet152", "samples_per_class": None, "attack": "ppa"}
@@ -216,24 +213,3 @@ def test_what_fits_nothing_or_too_much_is_said():
 @given(st.sampled_from([n for n in numbers() if not n.metric.endswith(CHANGE)]))
 def test_every_printed_row_is_found_by_its_own_axes(number):
     assert matching(number.axes, number.table).numbers[number.metric] == number
-
-
-LINE = dict(zip(COLUMNS, TABLES_FILE.read_text(encoding="utf-8").splitlines()[1].split(","), strict=True))
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"value": "94.9"}, r"line 2, column value: expected a fraction in \[0, 1\], got '94.9'"),
-        ({"value": "nan"}, "line 2, column value: expected a decimal number"),
-        ({"defense": "ls"}, "line 2, column defense: expected one of none, label_smoothing, mid, bido, got 'ls'"),
-        ({"defense": "mid"}, "line 2, column alpha: expected nothing with defense mid, got '0.0'"),
-        ({"alpha": ""}, "line 2, column alpha: expected a number with defense none, got ''"),
-        ({"setting": "variant"}, "line 2, column setting: expected name=value"),
-    ],
-)
-def test_a_malformed_line_is_named(tmp_path, changes, message):
-    path = tmp_path / "tables.csv"
-    path.write_text(f"{','.join(COLUMNS)}\n{','.join((LINE | changes).values())}\n")
-    with pytest.raises(InputError, match=message):
-        read_numbers(path)
