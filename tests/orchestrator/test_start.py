@@ -26,7 +26,7 @@ MODULES = (
     "smoothsweep.orchestrator.cluster.interrupts",
     "smoothsweep.core.text",
     "smoothsweep.orchestrator.commands.audit.arguments",
-    "smoothsweep.orchestrator.commands.records.status",
+    "smoothsweep.orchestrator.commands.status",
     "smoothsweep.sweeps.load",
     "pydantic",
     "smoothsweep.orchestrator.store.opening",

@@ -6,7 +6,7 @@ import pytest
 from tiny import write_tiny
 
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.records.status import status_summary
+from smoothsweep.orchestrator.commands.status import status_summary
 from smoothsweep.orchestrator.planning.state import read_stage_progress
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.store.base import Store

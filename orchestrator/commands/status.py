@@ -9,7 +9,7 @@ from typing import Any
 
 from smoothsweep.core import screen
 from smoothsweep.core.text import counted, printable
-from smoothsweep.orchestrator.commands.records.lineage import plain_name
+from smoothsweep.orchestrator.commands.lineage import plain_name
 from smoothsweep.orchestrator.commands.requests import StatusRequest
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.planning.state import StageProgress, read_stage_progress, read_state, trial_name
