@@ -3,42 +3,40 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from safetensors.numpy import load_file
 
 from smoothsweep.core.files import write_file
 from smoothsweep.core.text import minus
 from smoothsweep.core.tree import TREE
-from smoothsweep.orchestrator.page.drawing.canvas import INK, SOFT, Canvas
+from smoothsweep.orchestrator.page.drawing.canvas import INK, Canvas
 from smoothsweep.orchestrator.page.render import fill
 from smoothsweep.orchestrator.page.writing import figure_files
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.result.data import Axis
-from smoothsweep.orchestrator.result.format import significant
+from smoothsweep.orchestrator.result.format import ABSENT, aligned, ascii_text, significant
 from smoothsweep.orchestrator.result.rows import relative_links, write_results
 from smoothsweep.orchestrator.stages.code_version import code_version
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.tracking.runs import Verdicts
 from smoothsweep.sweeps.loaded import LoadedSweep
-from smoothsweep.sweeps.schema import ToySweep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 PAPER = TREE / "sweeps" / "paper" / "toy.json"
-TARGET_CLASS, NO_STOP_STEPS = 2, 5000
+NO_STOP_STEPS, EXTENT, SIDE, YELLOW = 5000, (-15.0, 15.0), 300, "#ffd60a"
+TARGET_CLASS = 2
 CLASSES = (("green circles", "#3f8f4f", "o"), ("blue squares", "#3b6fb6", "s"), ("orange pentagons", "#e07b1a", "p"))
-EXTENT = (-15.0, 15.0)
-SIDE, YELLOW = 300, "#ffd60a"
 FIGURES = (
-    ("path", "The attack stops at 95 % confidence (Figure 1)"),
-    ("endless_path", f"The attack goes on for {NO_STOP_STEPS:,} steps (Figure 8)"),
+    ("path", "distance", "The attack stops at 95 % confidence (Figure 1)"),
+    ("endless_path", "distance_no_stop", f"The attack goes on for {NO_STOP_STEPS:,} steps (Figure 8)"),
 )
+HEAD = ("", "alpha", "steps", "steps, the paper's", "distance", "distance, the paper's")
 
 
 def write_toy_report(
@@ -46,25 +44,33 @@ def write_toy_report(
 ) -> tuple[str, list[Path], Verdicts]:
     """Write results.parquet and report.html into `out`; returns the table as text, the files, and no verdicts."""
     table = write_results(trials, store, failures, out)
-    paper = {row["alpha"]: row for row in json.loads(PAPER.read_text())["rows"]}
-    files = [out / "results.parquet"]
     done = [trial for trial in trials if store.has(trial.stages[0])]
+    alphas = dict(zip(table["trial"], table["recipe_alpha"], strict=True))
+    paper = {row["alpha"]: row for row in json.loads(PAPER.read_text())["rows"]}
+    held = {alphas[trial.id]: load_file(store.path(trial.stages[0]) / "toy.safetensors") for trial in done}
+    rows = []
+    for path, column, title in FIGURES:
+        for trial in done:
+            alpha, distance = alphas[trial.id], store.metrics(trial.stages[0])[column]
+            published = paper.get(alpha, {}) if path == "path" else {}
+            steps = len(held[alpha]["path"]) - 2 if path == "path" else NO_STOP_STEPS
+            distance_text = "left all bounds" if distance is None else significant(distance)
+            theirs = [str(published.get(name) or "") for name in ("steps", "distance")]
+            rows.append((title, minus(f"{alpha:g}"), f"{steps:,}", theirs[0], distance_text, theirs[1]))
+    files = [out / "results.parquet"]
     if done:
-        alphas = [cast(ToySweep, trial.settings).alpha for trial in done]
-        arrays = [load_file(store.path(trial.stages[0]) / "toy.safetensors") for trial in done]
-        drawn = [toy_figure(title, name, alphas, arrays) for name, title in FIGURES]
+        drawn = [toy_figure(title, path, held) for path, _, title in FIGURES]
         for number, canvas in enumerate(drawn, start=1):
             write_file(out / "figures" / f"toy-{number}.svg", canvas.file("toy.svg"), parents=True)
         write_file(out / "figures" / "overview.png", drawn[0].file("overview.png"))
-        metrics = [store.metrics(trial.stages[0]) for trial in done]
         page = fill(
             "toy.html",
             title=loaded.sweep.name,
-            answer=_answer(alphas, metrics),
             classes=CLASSES,
             target=TARGET_CLASS,
             figures=drawn,
-            rows=_rows(alphas, arrays, metrics, paper),
+            head=HEAD,
+            rows=rows,
             trials=table,
             axes=(Axis(key="recipe_alpha"),),
             colour_rules="",
@@ -74,50 +80,29 @@ def write_toy_report(
         )
         write_file(out / "report.html", page)
         files.append(out / "report.html")
-    return _text(table, paper), [*files, *figure_files(out)], Verdicts()
+    lines = [HEAD, *([cell or ABSENT for cell in row] for row in rows)]
+    text = "\n".join(aligned([[ascii_text(cell) for cell in line] for line in lines], {0}))
+    return text, [*files, *figure_files(out)], Verdicts()
 
 
-def _answer(alphas: list[float], metrics: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Where the attacks ended, nearest first."""
-    ends = sorted((one["distance"], alpha) for one, alpha in zip(metrics, alphas, strict=True) if one["distance"])
-    if not ends:
-        return ["No attack ended anywhere near: each left all bounds."]
-    words = "; ".join(f"with alpha {minus(f'{alpha:g}')} {significant(distance)} away" for distance, alpha in ends)
-    first = f"The attack ends at these distances from the nearest training point of its target class: {words}."
-    return [first, "One model and one start each: an illustration, not evidence."]
-
-
-def _rows(
-    alphas: list[float],
-    arrays: list[dict[str, np.ndarray]],
-    metrics: Sequence[Mapping[str, Any]],
-    paper: Mapping[float, Mapping[str, Any]],
-) -> list[tuple[str, ...]]:
-    """Figure, alpha, steps, the paper's, distance, the paper's."""
-    rows = []
-    for (name, title), key in zip(FIGURES, ("distance", "distance_no_stop"), strict=True):
-        for alpha, held, measured in zip(alphas, arrays, metrics, strict=True):
-            published = paper.get(alpha, {}) if name == "path" else {}
-            steps = len(held["path"]) - 2 if name == "path" else NO_STOP_STEPS
-            distance = "left all bounds" if measured[key] is None else significant(measured[key])
-            theirs = [str(published.get(one) or "") for one in ("steps", "distance")]
-            rows.append((title, minus(f"{alpha:g}"), f"{steps:,}", theirs[0], distance, theirs[1]))
-    return rows
-
-
-def toy_figure(title: str, name: str, alphas: list[float], arrays: list[dict[str, np.ndarray]]) -> Canvas:
-    """The panels of all models side by side. name: of the attack's path among the arrays."""
-    canvas = Canvas((SIDE + 6) * len(alphas), SIDE + 36, title)
-    for index, (alpha, held) in enumerate(zip(alphas, arrays, strict=True)):
+def toy_figure(title: str, name: str, held: Mapping[float, Mapping[str, np.ndarray]]) -> Canvas:
+    """The panels of all models side by side. name: of the attack's path among the arrays; held: alpha -> arrays."""
+    canvas = Canvas((SIDE + 6) * len(held), SIDE + 36, title)
+    for index, (alpha, arrays) in enumerate(held.items()):
         axes = canvas.axes((SIDE + 6) * index + 3, 34, (SIDE + 6) * index + 3 + SIDE, 34 + SIDE, grid=None)
-        _draw_panel(axes, held, held[name])
+        _draw_panel(axes, arrays, arrays[name])
         axes.set_title(f"alpha {minus(f'{alpha:g}')}", fontsize=10, color=INK)
     return canvas
 
 
 def _draw_panel(axes: Axes, held: Mapping[str, np.ndarray], path: np.ndarray) -> None:
     """Confidence as background, the training points, the attack's path, and the gap to the nearest point."""
-    axes.imshow(_background(held), extent=(*EXTENT, *EXTENT), interpolation="bilinear", aspect="auto")
+    unsure = 1 / len(CLASSES)  # white where the model is unsure, the class's colour where it is certain
+    certainty = np.clip((held["confidence"] - unsure) / (1 - unsure), 0, 1)[..., None]
+    colours = np.array([list(bytes.fromhex(colour[1:])) for _, colour, _ in CLASSES], dtype=float)
+    shaded = 255 + (colours[held["prediction"].astype(int)] - 255) * certainty * 0.55
+    background = shaded.round().astype(np.uint8)[::-1]  # north up
+    axes.imshow(background, extent=(*EXTENT, *EXTENT), interpolation="bilinear", aspect="auto")
     for label, (_, colour, mark) in enumerate(CLASSES):
         mine = held["points"][held["labels"] == label]
         axes.plot(mine[:, 0], mine[:, 1], mark, ms=5.5, color=colour, mec=INK, mew=0.6)
@@ -134,26 +119,3 @@ def _draw_panel(axes: Axes, held: Mapping[str, np.ndarray], path: np.ndarray) ->
     for point, face in ((drawn[0], "white"), (drawn[-1], YELLOW)):
         axes.plot(*point, "o", ms=11, mfc=face, mec=INK, mew=2)
     axes.set(xlim=EXTENT, ylim=EXTENT, xticks=[], yticks=[])
-    axes.tick_params(labelcolor=SOFT)
-
-
-def _background(held: Mapping[str, np.ndarray]) -> np.ndarray:
-    """uint8 [R, R, 3], north up: white where the model is unsure, the class's colour where it is certain."""
-    unsure = 1 / len(CLASSES)
-    certainty = np.clip((held["confidence"] - unsure) / (1 - unsure), 0, 1)[..., None]
-    colours = np.array([list(bytes.fromhex(colour[1:])) for _, colour, _ in CLASSES], dtype=float)
-    shaded = 255 + (colours[held["prediction"].astype(int)] - 255) * certainty * 0.55
-    return np.ascontiguousarray(shaded.round().astype(np.uint8)[::-1])
-
-
-def _text(table: pd.DataFrame, paper: Mapping[float, Any]) -> str:
-    lines = [f"{'alpha':>7} {'steps':>7} {'paper':>7} {'distance':>10} {'paper':>7}"]
-    for row in table.to_dict("records"):
-        published = paper.get(row["recipe_alpha"], {})
-        steps = "-" if pd.isna(row["steps"]) else f"{row['steps']:.0f}"
-        distance = "-" if pd.isna(row["distance"]) else f"{row['distance']:.3f}"
-        lines.append(
-            f"{row['recipe_alpha']:>7g} {steps:>7} {published.get('steps', '-'):>7} {distance:>10} "
-            f"{published.get('distance') or '-':>7}"
-        )
-    return "\n".join(lines)
