@@ -11,7 +11,7 @@ import numpy as np
 from fpdf import FPDF, TextStyle
 from matplotlib import get_data_path
 
-from smoothsweep.orchestrator.page.drawing.sheets import data_uri
+from smoothsweep.orchestrator.page.pictures import data_uri
 from smoothsweep.orchestrator.page.render import fill
 from smoothsweep.orchestrator.reading.audit.result import Audit, judged_rows
 from smoothsweep.orchestrator.reading.audit.sentences import (

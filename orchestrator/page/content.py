@@ -10,7 +10,7 @@ import pandas as pd
 
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.metric import Metric
-from smoothsweep.orchestrator.page.drawing.colours import assign
+from smoothsweep.orchestrator.page.figures.colours import assign
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures
 from smoothsweep.orchestrator.result import (
     defenses,

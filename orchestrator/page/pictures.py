@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -9,12 +11,14 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from PIL import Image, ImageDraw, ImageFont
+from PIL.PngImagePlugin import PngInfo
 from safetensors import safe_open
 
 from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.readers.tables import read_rows
-from smoothsweep.orchestrator.page.drawing.sheets import png, sheet_image
+from smoothsweep.orchestrator.page.figures.canvas import ACCENT, INK, LINE, PAPER, SOFT, fold
 from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inversion_stages
 from smoothsweep.orchestrator.result.data import ContactSheet, SheetRow, Tile
 from smoothsweep.orchestrator.stages.stage import Stage
@@ -171,3 +175,70 @@ def _looking(stages: InversionStages) -> list[tuple[Metric, Stage]]:
 def _per_image(path: Path) -> pd.DataFrame:
     """A judge's rows, image by image: a sheet asks for them tile by tile, and a finished artifact never changes."""
     return read_rows(path)
+
+
+TILE, GAP, MARGIN = 96, 10, 16
+LARGEST = 128
+"""Pictures are stored at their own size up to this many pixels; a page of full-size ones would weigh megabytes."""
+HEAD_LINE, HEAD_LINES = 18, 3
+"""Lines of a column's name: pixels from one to the next, and the most of them."""
+
+
+def png(image: Image.Image, text: PngInfo | None = None) -> bytes:
+    """The image as a file, with text in it if asked."""
+    buffer = io.BytesIO()
+    image.save(buffer, format="PNG", optimize=True, pnginfo=text)
+    return buffer.getvalue()
+
+
+def data_uri(pixels: np.ndarray) -> str:
+    """uint8 [H, W, 3] as a PNG inside a URI."""
+    return "data:image/png;base64," + base64.b64encode(png(Image.fromarray(pixels))).decode("ascii")
+
+
+def tile_uri(tile: Tile) -> str:
+    """A tile as a URI, `LARGEST` pixels wide at most."""
+    image = Image.fromarray(tile.pixels)
+    image.thumbnail((LARGEST, LARGEST), Image.Resampling.LANCZOS)
+    return data_uri(np.asarray(image))
+
+
+def sheet_image(sheet: ContactSheet, *, tile: int = TILE, rows: int | None = None) -> Image.Image:
+    """The sheet as one picture: training images first, names at the left, red frames explained in a line below."""
+    kept, pitch, font = sheet.rows[:rows], tile + GAP, _font()
+    heads = [fold(name, pitch - 4, font.getlength, HEAD_LINES) for name in (sheet.real_label, *sheet.columns)]
+    names = ["".join(fold(row.name, 150, font.getlength, 1)) for row in kept]
+    top = MARGIN + 16 + HEAD_LINE * max(map(len, heads))
+    left = MARGIN + int(max(map(font.getlength, names), default=0)) + 12
+    width, bottom = left + pitch * (1 + len(sheet.columns)) + GAP + MARGIN, top + pitch * len(kept)
+    pictures = [(row.real, *row.reconstructions) for row in kept]
+    framed = any(picture is not None and picture.recognised for line in pictures for picture in line)
+    key = f"Red frame: the {sheet.judge} matches it with the class." if framed else ""
+    legend = fold(key, width - 2 * MARGIN, font.getlength, HEAD_LINES) if framed else []
+    image = Image.new("RGB", (width, bottom + MARGIN + HEAD_LINE * len(legend)), PAPER)
+    draw = ImageDraw.Draw(image)
+    places = [left + column * pitch + (GAP if column else 0) for column in range(1 + len(sheet.columns))]
+    for x, head in zip(places, heads, strict=True):
+        for above, words in enumerate(reversed(head)):
+            draw.text((x + tile / 2, top - 18 - HEAD_LINE * above), words, font=font, fill=INK, anchor="mm")
+    draw.line([(left + pitch, top - 28), (left + pitch, bottom - GAP)], fill=LINE, width=2)
+    for y, name, line in zip(range(top, bottom, pitch), names, pictures, strict=True):
+        draw.text((left - 12, y + tile / 2), name, font=font, fill=INK, anchor="rm")
+        for x, picture in zip(places, line, strict=True):
+            if picture is None:
+                draw.text((x + tile / 2, y + tile / 2), "none", font=font, fill=SOFT, anchor="mm")
+                continue
+            image.paste(Image.fromarray(picture.pixels).resize((tile, tile), Image.Resampling.BICUBIC), (x, y))
+            if picture.recognised:
+                draw.rectangle((x - 3, y - 3, x + tile + 2, y + tile + 2), outline=ACCENT, width=3)
+    for number, words in enumerate(legend):
+        draw.text((MARGIN, bottom + HEAD_LINE * number), words, font=font, fill=SOFT, anchor="la")
+    return image
+
+
+@lru_cache(maxsize=1)
+def _font() -> ImageFont.FreeTypeFont:
+    """DejaVu Sans, which matplotlib brings along: it knows Latin, Greek, Cyrillic and the minus sign."""
+    from matplotlib import get_data_path  # heavy, and needed only where a picture is drawn
+
+    return ImageFont.truetype(str(Path(get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf"), 14)

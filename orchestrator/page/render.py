@@ -22,8 +22,8 @@ from smoothsweep.core.judges.columns import CLASS_METRICS, METRICS, metric_of
 from smoothsweep.core.readers.files import MIB, open_regular
 from smoothsweep.core.text import NBSP, escape_controls, shortened
 from smoothsweep.orchestrator.page import content
-from smoothsweep.orchestrator.page.drawing.canvas import Canvas
-from smoothsweep.orchestrator.page.drawing.sheets import tile_uri
+from smoothsweep.orchestrator.page.figures.canvas import Canvas
+from smoothsweep.orchestrator.page.pictures import tile_uri
 from smoothsweep.orchestrator.result import format as shown
 from smoothsweep.orchestrator.result import searches
 from smoothsweep.orchestrator.result.data import ReportData

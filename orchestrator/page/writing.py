@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from smoothsweep.core.files import write_file
-from smoothsweep.orchestrator.page.drawing.colours import assign
-from smoothsweep.orchestrator.page.drawing.sheets import png, sheet_image
+from smoothsweep.orchestrator.page.figures.colours import assign
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures
+from smoothsweep.orchestrator.page.pictures import png, sheet_image
 from smoothsweep.orchestrator.page.render import render
 from smoothsweep.orchestrator.result.data import ReportData
 from smoothsweep.orchestrator.result.summary import Summary, summarise

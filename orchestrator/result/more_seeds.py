@@ -185,6 +185,6 @@ def frontier_words(summary: Summary) -> str:
     accuracy_note = f" Only recipes with the {floor} asked for count." if floor else ""
     return (
         f"The line is the frontier: {names}; no other recipe beats {'it' if len(front) == 1 else 'these'} in both."
-        f"{accuracy_note} Bars are intervals (an arrow head: the bar leaves the panel). Hover over a point for its "
+        f"{accuracy_note} Bars are intervals (without an end: the bar leaves the panel). Hover over a point for its "
         "numbers; select it for its row of the table."
     )

@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 from smoothsweep.core.files import write_file
 from smoothsweep.core.text import minus
 from smoothsweep.core.tree import TREE
-from smoothsweep.orchestrator.page.drawing.canvas import INK, Canvas
+from smoothsweep.orchestrator.page.figures.canvas import INK, Canvas
 from smoothsweep.orchestrator.page.render import fill
 from smoothsweep.orchestrator.page.writing import figure_files
 from smoothsweep.orchestrator.planning.trial import Trial

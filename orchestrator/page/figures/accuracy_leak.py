@@ -2,35 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+import pandas as pd
 
+from smoothsweep.core.checks import present
+from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.metric import Metric
-from smoothsweep.orchestrator.page.drawing.canvas import (
+from smoothsweep.orchestrator.page.figures.canvas import (
     ACCENT,
+    DASHED,
+    DOTTED,
     INK,
+    KEY,
     LINE,
     PAPER,
     SOFT,
     Canvas,
+    Labels,
+    Named,
+    as_percent,
+    clean,
+    fold,
+    limits,
     note,
-    percent,
-    percent_sign,
-    plain,
-    words_for,
+    text_width,
+    write_names,
 )
-from smoothsweep.orchestrator.page.figures.labels import Labels, text_width
-from smoothsweep.orchestrator.page.figures.naming import Named, write_names
+from smoothsweep.orchestrator.page.figures.colours import REST, Colours
+from smoothsweep.orchestrator.result.defenses import (
+    DefenseFamily,
+    DefenseGroup,
+    accuracy_floor,
+    best_point,
+    family_index,
+)
+from smoothsweep.orchestrator.result.display import hover, is_crowded, judges_shown, shown_rows
+from smoothsweep.orchestrator.result.findings import share
+from smoothsweep.orchestrator.result.format import is_null, number
+from smoothsweep.orchestrator.result.summary import Summary, decide
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SHAPES = ("o", "s", "D", "^", "v", "*", "P", "X", "p", ">", "h", "<", "d", "8", "H", (4, 1, 0), (6, 1, 0))
 """Marks that tell families apart without their colours, in the order of the families."""
+REACH = 0.2
+"""Accuracy below the best that a panel shows; recipes that lost more sit at its left edge."""
+
+Ends = tuple[float, float]
+Marked = Mapping[str, tuple[str, int, bool]]
+"""Recipe -> its name in the plot, its shape, and whether its mark is hollow."""
 
 
 def mark_of(family: int) -> str | tuple[int, int, int]:
@@ -42,11 +66,8 @@ def mark_of(family: int) -> str | tuple[int, int, int]:
     return SHAPES[(family + family // len(SHAPES)) % len(SHAPES)]
 
 
-Ends = tuple[float, float]
-
-
 @dataclass(frozen=True, kw_only=True)
-class Point:
+class Dot:
     """One recipe: x is its test accuracy, y its leak, with their intervals where known.
 
     Attributes:
@@ -73,15 +94,6 @@ class Point:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Curve:
-    """Points joined in order."""
-
-    spots: tuple[tuple[float, float], ...]
-    colour: str
-    dashed: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
 class Panel:
     """One plot.
 
@@ -90,21 +102,27 @@ class Panel:
         guide: Where dotted lines cross, the reference.
         asked: An accuracy with its words.
         stairs: The frontier, most accurate recipe first.
-        control: The most that a judge credits to a control.
+        control: The most that a judge credits to a control, with its name.
+        curves: Points to be joined, and whether by a dashed line.
+        shape: The mark of the family that it is about; None: of none.
     """
 
     title: str
     spec: Metric
-    points: tuple[Point, ...]
+    points: tuple[Dot, ...]
     x: Ends
     y: Ends
-    curves: tuple[Curve, ...] = ()
+    curves: tuple[tuple[Sequence[tuple[float, float]], bool], ...] = ()
     guide: tuple[float, float] | None = None
     asked: tuple[float, str] | None = None
     stairs: tuple[tuple[float, float], ...] = ()
     control: tuple[float, str] | None = None
     colour: str = INK
     shape: int | None = None
+
+    def held(self, x: float, y: float) -> tuple[float, float]:
+        """The place, at the panel's edge if it lies outside."""
+        return min(max(x, self.x[0]), self.x[1]), min(max(y, self.y[0]), self.y[1])
 
 
 def plot(
@@ -124,54 +142,42 @@ def plot(
 
 def draw(canvas: Canvas, panel: Panel, left: float, top: float, width: float, height: float) -> None:
     """The panel between these pixels of the canvas."""
-    axes = canvas.axes(left + 48, top + 30, left + width - 12, top + height - 44)
+    axes = canvas.axes(left + 48, top + 30, left + width - 12, top + height - 44, x="test accuracy, %", percent="xy")
     axes.set(xlim=panel.x, ylim=panel.y)
     axes.locator_params(nbins=5 if width < 400 else 7)
-    axes.xaxis.set_major_formatter(percent)
-    axes.yaxis.set_major_formatter(percent_sign if panel.spec.unit == "percent" else plain)
-    axes.set_xlabel("test accuracy, %", fontsize=12, color=SOFT)
-    lines, size = _title_lines(panel.title, width)
-    shift = (0 if panel.shape is None else 18, 12 if len(lines) == 1 else 3)
-    note(axes, "\n".join(lines), (0, 1), shift, place="frame", size=size, colour=panel.colour, bold=True)
-    if panel.shape is not None:
-        axes.plot(
-            [0.012],
-            [1 + 17 / (height - 74)],
-            marker=mark_of(panel.shape),
-            ls="",
-            color=panel.colour,
-            ms=8,
-            transform=axes.transAxes,
-            clip_on=False,
+    rate = panel.spec.unit == "percent"
+    axes.yaxis.set_major_formatter(lambda value, at: as_percent(value, at) + "\u00a0%" if rate else f"{value:g}")
+    if panel.shape is None:
+        lines, size = title_lines(panel.title, width)
+        axes.set_title(
+            clean("\n".join(lines)), fontsize=size, weight="bold", pad=6 if len(lines) == 1 else 2, loc="left"
         )
+    else:
+        axes.plot([], [], ls="", marker=mark_of(panel.shape), ms=8, color=panel.colour, label=clean(panel.title))
+        look = KEY | {"prop": {"weight": "bold", "size": 12.5}, "labelcolor": panel.colour}
+        axes.legend(loc="lower left", bbox_to_anchor=(-0.03, 1), handletextpad=0, **look)
     better = "better \u2198" if panel.spec.better == "low" else "better \u2197"
-    note(axes, better, (1, 1), (0, 12), place="frame", ha="right")
+    note(axes, better, (1, 1), (0, 8), xycoords="axes fraction", ha="right")
     drawing = _Drawing(canvas=canvas, axes=axes, panel=panel)
     drawing.background()
     for point in panel.points:
         drawing.point(point)
-    drawing.names()
+    named = sorted((point for point in panel.points if point.name), key=lambda point: not point.chosen)
+    names = []
+    for one in named:
+        inside = panel.x[0] <= one.x <= panel.x[1]
+        name = one.name if inside else f"{one.name} (at {100 * one.x:.1f}\u00a0%)"
+        names.append(Named(one.recipe, name, *panel.held(one.x, one.y), one.colour))
+    write_names(canvas, axes, names, drawing.labels)
 
 
-def _title_lines(title: str, width: float) -> tuple[list[str], float]:
-    """The title where it leaves room for the corner's word, and its size: on one line if it can be, else on smaller
-    ones, two at most, shortened at need."""
+def title_lines(title: str, width: float) -> tuple[list[str], float]:
+    """The title of a panel where it leaves room for the corner's word, and its size: on one line if it can be, else
+    on two smaller ones, cut at need."""
     room = width - 120  # both margins, and the corner's word
     if text_width(title, 12.5) <= room:
-        return [words_for(title)], 12.5
-    words = title.split()
-    first = _fitting(words, room)
-    rest, fitting = words[first:], _fitting(words[first:], room)
-    if fitting < len(rest):
-        fitting = _fitting(rest, room - text_width("\u2026", 10))
-        rest = [*rest[:fitting], "\u2026"]
-    return [words_for(" ".join(line)) for line in (words[:first], rest) if line], 10
-
-
-def _fitting(words: Sequence[str], room: float) -> int:
-    """How many of the words the smaller line holds, one at least."""
-    fitting = (n for n in range(len(words), 1, -1) if text_width(" ".join(words[:n]), 10) <= room)
-    return next(fitting, 1)
+        return [title], 12.5
+    return fold(title, room, lambda line: text_width(line, 10), 2), 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,91 +200,269 @@ class _Drawing:
             corners.append((panel.x[0], corners[-1][1]))
             axes.fill(*zip(*corners, (panel.x[0], high), strict=True), color=LINE, alpha=0.35, lw=0, gid="covered")
             axes.plot(*zip(*corners[1:], strict=True), color=INK, lw=1.4, alpha=0.75, gid="stairs")
-            self._keep_clear(corners[1:])
+            self.labels.keep_clear(axes, corners[1:])
         if panel.guide:
-            axes.axvline(panel.guide[0], color=SOFT, lw=1, ls=(0, (2, 4)))
-            axes.axhline(panel.guide[1], color=SOFT, lw=1, ls=(0, (2, 4)))
+            axes.axvline(panel.guide[0], color=SOFT, lw=1, ls=DOTTED)
+            axes.axhline(panel.guide[1], color=SOFT, lw=1, ls=DOTTED)
         if panel.asked and panel.x[0] <= panel.asked[0] <= panel.x[1]:
-            axes.axvline(panel.asked[0], color=ACCENT, lw=1.4, ls=(0, (6, 4)))
+            axes.axvline(panel.asked[0], color=ACCENT, lw=1.4, ls=DASHED)
             self._beside((panel.asked[0], panel.y[0]), panel.asked[1], above=8)
         if panel.control and panel.y[0] <= panel.control[0] <= panel.y[1]:
             axes.axhline(panel.control[0], color=SOFT, lw=1.2, ls=(0, (8, 3, 2, 3)))
             self._beside((panel.x[0], panel.control[0]), panel.control[1], above=4)
-        for curve in panel.curves:
-            look: dict[str, Any] = {"lw": 1.6, "ls": (0, (5, 4))} if curve.dashed else {"lw": 2.2}
-            axes.plot(*zip(*curve.spots, strict=True), color=curve.colour, gid="curve", **look)
-            self._keep_clear(curve.spots)
+        for spots, dashed in panel.curves:
+            look: dict[str, Any] = {"lw": 1.6, "ls": DASHED} if dashed else {"lw": 2.2}
+            axes.plot(*zip(*spots, strict=True), color=panel.colour, gid="curve", **look)
+            self.labels.keep_clear(axes, spots)
 
-    def point(self, point: Point) -> None:
+    def point(self, point: Dot) -> None:
         """A recipe's mark with its bars; one that lies outside sits at the left edge."""
-        inside, (x, y) = self.panel.x[0] <= point.x <= self.panel.x[1], self._held(point)
-        px, py = self.axes.transData.transform((x, y))
-        self.labels.mark(px, -py, 12 if point.chosen else 4 if point.small else 8)
+        axes, (x, y), colour = self.axes, self.panel.held(point.x, point.y), point.colour
+        px, py = axes.transData.transform((x, y))
+        self.labels.mark(px, py, 12 if point.chosen else 4 if point.small else 8)
         if not point.small:
-            if inside and point.x_ends:
-                self._bar(point, point.x_ends, self.panel.x, y, upright=False)
-            if point.y_ends:
-                self._bar(point, point.y_ends, self.panel.y, x, upright=True)
+            inside = self.panel.x[0] <= point.x <= self.panel.x[1]
+            bars = [(point.x_ends, (y, y), "|")] if inside and point.x_ends else []
+            bars += [((x, x), point.y_ends, "_")] if point.y_ends else []
+            for across, up, cap in bars:
+                (bar,) = axes.plot(across, up, color=colour, alpha=0.6, lw=1.6, marker=cap, ms=7)
+                self.canvas.describe(bar, recipe=point.recipe)
+                self.labels.keep_clear(axes, list(zip(across, up, strict=True)))
             if point.seeds:
-                (seeds,) = self.axes.plot(
-                    *zip(*point.seeds, strict=True), "o", ms=5, color=point.colour, alpha=0.4, mew=0
-                )
+                (seeds,) = axes.plot(*zip(*point.seeds, strict=True), "o", ms=5, color=colour, alpha=0.4, mew=0)
                 self.canvas.describe(seeds, recipe=point.recipe)
             if not inside:
-                self.axes.plot([x], [y], "<", ms=5, color=point.colour, clip_on=False)
+                axes.plot([x], [y], "<", ms=5, color=colour, clip_on=False)
         if point.chosen:
-            self.axes.plot([x], [y], "o", ms=21, mfc="none", mec=ACCENT, mew=2, clip_on=False)
-        look: dict[str, Any] = (
-            {"ms": 6.5, "mew": 0, "alpha": 0.55, "zorder": 2} if point.small else {"ms": 11, "mew": 2, "zorder": 4}
-        )
-        (mark,) = self.axes.plot(
-            [x],
-            [y],
-            marker=mark_of(point.shape),
-            ls="",
-            mec=point.colour,
-            clip_on=False,
-            mfc=PAPER if point.hollow else point.colour,
-            **look,
-        )
+            axes.plot([x], [y], "o", ms=21, mfc="none", mec=ACCENT, mew=2, clip_on=False)
+        look: dict[str, Any] = {"ms": 11, "mew": 2, "zorder": 4, "mfc": PAPER if point.hollow else colour}
+        if point.small:
+            look |= {"ms": 6.5, "mew": 0, "zorder": 2, "alpha": 0.55}
+        (mark,) = axes.plot([x], [y], marker=mark_of(point.shape), ls="", mec=colour, clip_on=False, **look)
         self.canvas.describe(mark, point.words, recipe=point.recipe, link=point.link)
-
-    def names(self) -> None:
-        """The names beside their points, the chosen one's first; an accuracy outside the panel stands in its name."""
-        named = sorted((point for point in self.panel.points if point.name), key=lambda point: not point.chosen)
-        labelled = [Named(point.recipe, self._text(point), *self._held(point), point.colour) for point in named]
-        write_names(self.canvas, self.axes, self.labels, labelled)
-
-    def _text(self, point: Point) -> str:
-        inside = self.panel.x[0] <= point.x <= self.panel.x[1]
-        return point.name if inside else f"{point.name} (at {100 * point.x:.1f}\u00a0%)"
-
-    def _held(self, point: Point) -> tuple[float, float]:
-        """Its place, at the panel's edge if it lies outside."""
-        (left, right), (low, high) = self.panel.x, self.panel.y
-        return min(max(point.x, left), right), min(max(point.y, low), high)
-
-    def _bar(self, point: Point, ends: Ends, span: Ends, at: float, *, upright: bool) -> None:
-        """An error bar, cut at the panel's edge, where an arrow head says that it goes on."""
-        cut = [min(max(end, span[0]), span[1]) for end in ends]
-        spots = [(at, end) for end in cut] if upright else [(end, at) for end in cut]
-        look: dict[str, Any] = {"color": point.colour, "alpha": 0.6, "clip_on": False}
-        (line,) = self.axes.plot(*zip(*spots, strict=True), lw=1.6, **look)
-        self.canvas.describe(line, recipe=point.recipe)
-        (x1, y1), (x2, y2) = self.axes.transData.transform(spots)
-        self.labels.keep_clear(min(x1, x2) - 1, -max(y1, y2) - 1, max(x1, x2) + 1, -min(y1, y2) + 1)
-        for end, spot, head in zip(ends, spots, "v^" if upright else "<>", strict=True):
-            shape = ("_" if upright else "|") if span[0] <= end <= span[1] else head
-            self.axes.plot([spot[0]], [spot[1]], shape, ms=7, **look)
-
-    def _keep_clear(self, spots: Sequence[tuple[float, float]]) -> None:
-        """No name on a line: a small box every few pixels of it."""
-        for (x1, y1), (x2, y2) in pairwise(self.axes.transData.transform(spots)):
-            steps = max(2, round(max(abs(x2 - x1), abs(y2 - y1)) / 8))
-            for x, y in zip(np.linspace(x1, x2, steps), np.linspace(y1, y2, steps), strict=True):
-                self.labels.keep_clear(x - 2, -y - 2, x + 2, -y + 2)
 
     def _beside(self, at: tuple[float, float], words: str, *, above: float) -> None:
         x, y = self.axes.transData.transform(at)
-        self.labels.keep_clear(x, -y - above - 14, x + text_width(words, 11) + 10, -y)
-        note(self.axes, words_for(words), at, (5, above))
+        self.labels.boxes.append((x, y, x + text_width(words, 11) + 10, y + above + 14))
+        note(self.axes, words, at, (5, above))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panels:
+    """The panels of one sweep: which recipes each shows, at which attack, against what."""
+
+    summary: Summary
+    colours: Colours
+
+    def frontier(self) -> Panel | None:
+        """Every recipe under its worst attack by the metric that decides; None with fewer than two to place."""
+        summary = self.summary
+        rows = self._placed({} if summary.evidence is None else summary.evidence.rows)
+        if len(rows) < 2:
+            return None
+        spec, front, frame = summary.spec, decide(summary).front, summary.frame.loc[list(rows.values())]
+        named = [r for r in rows if not is_crowded(summary) or r in front or r == summary.baseline_recipe]
+        near = frame["test_acc"] >= frame["test_acc"].max() - REACH
+        asked = summary.min_test_acc
+        held = [*frame.loc[near | frame["recipe"].isin(front), "test_acc"], *([] if asked is None else [asked])]
+        lo, hi = limits(held, share=0.1, least=0.008)
+        top = [*frame[spec.key], *frame[f"{spec.key}_high"].dropna()]
+        rate = spec.unit == "percent"
+        return Panel(
+            title=f"Leak: {spec.label}" + (", strongest attack" if len(summary.attacks) > 1 else ""),
+            spec=spec,
+            points=_small_first(self._of_frontier(recipe, row, recipe in named) for recipe, row in rows.items()),
+            x=(max(0.0, lo), min(hi, 1 + 0.25 * (hi - lo))),
+            y=(0.0, min(1.0, max(0.05, 1.04 * max(top)))) if rate else limits(frame[spec.key], least=1e-6),
+            asked=None if asked is None else (asked, f"{number(metric_of('test_acc'), asked)} asked for"),
+            stairs=tuple(self._spot(rows[recipe], spec.key) for recipe in front if recipe in rows),
+            control=self._control(spec.key),
+        )
+
+    def attacks(self, but: str | None = None) -> list[Panel]:
+        """One per attack and judge. but: a judge to leave out where there is a single attack."""
+        if "test_acc" not in self.summary.measured:
+            return []
+        attacks = self.summary.attacks
+        judges = [key for key in judges_shown(self.summary) if len(attacks) > 1 or key != but]
+        x = limits(self._seen("test_acc"), share=0.16, least=0.008)
+        return [self._of_attack(judge, attack, x, self._span(judge)) for attack in attacks for judge in judges]
+
+    def families(
+        self, group: DefenseGroup, metric: str, attack: str | None = None
+    ) -> list[tuple[DefenseFamily, Panel]]:
+        """One per family with a measured point: its curve, all other recipes small behind it. One scale for all.
+
+        attack: one attack; None sets every recipe under the one that works best against it.
+        """
+        rows = self._in_group(group, metric, attack)
+        families = [family for family in group.families if any(point.recipe in rows for point in family.points)]
+        if not families:
+            return []
+        seen = self.summary.frame.loc[list(rows.values()), "test_acc"]
+        x, y = limits(list(seen[seen >= seen.max() - REACH]), least=0.008), self._leak_span(metric, rows)
+        return [(family, self._of_family(group, family, metric, rows, x, y)) for family in families]
+
+    def best(self, group: DefenseGroup) -> Panel | None:
+        """Every family's best point with its name, the other recipes small; None with fewer than two such points."""
+        summary, metric = self.summary, self.summary.primary
+        if metric is None or metric not in summary.measured:
+            return None
+        rows = self._in_group(group, metric)
+        best_points = {family.key: best_point(summary, group, family.points) for family in group.families}
+        best = {key: held for key, held in best_points.items() if held is not None and held[0].recipe in rows}
+        if len(best) < 2:
+            return None
+        floor = accuracy_floor(summary, group)
+        near = [rows[p.recipe] for p, enough in best.values() if enough]
+        near += [rows[group.reference]] if group.reference in rows else []
+        seen = [*summary.frame.loc[near or list(rows.values()), "test_acc"], *([] if floor is None else [floor])]
+        x = limits(seen, share=0.16, least=0.008)
+        marked = {
+            point.recipe: (point.words.label, family_index(summary, key), point.words.combined)
+            for key, (point, _) in best.items()
+        }
+        return Panel(
+            title=f"Leak: {summary.spec.label}, the best of each defense",
+            spec=summary.spec,
+            x=x,
+            y=self._leak_span(metric, rows),
+            points=self._group_points(group, metric, rows, marked, x),
+            guide=self._reference(group, rows, metric),
+            control=self._control(metric),
+            asked=None if floor is None else (floor, f"{number(metric_of('test_acc'), floor)} accuracy"),
+        )
+
+    def _of_frontier(self, recipe: str, row: int, named: bool) -> Dot:
+        summary = self.summary
+        defended, choice = summary.defenses.get(recipe), summary.compared.recommendation.probability_best
+        words = hover(summary.cells[row], summary.deciding)
+        if choice and recipe in choice:
+            words = f"{words}\nbest with probability {share(choice[recipe])}"
+        return self._point(
+            row,
+            summary.deciding,
+            words=words,
+            shape=family_index(summary, defended.words.family) if defended and not defended.words.plain else 0,
+            name=recipe if named else "",
+            small=not named,
+            hollow=bool(summary.frame.loc[row, "is_baseline"]),
+            link=f"#row-{row}",
+            chosen=named and recipe == summary.compared.recommended,
+        )
+
+    def _of_attack(self, judge: str, attack: str, x: Ends, y: Ends) -> Panel:
+        frame, spec, named = self.summary.frame, self.summary.metric(judge), shown_rows(self.summary)
+        measured = (frame["attack"] == attack) & frame[judge].notna() & frame["test_acc"].notna()
+        at = frame.loc[measured, ["recipe", "is_baseline"]]
+        points = []
+        for row, values in at.iterrows():
+            shown: dict[str, Any] = {"small": True}
+            if row in named:
+                shown = {"name": values["recipe"], "seeds": self._seeds(row, judge)}
+            points.append(self._point(row, judge, hollow=bool(values["is_baseline"]), **shown))
+        base = at.index[at["is_baseline"]]
+        return Panel(
+            title=f"Leak: {spec.label}" + (f" \u00b7 {attack}" if attack else ""),
+            spec=spec,
+            x=x,
+            y=y,
+            points=_small_first(points),
+            guide=self._spot(base[0], judge) if len(base) == 1 else None,
+            control=self._control(judge),
+        )
+
+    def _of_family(
+        self, group: DefenseGroup, family: DefenseFamily, metric: str, rows: Mapping[str, int], x: Ends, y: Ends
+    ) -> Panel:
+        index, curves = family_index(self.summary, family.key), []
+        for arm in family.arms:
+            spots = [self._spot(rows[point.recipe], metric) for point in arm.points if point.recipe in rows]
+            if len(spots) > 1:
+                curves.append(([(min(max(a, x[0]), x[1]), b) for a, b in spots], bool(arm.name)))
+        marked = {point.recipe: (point.words.mark, index, point.words.combined) for point in family.points}
+        return Panel(
+            title=family.name,
+            spec=metric_of(metric),
+            x=x,
+            y=y,
+            curves=tuple(curves),
+            colour=self.colours.of(family.points[0].recipe),
+            shape=index,
+            points=self._group_points(group, metric, rows, marked, x),
+            guide=self._reference(group, rows, metric),
+        )
+
+    def _group_points(
+        self, group: DefenseGroup, metric: str, rows: Mapping[str, int], marked: Marked, x: Ends
+    ) -> tuple[Dot, ...]:
+        """The marked recipes, rings for plain training and the reference, the rest small."""
+        plain = group.plain.recipe if group.plain else None
+        points = []
+        for recipe, row in rows.items():
+            if recipe in (plain, group.reference):
+                name = "plain" if recipe == plain else "baseline"
+                points.append(self._point(row, metric, name=name, hollow=True))
+            elif recipe in marked:
+                name, shape, hollow = marked[recipe]
+                points.append(self._point(row, metric, name=name, shape=shape, hollow=hollow))
+            elif x[0] <= self.summary.frame.loc[row, "test_acc"] <= x[1]:
+                points.append(self._point(row, metric, small=True, colour=REST[0]))
+        return _small_first(points)
+
+    def _point(self, row: int, metric: str, **look: Any) -> Dot:
+        values, bars = self.summary.cells[row], dict[str, Any]()
+        for name, key in (("x_ends", "test_acc"), ("y_ends", metric)):
+            low, high = values[f"{key}_low"], values[f"{key}_high"]
+            bars[name] = None if is_null(low) or is_null(high) else (float(low), float(high))
+        x, y = self._spot(row, metric)
+        usual: dict[str, Any] = {"colour": self.colours.of(values["recipe"]), "words": hover(values, metric)}
+        return Dot(recipe=values["recipe"], x=x, y=y, **bars, **(usual | look))
+
+    def _spot(self, row: int, metric: str) -> tuple[float, float]:
+        return float(self.summary.frame.loc[row, "test_acc"]), float(self.summary.frame.loc[row, metric])
+
+    def _seeds(self, row: int, judge: str) -> tuple[tuple[float, float], ...]:
+        accuracies, leaks = self.summary.samples[row]["test_acc"], self.summary.samples[row][judge]
+        known = [(accuracies[seed].value, leak.value) for seed, leak in leaks.items() if seed in accuracies]
+        return tuple(known) if len(leaks) > 1 else ()
+
+    def _control(self, metric: str) -> tuple[float, str] | None:
+        row = self.summary.worst_of_control(metric)
+        return None if row is None else (float(self.summary.frame.loc[row[1], metric]), f"control: {row[0]}")
+
+    def _reference(self, group: DefenseGroup, rows: Mapping[str, int], metric: str) -> tuple[float, float] | None:
+        return self._spot(rows[present(group.reference, "reference")], metric) if group.reference in rows else None
+
+    def _placed(self, rows: Mapping[str, int]) -> dict[str, int]:
+        """The rows with a known accuracy."""
+        return {recipe: row for recipe, row in rows.items() if not is_null(self.summary.frame.loc[row, "test_acc"])}
+
+    def _in_group(self, group: DefenseGroup, metric: str, attack: str | None = None) -> dict[str, int]:
+        mine = {point.recipe for point in group.points}
+        placed = self._placed(self.summary.rows(metric, attack))
+        return {recipe: row for recipe, row in placed.items() if recipe in mine}
+
+    def _seen(self, key: str) -> list[float]:
+        """Every value of a metric that a figure must hold: single seeds. Error bars may leave the panel."""
+        return [sample.value for cell in self.summary.samples for sample in cell[key].values()]
+
+    def _span(self, key: str) -> Ends:
+        """One scale for all judges in per cent: their panels are there to be compared."""
+        if metric_of(key).unit != "percent":
+            return limits(self._seen(key), least=1e-6)
+        rates = [key for key in judges_shown(self.summary) if metric_of(key).unit == "percent"]
+        highest = pd.concat([self.summary.frame[f"{key}_high"] for key in rates]).dropna()
+        return 0.0, min(1.0, max(0.05, 1.08 * max([*highest, *(value for key in rates for value in self._seen(key))])))
+
+    def _leak_span(self, metric: str, rows: Mapping[str, int]) -> Ends:
+        """Around what occurs, intervals included: curves are compared by their places, not by lengths from zero."""
+        frame = self.summary.frame.loc[list(rows.values())]
+        if metric_of(metric).unit != "percent":
+            return limits(list(frame[metric]), share=0.06, least=1e-6)
+        lo, hi = limits(frame[[metric, f"{metric}_low", f"{metric}_high"]].stack().dropna(), share=0.06)
+        return max(0.0, lo), min(1.0, hi)
+
+
+def _small_first(points: Iterable[Dot]) -> tuple[Dot, ...]:
+    return tuple(sorted(points, key=lambda point: not point.small))

@@ -1,24 +1,19 @@
-"""Every figure of a sweep's report, drawn when it is asked for: by a template, or as a file of its own."""
+"""Every figure of a sweep's report, drawn when it is asked for, and once: by a template, or as a file of its own."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from smoothsweep.core.checks import present
-from smoothsweep.orchestrator.page.drawing.canvas import Canvas
-from smoothsweep.orchestrator.page.drawing.colours import Colours
-from smoothsweep.orchestrator.page.drawing.sheets import sheet_image
-from smoothsweep.orchestrator.page.figures import features, searched, strips
-from smoothsweep.orchestrator.page.figures.accuracy_leak import draw, plot
-from smoothsweep.orchestrator.page.figures.curves import epochs, stability
-from smoothsweep.orchestrator.page.figures.curves.advantage import advantage_figure
-from smoothsweep.orchestrator.page.figures.curves.queries import query_curves
-from smoothsweep.orchestrator.page.figures.panels import Panels
-from smoothsweep.orchestrator.page.figures.two_leaks import two_leaks_figure
-from smoothsweep.orchestrator.result.data import FeatureView, Objective, Progress, ReportData, progress
+from smoothsweep.orchestrator.page.figures import curves, recipes
+from smoothsweep.orchestrator.page.figures.accuracy_leak import Panels, draw, plot
+from smoothsweep.orchestrator.page.figures.canvas import Canvas
+from smoothsweep.orchestrator.page.figures.colours import Colours
+from smoothsweep.orchestrator.page.pictures import sheet_image
+from smoothsweep.orchestrator.result.data import FeatureView, Objective, ReportData, progress
 from smoothsweep.orchestrator.result.defenses import DefenseFamily, DefenseGroup, defense_groups
 from smoothsweep.orchestrator.result.display import MANY, judges_shown, sheet_recipes
 from smoothsweep.orchestrator.result.leaks import advantage_panels
@@ -35,11 +30,18 @@ OVERVIEW_ROWS = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """The figures of one sweep; None, or nothing, where there is nothing to show."""
+    """The figures of one sweep; None, or nothing, where there is nothing to show. `figures["judges.svg"]` draws one."""
 
     data: ReportData
     summary: Summary
     colours: Colours
+    drawn: dict[str, Canvas | None] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Canvas | None:
+        """One of `FILES`."""
+        if name not in self.drawn:
+            self.drawn[name] = FILES[name](self)
+        return self.drawn[name]
 
     def frontier(self) -> Canvas | None:
         title = "The accuracy-leak frontier: test accuracy against leak of every recipe"
@@ -50,52 +52,26 @@ class Figures:
         alone = self.summary.primary if self.panels.frontier() else None
         return [plot([panel], 500, 390) for panel in self.panels.attacks(but=alone)]
 
-    def two_leaks(self) -> Canvas | None:
-        return two_leaks_figure(two_leaks(self.data, self.summary), self.summary, self.colours)
-
-    def judges(self) -> Canvas | None:
-        return strips.judges(self.summary, self.colours)
-
-    def exposure(self) -> Canvas | None:
-        return strips.exposure(self.summary, self.colours)
+    def every_attack(self) -> Canvas | None:
+        title, across = "Test accuracy against leak for each recipe", len(judges_shown(self.summary))
+        return plot(self.panels.attacks(), 500, 390, title, across=across)
 
     def alphas(self) -> Canvas | None:
-        return epochs.alpha_curves(self.data.alpha_curves, self.colours, self._named)
+        return curves.alpha_curves(self.data.alpha_curves, self.colours, self._named)
 
     def training(self) -> Canvas | None:
         logs = {name: rows for name, rows in self.data.training_curves.items() if name in self._named}
-        return epochs.training_curves(logs, self.colours)
+        return curves.training_curves(logs, self.colours)
 
-    def feature_maps(self) -> Canvas | None:
-        return features.feature_maps(self._features, self.colours)
-
-    def feature_violins(self) -> Canvas | None:
-        return features.feature_violins(self._features, self.colours)
-
-    def advantage(self) -> Canvas | None:
-        return advantage_figure(advantage_panels(self.summary))
-
-    def gradients(self) -> Canvas | None:
-        return stability.gradient_curves(self.data.gradient_curves, self.colours)
-
-    def queries(self) -> Canvas | None:
-        return query_curves(self.data.queries, self.colours)
-
-    def search(self, gone: Progress) -> Canvas:
-        return epochs.search_steps(present(self.data.search, "search"), gone)
+    def progress(self) -> Canvas | None:
+        gone = self.data.search and progress(self.data.search)
+        return gone and curves.search_steps(self.data.search, gone)
 
     def searched(self) -> list[tuple[Objective, Canvas]]:
         """The recipes of the search by their parameters, once coloured by each objective."""
         view = self.data.search
-        drawn = (
-            []
-            if view is None
-            else [(objective, searched.coordinates(view, objective)) for objective in view.objectives]
-        )
+        drawn = [(aim, curves.coordinates(view, aim)) for aim in view.objectives] if view else []
         return [(objective, canvas) for objective, canvas in drawn if canvas is not None]
-
-    def importance(self) -> Canvas | None:
-        return None if self.data.search is None else searched.importance(self.data.search)
 
     def best(self, group: DefenseGroup) -> Canvas | None:
         title = "The best recipe of each defense: test accuracy against leak"
@@ -122,16 +98,16 @@ class Figures:
         if not self.data.sheets and not panels:
             return None
         sheet = sheet_image(self.data.sheets[0], rows=OVERVIEW_ROWS) if self.data.sheets else None
-        side_by_side = sheet is not None and len(panels) == 1
-        width = OVERVIEW if side_by_side or len(panels) > 1 else OVERVIEW_OF_ONE
+        beside = sheet is not None and len(panels) == 1
+        width = OVERVIEW if beside or len(panels) > 1 else OVERVIEW_OF_ONE
         # few columns make a narrow strip, not huge faces
-        wide = min(OVERVIEW / 2 if side_by_side else width, 0.9 * sheet.width) if sheet else 0.0
+        wide = min(OVERVIEW / 2 if beside else width, 0.9 * sheet.width) if sheet else 0.0
         strip = wide * sheet.height / sheet.width if sheet else 0.0
-        plot_height = OVERVIEW_PLOT if panels else 0.0
-        canvas = Canvas(width, max(strip, plot_height) if side_by_side else strip + plot_height, self.data.title)
-        left, top = (wide, 0.0) if side_by_side else (0.0, strip)
+        plots = OVERVIEW_PLOT if panels else 0.0
+        canvas = Canvas(width, max(strip, plots) if beside else strip + plots, self.data.title)
+        left, top = (wide, 0.0) if beside else (0.0, strip)
         if sheet is not None:
-            start = 0.0 if side_by_side else (width - wide) / 2
+            start = 0.0 if beside else (width - wide) / 2
             axes = canvas.axes(start, 0, start + wide, strip, grid=None)
             axes.imshow(np.asarray(sheet), interpolation="lanczos", aspect="auto")
             axes.axis("off")
@@ -142,30 +118,13 @@ class Figures:
 
     def files(self) -> dict[str, Canvas | None]:
         """File name -> figure."""
-        panels, title = self.panels.attacks(), "Test accuracy against leak for each recipe"
-        figures = {
-            "accuracy-leak.svg": plot(panels, 500, 390, title, across=len(judges_shown(self.summary))),
-            "judges.svg": self.judges(),
-            "exposure.svg": self.exposure(),
-            "two_leaks.svg": self.two_leaks(),
-            "alpha-curves.svg": self.alphas(),
-            "training-curves.svg": self.training(),
-            "features-maps.png": self.feature_maps(),
-            "features-distances.png": self.feature_violins(),
-            "advantage.svg": self.advantage(),
-            "gradient-stability.svg": self.gradients(),
-            "leak-queries.svg": self.queries(),
-            "overview.png": self.overview(),
-        }
-        for number, (_, canvas) in enumerate(self.searched(), start=1):
-            figures[f"search-recipes-{number}.svg"] = canvas
-        gone = None if self.data.search is None else progress(self.data.search)
-        figures["search-importance.svg"] = self.importance()
-        figures["search-progress.svg"] = None if gone is None else self.search(gone)
+        figures = {name: self[name] for name in FILES}
+        for place, (_, canvas) in enumerate(self.searched(), start=1):
+            figures[f"search-recipes-{place}.svg"] = canvas
         measured = self.summary.primary in self.summary.measured
-        for number, group in enumerate(defense_groups(self.summary) if measured else (), start=1):
-            figures[f"defense-curves-{number}.svg"] = self.defenses(group, self.summary.deciding)
-            figures[f"defense-best-{number}.svg"] = self.best(group)
+        for place, group in enumerate(defense_groups(self.summary) if measured else (), start=1):
+            figures[f"defense-curves-{place}.svg"] = self.defenses(group, self.summary.deciding)
+            figures[f"defense-best-{place}.svg"] = self.best(group)
         return figures
 
     @cached_property
@@ -173,13 +132,32 @@ class Figures:
         return Panels(summary=self.summary, colours=self.colours)
 
     @cached_property
-    def _features(self) -> dict[str, FeatureView]:
+    def features(self) -> dict[str, FeatureView]:
         """Features of every recipe where there are few, else of those that the decision is about."""
-        recipes = sheet_recipes(self.summary)
-        return {recipe: view for recipe, view in self.data.features.items() if recipe in recipes}
+        shown = sheet_recipes(self.summary)
+        return {recipe: view for recipe, view in self.data.features.items() if recipe in shown}
 
     @cached_property
     def _named(self) -> frozenset[str]:
         """The recipes whose curves have names: all of a few, else those that the decision is about."""
         known = {*self.data.alpha_curves, *self.data.training_curves}
         return frozenset(sheet_recipes(self.summary) if len(self.summary.recipes) > MANY else known)
+
+
+FILES: dict[str, Callable[[Figures], Canvas | None]] = {
+    "accuracy-leak.svg": Figures.every_attack,
+    "judges.svg": lambda one: recipes.judges(one.summary, one.colours),
+    "exposure.svg": lambda one: recipes.exposure(one.summary, one.colours),
+    "two_leaks.svg": lambda one: recipes.membership(two_leaks(one.data, one.summary), one.summary, one.colours),
+    "alpha-curves.svg": Figures.alphas,
+    "training-curves.svg": Figures.training,
+    "features-maps.png": lambda one: recipes.feature_maps(one.features, one.colours),
+    "features-distances.png": lambda one: recipes.feature_violins(one.features, one.colours),
+    "advantage.svg": lambda one: curves.advantage_figure(advantage_panels(one.summary)),
+    "gradient-stability.svg": lambda one: curves.gradient_curves(one.data.gradient_curves, one.colours),
+    "leak-queries.svg": lambda one: curves.query_curves(one.data.queries, one.colours),
+    "search-progress.svg": Figures.progress,
+    "search-importance.svg": lambda one: one.data.search and curves.importance(one.data.search),
+    "overview.png": Figures.overview,
+}
+"""File name -> what draws it."""

@@ -1,31 +1,66 @@
 """The figures of a report, as they are drawn."""
 
 import re
+import xml.etree.ElementTree as ElementTree
+import zlib
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.intervals import exposures
-from smoothsweep.orchestrator.page.drawing.colours import assign
-from smoothsweep.orchestrator.page.figures.accuracy_leak import Panel, Point, _title_lines, plot
-from smoothsweep.orchestrator.page.figures.curves.epochs import alpha_curves, training_curves
-from smoothsweep.orchestrator.page.figures.labels import Labels, text_width
-from smoothsweep.orchestrator.page.figures.of_sweep import Figures
-from smoothsweep.orchestrator.page.figures.panels import Panels
-from smoothsweep.orchestrator.page.figures.strips import exposure, judges
+from smoothsweep.orchestrator.page.figures import curves, recipes
+from smoothsweep.orchestrator.page.figures.accuracy_leak import Dot, Panel, Panels, plot, title_lines
+from smoothsweep.orchestrator.page.figures.canvas import Canvas, Labels, text_width
+from smoothsweep.orchestrator.page.figures.colours import Colours, assign
+from smoothsweep.orchestrator.page.figures.of_sweep import FILES, Figures
+from smoothsweep.orchestrator.page.render import part
+from smoothsweep.orchestrator.result.data import FeatureView
 from smoothsweep.orchestrator.result.defenses import defense_groups
+from smoothsweep.orchestrator.result.leaks import by_access
 from smoothsweep.orchestrator.result.summary import summarise
-from tests.orchestrator.page.drawn_figures import SVG, drawn, titles
+from tests.made_searches import OBJECTIVES, proposed, view
+from tests.orchestrator.result.test_queries import found  # noqa: F401
+
+SVG = "{http://www.w3.org/2000/svg}"
+NAMES = ("alpha\u00a0\u22120.2", "alpha\u00a00", "alpha\u00a00.1")
+
+
+def drawn(canvas):
+    return ElementTree.fromstring(canvas.svg_file())
+
+
+def titles(canvas):
+    return [title.text for title in drawn(canvas).iter(f"{SVG}title")]
+
+
+def panels_of(summary):
+    return Panels(summary=summary, colours=assign(summary))
+
+
+@pytest.mark.parametrize("name", ["a.pdf", "a.svg", "a.png", "a.b.pdf"])
+def test_a_file_is_what_its_name_says_and_the_same_bytes_again(name):
+    def content():
+        canvas = Canvas(200, 100, "A \x1btitle")
+        canvas.axes(20, 10, 190, 90, x="accuracy \N{MINUS SIGN}0.8").plot([0, 1], [0, 1])
+        return canvas.file(name)
+
+    made = content()
+    assert made.startswith({"pdf": b"%PDF-", "svg": b"<?xml", "png": b"\x89PNG"}[name[-3:]]) and made == content()
+    if name == "a.pdf":
+        assert b"CreationDate" not in made and b"Producer" not in made and b"Creator" not in made
+        start = made.index(b"stream\n") + 7
+        assert b" Tf" in zlib.decompress(made[start : made.index(b"endstream", start)]), "text is text"
 
 
 def test_the_names_of_twelve_recipes_are_drawn_clear_of_each_other_and_of_all_dots():
     """As matplotlib draws them: the boxes of the texts themselves, not those that were planned."""
     words = ("ramp, schedule start 0.3, schedule end 0.4, back 0.9", "constant", "step, schedule at 0.6")
     points = [
-        Point(
+        Dot(
             recipe=f"r{n}",
             name=f"alpha \u2212{n / 10}, {words[n % 3]}",
             x=0.89 + 0.003 * (7 * n % 11),
@@ -39,9 +74,8 @@ def test_the_names_of_twelve_recipes_are_drawn_clear_of_each_other_and_of_all_do
         for n in range(12)
     ]
     panel = Panel(title="Leak", spec=metric_of("embedder_acc1"), points=tuple(points), x=(0.88, 0.93), y=(0.0, 0.9))
-    canvas = plot([panel], 700, 430)
-    (axes,) = canvas.figure.axes
-    shown = [text for text in axes.texts if text.get_weight() == "bold" and text.get_text() != "Leak"]
+    (axes,) = plot([panel], 700, 430).figure.axes
+    shown = [text for text in axes.texts if text.get_weight() == "bold"]
     assert {n for n in range(12) if any(f"\u2212{n / 10}," in text.get_text() for text in shown)} == set(range(12))
     boxes = [text.get_window_extent().extents for text in shown]
     dots = [axes.transData.transform((point.x, point.y)) for point in points]
@@ -50,106 +84,6 @@ def test_the_names_of_twelve_recipes_are_drawn_clear_of_each_other_and_of_all_do
         for other in boxes[:number]:
             both = (min(x1, other[2]) - max(x0, other[0]), min(y1, other[3]) - max(y0, other[1]))
             assert min(both) < 2.5, "texts may touch by their line gap, not lie on each other"
-
-
-def test_the_panels_show_every_measured_cell_with_its_seeds(summary):
-    panels = Panels(summary=summary, colours=assign(summary)).attacks()
-    points = [point for panel in panels for point in panel.points]
-    assert len(panels) == 4 and len(points) == 2 * 8  # judges x cells
-    assert sum(point.hollow for point in points) == 4
-    assert sum(len(point.seeds) for point in points) == 2 * 22  # for the seeds that are done
-    told = titles(plot(panels, 500, 390, "all", across=2))
-    assert any("alpha\u00a0\u22120.2" in t and "independent judge" in t and "n = 3" in t for t in told)
-    assert len(told) == 16
-
-
-def test_the_overview_is_one_plot_of_the_strongest_attack_beside_the_reconstructions(make_data):
-    data = make_data()
-    summary = summarise(data)
-    overview = Figures(data=data, summary=summary, colours=assign(summary)).overview()
-    (plotted,) = [axes for axes in overview.figure.axes if axes.get_xlabel()]
-    assert "strongest attack" in " ".join(text.get_text() for text in plotted.texts)
-    (sheet,) = [axes for axes in overview.figure.axes if axes.images]
-    assert overview.width == 860 and sheet.get_position().x1 <= plotted.get_position().x0
-
-
-@pytest.mark.parametrize("width", [460, 530, 560])
-@given(attack=st.lists(st.text("aeimrstw,0.", min_size=1, max_size=12), max_size=20).map(" ".join))
-@example(attack="sampling target alpha 0, selection target alpha 0")
-@example(attack="pool size 500, lr 0.003, attack loss cross entropy")
-@example(attack=60 * " w")
-def test_a_title_stays_beside_its_corner_whatever_the_attack_is_called(width, attack):
-    lines, size = _title_lines(f"Leak: independent judge \u00b7 {attack}", width)
-    assert 1 <= len(lines) <= 2 and lines[0].startswith("Leak: independent")
-    assert max(text_width(line, size) for line in lines) <= width - 110
-
-
-def test_points_lie_where_the_numbers_say(summary):
-    panel = Panels(summary=summary, colours=assign(summary)).attacks()[0]
-    rows = summary.frame.iloc[:4]
-    assert [point.x for point in panel.points] == list(rows["test_acc"])
-    assert [point.y for point in panel.points] == list(rows["embedder_acc1"])
-    axes = plot([panel], 500, 390).figure.axes[0]
-    marks = {tuple(line.get_xydata()[0]) for line in axes.lines if len(line.get_xdata()) == 1}
-    assert {(point.x, point.y) for point in panel.points} <= marks
-
-
-def test_marks_of_the_first_plot_are_links_that_the_keyboard_reaches(summary):
-    canvas = plot([Panels(summary=summary, colours=assign(summary)).frontier()], 620, 370)
-    links = list(drawn(canvas).iter(f"{SVG}a"))
-    assert len(links) == len(summary.evidence.rows)
-    for link in links:
-        assert link.get("href").startswith("#row-") and link.get("data-recipe") in summary.recipes
-        assert link.find(f"{SVG}title").text.startswith(link.get("data-recipe"))
-
-
-def test_no_name_lies_on_a_curve(defense_data):
-    summary = summarise(defense_data(only=("label_smoothing", "mid", "skip_removal")), resamples=50)
-    (group,) = defense_groups(summary)
-    for _, panel in Panels(summary=summary, colours=assign(summary)).families(group, "embedder_acc1"):
-        (axes,) = plot([panel], 360, 320).figure.axes
-        names = {point.name for point in panel.points}
-        boxes = [text.get_window_extent().padded(-2) for text in axes.texts if text.get_text() in names]
-        for curve in (line for line in axes.lines if line.get_gid() == "curve"):
-            path = curve.get_path().transformed(curve.get_transform())
-            assert boxes and not any(path.intersects_bbox(box, filled=False) for box in boxes)
-
-
-def test_no_coordinate_is_lost(make_data):
-    data = make_data()
-    one = summarise(make_data(results=data.results[data.results["seed"] == 0]))
-    for summary in (summarise(data), one):
-        colours = assign(summary)
-        panels = plot(Panels(summary=summary, colours=colours).attacks(), 500, 390, "all", across=2)
-        for canvas in (panels, judges(summary, colours), exposure(summary, colours)):
-            assert "nan" not in re.sub(r"<title>.*?</title>", "", canvas.svg(), flags=re.S).lower()
-
-
-def test_figures_without_data_are_left_out(make_data):
-    nothing = summarise(make_data(results=make_data().results.assign(status="missing")))
-    colours = assign(nothing)
-    panels = Panels(summary=nothing, colours=colours)
-    assert panels.attacks() == [] and panels.frontier() is None
-    assert judges(nothing, colours) is None and exposure(nothing, colours) is None
-    assert alpha_curves({}, colours) is None and training_curves({}, colours) is None
-    assert training_curves({"a": [{"epoch": 0}]}, colours) is None
-
-
-def test_exposure_draws_each_class_once_and_counts_the_recognised(summary):
-    canvas = exposure(summary, assign(summary))
-    assert len(titles(canvas)) == 8 * 20
-    row = summary.frame.index[(summary.frame["alpha"] == 0.1) & (summary.frame["attack_loss"] == "poincare")][0]
-    classes = [s.by_class for s in summary.samples[row]["embedder_acc1"].values()]
-    found = exposures(np.stack(classes))
-    assert f"{int((found.rate > 0.5).sum())} of 20" in canvas.svg()
-    surest = int(found.among_top.argmax())
-    shown = [title for title in titles(canvas) if title.startswith(f"{classes[0].index[surest]}:")]
-    assert len(shown) == 8 and all("among the five most exposed: " in title and "[" in title for title in shown)
-    assert any(f"{100 * found.among_top[surest]:.0f}\u00a0%" in title for title in shown)
-
-
-def overlap(a, b):
-    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
 PANEL = (48.0, 30.0, 688.0, 386.0)
@@ -163,17 +97,214 @@ PIXELS = st.tuples(st.floats(PANEL[0], PANEL[2]), st.floats(PANEL[1], PANEL[3]))
 )
 def test_no_name_lies_on_another_name_or_on_a_point(points, close):
     """close: how far apart the points are, down to all at one place."""
+
+    def overlap(a, b):
+        return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+
     middle = (300.0, 180.0)
     spots = [tuple(m + close * (at - m) for at, m in zip(spot, middle, strict=True)) for spot, _, _ in points]
     labels = Labels()
     for x, y in spots:
         labels.mark(x, y, 8)
-        labels.keep_clear(PANEL[0], y - 1, PANEL[2], y + 1)
+        labels.boxes.append((PANEL[0], y - 1, PANEL[2], y + 1))
     placed = [
-        labels.place(x, y, width, PANEL, lines=lines) for (x, y), (_, width, lines) in zip(spots, points, strict=True)
+        labels.place(x, y, width, 14 * lines, PANEL) for (x, y), (_, width, lines) in zip(spots, points, strict=True)
     ]
     assert sum(spot is not None for spot in placed) == len(labels.names) >= 9, "there is room for most"
     for number, box in enumerate(labels.names):
         assert PANEL[0] <= box[0] and box[2] <= PANEL[2] and PANEL[1] <= box[1] and box[3] <= PANEL[3]
         assert not any(overlap(box, other) for other in labels.names[:number])
         assert not any(overlap(box, (x - 8, y - 8, x + 8, y + 8)) for x, y in spots)
+
+
+def test_the_panels_show_every_measured_cell_with_its_seeds_where_the_numbers_say(summary):
+    panels = panels_of(summary).attacks()
+    points = [point for panel in panels for point in panel.points]
+    assert len(panels) == 4 and len(points) == 2 * 8  # judges x cells
+    assert sum(point.hollow for point in points) == 4
+    assert sum(len(point.seeds) for point in points) == 2 * 22  # for the seeds that are done
+    canvas = plot(panels, 500, 390, "all", across=2)
+    told = titles(canvas)
+    assert any(NAMES[0] in t and "independent judge" in t and "n = 3" in t for t in told) and len(told) == 16
+    rows = summary.frame.iloc[:4]
+    assert [(p.x, p.y) for p in panels[0].points] == [*zip(rows["test_acc"], rows["embedder_acc1"], strict=True)]
+    marks = {tuple(line.get_xydata()[0]) for line in canvas.figure.axes[0].lines if len(line.get_xdata()) == 1}
+    assert {(point.x, point.y) for point in panels[0].points} <= marks
+
+
+def test_the_overview_is_one_plot_of_the_strongest_attack_beside_the_reconstructions(make_data):
+    data = make_data()
+    summary = summarise(data)
+    figures = Figures(data=data, summary=summary, colours=assign(summary))
+    overview = figures["overview.png"]
+    assert figures["overview.png"] is overview and set(figures.files()) >= set(FILES)
+    (plotted,) = [axes for axes in overview.figure.axes if axes.get_xlabel()]
+    assert "strongest attack" in plotted.get_title("left")
+    (sheet,) = [axes for axes in overview.figure.axes if axes.images]
+    assert overview.width == 860 and sheet.get_position().x1 <= plotted.get_position().x0
+
+
+@pytest.mark.parametrize("width", [460, 530, 560])
+@given(attack=st.lists(st.text("aeimrstw,0.", min_size=1, max_size=12), max_size=20).map(" ".join))
+@example(attack="sampling target alpha 0, selection target alpha 0")
+@example(attack=60 * " w")
+def test_a_title_stays_beside_its_corner_whatever_the_attack_is_called(width, attack):
+    lines, size = title_lines(f"Leak: independent judge \u00b7 {attack}", width)
+    assert 1 <= len(lines) <= 2 and lines[0].startswith("Leak: independent")
+    assert max(text_width(line, size) for line in lines) <= width - 110
+
+
+def test_marks_of_the_first_plot_are_links_that_the_keyboard_reaches(summary):
+    canvas = plot([panels_of(summary).frontier()], 620, 370)
+    links = list(drawn(canvas).iter(f"{SVG}a"))
+    assert len(links) == len(summary.evidence.rows)
+    for link in links:
+        assert link.get("href").startswith("#row-") and link.get("data-recipe") in summary.recipes
+        assert link.find(f"{SVG}title").text.startswith(link.get("data-recipe"))
+
+
+def test_no_name_lies_on_a_curve(defense_data):
+    summary = summarise(defense_data(only=("label_smoothing", "mid", "skip_removal")), resamples=50)
+    (group,) = defense_groups(summary)
+    for _, panel in panels_of(summary).families(group, "embedder_acc1"):
+        (axes,) = plot([panel], 360, 320).figure.axes
+        names = {point.name for point in panel.points} - {""}
+        boxes = [text.get_window_extent().padded(-2) for text in axes.texts if text.get_text() in names]
+        for curve in (line for line in axes.lines if line.get_gid() == "curve"):
+            path = curve.get_path().transformed(curve.get_transform())
+            assert boxes and not any(path.intersects_bbox(box, filled=False) for box in boxes)
+
+
+def test_no_coordinate_is_lost_and_figures_without_data_are_left_out(make_data):
+    data = make_data()
+    for results in (data.results, data.results[data.results["seed"] == 0]):
+        one = make_data(results=results)
+        figures = Figures(data=one, summary=summarise(one), colours=assign(summarise(one)))
+        for name in ("accuracy-leak.svg", "judges.svg", "exposure.svg"):
+            assert "nan" not in re.sub(r"<title>.*?</title>", "", figures[name].svg(), flags=re.S).lower()
+    empty = make_data(
+        results=data.results.assign(status="missing"), sheets=(), alpha_curves={}, training_curves={"a": [{"epoch": 0}]}
+    )
+    figures = Figures(data=empty, summary=summarise(empty), colours=assign(summarise(empty)))
+    assert [name for name, canvas in figures.files().items() if canvas] == [] and figures.frontier() is None
+
+
+def test_exposure_draws_each_class_once_and_counts_the_recognised(summary):
+    canvas = recipes.exposure(summary, assign(summary))
+    assert len(titles(canvas)) == 8 * 20
+    row = summary.frame.index[(summary.frame["alpha"] == 0.1) & (summary.frame["attack_loss"] == "poincare")][0]
+    classes = [s.by_class for s in summary.samples[row]["embedder_acc1"].values()]
+    exposed = exposures(np.stack(classes))
+    assert f"{int((exposed.rate > 0.5).sum())} of 20" in canvas.svg()
+    surest = int(exposed.among_top.argmax())
+    shown = [title for title in titles(canvas) if title.startswith(f"{classes[0].index[surest]}:")]
+    assert len(shown) == 8 and all("among the five most exposed: " in title and "[" in title for title in shown)
+    assert any(f"{100 * exposed.among_top[surest]:.0f}\u00a0%" in title for title in shown)
+
+
+def test_curves_name_their_recipes(make_data, summary):
+    data, colours = make_data(), assign(summary)
+    canvas = curves.alpha_curves(data.alpha_curves, colours)
+    assert set(titles(canvas)) == set(NAMES) <= {text.text for text in drawn(canvas).iter(f"{SVG}text")}
+    lines = [line for line in canvas.figure.axes[0].lines if len(line.get_xdata()) == 40]
+    assert len(lines) == 3 and {line.get_color() for line in lines} == {colours.of(name) for name in NAMES}
+    assert len(titles(curves.training_curves(data.training_curves, colours))) == 9
+
+
+def test_gradient_curves_show_the_band_and_leave_out_steps_without_a_value(summary):
+    def rows(mean):
+        steps = [
+            (loss, quantity, step, mean, mean - 0.1, mean + 0.1)
+            for loss in ("poincare", "cross_entropy")
+            for quantity in ("cosine", "zero", "saturated")
+            for step in range(6)
+        ]
+        frame = pd.DataFrame(steps, columns=["loss", "quantity", "step", "mean", "low", "high"])
+        first = (frame["step"] == 0) & (frame["quantity"] == "cosine")
+        return frame.assign(**{end: frame[end].mask(first) for end in ("mean", "low", "high")})
+
+    colours = assign(summary)
+    canvas = curves.gradient_curves({name: rows(0.3 * n) for n, name in enumerate(NAMES[1:])}, colours)
+    above = canvas.figure.axes[0]
+    lines = [line for line in above.lines if len(line.get_xdata()) == 5]
+    assert [line.get_color() for line in lines] == [colours.of(name) for name in NAMES[1:]]
+    assert list(lines[1].get_xdata()) == [2, 3, 4, 5, 6] and set(lines[1].get_ydata()) == {0.3}
+    assert len(above.collections) == 2  # a band each
+    assert set(NAMES[1:]) <= {text.text for text in drawn(canvas).iter(f"{SVG}text")}
+    assert "nan" not in canvas.svg().lower() and curves.gradient_curves({}, colours) is None
+
+
+def test_the_leak_against_queries_has_a_panel_per_access_and_a_staircase_per_recipe(found):  # noqa: F811
+    canvas = curves.query_curves(found, Colours(pairs={one: ("#0b4f6c", "#38a3d1") for one in found["recipe"]}))
+    levels = by_access(found)
+    assert len(canvas.figure.axes) == len(levels) == 3
+    for axes, (level, rows) in zip(canvas.figure.axes, levels.items(), strict=True):
+        stairs = [line for line in axes.lines if line.get_drawstyle() == "steps-post"]
+        known = rows[rows["reached"].notna()]
+        for line, (_, own) in zip(stairs, known.groupby("recipe", sort=False), strict=True):
+            assert line.get_xdata()[:-1].tolist() == sorted(set(own["queries"]))
+            assert line.get_ydata()[-1] == own["reached"].max()
+        dots = [(line.get_xdata()[0], line.get_ydata()[0]) for line in axes.lines if line.get_marker() == "o"]
+        mine = known[known["access"] == level]
+        assert sorted(dots) == sorted(mine[["queries", "leak"]].itertuples(index=False, name=None))
+        assert {text.get_text() for text in axes.texts} >= {*mine["attack"], *rows["recipe"]}
+    assert "credited to a control: 10.0\u00a0%" in canvas.svg_file().decode()
+    alike = found[found["attack"].isin(("students", "alike", "chance"))]
+    assert curves.query_curves(None, Colours(pairs={})) is curves.query_curves(alike, Colours(pairs={})) is None
+
+
+def tried(leaks):
+    """A ramp at every second recipe, which alone has a start."""
+    made = []
+    for number, leak in enumerate(leaks):
+        kind = {"kind": "ramp", "start": 0.5 + number / 100} if number % 2 else {"kind": "constant"}
+        values = {"alpha": -number / 10} | kind
+        words = {name: f"{value}" for name, value in values.items()}
+        made.append(proposed(number, 0.9 - number / 100, leak, settings=values, values=words))
+    return made
+
+
+def test_lines_of_a_search_run_through_the_values_and_the_best_fifth_is_blue():
+    cheap, failed = proposed(9, 0.9, 0.1, rung=0, recipe=None), proposed(10, None, None, status="failed")
+    leaks = [0.7, 0.6, 0.5, 0.4, 0.3, 0.2]
+    canvas = curves.coordinates(view(*tried(leaks), cheap, failed), OBJECTIVES[1])
+    axes = canvas.figure.axes[0]
+    lines = [line for line in axes.lines if len(line.get_xdata()) == 5]  # three parameters, two objectives
+    assert len(lines) == len(leaks), "what was not measured in full is left out"
+    by_leak = {round(float(line.get_ydata()[-1]), 6): (line.get_ydata(), line.get_color()) for line in lines}
+    best, worst = by_leak[0.0], by_leak[1.0]
+    assert best[1] == curves.RAMP[0] and worst[1] == curves.RAMP[-1]
+    assert best[0][0] == pytest.approx(0.0), "alpha -0.5 is the lowest"
+    assert worst[0][2] == curves.ABSENT and best[0][2] == pytest.approx(1.0), "a constant schedule has no start"
+    assert worst[0][-2] == pytest.approx(1.0), "the recipe that leaks most is the most accurate"
+    assert {"70.0\u00a0%", "90.0\u00a0%"} <= {text.get_text() for text in axes.texts}, "percentages with their unit"
+    assert curves.coordinates(view(*tried(leaks[:2])), OBJECTIVES[1]) is None
+    assert curves.importance(view(*tried(leaks))) is None
+
+
+def a_view(seed, points=60, spread=1.0):
+    rng = np.random.default_rng(seed)
+    label = np.arange(points) % 6
+    places = 8 * np.stack([np.cos(label), np.sin(label)], 1) + spread * rng.normal(size=(points, 2))
+    distances = {
+        name: np.clip(rng.normal(centre, 0.05 * spread, points), 0, 1)
+        for name, centre in zip(recipes.KINDS, (0.3, 0.7, 0.1, 0.5), strict=True)
+    }
+    mapped = {f"{way}_{axis}": places[:, place] for way in ("tsne", "pca") for place, axis in enumerate("xy")}
+    labelled = {"row": np.arange(points), "class": label}
+    return FeatureView(points=pd.DataFrame(labelled | mapped), distances=pd.DataFrame(distances | {"class": label}))
+
+
+def test_every_recipe_has_its_feature_maps_its_distributions_and_their_medians(make_data):
+    data = make_data(features={name: a_view(seed, spread=1 + seed) for seed, name in enumerate(NAMES)}, sheets=())
+    summary = summarise(data, resamples=50)
+    figures = Figures(data=data, summary=summary, colours=assign(summary))
+    maps, violins = figures["features-maps.png"].figure.axes, figures["features-distances.png"].figure.axes
+    assert len(maps) == 2 * len(NAMES) and len(violins) == len(NAMES)
+    for place, one in enumerate(data.features.values()):
+        assert sum(len(line.get_xdata()) for line in maps[2 * place].lines) == len(one.points)
+        words = [text.get_text() for text in violins[place].texts]
+        assert words == [NAMES[place], *(f"{one.distances[name].median():.2f}" for name in recipes.KINDS)]
+    page = part("features", data, summary)
+    assert page.count("<figure>") == 2 and "t-SNE" in page and "an equal share" not in page
+    assert part("features", make_data(sheets=()), summary) == ""

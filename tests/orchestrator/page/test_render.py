@@ -9,7 +9,7 @@ from jinja2 import UndefinedError
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.text import escape_controls
-from smoothsweep.orchestrator.page.drawing.canvas import Canvas
+from smoothsweep.orchestrator.page.figures.canvas import Canvas
 from smoothsweep.orchestrator.page.render import MOST_BYTES, environment, fill, read_origin, render
 from tests.orchestrator.made_reports import HOSTILE
 

@@ -7,9 +7,8 @@ import pandas as pd
 import pytest
 
 from smoothsweep.core.metrics.frontier import accuracy_leak_frontier
-from smoothsweep.orchestrator.page.drawing.colours import assign
-from smoothsweep.orchestrator.page.figures.accuracy_leak import plot
-from smoothsweep.orchestrator.page.figures.panels import Panels
+from smoothsweep.orchestrator.page.figures.accuracy_leak import Panels, plot
+from smoothsweep.orchestrator.page.figures.colours import assign
 from smoothsweep.orchestrator.page.render import render
 from smoothsweep.orchestrator.result.data import Axis, ReportData
 from smoothsweep.orchestrator.result.format import ascii_text

@@ -4,8 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from smoothsweep.orchestrator.page.drawing.colours import Colours
-from smoothsweep.orchestrator.page.figures.curves.queries import query_curves
 from smoothsweep.orchestrator.result.data import Axis, ReportData
 from smoothsweep.orchestrator.result.leaks import by_access, query_frame
 from smoothsweep.orchestrator.result.summary import summarise
@@ -81,30 +79,3 @@ def test_who_has_more_access_reaches_at_least_as_much(found):
     assert set(levels["labels"]["attack"]) == {"labels", "chance"}
     assert ends["labels"].max() == pytest.approx(0.3) and ends["gradients"].max() == pytest.approx(0.6)
     pd.testing.assert_series_equal(levels["gradients"]["reached"], found["reached"])
-
-
-def test_the_figure_has_a_panel_per_access_and_a_staircase_per_recipe(found):
-    colours = Colours(pairs={recipe: ("#0b4f6c", "#38a3d1") for recipe in found["recipe"]})
-    canvas = query_curves(found, colours)
-    levels = by_access(found)
-    assert len(canvas.figure.axes) == len(levels) == 3
-    for axes, (level, rows) in zip(canvas.figure.axes, levels.items(), strict=True):
-        stairs = [line for line in axes.lines if line.get_drawstyle() == "steps-post"]
-        known = rows[rows["reached"].notna()]
-        for line, (_, own) in zip(stairs, known.groupby("recipe", sort=False), strict=True):
-            assert line.get_xdata()[:-1].tolist() == sorted(set(own["queries"]))
-            assert line.get_ydata()[-1] == own["reached"].max()
-        dots = [
-            (float(line.get_xdata()[0]), float(line.get_ydata()[0])) for line in axes.lines if line.get_marker() == "o"
-        ]
-        mine = known[known["access"] == level]
-        assert sorted(dots) == sorted(mine[["queries", "leak"]].itertuples(index=False, name=None))
-    named = {text.get_text() for axes in canvas.figure.axes for text in axes.texts}
-    assert named >= {"white", "students and 1 more", "labels", "who has the gradients"}
-    assert "credited to a control: 10.0\u00a0%" in canvas.svg_file().decode()
-
-
-def test_no_figure_where_all_attacks_ask_alike(found):
-    colours = Colours(pairs={})
-    assert query_curves(None, colours) is None
-    assert query_curves(found[found["attack"].isin(("students", "alike", "chance"))], colours) is None

@@ -28,15 +28,16 @@ from smoothsweep.orchestrator.commands.damage import read_with_repair
 from smoothsweep.orchestrator.commands.reporting.report import contact_sheets, gather_report, prior_licences
 from smoothsweep.orchestrator.commands.reporting.sharing.provenance import KEY
 from smoothsweep.orchestrator.commands.requests import ExportRequest
-from smoothsweep.orchestrator.page.drawing.colours import assign
-from smoothsweep.orchestrator.page.drawing.sheets import png, sheet_image
+from smoothsweep.orchestrator.page.figures.colours import assign
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures
 from smoothsweep.orchestrator.page.pictures import (
     class_names,
     is_recognised,
     judge_name,
+    png,
     reconstructed_labels,
     reconstruction,
+    sheet_image,
 )
 from smoothsweep.orchestrator.page.tables import csv_table, latex_tables, markdown_table, tables_of
 from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inversion_stages, trials_of

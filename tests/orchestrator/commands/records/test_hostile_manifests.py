@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.page.drawing.canvas import Canvas
+from smoothsweep.orchestrator.page.figures.canvas import Canvas
 from smoothsweep.orchestrator.planning.state import write_trial_notes
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.stages.stage import with_ancestors

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from smoothsweep.orchestrator.page.drawing.canvas import DARK, SOFT
+from smoothsweep.orchestrator.page.figures.canvas import DARK, SOFT
 from smoothsweep.orchestrator.result.defenses import defense_groups, family_index
 from smoothsweep.orchestrator.result.format import ascii_text, is_null
 from smoothsweep.orchestrator.result.summary import Summary, decide
@@ -46,7 +46,6 @@ class Colours:
     """pairs: recipe label -> its hex colours on paper and on a dark screen."""
 
     pairs: dict[str, Pair]
-    behind: str = REST[0]
 
     def of(self, recipe: str) -> str:
         """The colour of a recipe in a figure; a label the sweep does not know (a curve's own name) looks neutral."""
@@ -64,10 +63,8 @@ class Colours:
             "".join(f".{self.css_class(recipe)}{{--rc:{pair[side]}}}" for recipe, pair in self.pairs.items())
             for side in (0, 1)
         )
-        named = "".join(
-            f"--c{light_colour[1:]}:{other};"
-            for light_colour, other in (DARK | dict([*self.pairs.values(), REST])).items()
-        )
+        both = DARK | dict([*self.pairs.values(), REST])
+        named = "".join(f"--c{on_paper[1:]}:{on_screen};" for on_paper, on_screen in both.items())
         # Paper is white whatever the screen's scheme was: dark colours hold on screens only.
         return f".rx{{--rc:var(--soft)}}{light}@media screen and (prefers-color-scheme:dark){{:root{{{named}}}{dark}}}"
 
@@ -75,24 +72,21 @@ class Colours:
 def assign(summary: Summary) -> Colours:
     """A diverging scale where one number separates the recipes and one is the baseline; a colour for each defense
     where they are several; else a palette."""
-    ordered = numeric_order(summary)
+    ordered = _numeric_order(summary)
     if ordered:
         return Colours(pairs=_diverging(ordered, summary.baseline_recipe))
     return Colours(pairs=_by_family(summary) if defense_groups(summary) else _categorical(summary))
 
 
-def numeric_order(summary: Summary) -> list[tuple[str, float]]:
+def _numeric_order(summary: Summary) -> list[tuple[str, float]]:
     """(recipe, value) where the recipes differ in a single number, else nothing."""
     axes = [axis for axis in summary.axes if axis.role == "recipe"]
     if len(axes) != 1 or summary.baseline_recipe is None:
         return []
-    values: dict[str, float] = {}
-    for row in summary.cells.values():
-        value = row[axes[0].key]
-        if is_null(value) or isinstance(value, (str, bool, dict, list, tuple)):
-            return []
-        values[row["recipe"]] = float(value)
-    return sorted(values.items(), key=lambda item: item[1])
+    values = {row["recipe"]: row[axes[0].key] for row in summary.cells.values()}
+    if any(is_null(value) or isinstance(value, (str, bool, dict, list, tuple)) for value in values.values()):
+        return []
+    return sorted(((recipe, float(value)) for recipe, value in values.items()), key=lambda item: item[1])
 
 
 def _diverging(ordered: list[tuple[str, float]], baseline: str | None) -> dict[str, Pair]:

@@ -1,1 +1,0 @@
-"""What figures are drawn with: canvas, colours, sheets of images."""

@@ -1,0 +1,336 @@
+"""Curves: over epochs, the steps of an attack, queries, the smoothing factor, a search; and a search's parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from smoothsweep.core.judges.columns import metric_of
+from smoothsweep.core.text import minus
+from smoothsweep.orchestrator.page.figures.canvas import (
+    DASHED,
+    INK,
+    KEY,
+    PAPER,
+    SOFT,
+    Canvas,
+    Labels,
+    Named,
+    clean,
+    fold,
+    limits,
+    note,
+    text_width,
+    write_names,
+)
+from smoothsweep.orchestrator.page.figures.colours import CATEGORIES, Colours
+from smoothsweep.orchestrator.result.data import Objective, Progress, SearchView
+from smoothsweep.orchestrator.result.format import is_null, number
+from smoothsweep.orchestrator.result.leaks import AdvantagePanel, by_access
+from smoothsweep.orchestrator.result.searches import aim_words, proposal_words, value_words
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WIDTH, HEIGHT = 880.0, 306.0
+Curve = Sequence[tuple[float, float]]
+
+
+def alpha_curves(
+    curves: Mapping[str, Sequence[float]], colours: Colours, named: Collection[str] | None = None
+) -> Canvas | None:
+    """Effective alpha per epoch, one line per recipe. named: those that get a name; None: all of them."""
+    lines = {name: list(enumerate(values, start=1)) for name, values in curves.items() if len(values)}
+    if not lines:
+        return None
+    canvas = Canvas(WIDTH, HEIGHT, "Effective smoothing factor alpha in every epoch, by recipe")
+    axes = _panel(canvas, lines.values(), (52, 720), "Smoothing factor alpha")
+    axes.axhline(0, color=SOFT, lw=1)
+    marked = {name: points for name, points in lines.items() if named is None or name in named}
+    _lines(canvas, axes, {name: points for name, points in lines.items() if name not in marked}, colours, alpha=0.5)
+    _lines(canvas, axes, marked, colours)
+    _name_ends(canvas, axes, {name: points[-1][1] for name, points in marked.items()}, colours)
+    return canvas
+
+
+def training_curves(curves: Mapping[str, Sequence[Mapping[str, float]]], colours: Colours) -> Canvas | None:
+    """Loss, and accuracy on training (dashed) and test images, by epoch."""
+
+    def series(key: str) -> dict[str, Curve]:
+        by_recipe = {
+            name: [(row["epoch"] + 1, row[key]) for row in rows if not is_null(row.get(key))]
+            for name, rows in curves.items()
+        }
+        return {name: points for name, points in by_recipe.items() if points}
+
+    loss, train, test = series("loss"), series("train_acc"), series("test_acc")
+    if not (loss or train or test):
+        return None
+    canvas = Canvas(WIDTH, HEIGHT, "Training loss and accuracy by epoch and recipe")
+    if loss:
+        _lines(canvas, _panel(canvas, loss.values(), (52, 340), "Training loss"), loss, colours)
+    if train or test:
+        both, title = [*train.values(), *test.values()], "Accuracy, %: test and training (dashed)"
+        axes = _panel(canvas, both, (410, 720), title, percent="y")
+        _lines(canvas, axes, train, colours, ls=DASHED, lw=1.6)
+        _lines(canvas, axes, test, colours)
+        _name_ends(canvas, axes, {name: points[-1][1] for name, points in (test or train).items()}, colours)
+    return canvas
+
+
+def search_steps(view: SearchView, gone: Progress) -> Canvas:
+    """The step curve over device-hours, a dot where a recipe of the final frontier was found."""
+    end = max(gone.hours[-1], sum(proposal.device_hours for proposal in view.proposals), 1e-9)
+    unit, factor = ("device-minutes", 60.0) if end < 1.5 else ("device-hours", 1.0)
+    head = "Hypervolume" if len(view.objectives) > 1 else f"Best {view.objectives[0].label}"
+    canvas = Canvas(WIDTH, HEIGHT, f"{head} over the device time spent")
+    spots = [(hour * factor, value) for hour, value in zip(gone.hours, gone.values, strict=True)]
+    axes = _panel(canvas, [spots], (64, WIDTH - 20), head, f"{unit} spent")
+    axes.set(xlim=(0, end * factor))
+    axes.step(*zip(*spots, (end * factor, spots[-1][1]), strict=True), where="post", color=SOFT, lw=2.2)
+    for proposal, (x, y) in zip(gone.met, spots, strict=True):
+        if proposal.number in gone.best:
+            (dot,) = axes.plot([x], [y], "o", ms=9, color=INK, clip_on=False)
+            canvas.describe(dot, proposal_words(view, proposal), recipe=proposal.recipe or "")
+    return canvas
+
+
+def _panel(
+    canvas: Canvas, lines: Collection[Curve], across: tuple[float, float], title: str, x: str = "epoch", **more: Any
+) -> Axes:
+    axes = canvas.axes(across[0], 34, across[1], HEIGHT - 46, title=title, x=x, **more)
+    axes.locator_params(axis="x", integer=True, nbins=6)
+    places, heights = zip(*(point for curve in lines for point in curve), strict=True)
+    first, last = min(places), max(places)
+    axes.set(xlim=(first, last if last > first else first + 1), ylim=limits(heights, least=0.005))
+    return axes
+
+
+def _lines(canvas: Canvas, axes: Axes, lines: Mapping[str, Curve], colours: Colours, **look: Any) -> None:
+    for name, points in lines.items():
+        (line,) = axes.plot(*zip(*points, strict=True), color=colours.of(name), **({"lw": 2.2} | look))
+        canvas.describe(line, name, recipe=name)
+
+
+def _name_ends(canvas: Canvas, axes: Axes, ends: Mapping[str, float], colours: Colours) -> None:
+    """Each curve's name right of the panel, at the height where the curve ends or near it."""
+    box, (_, end) = axes.get_window_extent(), axes.get_xlim()
+    names = [Named(name, name, end, height, colours.of(name)) for name, height in ends.items()]
+    write_names(canvas, axes, names, within=(box.x1, box.y0 - 30, math.inf, box.y1 + 30))
+
+
+WHO = {"labels": "who sees labels", "scores": "who sees scores", "gradients": "who has the gradients"}
+
+
+def query_curves(queries: pd.DataFrame | None, colours: Colours) -> Canvas | None:
+    """What a leak costs an attacker: the strongest within so many images shown to the target, a staircase per recipe.
+
+    A panel for each access level with an attack of its own, least first: what an attacker with it can run. queries: as
+    `query_frame` gives it. None unless two attacks of one recipe ask the target differently often.
+    """
+    if queries is None:
+        return None
+    known = queries[queries["reached"].notna() & (queries["queries"] > 0)]
+    if not len(known) or known.groupby("recipe")["queries"].nunique().max() < 2:
+        return None
+    spec, levels, row = metric_of(known["metric"].iloc[0]), by_access(queries), 250.0
+    title = f"The {spec.label} against images shown to the target, per class attacked, by access"
+    canvas = Canvas(WIDTH, len(levels) * row + 16, title)
+    ends = limits([0.0, *known["leak"], *queries.loc[queries["control"], "leak"].dropna()], share=0.06)
+    unit = {"percent": "y", "y": f"{spec.label}, %"} if spec.unit == "percent" else {"y": spec.label}
+    for place, (level, within) in enumerate(levels.items()):
+        what = "images shown to the target per class attacked" if place == len(levels) - 1 else ""
+        box = (62, place * row + 34, 700, (place + 1) * row - 34)
+        axes = canvas.axes(*box, title=WHO[level], x=what, **unit)
+        axes.set_xscale("log")
+        axes.set(xlim=(known["queries"].min() / 1.25, known["queries"].max() * 1.25), ylim=ends)
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        axes.xaxis.set_minor_formatter(lambda value, _: "")
+        controls = within.loc[within["control"], "leak"].dropna()
+        if len(controls):
+            line = axes.axhline(controls.max(), color=SOFT, lw=1, ls=(0, (2, 3)))
+            canvas.describe(line, f"The most that is credited to a control: {number(spec, controls.max())}")
+        rows, labels, names = within[within["reached"].notna() & (within["queries"] > 0)], Labels(), dict[str, Named]()
+        for recipe, own in rows.groupby("recipe", sort=False):
+            spots = own.drop_duplicates("queries", keep="last")
+            asked, reached = [*spots["queries"], axes.get_xlim()[1]], [*spots["reached"], spots["reached"].iloc[-1]]
+            (line,) = axes.step(asked, reached, where="post", color=colours.of(recipe), lw=2)
+            canvas.describe(line, recipe, recipe=recipe)
+            for start, end, height in zip(asked, asked[1:], reached, strict=False):
+                labels.keep_clear(axes, [(start, height), (end, height)])
+        for one in rows[rows["access"] == level].sort_values("leak").itertuples():
+            tooltip = f"{one.recipe}, {one.attack}: {number(spec, one.leak)} for {one.queries:,.0f} images a class"
+            (dot,) = axes.plot([one.queries], [one.leak], "o", ms=6, color=colours.of(one.recipe))
+            canvas.describe(dot, tooltip, recipe=one.recipe)
+            labels.mark(*axes.transData.transform((one.queries, one.leak)), 5)
+            names[one.attack] = Named("", one.attack, one.queries, one.leak, SOFT)  # once, where it finds most
+        write_names(canvas, axes, list(names.values()), labels)
+        _name_ends(canvas, axes, rows.groupby("recipe", sort=False)["reached"].last().to_dict(), colours)
+    return canvas
+
+
+LOSSES = {"poincare": "Poincar\u00e9 loss", "cross_entropy": "cross-entropy"}
+
+
+def gradient_curves(curves: Mapping[str, pd.DataFrame], colours: Colours) -> Canvas | None:
+    """Gradient stability along a descent (the paper's Figs. 6b and 7), and below it what explains it.
+
+    Above: cosine between consecutive gradients, with its interval over classes. Below: shares of zero gradients
+    (dashed) and of saturated softmax. One column per loss; None without a recipe that was measured. curves: recipe ->
+    rows loss, quantity, step, mean, low, high.
+    """
+    if not curves:
+        return None
+    row = 236.0
+    canvas = Canvas(WIDTH, 2 * row, "Cosine between consecutive attack gradients, by step, loss and recipe")
+    for left, (loss, name) in zip((52.0, 432.0), LOSSES.items(), strict=True):
+        above = canvas.axes(left, 34, left + 288, row - 46, title=f"Gradient cosine, {name}", x="step")
+        title = "Saturated, zero gradients (dashed), %"
+        below = canvas.axes(left, row + 34, left + 288, 2 * row - 46, title=title, x="step", percent="y")
+        below.set(ylim=(-0.03, 1.03))
+        for axes in (above, below):
+            axes.locator_params(axis="x", integer=True, nbins=6)
+            axes.axhline(0, color=SOFT, lw=1)
+        ends, seen = {}, [0.0]
+        for recipe, rows in curves.items():
+            known = rows[(rows["loss"] == loss) & rows["mean"].notna()].sort_values("step")
+            series = {
+                quantity: points.assign(step=points["step"] + 1) for quantity, points in known.groupby("quantity")
+            }
+            for quantity, points in series.items():
+                is_cosine = quantity == "cosine"
+                look: Any = {"color": colours.of(recipe), "ls": DASHED if quantity == "zero" else "-"}
+                (line,) = (above if is_cosine else below).plot(points["step"], points["mean"], lw=2.2, **look)
+                words = recipe if is_cosine else f"{recipe}: {quantity.replace('zero', 'zero gradients')}"
+                canvas.describe(line, words, recipe=recipe)
+            if "cosine" in series:
+                cosine = series["cosine"]
+                seen += cosine[["mean", "low", "high"]].stack().dropna().tolist()
+                ends[recipe] = float(cosine["mean"].iloc[-1])
+                held = cosine.dropna(subset=["low", "high"])
+                above.fill_between(held["step"], held["low"], held["high"], color=colours.of(recipe), alpha=0.16, lw=0)
+        above.set(ylim=limits(seen, share=0.06))
+    _name_ends(canvas, above, ends, colours)
+    return canvas
+
+
+def advantage_figure(panels: Sequence[AdvantagePanel]) -> Canvas | None:
+    """What smoothing gives an attack relative to plain training: the paper's Figure 2.
+
+    A panel each, two in a row; None without any. Above the line more leaks than from plain training.
+    """
+    if not panels:
+        return None
+    across, wide, high = min(2, len(panels)), 430.0, 300.0
+    canvas = Canvas(across * wide, -(-len(panels) // 2) * high, "The attacker's gain relative to plain training")
+    for place, panel in enumerate(panels):
+        left, top = wide * (place % 2), high * (place // 2)
+        box = (left + 52, top + 34, left + wide - 20, top + high - 48)
+        axes, seen = canvas.axes(*box, title=panel.title, x=panel.x_label), [0.0]
+        axes.axhline(0, color=SOFT, lw=1)
+        for (colour, _), (name, points) in zip(CATEGORIES, panel.curves.items(), strict=False):
+            (line,) = axes.plot([p.x for p in points], [p.value for p in points], "o-", ms=5, lw=2, color=colour)
+            line.set_label(clean(name))
+            canvas.describe(line, name)
+            held = [p for p in points if math.isfinite(p.low) and math.isfinite(p.high)]
+            ends = [p.low for p in held], [p.high for p in held]
+            axes.vlines([p.x for p in held], *ends, color=colour, lw=1, alpha=0.6)
+            seen += [*(p.value for p in points), *ends[0], *ends[1]]
+        axes.set(ylim=limits(seen))
+        axes.yaxis.set_major_formatter(lambda value, _: minus(f"{100 * value:+.0f} %") if value else "0")
+        axes.legend(**KEY)
+    return canvas
+
+
+RAMP = ("#0072b2", "#5b9fb5", "#8f8b82", "#d98a3d", "#c4500a")
+"""Colours of fifths of what occurs, the best for the model's owner first."""
+ABSENT = -0.13
+"""Height of recipes that do not have the parameter, below its axis."""
+LEAST, MOST_TICKS = 3, 7
+"""Recipes below which a figure shows nothing that a table does not; values that are all written at an axis."""
+
+
+def coordinates(view: SearchView, objective: Objective) -> Canvas | None:
+    """Parallel coordinates of the recipes that met the full attack, coloured by an objective; None with too few.
+
+    Optuna's own plot leaves out every recipe to which a parameter does not apply, so this one is drawn here.
+    """
+    met = [one for one in view.full if one.status == "done" and not is_null(one.objectives.get(objective.column))]
+    if len(met) < LEAST:
+        return None
+    axis: dict[str, tuple[list[Any], Callable[[Any], str]]] = {
+        name: (
+            [one.settings.get(name, one.values[name]) if name in one.values else None for one in met],
+            lambda value: minus(f"{value:g}") if isinstance(value, float) else str(value),
+        )
+        for name in view.dimensions
+    }
+    for aim in view.objectives:
+        axis[aim_words(aim)] = [one.objectives.get(aim.column) for one in met], lambda v, aim=aim: value_words(aim, v)
+    width, left, end = 980.0, 60.0, len(axis) - 1
+    canvas = Canvas(width, 400, f"Every recipe of the search by its parameters, coloured by {aim_words(objective)}")
+    axes = canvas.axes(left, 84, width - left, 356, grid=None)
+    axes.set(xlim=(0, end), ylim=(ABSENT - 0.06, 1))
+    axes.axis("off")
+    heights = np.empty((len(met), len(axis)))
+    for place, (title, (values, words)) in enumerate(axis.items()):
+        heights[:, place], ticks = _scale(values)
+        axes.plot([place, place], [0, 1], color=SOFT, lw=1.2, zorder=3)
+        box = {"boxstyle": "square,pad=0.12", "fc": PAPER, "ec": "none", "alpha": 0.75}
+        look: Any = {"ha": "right" if place == end else "left", "va": "center", "zorder": 4, "bbox": box}
+        for height, value in ticks:
+            axes.plot([place], [height], marker="_", color=SOFT, ms=7, zorder=3)
+            note(axes, words(value), (place, height), (-7 if place == end else 7, 0), fontsize=10, color=INK, **look)
+        side = "left" if place == 0 else "right" if place == end else "center"
+        name = "\n".join(fold(title, 0.65 * (width - 2 * left) / end, text_width, 3))
+        note(axes, name, (place, 1), (0, 10), ha=side, color=INK, weight="bold")
+    reached = pd.Series([float(one.objectives[objective.column] or 0.0) for one in met])
+    fifths, bounds = pd.cut(reached, len(RAMP), labels=False, retbins=True)
+    ramp = RAMP if objective.way == "min" else RAMP[::-1]
+    for one in reached.sort_values(ascending=objective.way == "max").index:  # the best on top
+        (line,) = axes.plot(heights[one], color=ramp[fifths[one]], lw=1.9, alpha=0.85, solid_joinstyle="round")
+        canvas.describe(line, proposal_words(view, met[one]), recipe=met[one].recipe or "")
+    if (heights == ABSENT).any():
+        note(axes, "does not apply", (0, ABSENT), fontsize=10, va="top")
+    for colour, low, high in zip(ramp, bounds, bounds[1:], strict=False):
+        axes.plot([], [], color=colour, lw=5, label=f"{value_words(objective, low)} to {value_words(objective, high)}")
+    key = axes.legend(title=aim_words(objective), loc="lower left", bbox_to_anchor=(0, 1.14), ncols=len(RAMP), **KEY)
+    key.set(alignment="left")
+    return canvas
+
+
+def _scale(values: Sequence[Any]) -> tuple[list[float], list[tuple[float, Any]]]:
+    """The height of each value in [0, 1], `ABSENT` without one, and (height, value) of the ticks."""
+    known = [value for value in values if not is_null(value)]
+    if all(isinstance(value, float) for value in known) and len({*known}) > 1:
+        low, high = min(known), max(known)
+        marks = sorted({*known}) if len({*known}) <= MOST_TICKS else np.linspace(low, high, 5).tolist()
+        ticks = [((value - low) / (high - low), value) for value in marks]
+        return [ABSENT if is_null(value) else (value - low) / (high - low) for value in values], ticks
+    kinds = sorted({*known}, key=str)
+    places = {kind: (place + 0.5) / len(kinds) for place, kind in enumerate(kinds)}
+    return [places.get(value, ABSENT) for value in values], [(height, kind) for kind, height in places.items()]
+
+
+def importance(view: SearchView) -> Canvas | None:
+    """Bars of every parameter's share, a panel for each objective; None without any."""
+    if not view.importances:
+        return None
+    most, width = max(len(one.shares) for one in view.importances), 420.0
+    height, aims = 102.0 + 24.0 * most, {objective.column: aim_words(objective) for objective in view.objectives}
+    title = "Share of the variance between recipes that each parameter accounts for"
+    canvas = Canvas(width * len(view.importances), height, title)
+    for place, one in enumerate(view.importances):
+        box = (place * width + 120, 40, (place + 1) * width - 40, height - 44)
+        head, what = f"{aims[one.objective]}, n = {one.recipes}", "share of the variance, %"
+        axes = canvas.axes(*box, title=head, x=what, percent="x", grid="x")
+        names, shares = zip(*one.shares, strict=True)
+        bars = axes.barh(range(len(names)), shares, color=RAMP[1], height=0.6)
+        axes.bar_label(bars, [f"{100 * share:.0f} %" for share in shares], padding=5, fontsize=11)
+        axes.set(xlim=(0, 1), ylim=(most - 0.4, -0.6))
+        axes.set_yticks(range(len(names)), map(clean, names))
+    return canvas

@@ -1,0 +1,245 @@
+"""Recipes below or beside each other: what each judge says of them, who is exposed, membership, features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import cycle
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from smoothsweep.core.checks import present
+from smoothsweep.core.judges.columns import CLASS_METRICS, CLOSED_SET, metric_of
+from smoothsweep.core.judges.table import JUDGES
+from smoothsweep.core.metrics.intervals import crossed_mean_interval
+from smoothsweep.orchestrator.page.figures.canvas import (
+    ACROSS,
+    DOTTED,
+    INK,
+    KEY,
+    LINE,
+    LINE_HEIGHT,
+    PAPER,
+    SOFT,
+    Canvas,
+    Labels,
+    Named,
+    note,
+    text_width,
+    write_names,
+)
+from smoothsweep.orchestrator.page.figures.colours import FAMILIES, Colours
+from smoothsweep.orchestrator.result.data import FeatureView
+from smoothsweep.orchestrator.result.display import LONG, shown_rows
+from smoothsweep.orchestrator.result.format import count, estimate, number
+from smoothsweep.orchestrator.result.leaks import AMONG, Exposed, among_words, exposed, rate_words
+from smoothsweep.orchestrator.result.membership import TwoLeaks, title_of
+from smoothsweep.orchestrator.result.summary import Summary
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WIDTH, ROW = 880.0, 34.0
+MARKS = ("o", "o", "D", "s")
+"""Marks of judges: filled for the first, empty for the others."""
+
+
+def judges(summary: Summary, colours: Colours) -> Canvas | None:
+    """Per recipe one dot per judge with its interval, joined by the gap; None with fewer than two judges."""
+    keys = [key for key in CLOSED_SET if key in summary.measured]
+    if len(keys) < 2:
+        return None
+    title, what = "Leak of each recipe as seen by each judge", "reconstructions taken for the attacked class, %"
+    canvas, axes, places = _rows(summary, colours, shown_rows(summary), title, what, ROW)
+    looks = [(mark, PAPER if place else None) for place, (_, mark) in enumerate(zip(keys, cycle(MARKS), strict=False))]
+    for key, (mark, face) in zip(keys, looks, strict=True):
+        axes.plot([], [], mark, ms=11, color=SOFT, mfc=face or SOFT, mew=2, label=_named(summary, key))
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, handletextpad=0, **KEY)
+    if summary.judged_classes:
+        chance = 1 / summary.judged_classes
+        axes.axvline(chance, color=SOFT, lw=1, ls=DOTTED)
+        words = f"chance {number(metric_of(keys[1]), chance)}"
+        note(axes, words, (chance, 1), (4, -8), xycoords=("data", "axes fraction"))
+    for row, y in places.items():
+        recipe = summary.cells[row]["recipe"]
+        colour, seen = colours.of(recipe), [key for key in keys if not pd.isna(summary.cells[row][key])]
+        axes.plot([summary.cells[row][key] for key in seen], [y] * len(seen), color=LINE, lw=6, zorder=1)
+        for key, (mark, face), off in zip(keys, looks, np.linspace(-0.15, 0.15, len(keys)), strict=True):
+            if key not in seen:
+                continue
+            value, low, high, n, _ = summary.estimate(row, key)
+            axes.plot([low, high], [y + off] * 2, color=colour, lw=1.6, zorder=2)
+            look: Any = {"ms": 11, "mfc": face or colour, "mec": colour, "mew": 2, "zorder": 3, "clip_on": False}
+            (dot,) = axes.plot([value], [y], mark, **look)
+            leak = f"{summary.value_text(row, key)} (n = {count(int(n), 'seed')})"
+            canvas.describe(dot, f"{recipe}, {summary.metric(key).label}: {leak}", recipe=recipe)
+        if not seen:
+            note(axes, "not measured", (0.01, y), va="center")
+    return canvas
+
+
+def _named(summary: Summary, key: str) -> str:
+    judge = metric_of(key).judge
+    same = " (trained on the same private images)" if judge is not None and JUDGES[judge].learns_private else ""
+    return summary.metric(key).label + same
+
+
+def exposure(summary: Summary, colours: Colours) -> Canvas | None:
+    """One dot per class at its own shrunk leak: an average of 20 % may hide a person matched every time."""
+    key = next((key for key in CLASS_METRICS if key in summary.measured), None)
+    strips = {row: exposed(summary, row, key) for row in shown_rows(summary)} if key else {}
+    strips = {row: people for row, people in strips.items() if people}
+    if key is None or not strips or max(map(len, strips.values())) < 3:
+        return None
+    spec = metric_of(key)
+    what = f"a class's reconstructions matched by the {spec.label}, %"
+    title = "Leak of every single class under each recipe"
+    canvas, axes, places = _rows(summary, colours, list(strips), title, what, 58, 150)
+    note(axes, "matched more\noften than not", (1, 1), (14, -12), xycoords="axes fraction")
+    tallest = max(int(np.bincount(_bins(people)).max()) for people in strips.values())
+    for row, y in places.items():
+        recipe, people = summary.frame.loc[row, "recipe"], sorted(strips[row], key=lambda person: person.rate)
+        cells = pd.Series(_bins(people))
+        levels = cells.groupby(cells).cumcount()  # dots of equal value are stacked: a pile reads as a count
+        for person, cell, level in zip(people, cells, levels, strict=True):
+            height = y + 0.35 - 0.8 * (level + 0.5) / max(tallest, 6)
+            look: Any = {"ms": min(8, max(3, 46 / tallest)), "mew": 0, "clip_on": False, "color": colours.of(recipe)}
+            (dot,) = axes.plot([cell / 50], [height], "o", **look)
+            tooltip = f"{person.key}: {rate_words(spec, person)}, among the {AMONG} most exposed: {among_words(person)}"
+            canvas.describe(dot, tooltip, recipe=recipe)
+        often = f"{sum(person.rate > 0.5 for person in people)} of {len(people)}"
+        note(axes, often, (1, y), (14, -4), xycoords=ACROSS, fontsize=12.5, color=INK, weight="bold")
+    return canvas
+
+
+def _rows(
+    summary: Summary, colours: Colours, rows: Sequence[int], title: str, what: str, height: float, right: float = 30
+) -> tuple[Canvas, Axes, dict[int, float]]:
+    """A panel with a line per row of the frame, grouped by attack, from 0 to 100 %; where each row lies."""
+    frame, lines, places = summary.frame, [], {}
+    for attack in dict.fromkeys(frame.loc[rows, "attack"]):
+        lines += [(None, attack)] if attack else []
+        lines += [(row, frame.loc[row, "recipe"]) for row in rows if frame.loc[row, "attack"] == attack]
+    written = {name: wrap(name, LONG) for row, name in lines if row is not None}
+    left = 24 + max(text_width(line, 12.5) for name in written for line in written[name])
+    height = max(height, 8 + LINE_HEIGHT * max(map(len, written.values())))
+    canvas, end = Canvas(WIDTH, 84 + height * len(lines), title), 34 + height * len(lines)
+    axes = canvas.axes(left, 34, WIDTH - right, end, x=what, percent="x", grid="x")
+    axes.set(xlim=(0, 1), ylim=(len(lines) - 0.5, -0.5), yticks=[])
+    for y, (row, name) in enumerate(lines):
+        look: dict[str, Any] = {"xycoords": ACROSS, "fontsize": 12.5, "va": "center"}
+        if row is None:
+            note(axes, name, (0, y), (-left, 4), **look)
+            continue
+        places[row] = float(y)
+        look |= {"ha": "right", "weight": "bold", "color": colours.of(name)}
+        note(axes, "\n".join(written[name]), (0, y), (-14, 0), **look)
+    return canvas, axes, places
+
+
+def _bins(people: Sequence[Exposed]) -> np.ndarray:
+    """Their rates in steps of two per cent."""
+    return np.round(50 * np.array([person.rate for person in people])).astype(int)
+
+
+def membership(leaks: TwoLeaks | None, summary: Summary, colours: Colours) -> Canvas | None:
+    """Inversion against membership, a point for each recipe; None where no recipe has both."""
+    both = [(row, row.inversion) for row in leaks.rows if row.inversion is not None] if leaks else []
+    if leaks is None or not both:
+        return None
+    canvas, attack = Canvas(620, 390, "Inversion against membership of every recipe"), leaks.attacks[0]
+    across, up = f"inversion: {summary.spec.label}, %", f"membership: AUC within persons, {title_of(attack)}, %"
+    axes, labels, names = canvas.axes(56, 24, 604, 338, x=across, y=up, percent="xy", grid="both"), Labels(), []
+    axes.yaxis.label.set_size(11)
+    for row, inversion in both:
+        leak, colour = summary.estimate(inversion, summary.deciding), colours.of(row.recipe)
+        member = crossed_mean_interval(row.cells[attack], bounds=(0.0, 1.0))
+        x, y = present(leak.value, "leak"), member.mean
+        for ends, level in (((leak.low, leak.high), (y, y)), ((x, x), (member.low, member.high))):
+            if not pd.isna([*ends, *level]).any():
+                axes.plot(ends, level, color=colour, lw=1.4, alpha=0.7)
+                labels.keep_clear(axes, list(zip(ends, level, strict=True)))
+        (mark,) = axes.plot([x], [y], "o", ms=9, color=colour, mew=0, zorder=4)
+        auc = estimate(leaks.spec, member.mean, member.low, member.high)
+        canvas.describe(mark, f"{row.recipe}: inversion {summary.value_text(inversion)}, membership {auc}")
+        names.append(Named(row.recipe, row.recipe, x, y, colour))
+    axes.axhline(0.5, color=SOFT, lw=1.2, ls=(0, (8, 3, 2, 3)))
+    axes.margins(x=0.18, y=0.12)
+    axes.spines["bottom"].set_color(LINE)
+    for name in names:
+        labels.mark(*axes.transData.transform((name.x, name.y)), 7)
+    write_names(canvas, axes, names, labels)
+    return canvas
+
+
+SIDE, GAP, LEFT, TOP, BESIDE = 200.0, 16.0, 48.0, 46.0, 4
+"""Pixels of a panel of features, and how many recipes stand side by side."""
+
+KINDS = {
+    "intra": "same\nclass",
+    "inter": "other\nclasses",
+    "intra_nearest": "nearest,\nsame",
+    "inter_nearest": "nearest,\nother",
+}
+
+
+def feature_maps(views: Mapping[str, FeatureView], colours: Colours) -> Canvas | None:
+    """t-SNE above, PCA below, a column for each recipe; None without any."""
+    return _grid(views, colours, 2, "Training images in the target's features, by recipe: t-SNE, and PCA", SIDE, _maps)
+
+
+def feature_violins(views: Mapping[str, FeatureView], colours: Colours) -> Canvas | None:
+    """The distributions of distances in units of the largest, a panel for each recipe; None without any."""
+    title = "Distances between training images in the target's features, by recipe"
+    return _grid(views, colours, 1, title, 260, _violins)
+
+
+Draw = Callable[[list["Axes"], FeatureView, str, bool], None]
+
+
+def _grid(
+    views: Mapping[str, FeatureView], colours: Colours, rows: int, title: str, height: float, draw: Draw
+) -> Canvas | None:
+    """`BESIDE` recipes side by side, as often as needed; `draw` fills the `rows` panels of each."""
+    if not views:
+        return None
+    bands, block = -(-len(views) // BESIDE), TOP + rows * (height + GAP) + 24
+    canvas = Canvas(LEFT + min(BESIDE, len(views)) * (SIDE + GAP), bands * block, title)
+    for place, (recipe, view) in enumerate(views.items()):
+        left, top = LEFT + (place % BESIDE) * (SIDE + GAP), (place // BESIDE) * block + TOP
+        tops = [top + row * (height + GAP) for row in range(rows)]
+        panels = [canvas.axes(left, one, left + SIDE, one + height, grid=None) for one in tops]
+        note(panels[0], recipe, (0, 1), (0, 8), xycoords="axes fraction", fontsize=12, color=INK)
+        draw(panels, view, colours.of(recipe), place % BESIDE == 0)
+    return canvas
+
+
+def _maps(panels: list[Axes], view: FeatureView, colour: str, first: bool) -> None:
+    kept = view.drawn  # colours of classes are used again and again: neighbours of one colour may be strangers
+    hues = np.array([hue for hue, _ in FAMILIES])[kept["class"].astype(int) % len(FAMILIES)]
+    for axes, way, name in zip(panels, ("tsne", "pca"), ("t-SNE", "PCA"), strict=True):
+        for hue in np.unique(hues):
+            mine = kept[hues == hue]
+            axes.plot(mine[f"{way}_x"], mine[f"{way}_y"], "o", ms=2.6, mew=0, color=hue, alpha=0.8)
+        axes.set(xticks=[], yticks=[], ylabel=name if first else "")
+        axes.spines["bottom"].set_visible(False)
+
+
+def _violins(panels: list[Axes], view: FeatureView, colour: str, first: bool) -> None:
+    (axes,) = panels
+    for place, key in enumerate(KINDS):
+        values = view.distances[key].dropna().to_numpy()
+        if not len(values):
+            continue
+        if np.ptp(values) > 0:
+            drawn: Any = axes.violinplot([values], [place], widths=0.8, showextrema=False)
+            drawn["bodies"][0].set(facecolor=colour, alpha=0.45, edgecolor="none")
+        median = float(np.median(values))
+        axes.plot([place - 0.3, place + 0.3], [median] * 2, color=INK, lw=2)
+        note(axes, f"{median:.2f}", (place, median), (0, 4), ha="center", color=INK)
+    axes.axvline(1.5, color=SOFT, lw=1, ls=DOTTED)
+    axes.set(xlim=(-0.6, 3.6), ylim=(0, 1.02), ylabel="distance, of the largest" if first else "")
+    axes.set_xticks(range(4), list(KINDS.values()), fontsize=9.5)
+    axes.tick_params(axis="y", labelleft=first)
