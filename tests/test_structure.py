@@ -198,3 +198,33 @@ def test_what_pages_and_the_makefile_name_is_there(repository):
     named = re.findall(r"(?:tests|docs|sweeps|benchmarks|tools)/[\w./*-]+", (repository / "Makefile").read_text())
     lost += [f"Makefile: {name}" for name in named if not any(repository.glob(name.rstrip(".")))]
     assert followed > 300 and lost == []
+
+
+def defaults_of(tree: ast.Module, name: str) -> list[int]:
+    """Lines where a parameter or a field of this name has a value to fall back to."""
+    lines = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.Lambda):
+            plain = [*node.args.posonlyargs, *node.args.args]
+            given = dict(zip(reversed(plain), reversed(node.args.defaults), strict=False))
+            given |= dict(zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True))
+            lines += [argument.lineno for argument, value in given.items() if argument.arg == name and value]
+        if isinstance(node, ast.AnnAssign) and node.value and getattr(node.target, "id", None) == name:
+            lines.append(node.lineno)
+    return lines
+
+
+def test_under_which_protocol_a_number_is_made_is_said_at_every_call(repository):
+    found = {path: defaults_of(tree, "protocol") for path, tree in sources(repository, "core", "tasks").items()}
+    assert {path: lines for path, lines in found.items() if lines} == {}
+
+
+WRITING = r"\.write_(text|bytes)\(|\bos\.(replace|rename)\(|\bsave_file\(|\.to_(parquet|csv)\(|\.savefig\(|mkstemp\("
+IN_MEMORY = {"orchestrator/page/tables.py", "orchestrator/page/drawing/canvas.py"}
+
+
+def test_what_writes_files_gets_its_place_from_the_one_module_that_makes_them_whole(repository):
+    own = re.compile(r"from smoothsweep\.core\.files import .*?\b(replacing|making_folder|write_file)\b", re.DOTALL)
+    texts = {path: (repository / path).read_text() for path in sources(repository, *PRODUCT)}
+    found = {path for path, text in texts.items() if re.search(WRITING, text)} - IN_MEMORY
+    assert {path for path in found if not own.search(texts[path])} == {"core/files.py"}

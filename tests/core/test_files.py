@@ -1,16 +1,23 @@
-"""Files appear whole, for everybody whom the umask lets read them, and only through `core/files.py`."""
+"""Files appear whole, for everybody whom the umask lets read them; who is at work in a folder, and who is gone."""
 
-import ast
 import errno
+import fcntl
+import multiprocessing
 import os
+import pathlib
+import shutil
 import stat
+import subprocess
+import sys
+import time
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
-from smoothsweep.core import files
-from smoothsweep.core.files import making_folder, rename_folder, replacing, write_file
+from smoothsweep.core import files, writers
+from smoothsweep.core.files import half_written, making_folder, rename_folder, replacing, temporary_name, write_file
+from smoothsweep.core.writers import hold_folder, is_gone, machine_id, writer_name
 
 
 @pytest.fixture
@@ -110,150 +117,6 @@ def test_a_folder_appears_whole_and_never_over_another(tmp_path):
     assert names(tmp_path) == ["deep", "deep/final", "deep/final/a"]
 
 
-# Who writes without core/files.py, and why.
-EXCEPTIONS = {
-    ("core/isolation/sandbox.py", "open"): "an attempt that must fail, before a program is loaded",
-    ("orchestrator/commands/reporting/sharing/bundle.py", "open"): "a member of an archive that `replacing` gave",
-    ("orchestrator/commands/study.py", "save"): "a picture into a buffer in memory",
-    ("orchestrator/page/tables.py", "to_csv"): "a text, written by the caller",
-    ("orchestrator/cli.py", "open"): "the null device, when nobody reads what we print",
-    ("orchestrator/commands/batch/node.py", "open"): "what Ray says while it starts, in a folder of this job alone",
-    ("orchestrator/commands/health/storage.py", "copytree"): "a new store under a name that is no store's yet",
-    ("orchestrator/cluster/tokens.py", "open"): "a secret, which is its owner's alone from the first byte",
-    ("orchestrator/store/verified.py", "open"): "a lock, without content",
-    ("orchestrator/store/objects.py", "open"): "a download into the temporary name that its callers give",
-    ("orchestrator/tracking/recipes.py", "open"): "another process's output, in a folder of this run alone",
-}
-WRITERS = {
-    "rename",
-    "renames",
-    "mkstemp",
-    "NamedTemporaryFile",
-    "save_file",
-    "write_text",
-    "write_bytes",
-    "save",
-    "savefig",
-    "savez",
-    "to_parquet",
-    "to_csv",
-    "to_json",
-    "to_pickle",
-    "write_table",
-    "dump",
-    "symlink_to",
-    "hardlink_to",
-    "touch",
-    "link",
-    "symlink",
-}
-WRITERS_OF_MODULES = {"shutil.copy", "shutil.copy2", "shutil.copyfile", "shutil.copytree", "shutil.move"}
-OWN = {"replacing", "making_folder"}
-
-
-def given_by_us(function):
-    """Names that a function gets from `with replacing(...) as name`, and buffers in memory."""
-    for node in ast.walk(function):
-        items = node.items if isinstance(node, ast.With) else []
-        for item in items:
-            made = isinstance(item.context_expr, ast.Call) and getattr(item.context_expr.func, "id", None) in OWN
-            if made and isinstance(item.optional_vars, ast.Name):
-                yield item.optional_vars.id
-        if isinstance(node, ast.Assign) and ast.unparse(node.value) == "io.BytesIO()":
-            yield node.targets[0].id
-
-
-def written_names(call):
-    """Every name in the receiver and the arguments of a call."""
-    return {node.id for node in ast.walk(call) if isinstance(node, ast.Name)}
-
-
-def opens_for_writing(call):
-    """Whether open(...) or path.open(...) has a mode that writes; os.open counts by its flags."""
-    if ast.unparse(call.func) == "os.open":
-        return any(flag in ast.unparse(call) for flag in ("O_WRONLY", "O_RDWR", "O_CREAT"))
-    modes = [
-        node.value
-        for node in [*call.args, *(k.value for k in call.keywords if k.arg == "mode")]
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    ]
-    return any(set(mode) <= set("rwxabt+") and set(mode) & set("wxa+") for mode in modes)
-
-
-def writes(tree):
-    """(line, name of the call) of everything that writes or renames a file outside of what core/files.py gave."""
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    for function in [*functions, tree]:
-        ours = set(given_by_us(function)) if function is not tree else set()
-        inside = {id(n) for f in functions for n in ast.walk(f)} if function is tree else set()
-        for call in ast.walk(function):
-            if not isinstance(call, ast.Call) or id(call) in inside:
-                continue
-            name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-            path_replace = isinstance(call.func, ast.Attribute) and name == "replace" and not call.keywords
-            renames = path_replace and (len(call.args) == 1 or ast.unparse(call.func) == "os.replace")
-            tabular = name == "rename" and {k.arg for k in call.keywords} == {"columns"}  # of a table, no file
-            plain = (
-                name in WRITERS and (call.args or call.keywords) and ast.unparse(call.func) != "save" and not tabular
-            )
-            known = plain or ast.unparse(call.func) in WRITERS_OF_MODULES  # a bare save(state) gives bytes
-            found = renames or known or (name == "open" and opens_for_writing(call))
-            if found and not written_names(call) & ours:
-                yield call.lineno, name
-
-
-def test_files_are_written_in_one_place_only(repository):
-    wrong, used = [], set()
-    for room in ("core", "tasks", "sweeps", "orchestrator"):
-        for path in sorted((repository / room).rglob("*.py")):
-            name = path.relative_to(repository).as_posix()
-            if name == "core/files.py":
-                continue
-            for line, call in writes(ast.parse(path.read_text())):
-                used.add((name, call))
-                if (name, call) not in EXCEPTIONS:
-                    wrong.append(f"{name}:{line}: {call}")
-    assert not wrong
-    assert used == set(EXCEPTIONS)  # no exception outlives its reason
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "os.replace(a, b)",
-        "Path(a).rename(b)",
-        "Path(a).rename(target=b)",
-        "a.replace(b)",
-        "os.rename(a, b)",
-        "path.write_text('x')",
-        "(out / 'x').write_bytes(b'')",
-        "open(path, 'w')",
-        "path.open('ab')",
-        "open(path, mode='x')",
-        "save_file(a, b)",
-        "rows.to_parquet(path)",
-        "torch.save(state, path)",
-        "os.open(path, os.O_WRONLY)",
-        "image.save(path)",
-        "tempfile.mkstemp(dir=a)",
-        "shutil.copy(a, b)",
-        "json.dump(a, b)",
-    ],
-)
-def test_the_search_for_writers_finds_them(source):
-    assert list(writes(ast.parse(f"def f():\n    {source}"))) and list(writes(ast.parse(source)))
-    inside = f"def f():\n    with replacing(x) as path, making_folder(y) as a:\n        {source}"
-    allowed = "path" in source or "a" in written_names(ast.parse(source))
-    assert bool(list(writes(ast.parse(inside)))) is not allowed
-
-
-@pytest.mark.parametrize(
-    "source", ["text.replace('a', 'b')", "replace(x, a=1)", "table.rename(columns=a)", "open(path)", "path.open('rb')"]
-)
-def test_the_search_for_writers_leaves_readers_alone(source):
-    assert not list(writes(ast.parse(f"def f():\n    {source}")))
-
-
 class QuotingError(Exception):
     """What a library that writes in another language raises."""
 
@@ -277,3 +140,128 @@ def test_other_errors_in_between_stay_as_they_are(tmp_path, error):
     with pytest.raises(type(error)) as told, replacing(tmp_path / "out"):
         raise error
     assert told.value is error
+
+
+LONG_AGO = time.time() - 2 * writers.LEASE_S
+
+
+def dead_process():
+    gone = multiprocessing.get_context("fork").Process(target=int)
+    gone.start()
+    gone.join()
+    return gone.pid
+
+
+def other_place():
+    """A container that shares our host name."""
+    host, _, digest = machine_id().rpartition("-")
+    return f"{host}-{'0' * len(digest)}"
+
+
+@pytest.mark.parametrize("locked", [True, False])
+@pytest.mark.parametrize("lapsed", [True, False])
+@pytest.mark.parametrize("lives", [True, False])
+@pytest.mark.parametrize("place", ["here", "a container of our host name", "another host"])
+def test_who_is_gone(tmp_path, place, lives, lapsed, locked):
+    where = {"here": machine_id(), "another host": "other.host-01234567"}.get(place) or other_place()
+    writer = f"{where}.{os.getpid() if lives else dead_process()}.0123abcd"
+    folder = tmp_path / f".{'a' * 64}.{writer}"
+    folder.mkdir()
+    if lapsed:
+        os.utime(folder, (LONG_AGO, LONG_AGO))
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        if locked:
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+        expected = lapsed and not locked
+        if place == "here" and not lives:
+            expected = True
+        assert is_gone(writer, folder) == expected
+    finally:
+        os.close(descriptor)
+
+
+def test_what_is_in_a_folder_counts_for_its_lease(tmp_path):
+    (tmp_path / "fresh").write_text("just now")
+    os.utime(tmp_path, (LONG_AGO, LONG_AGO))
+    assert not writers.has_lapsed(tmp_path)
+    os.utime(tmp_path / "fresh", (LONG_AGO, LONG_AGO))
+    os.utime(tmp_path, (LONG_AGO, LONG_AGO))
+    assert writers.has_lapsed(tmp_path) and not writers.has_lapsed(tmp_path / "never there")
+
+
+@pytest.mark.parametrize("name", ["", "x", "a.b", "host.word.0123abcd", "..", "host.-1.0", "a.b.c.d"])
+def test_names_of_others_are_no_writers(name):
+    assert not is_gone(name)
+
+
+def test_a_writers_name_is_its_own_and_says_where():
+    mine = writer_name()
+    where, pid, random = mine.rsplit(".", 2)
+    assert (
+        (where, int(pid), len(random)) == (machine_id(), os.getpid(), 8) and writer_name() != mine and not is_gone(mine)
+    )
+
+
+def test_a_folder_at_work_is_touched_and_locked_until_it_is_renamed(tmp_path, monkeypatch):
+    monkeypatch.setattr(writers, "BEAT_S", 0.05)
+    monkeypatch.setattr(writers, "_beating", [])
+    draft = tmp_path / "draft"
+    draft.mkdir()
+    hold_folder(draft)
+    os.utime(draft, (LONG_AGO, LONG_AGO))
+    late = time.monotonic() + 60
+    while writers.has_lapsed(draft) and time.monotonic() < late:
+        time.sleep(0.02)
+    assert not writers.has_lapsed(draft) and writers._is_locked(draft)
+    draft.rename(tmp_path / "final")
+    assert writers._is_locked(tmp_path / "final")
+    other = tmp_path / "another"
+    other.mkdir()
+    hold_folder(other)
+    assert draft not in writers._held and not writers._is_locked(tmp_path / "final")
+    writers.release_folder(other)
+    assert not writers._is_locked(other) and other not in writers._held
+
+
+IN_A_CONTAINER = """
+import sys, time
+from pathlib import Path
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.store.base import Store
+print(Store(root=Path(sys.argv[1])).draft(Stage(name="toy", config={})), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_container_of_our_host_name_keeps_its_live_draft(tmp_path):
+    """A process namespace of its own, as a container has: its process 1 is not ours."""
+    from smoothsweep.orchestrator.store.base import Store
+
+    command = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", IN_A_CONTAINER]
+    if shutil.which("unshare") is None or subprocess.run([*command[:4], "true"], capture_output=True).returncode:
+        pytest.skip("no process namespaces here")
+    store = Store(root=tmp_path)
+    with subprocess.Popen([*command, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as there:
+        draft = pathlib.Path(there.stdout.readline().strip())
+        assert store.sweep_away_drafts() == 0 and draft.is_dir()
+        os.utime(draft, (LONG_AGO, LONG_AGO))
+        assert store.sweep_away_drafts() == 0 and draft.is_dir(), "its lock reaches us"
+        there.stdin.close()
+    os.utime(draft, (LONG_AGO, LONG_AGO))
+    assert store.sweep_away_drafts() == 1 and not draft.exists(), "of a node that is lost, once its lease is over"
+
+
+def test_half_written_files_of_lost_machines_go_after_a_day(tmp_path):
+    fresh, old = (tmp_path / f".notes.json.elsewhere-01234567.17.{n:08x}" for n in range(2))
+    earlier = tmp_path / ".notes.json.host.of.old.17.0123abcd"  # of a version that named no place
+    for path in (fresh, old, earlier):
+        path.write_text("half")
+    for path in (old, earlier):
+        os.utime(path, (LONG_AGO, LONG_AGO))
+    with replacing(tmp_path / "notes.json") as mine:
+        assert set(half_written(tmp_path)) == {old, earlier} and mine.exists()
+    gone = temporary_name(tmp_path / "a.b.c")
+    gone = gone.with_name(gone.name.replace(f".{os.getpid()}.", f".{dead_process()}."))
+    gone.write_text("half")
+    assert gone in half_written(tmp_path)

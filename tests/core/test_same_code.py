@@ -1,20 +1,34 @@
-"""Stages run the code that a run began with: the digest of a tree, and the watch over what is imported."""
+"""What makes a result repeatable: the same code, seeds from their keys, sources by their name."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 
+import numpy as np
 import pytest
+import torch
 from checkout import copy_packages
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smoothsweep.core import same_code
+from smoothsweep.core.attacks.registry import ATTACKS
+from smoothsweep.core.citations import SOFTWARE, bibliography, key_of, known_citations
+from smoothsweep.core.data.kinds import DATA
+from smoothsweep.core.data.names import PUBLISHED_NAMES
+from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.core.errors import CodeChanged
+from smoothsweep.core.judges.table import JUDGES
+from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS
+from smoothsweep.core.models.embedder_kinds import KINDS
+from smoothsweep.core.priors.kinds import PRIORS
 from smoothsweep.core.same_code import ROOMS, code_digest, expected_code, only_this_code
+from smoothsweep.core.seeds import derive_seed, generator
 
 NAMES = [f"{room}/{name}" for room in ROOMS for name in ("__init__.py", "inner/a.py", "inner/deep/card.json")]
 
@@ -141,3 +155,66 @@ def test_a_module_that_was_edited_is_never_imported_and_what_was_loaded_goes_on(
     assert done.stdout.startswith(said), done.stdout + done.stderr
     if said == "refused":
         assert f"last changed: {edited}" in done.stdout and done.stdout.count("\n") == 1
+
+
+KEYS = st.lists(st.integers(0, 2**40) | st.text(max_size=5), max_size=4)
+
+
+def test_the_derivation_does_not_change():
+    assert derive_seed(42, 3, "optimise", 0) == 6137726443759718973
+
+
+@settings(deadline=None)
+@given(KEYS, KEYS)
+def test_a_seed_is_a_function_of_its_key_and_fits_63_bits(first, second):
+    assert 0 <= derive_seed(*first) < 2**63
+    assert (derive_seed(*first) == derive_seed(*second)) == (first == second)
+
+
+def test_types_and_borders_of_the_key_count():
+    assert len({derive_seed(1, 23), derive_seed(12, 3), derive_seed("1", "23"), derive_seed(123)}) == 4
+
+
+def test_a_generator_is_fresh_each_time():
+    first = torch.rand(5, generator=generator(1, "a"))
+    assert torch.equal(first, torch.rand(5, generator=generator(1, "a")))
+    assert not torch.equal(first, torch.rand(5, generator=generator(1, "b")))
+
+
+def test_kinds_of_integers_count_as_one():
+    assert derive_seed(np.int64(3), "a") == derive_seed(3, "a") == derive_seed(torch.tensor(3), "a")
+    with pytest.raises(TypeError):
+        derive_seed(0.5)
+
+
+CLASSES = {
+    **{f"attack {name}": kind for name, kind in ATTACKS.items()},
+    **{f"membership attack {name}": kind for name, kind in MEMBERSHIP_ATTACKS.items()},
+    **{f"defense {name}": kind for name, kind in DEFENSES.items()},
+    **{f"judge {name}": kind for name, kind in JUDGES.items()},
+    **{f"kind of data {name}": kind for name, kind in DATA.items()},
+}
+FAMILIES = {
+    **{member: kind.cites for member, kind in CLASSES.items()},
+    **{f"prior {name}": kind.cites for name, kind in PRIORS.items()},
+    **{f"network {name}": kind.cites for name, kind in KINDS.items()},
+    **{f"data {name}": row.cites for name, row in PUBLISHED_NAMES.items()},
+}
+
+
+@pytest.mark.parametrize("member", FAMILIES)
+def test_every_member_names_sources_that_are_in_the_file(member):
+    assert not set(FAMILIES[member]) - set(known_citations())
+
+
+def test_the_softwares_entry_is_of_this_version(repository):
+    version = tomllib.loads((repository / "pyproject.toml").read_text())["project"]["version"]
+    entry = known_citations()[SOFTWARE]
+    assert f"version = {{{version}}}" in entry and f"note = {{Software, version {version}}}" in entry
+
+
+def test_entries_come_out_once_by_key_and_those_of_plugins_as_they_are():
+    own = "@misc{zz2030,\n  title = {A plug-in}\n}"
+    text = bibliography(["ng2014data", own, "liu2015deep", "ng2014data", own])
+    assert re.findall(r"^@\w+\{([^,]+),", text, re.MULTILINE) == ["liu2015deep", "ng2014data", "zz2030"]
+    assert text.endswith(f"{own}\n") and key_of(own) == "zz2030"

@@ -1,6 +1,6 @@
 """The judges of fidelity in the features of a small network in the place of Inception's: which images, and when none.
 
-What published networks are shown is held against the official code in tests/core/models/test_lowres_fid.py.
+What published networks are shown is held against the official code in tests/core/models/test_lowres.py.
 """
 
 import numpy as np

@@ -1,11 +1,14 @@
-"""GMI, KED-MI and LOMMA as stages of a trial: shared parts, batches of classes, the official way to a judge."""
+"""The low-resolution attacks as stages: their parts, shards, kills, settings, and the reports of their papers."""
 
 import json
+import shutil
 import signal
+import statistics
 import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 from pipeline import SETTINGS
@@ -14,18 +17,22 @@ from tiny import tiny_sweep
 
 from smoothsweep.core.attacks.kept_networks import load_network
 from smoothsweep.core.attacks.registry import PARTS
-from smoothsweep.core.data.images import truncated_bytes
+from smoothsweep.core.data.images import aligned_corners, stretched, truncated_bytes
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+from smoothsweep.sweeps.attacks import schema_of
 from smoothsweep.sweeps.loaded import check
 from smoothsweep.tasks.attack import invert_classes, make_part
 from smoothsweep.tasks.classes import class_file
 from smoothsweep.tasks.context import TaskContext
-from smoothsweep.tasks.files import load_tensors
-from smoothsweep.tasks.reconstructions import reconstructed_images
+from smoothsweep.tasks.files import load_tensors, save_tensors
+from smoothsweep.tasks.judges import reported
+from smoothsweep.tasks.reconstructions import decoded_reconstructions, reconstructed_images
+from smoothsweep.tasks.training import load_classifier
 from tests.dear import first_of
 from tests.killed_parts import KILLED
+from tests.tasks.travelling import made, outcome
 
 GAN = {"width": 2, "epochs": 2, "batch_size": 6, "critic_steps": 2, "z_dim": 4}
 STUDENTS = {"architectures": ["resnet_small"], "pretrained": False, "epochs": 2, "batch_size": 10}
@@ -174,3 +181,310 @@ def test_a_target_of_224_pixels_is_refused_when_the_sweep_is_read(name):
     raw["recipe"] |= {"image_size": 224}
     with pytest.raises(InputError, match=r"recipe\.image_size: expected 32 or 64 pixels with this attack, got 224"):
         check(raw, "lowres")
+
+
+GAN_PLG = {"steps": 6, "critic_steps": 2, "batch_size": 4, "width": 2, "z_dim": 4}
+ATTACK = {"kind": "plg_mi", "top_n": 4, "gan": GAN_PLG, "steps": 3, "selected": 3, "seed": 9}
+
+
+def sweep_of_plg(protocol="clean", **changes):
+    return sweep(**{"attack": ATTACK, "protocol": protocol, **changes})
+
+
+@pytest.mark.parametrize("protocol", ["clean", "paper"])
+def test_a_trial_has_its_own_generator_and_no_prior(protocol, request):
+    pipeline = request.getfixturevalue(protocol)
+    stages = inversion_stages(sweep_of_plg(protocol), 1)
+    assert stages.target.fingerprint == pipeline.stage("target").fingerprint  # another attack, the same target
+    assert set(stages.attack.inputs) == {"target", "plg_gan"}
+    assert stages.reconstructions.inputs == {"plg_gan": stages.attack.inputs["plg_gan"], "attack": stages.attack}
+    execute_with_inputs(pipeline.store, stages.reconstructions)
+    gan, attack = (pipeline.store.path(stage) for stage in (stages.attack.inputs["plg_gan"], stages.attack))
+    generator, found = load_network(gan, "generator"), load_tensors(attack / "reconstructions.safetensors")
+    assert found["w"].shape == (9, 1, 5) and torch.equal(found["w"][:, 0, -1].long(), found["labels"])
+    images, reconstructions = (
+        generator.synthesize(found["w"]),
+        reconstructed_images(pipeline.store.path(stages.reconstructions), 32),
+    )
+    expected = ((images.clamp(-1, 1) + 1) * 127.5).round() if protocol == "clean" else images
+    assert (reconstructions["images"].float() - expected).abs().max() <= (1 if protocol == "clean" else 2e-3)
+    asked = json.loads((attack / "manifest.json").read_text())["metrics"]["queries"]
+    assert asked == 3 * (2 * 3 + 1)  # restarts x (steps in two views, and a last look)
+    assert json.loads((gan / "manifest.json").read_text())["metrics"]["queries"] == 6 * 4
+
+
+def test_trials_of_the_same_target_share_the_gan_whatever_is_searched():
+    one, other = (
+        inversion_stages(sweep_of_plg(attack={**ATTACK, **change}), 1) for change in ({}, {"steps": 4, "lr": 0.2})
+    )
+    assert one.attack.inputs["plg_gan"].fingerprint == other.attack.inputs["plg_gan"].fingerprint
+    assert one.attack.fingerprint != other.attack.fingerprint
+    fewer = inversion_stages(sweep_of_plg(attack={**ATTACK, "top_n": 3}), 1)
+    assert fewer.attack.inputs["plg_gan"].fingerprint != one.attack.inputs["plg_gan"].fingerprint
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"attack": {**ATTACK, "top_n": 31}}, r"attack.top_n: expected at most the 30 public images, got 31"),
+        ({"public": None, "prior": {"kind": "shipped"}}, "public: expected the images that this attack learns from"),
+    ],
+)
+def test_a_sweep_that_cannot_be_attacked_is_refused_when_it_is_read_plg(changes, message):
+    with pytest.raises(InputError, match=message) as refusal:
+        sweep_of_plg(**changes)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.fixture(scope="module")
+def ready(clean, tmp_path_factory):
+    """(configuration, inputs) of the GAN's stage over the shared trial's target, and its pseudo-labels."""
+    folder = tmp_path_factory.mktemp("labels")
+    common = {"image_size": 32, "protocol": "clean"}
+    inputs = {"public": clean.folder("attack.prior.public"), "target": clean.folder("target")}
+    made("plg_labels", {"part": "plg_labels", "settings": {"top_n": 4}, **common}, inputs, folder)
+    settings = {**GAN_PLG, "lr": 2e-4, "betas": [0.0, 0.9], "inversion_weight": 0.2, "loss": "max_margin", "seed": 46}
+    return {"part": "plg_gan", "settings": settings, **common}, {**inputs, "plg_labels": folder}
+
+
+@pytest.fixture(scope="module")
+def short(ready, tmp_path_factory):
+    """(configuration, folder, digest) of a GAN of two steps: the first of Adam looks the same whatever its averages."""
+    config, inputs = ready
+    config = {**config, "settings": {**config["settings"], "steps": 2}}
+    folder = tmp_path_factory.mktemp("gan")
+    return config, folder, outcome("plg_gan", config, inputs, folder)
+
+
+@pytest.mark.slow  # a part of another attack is killed so in test_lowres_attacks
+def test_a_gan_killed_between_two_steps_ends_as_one_that_was_not(ready, tmp_path):
+    config, inputs = ready
+    for name in ("whole", "killed"):
+        for part in ("work", "out"):
+            (tmp_path / name / part).mkdir(parents=True)
+    places = {name: str(path) for name, path in inputs.items()}
+    given = json.dumps([config, places, str(tmp_path / "killed"), torch.get_num_threads()])
+    done = subprocess.run([sys.executable, "-c", KILLED, given], cwd=Path(__file__).parents[2], capture_output=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    metrics = {
+        name: make_part(config, inputs, tmp_path / name / "out", TaskContext(work=tmp_path / name / "work"))
+        for name in ("killed", "whole")
+    }
+    assert metrics["killed"] == metrics["whole"] and metrics["whole"]["queries"] == 6 * 4
+    for file in ("generator.network.safetensors", "losses.safetensors"):
+        killed, whole = (load_file(tmp_path / name / "out" / file) for name in ("killed", "whole"))
+        assert killed.keys() == whole.keys() and all(torch.equal(killed[key], whole[key]) for key in whole)
+
+
+def test_a_damaged_state_is_thrown_away_and_the_gan_made_anew(ready, tmp_path, capsys):
+    config, inputs = ready
+    (tmp_path / "work").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "work" / "checkpoint.pt").write_bytes(b"sha256 nothing of the kind")
+    make_part(config, inputs, tmp_path / "out", TaskContext(work=tmp_path / "work"))
+    assert "unfinished work is damaged" in capsys.readouterr().err
+    assert len(load_file(tmp_path / "out" / "losses.safetensors")["losses"]) == 6
+
+
+GAN_SETTINGS = {
+    "steps": 3,
+    "critic_steps": 1,
+    "batch_size": 3,
+    "lr": 0.01,
+    "betas": [0.5, 0.9],
+    "inversion_weight": 1.0,
+    "loss": "cross_entropy",
+    "z_dim": 5,
+    "width": 3,
+    "seed": 47,
+}
+
+
+@pytest.mark.parametrize("key", GAN_SETTINGS)
+def test_every_setting_of_the_gan_reaches_it(key, ready, short, tmp_path):
+    base, _, before = short
+    changed = {**base, "settings": {**base["settings"], key: GAN_SETTINGS[key]}}
+    after = outcome("plg_gan", changed, ready[1], tmp_path / "made")
+    assert not before.startswith("refused") and not after.startswith("refused") and before != after
+
+
+def test_every_setting_of_the_gan_is_in_that_table(ready):
+    assert set(GAN_SETTINGS) == set(ready[0]["settings"])
+
+
+SEARCH_SETTINGS = {
+    "steps": 3,
+    "lr": 0.2,
+    "loss": "cross_entropy",
+    "selected": 2,
+    "seed": [9, 2],
+    "protocol": "paper",
+    "classes": [0],
+}
+
+
+@pytest.mark.parametrize("key", SEARCH_SETTINGS)
+def test_every_setting_of_the_search_reaches_it(key, searched, tmp_path):
+    base, given, before = searched
+    after = outcome("attack", {**base, key: SEARCH_SETTINGS[key]}, given, tmp_path / "made")
+    assert not before.startswith("refused") and not after.startswith("refused") and before != after
+
+
+@pytest.fixture(scope="module")
+def searched(ready, short, tmp_path_factory):
+    """(configuration, inputs, digest) of a search."""
+    base = {
+        "kind": "plg_mi",
+        "top_n": 4,
+        "gan": short[0]["settings"],
+        "steps": 2,
+        "lr": 0.1,
+        "loss": "max_margin",
+        "selected": 3,
+        "seed": [9, 1],
+        "classes": [1],
+        "image_size": 32,
+        "protocol": "clean",
+    }
+    given = {"target": ready[1]["target"], "plg_gan": short[1]}
+    return base, given, outcome("attack", base, given, tmp_path_factory.mktemp("searched"))
+
+
+def test_a_gan_of_other_people_is_refused(ready, short, tmp_path):
+    shutil.copytree(short[1], tmp_path / "gan")
+    names = json.loads((tmp_path / "gan" / "names.json").read_text())
+    (tmp_path / "gan" / "names.json").write_text(json.dumps([*names[:-1], "somebody else"]))
+    base = {
+        "kind": "plg_mi",
+        "steps": 1,
+        "selected": 1,
+        "seed": [9, 1],
+        "classes": [1],
+        "image_size": 32,
+        "protocol": "clean",
+    }
+    given = {"target": ready[1]["target"], "plg_gan": tmp_path / "gan"}
+    assert outcome("attack", base, given, tmp_path / "made").startswith("refused: plg_gan: expected the class")
+
+
+def test_every_key_of_the_attack_is_in_a_table():
+    of_parts, of_the_reconstructions = {"top_n", "gan"}, {"reconstruction_size"}
+    of_every_attack = {"kind", "readout", "precision"}  # tests/tasks/test_settings_travel.py
+    assert set(schema_of("plg_mi").model_fields) == {
+        *of_parts,
+        *of_the_reconstructions,
+        *of_every_attack,
+        *SEARCH_SETTINGS.keys() - {"protocol", "classes"},
+    }
+
+
+ONLY_EVALUATOR = {"embedder": None, "knowledge": None}
+
+
+def trial_of(attack, protocol):
+    settings = sweep(attack, protocol)
+    judges = settings.judges.model_copy(update=ONLY_EVALUATOR)
+    return inversion_stages(settings.model_copy(update={"judges": judges}), 1)
+
+
+def judged(pipeline, attack):
+    """The trial's stages, its evaluator's metrics and rows."""
+    stages = trial_of(attack, "paper")
+    execute_with_inputs(pipeline.store, stages.judges.get("judge_evaluator"))
+    folder = pipeline.store.path(stages.judges.get("judge_evaluator"))
+    metrics = pipeline.store.manifest(stages.judges.get("judge_evaluator"))["metrics"]
+    return stages, metrics, pd.read_parquet(folder / "per_image.parquet")
+
+
+def made_of_official_reports(pipeline, stages, part):
+    """Latents in their order, and the images that the attack's generator makes of them, unclipped."""
+    found = load_tensors(pipeline.store.path(stages.attack) / "reconstructions.safetensors")
+    generator = load_network(pipeline.store.path(stages.attack.inputs[part]), "generator")
+    with torch.no_grad():
+        return found, generator.synthesize(found["w"])
+
+
+def shares(rows, restarts):
+    """Of every batch of two classes, the accuracies of its restarts."""
+    for batch in ([0, 1], [2]):
+        inside = rows[rows["class"].isin(batch)].assign(restart=restarts[rows["class"].isin(batch)])
+        yield inside.groupby("restart")["hit"].mean().tolist()
+
+
+def test_gmis_two_numbers_and_lommas_spread(paper):
+    stages, metrics, rows = judged(paper, {**ATTACKS["gmi"], "reference_batch": 2})
+    assert stages.judges.get("judge_evaluator").config["report"] == {"of": "gmi", "classes": 2}
+    _, images = made_of_official_reports(paper, stages, "general_gan")
+    reconstructions = decoded_reconstructions(paper.store.path(stages.reconstructions))
+    assert reconstructions["images"].dtype == torch.float32
+    torch.testing.assert_close(reconstructions["images"], images, rtol=0, atol=1e-5)
+    target = load_classifier(paper.store.path(stages.target), paper.config("target"), "cpu")
+    logits = target(images).gather(1, reconstructions["labels"][:, None])[:, 0]
+    right = anywhere = 0
+    for label in range(3):
+        own = (reconstructions["labels"] == label).nonzero()[:, 0]
+        best = own[logits[own].argmax()]
+        right += (rows["predicted"][int(best)] if logits[best] > 0 else 0) == label
+        anywhere += rows["hit"][own.numpy()].any()
+    assert metrics["gmi_acc"] == pytest.approx(right / 3) and metrics["gmi_acc_any"] == pytest.approx(anywhere / 3)
+    spreads = [statistics.stdev(share) for share in shares(rows, rows["rank"])]
+    assert metrics["attack_acc1_std_batches"] == pytest.approx(statistics.mean(spreads))
+
+
+def test_of_lomma_on_gmi_the_report_is_lommas(paper):
+    stages, metrics, _ = judged(paper, {**ATTACKS["lomma_gmi"], "reference_batch": 2})
+    assert stages.judges.get("judge_evaluator").config["report"] == {"of": "lomma", "classes": 2}
+    assert "gmi_acc" not in metrics and metrics["attack_acc1_std_batches"] is not None
+    assert "decoded" not in stages.reconstructions.config
+
+
+def test_plgs_distance_is_that_of_saved_pictures_and_its_spread_that_of_restarts(paper):
+    stages, metrics, rows = judged(paper, ATTACK)
+    assert stages.judges.get("judge_evaluator").config["report"] == {"of": "plg", "classes": 60}
+    found, images = made_of_official_reports(paper, stages, "plg_gan")
+    config = paper.config("judge_evaluator.evaluator")
+    evaluator = load_classifier(paper.folder("judge_evaluator.evaluator"), config, "cpu")
+    pictures = stretched((images + 1) / 2).float() / 127.5 - 1
+    features, real = evaluator.embed(aligned_corners(pictures, 32)), paper.tensors("judge_evaluator.real", "features")
+    between = torch.cdist(features.double(), real["train_features"].double()).square()
+    between[found["labels"][:, None] != real["train_labels"]] = torch.inf
+    assert metrics["dist_knn"] == pytest.approx(between.amin(1).mean().item(), rel=1e-3)
+    assert metrics["dist_knn_plain"] == pytest.approx(between.amin(1).sqrt().mean().item(), rel=1e-3)
+    assert metrics["dist_knn"] != pytest.approx(metrics["dist_eval"], rel=1e-3)  # of the images themselves
+    share = rows.assign(restart=found["restart"].numpy()).groupby("restart")["hit"].mean()
+    assert metrics["attack_acc1_std_batches"] == pytest.approx(statistics.stdev(share))
+
+
+@pytest.mark.parametrize(("of", "spread"), [("lomma", 2 * 0.5**0.5 / 3), ("plg", (1 / 3) ** 0.5)])
+def test_lommas_spread_is_a_mean_of_deviations_and_plgs_the_root_of_a_mean_of_variances(tmp_path, of, spread):
+    """Three classes, a batch each, of two restarts: one right, both right, one right."""
+    labels, answers = torch.tensor([0, 0, 1, 1, 2, 2]), torch.tensor([0, 1, 1, 1, 0, 2])
+    save_tensors(tmp_path / "reconstructions.safetensors", {"restart": torch.tensor([0, 1] * 3)})
+    config = {"report": {"of": of, "classes": 1}}
+    found = reported(config, {"attack": tmp_path}, torch.eye(3)[answers], labels, "cpu")
+    assert found == {"attack_acc1_std_batches": pytest.approx(spread)}
+
+
+@pytest.mark.parametrize(("name", "spread"), [("restart", 0.5**0.5), ("draw", 0.5**0.5), ("other", 0.0)])
+def test_restarts_and_draws_are_those_that_the_attack_numbered(tmp_path, name, spread):
+    """Of two classes in one batch the first restart is right and the second wrong; best first they stand otherwise."""
+    labels, answers = torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1, 0, 1])
+    save_tensors(tmp_path / "reconstructions.safetensors", {name: torch.tensor([0, 1, 1, 0])})
+    config = {"report": {"of": "lomma", "classes": 2}}
+    found = reported(config, {"attack": tmp_path}, torch.eye(2)[answers], labels, "cpu")
+    assert found == {"attack_acc1_std_batches": pytest.approx(spread)}
+
+
+@pytest.mark.parametrize("attack", [*ATTACKS, "plg_mi"])
+def test_protocol_clean_has_no_such_report_and_keeps_its_stages(attack):
+    stages = trial_of(ATTACK if attack == "plg_mi" else ATTACKS[attack], "clean")
+    assert stages.judges.get("judge_evaluator").config == {"protocol": "clean"}
+    assert set(stages.judges.get("judge_evaluator").inputs) == {"evaluator", "real", "loot"}
+    assert set(stages.reconstructions.config) == {"protocol", "crop"}
+
+
+def test_plug_and_play_keeps_its_stages_under_paper(paper):
+    assert paper.stage("judge_evaluator").config == {"protocol": "paper"}
+    assert set(paper.stage("judge_evaluator").inputs) == {"evaluator", "real", "loot"}
+    assert "decoded" not in paper.stage("loot").config
+    assert not {"gmi_acc", "attack_acc1_std_batches"} & set(paper.metrics("judge_evaluator"))

@@ -25,8 +25,7 @@ from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.tasks import judges
 from smoothsweep.tasks.registry import TASKS
 from tests.stage_numbers import differences, load_kept, numbers_of, save_kept
-from tests.tasks.kept_attacks import ATTACKED
-from tests.tasks.kept_stages import ALONE, IN_A_TRIAL, OTHER_STAGES
+from tests.tasks.kept_stages import ALONE, ATTACKED, IN_A_TRIAL, OTHER_STAGES
 
 KEPT = Path(__file__).with_name("stage_numbers.json")
 KEEPS = bool(os.environ.get("SMOOTHSWEEP_KEEP_NUMBERS"))

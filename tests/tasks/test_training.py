@@ -1,27 +1,60 @@
-"""The training stages: effective alpha, checkpoints, what a resumed training gives."""
+"""Targets as stages train and test them: alone, interrupted, on several workers."""
+
+import threading
+import time
 
 import pandas as pd
+import psutil
 import pytest
 import torch
+import torch.nn.functional as F
+import yaml
+from tiny import tiny_sweep
 
+from benchmarks.sleeping import sleep_classes
+from smoothsweep.core.data.augmentation import Augmentation
+from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.synthetic import synthetic_faces
+from smoothsweep.core.errors import AccuracyNotReached, InputError
+from smoothsweep.core.metrics.accuracy import expected_calibration_error
+from smoothsweep.core.models.recipe import TrainingRecipe
+from smoothsweep.core.training.batches import network_input, network_seed, rank_batches
 from smoothsweep.core.training.classifier import Epochs
+from smoothsweep.orchestrator.cluster import local_ray
+from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+from smoothsweep.orchestrator.stages.graph import target_stage
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.expand import expand
+from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.training import LabelSmoothing, Recipe
-from smoothsweep.tasks import training
-from smoothsweep.tasks.context import TaskContext, read_progress
+from smoothsweep.tasks import ray_train, training
+from smoothsweep.tasks.context import MachineLeaving, TaskContext, ask_machine_leaving, read_progress
+from smoothsweep.tasks.devices import PROMISED_PER_NODE, promised_gpus
+from smoothsweep.tasks.distributed import train_together
+from smoothsweep.tasks.files import load_images, load_tensors, save_images
+from smoothsweep.tasks.target import CALIBRATION_BINS, measure_utility
 from smoothsweep.tasks.training import (
+    CHECKPOINT,
     STOP_KEY,
     Training,
     load_classifier,
+    new_classifier,
     save_classifier,
     smoothing_of_epoch,
     train_alone,
 )
+from smoothsweep.tasks.unfinished import load_checkpoint
+from tests.one_rank import Elsewhere, Killed, one_rank
 
 
 @pytest.fixture(scope="module")
 def faces():
     return synthetic_faces(population="private", identities=3, per_identity=6, size=32, seed=1)
+
+
+def of_minutes(test):
+    """With a real group of Ray Train."""
+    return pytest.mark.slow(pytest.mark.timeout(900)(test))
 
 
 def config(**changes):
@@ -103,3 +136,329 @@ def test_progress_is_the_share_of_the_epochs_or_whole_where_the_goal_is_reached(
     settings = {**config(), **({} if reached_at is None else {STOP_KEY: reached_at})}
     train_alone(Training.of(settings), faces, faces, Told(work=tmp_path))
     assert told == fractions
+
+
+ALPHA, RATES = 0.3, [0.02, 0.002]  # a milestone at half of two epochs
+
+
+def smoothed(logits, labels, alpha):
+    """Cross entropy with (1 - alpha) on the label and alpha / C on every class."""
+    logs = logits - logits.logsumexp(dim=1, keepdim=True)
+    return -((1 - alpha) * logs[torch.arange(len(labels)), labels] + alpha * logs.mean(dim=1)).mean()
+
+
+def trained_by_hand(data, config):
+    """Two epochs of SGD (Adam blows rounding up); the model, and (loss, accuracy, logit gap) of every epoch."""
+    recipe = TrainingRecipe(batch_size=9, image_size=32, augmentation=Augmentation(hue=0.0))
+    model = new_classifier(Training.of(config), 3).to(memory_format=torch.channels_last).train()
+    velocity = {name: torch.zeros_like(weight) for name, weight in model.named_parameters()}
+    rows = []
+    for epoch, rate in enumerate(RATES):
+        losses, hits, gaps = [], [], []
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(network_seed(1, epoch, 0))
+            for batch in rank_batches(data["images"], data["labels"], recipe, seed=1, epoch=epoch):
+                logits = model(network_input(batch, 32))
+                loss = smoothed(logits, batch.labels, ALPHA)
+                gradients = torch.autograd.grad(loss, model.parameters())
+                with torch.no_grad():
+                    for (name, weight), gradient in zip(model.named_parameters(), gradients, strict=True):
+                        velocity[name].mul_(0.9).add_(gradient + 0.01 * weight)
+                        weight -= rate * velocity[name]
+                own = logits.detach()[torch.arange(len(logits)), batch.labels]
+                losses += [loss.item()] * len(logits)
+                hits += (logits.argmax(1) == batch.labels).tolist()
+                gaps += (own - (logits.detach().sum(1) - own) / 2).tolist()
+        rows.append([sum(values) / len(values) for values in (losses, hits, gaps)])
+    return model.eval(), rows
+
+
+def test_two_epochs_are_those_of_a_loop_written_out(pipeline):
+    data = pipeline.tensors("data", "train")
+    model, rows = trained_by_hand(data, pipeline.config("target"))
+    for name, value in pipeline.tensors("target", "weights").items():
+        torch.testing.assert_close(value, model.state_dict()[name], rtol=1e-3, atol=2e-5, msg=name)
+    history = pd.read_parquet(pipeline.folder("target") / "history.parquet")
+    assert history["epoch"].tolist() == [0, 1]
+    assert history["lr"].tolist() == pytest.approx(RATES) and history["alpha"].tolist() == [ALPHA] * 2
+    for row, (loss, hits, gap) in zip(history.itertuples(), rows, strict=True):
+        assert (row.loss, row.train_acc, row.logit_gap) == pytest.approx((loss, hits, gap), rel=1e-3, abs=1e-4)
+
+
+def test_the_report_is_that_of_the_test_images(pipeline):
+    tested, metrics = pipeline.tensors("target", "test_logits"), pipeline.metrics("target")
+    test = pipeline.tensors("data", "test")
+    model = load_classifier(pipeline.folder("target"), pipeline.config("target"), "cpu")
+    logits = model(test["images"].float() / 127.5 - 1)
+    torch.testing.assert_close(tested["logits"], logits, rtol=1e-4, atol=1e-4)
+    assert torch.equal(tested["labels"], test["labels"])
+    right = tested["logits"].argmax(1) == test["labels"]
+    assert metrics["test_acc"] == pytest.approx(right.float().mean().item())
+    rows = pd.read_parquet(pipeline.folder("target") / "per_class.parquet")
+    assert rows["class"].tolist() == [0, 1, 2]
+    by_class = [right[test["labels"] == c].float().mean().item() for c in range(3)]
+    assert rows["test_acc"].tolist() == pytest.approx(by_class)
+    history = pd.read_parquet(pipeline.folder("target") / "history.parquet")
+    last = history.iloc[-1]
+    assert metrics["train_acc"] == last["train_acc"] and metrics["logit_gap"] == last["logit_gap"]
+    assert metrics["epochs_trained"] == 2 and last["test_acc"] == pytest.approx(metrics["test_acc"])
+
+
+def test_calibration_is_over_ten_bins_of_the_test_images(pipeline):
+    tested = pipeline.tensors("target", "test_logits")
+    confidence, predicted = F.softmax(tested["logits"], 1).max(1)
+    squares = 0.0
+    for low in torch.arange(10) / 10:
+        inside = (confidence >= low) & (confidence < low + 0.1)
+        if inside.any():
+            gap = (predicted == tested["labels"])[inside].double().mean() - confidence[inside].double().mean()
+            squares += inside.double().mean() * gap**2
+    assert confidence.max() < 1  # where the protocols agree
+    assert pipeline.metrics("target")["ece"] == pytest.approx(float(squares) ** 0.5, abs=1e-6)
+
+
+@pytest.mark.parametrize("protocol", ["paper", "clean"])
+def test_a_targets_calibration_follows_its_protocol(tmp_path, protocol):
+    """A fifth is wrong, with a confidence of exactly 1, as negative smoothing makes it; the others have 0.95."""
+    labels, wrong = torch.arange(40) % 2, torch.arange(40) % 5 == 0
+    images = torch.zeros(40, 3, 8, 8, dtype=torch.uint8)
+    images[(labels == 1) ^ wrong, 0] = 255
+    images[~wrong, 1] = 255
+
+    class Target(torch.nn.Module):
+        def forward(self, x):
+            sure = torch.where(x[:, 1].mean((1, 2)) > 0, 1.472, 30.0)
+            sign = torch.where(x[:, 0].mean((1, 2)) > 0, 1.0, -1.0)
+            return torch.stack([-sign * sure, sign * sure], dim=1)
+
+    test = ImageSet(images=images, labels=labels, names=("a", "b"))
+    found = measure_utility(
+        Target(), test, {"image_size": 8, "protocol": protocol}, tmp_path, TaskContext(work=tmp_path)
+    )
+    logits = load_tensors(tmp_path / "test_logits.safetensors")["logits"]
+    both = {
+        name: expected_calibration_error(logits, labels, protocol=name, bins=CALIBRATION_BINS)
+        for name in ("paper", "clean")
+    }
+    assert found["ece"] == both[protocol] and abs(both["paper"] - both["clean"]) > 0.2
+    assert found["test_acc"] == 0.8
+
+
+def test_each_variable_has_its_own_number(monkeypatch):
+    monkeypatch.setenv("SMOOTHSWEEP_CLUSTER_GPUS", "8")
+    monkeypatch.setenv("SMOOTHSWEEP_NODE_GPUS", "0.5")
+    assert promised_gpus() == 8.0 and promised_gpus(PROMISED_PER_NODE) == 0.5
+    monkeypatch.setenv("SMOOTHSWEEP_CLUSTER_GPUS", "0")
+    assert promised_gpus() == 0.0
+
+
+@pytest.mark.parametrize("given", ["many", "-1", "nan", "inf", ""])
+def test_what_is_no_number_of_gpus_is_refused(given, monkeypatch):
+    monkeypatch.setenv("SMOOTHSWEEP_CLUSTER_GPUS", given)
+    with pytest.raises(InputError, match=f"SMOOTHSWEEP_CLUSTER_GPUS: expected a number of GPUs, got {given!r}"):
+        promised_gpus()
+
+
+def after(looks: int):
+    """A machine that leaves once it was asked about so often."""
+    asked = iter(range(10**9))
+    return lambda: next(asked) >= looks
+
+
+def training_of_leaving(**changes):
+    recipe = Recipe(architecture="resnet_small", pretrained=False, image_size=32, epochs=4, batch_size=9, **changes)
+    settings = recipe.model_dump(mode="json", exclude_none=True)
+    return {**settings, "defense": recipe.defense.resolved("clean"), "seed": 3, "protocol": "clean"}
+
+
+def test_a_training_leaves_a_checkpoint_before_its_turn_and_ends_elsewhere_with_the_same_weights(faces, tmp_path):
+    settings, calm, rough = training_of_leaving(checkpoint_every=100), tmp_path / "calm", tmp_path / "rough"
+    calm.mkdir()
+    rough.mkdir()
+    expected, _ = train_alone(Training.of(settings), faces, None, TaskContext(work=calm))
+    with ask_machine_leaving(after(1)), pytest.raises(MachineLeaving):
+        train_alone(Training.of(settings), faces, None, TaskContext(work=rough))
+    assert len(load_checkpoint(rough / CHECKPOINT)["records"]) == 2
+    moved, records = train_alone(Training.of(settings), faces, None, TaskContext(work=rough))
+    assert [record.epoch for record in records] == [0, 1, 2, 3]
+    for name, value in expected.state_dict().items():
+        assert torch.equal(value, moved.state_dict()[name]), name
+
+
+def test_the_last_epoch_is_finished_rather_than_kept(faces, tmp_path):
+    with ask_machine_leaving(after(3)):
+        _, records = train_alone(
+            Training.of(training_of_leaving(checkpoint_every=100)), faces, None, TaskContext(work=tmp_path)
+        )
+    assert len(records) == 4 and not (tmp_path / CHECKPOINT).exists()
+
+
+def test_classes_are_left_between_two(tmp_path):
+    settings, context = {"classes": 3, "seconds": 0.0}, TaskContext(work=tmp_path)
+    with ask_machine_leaving(after(2)), pytest.raises(MachineLeaving):
+        sleep_classes(settings, {}, [0, 1, 2], context)
+    done = sorted((tmp_path / "classes").iterdir())
+    assert len(done) == 2
+    before = [path.stat().st_mtime_ns for path in done]
+    sleep_classes(settings, {}, [0, 1, 2], context)
+    assert [path.stat().st_mtime_ns for path in done] == before, "what was done is not done again"
+    assert len(list((tmp_path / "classes").iterdir())) == 3
+
+
+GOAL = 0.35  # of sixteen test images; reached in the fifth epoch
+
+
+@pytest.fixture(scope="module")
+def two_cpus():
+    local_ray.start(num_cpus=2, object_store_memory=100 * 2**20)
+    yield
+    local_ray.stop()
+
+
+def stage(tmp_path, goal, **recipe):
+    raw = tiny_sweep(judges={}, grid={}, baseline={})
+    raw["recipe"] |= {"workers": 2, "epochs": 12, "stop_at_test_acc": goal, **recipe}
+    (tmp_path / "stop.yaml").write_text(yaml.safe_dump(raw))
+    return target_stage(expand(load_sweep(tmp_path / "stop.yaml"))[0].settings, 1)
+
+
+def epochs_until(goal, store, target):
+    """Train; how many epochs it took to reach the goal, which no epoch before did."""
+    execute_with_inputs(store, target)
+    history = pd.read_parquet(store.path(target) / "history.parquet")
+    reached = (history["test_acc"] >= goal).tolist()
+    assert reached == [False] * (len(reached) - 1) + [True] and len(reached) < 12
+    return len(reached)
+
+
+def kill_a_worker_after_a_checkpoint(store):
+    """In the background: one of the two, once the group has left its first checkpoint."""
+    while not any(store.root.glob("target/*.work/ray_train/checkpoint_*")):
+        time.sleep(0.02)
+    workers = [p for p in psutil.Process().children(recursive=True) if "RayTrainWorker" in "".join(p.cmdline()[:1])]
+    workers[0].kill()
+    killed.append(workers[0].pid)
+
+
+killed = []
+
+
+@of_minutes
+@pytest.mark.parametrize("checkpoint_every", [1, 5])  # 5: the goal falls on an epoch that leaves a checkpoint
+def test_the_group_ends_with_the_epoch_that_reaches_the_goal(two_cpus, tmp_path, checkpoint_every):
+    store = open_store(str(tmp_path / "store"))
+    store.open_for_writing()
+    assert epochs_until(GOAL, store, stage(tmp_path, GOAL, checkpoint_every=checkpoint_every)) == 5
+
+
+@of_minutes
+def test_a_group_that_lost_a_worker_ends_with_the_same_epoch(two_cpus, tmp_path):
+    store = open_store(str(tmp_path / "store"))
+    store.open_for_writing()
+    killer = threading.Thread(target=kill_a_worker_after_a_checkpoint, args=[store], daemon=True)
+    killer.start()
+    assert epochs_until(GOAL, store, stage(tmp_path, GOAL)) == 5
+    assert killed
+
+
+@of_minutes
+def test_a_goal_out_of_reach_ends_the_group_with_that_cause(two_cpus, tmp_path):
+    store = open_store(str(tmp_path / "store"))
+    store.open_for_writing()
+    with pytest.raises(AccuracyNotReached, match="expected a test accuracy of 1"):
+        execute_with_inputs(store, stage(tmp_path, 1.0, epochs=2))
+
+
+EPOCHS = 4
+
+
+def config_of_distributed(**changes):
+    recipe = Recipe(
+        architecture="resnet_small",
+        pretrained=False,
+        image_size=32,
+        epochs=EPOCHS,
+        batch_size=9,
+        workers=2,
+        checkpoint_every=1,
+        **changes,
+    )
+    settings = recipe.model_dump(mode="json", exclude_none=True)
+    return {**settings, "defense": recipe.defense.resolved("clean"), "seed": 3, "protocol": "clean"}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    for part, seed in (("train", 1), ("test", 2)):
+        faces = synthetic_faces(population="private", identities=3, per_identity=6, size=32, seed=seed)
+        save_images(folder, part, faces)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def alone(data, tmp_path_factory):
+    context = TaskContext(work=tmp_path_factory.mktemp("work"))
+    return train_alone(
+        Training.of(config_of_distributed()), load_images(data, "train"), load_images(data, "test"), context
+    )
+
+
+def context(work, **more):
+    work.mkdir(exist_ok=True)
+    return TaskContext(work=work, **more)
+
+
+def same(one, other):
+    (model, records), (expected, known) = one, other
+    ours, theirs = model.state_dict(), expected.state_dict()
+    assert set(ours) == set(theirs) and all(torch.equal(ours[name], theirs[name]) for name in ours)
+    assert len(records) == len(known) == EPOCHS
+    return all({**vars(r), "seconds": 0} == {**vars(k), "seconds": 0} for r, k in zip(records, known, strict=True))
+
+
+@pytest.fixture
+def epochs(monkeypatch):
+    """The epochs that are really done."""
+    done, run = [], Epochs.run
+
+    def counted(self, epoch, *given, **more):
+        done.append(epoch)
+        return run(self, epoch, *given, **more)
+
+    monkeypatch.setattr(Epochs, "run", counted)
+    return done
+
+
+def test_a_rank_of_ray_train_trains_the_same_target(data, alone, tmp_path, monkeypatch):
+    with one_rank(monkeypatch) as asked:
+        together = train_together(config_of_distributed(), data, context(tmp_path / "work"))
+    assert same(together, alone)
+    [trainer] = asked
+    assert trainer.scaling.num_workers == 2 and trainer.run.storage_path == str(tmp_path / "work")
+    assert len(trainer.reports) == EPOCHS - 1 and read_progress(tmp_path / "work")["fraction"] == 1.0
+
+
+def test_a_lost_rank_does_no_epoch_again(data, alone, tmp_path, monkeypatch, epochs):
+    with one_rank(monkeypatch, killed_after=2), pytest.raises(Killed):
+        train_together(config_of_distributed(), data, context(tmp_path / "work"))
+    with one_rank(monkeypatch):
+        together = train_together(config_of_distributed(), data, context(tmp_path / "work"))
+    assert epochs == [0, 1, 2, 3] and same(together, alone)
+
+
+def test_a_group_whose_machine_leaves_keeps_every_epoch(data, tmp_path, monkeypatch):
+    with one_rank(monkeypatch) as asked:
+        train_together({**config_of_distributed(), "checkpoint_every": 100}, data, context(tmp_path / "calm"))
+    assert asked[0].reports == []
+    with one_rank(monkeypatch) as asked:
+        monkeypatch.setattr(ray_train, "machine_leaves", lambda: True)
+        train_together({**config_of_distributed(), "checkpoint_every": 100}, data, context(tmp_path / "leaving"))
+    assert len(asked[0].reports) == EPOCHS - 1
+
+
+def test_a_rank_on_another_machine_brings_back_what_it_made(data, alone, tmp_path, monkeypatch):
+    shared = Elsewhere(tmp_path / "there")
+    with one_rank(monkeypatch) as asked:
+        together = train_together(config_of_distributed(), data, context(tmp_path / "work", shared=shared))
+    assert same(together, alone) and asked[0].kept[0].is_relative_to(tmp_path / "there" / "checkpoints")

@@ -1,10 +1,14 @@
-"""Attacks on pixels: what each changes, that ART's are the textbook's, and what saturation hides."""
+"""Adversarial robustness, stability of gradients, people on public images."""
 
+import math
+
+import pandas as pd
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+from smoothsweep.core.analysis.gradients import band_over_classes, follow_gradients, random_starts
 from smoothsweep.core.analysis.robustness import (
     UnitRangeClassifier,
     chosen_images,
@@ -15,7 +19,12 @@ from smoothsweep.core.analysis.robustness import (
     predictions,
     zero_gradients,
 )
+from smoothsweep.core.analysis.shown_people import FALSE_ACCEPTS, find_shown_people, people_shown
+from smoothsweep.core.attacks.ppa.config import Averaging
+from smoothsweep.core.attacks.shared.execution import Execution
+from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.judges.gradients import Gradients
 from smoothsweep.core.judges.robustness import Robustness
 
 CLASSES, SIDE = 10, 16
@@ -168,3 +177,157 @@ def test_what_cannot_be_measured_is_said():
         chosen_images(4, settings)
     with pytest.raises(InputError, match="at least 3 classes"):
         measure_robustness(nn.Identity(), torch.rand(2, 3, 4, 4), torch.zeros(2).long(), classes=2, settings=FAST)
+
+
+SIZE, CLASSES_GRADIENT_STABILITY = 4, 3
+STILL = {"crop_scale": (1.0, 1.0), "truncation_cutoff": None, "steps": 4, "per_class": 3, "lr": 0.1}
+
+
+class Linear:
+    """A prior of images that are the latents themselves: w [N, 1, 48] -> [N, 3, 4, 4]."""
+
+    num_ws, w_dim, z_dim, resolution = 1, 3 * SIZE * SIZE, 3 * SIZE * SIZE, SIZE
+
+    def sample_z(self, n, seed):
+        return torch.randn(n, self.z_dim, generator=torch.Generator().manual_seed(seed)).double().numpy()
+
+    def map(self, z, *, psi=1.0, cutoff=None):
+        return psi * z[:, None]
+
+    def synthesize(self, w):
+        return w[:, 0].reshape(-1, 3, SIZE, SIZE)
+
+
+class Head(nn.Module):
+    """Logits that are linear in the pixels, times a scale: the larger, the sooner the softmax is saturated."""
+
+    def __init__(self, scale):
+        super().__init__()
+        self.register_buffer(
+            "weight", torch.randn(CLASSES_GRADIENT_STABILITY, 48, generator=torch.Generator().manual_seed(5))
+        )
+        self.scale = scale
+
+    def forward(self, images):
+        return self.scale * images.flatten(1) @ self.weight.T
+
+
+def followed(scale, loss, **changes):
+    settings = Gradients(**{**STILL, **changes})
+    return settings, follow_gradients(
+        Linear(),
+        Head(scale),
+        1,
+        settings,
+        loss,
+        protocol="clean",
+        image_size=SIZE,
+        execution=Execution(ExecutionConfig(), "cpu"),
+    )
+
+
+def test_every_number_is_that_of_the_descent_written_out():
+    settings, path = followed(0.3, "cross_entropy")
+    w = random_starts(Linear(), settings, 1, "cpu")[:, 0].clone().requires_grad_(True)
+    adam, before, head = torch.optim.Adam([w], lr=0.1, betas=(0.1, 0.1)), None, Head(0.3)
+    for step in range(4):
+        logits = head(w.view(-1, 3, SIZE, SIZE))
+        adam.zero_grad()
+        F.cross_entropy(logits, torch.full((3,), 1), reduction="sum").backward()
+        others = (logits[:, 0] + logits[:, 2]) / 2
+        assert torch.allclose(path["logit_gap"][step], (logits[:, 1] - others).detach(), atol=1e-4)
+        if before is not None:
+            assert torch.allclose(path["cosine"][step], F.cosine_similarity(w.grad, before), atol=1e-5)
+        before = w.grad.clone()
+        adam.step()
+    assert path["cosine"][0].isnan().all() and (path["zero"] == 0).all() and (path["saturated"] == 0).all()
+
+
+def test_a_saturated_target_shows_as_zero_gradients_of_cross_entropy_but_not_of_poincare():
+    _, path = followed(1e4, "cross_entropy", per_class=12, truncation_psi=1.0)
+    assert (path["saturated"] == 1).all()
+    settled = path["zero"] == 1  # where the class itself has probability 1
+    assert settled.any() and not settled.all()
+    assert (path["logit_gap"][settled] > 0).all()
+    assert path["cosine"][1:][settled[1:]].isnan().all()
+    _, other = followed(1e4, "poincare", per_class=12, truncation_psi=1.0)
+    assert (other["zero"] == 0).all() and (other["saturated"] == 1).all()
+
+
+def test_the_band_is_students_t_over_the_classes_that_have_a_value():
+    curves = torch.tensor([[math.nan, 0.2], [math.nan, 0.4], [0.5, 0.9]])
+    (first, second) = band_over_classes(curves, "cosine")
+    assert first[0] == 0.5 and math.isnan(first[1]) and first[3] == 1
+    values = torch.tensor([0.2, 0.4, 0.9])
+    half = 4.302653 * float(values.std()) / 3**0.5
+    assert second[0] == pytest.approx(0.5) and second[3] == 3
+    assert second[1] == pytest.approx(max(-1, 0.5 - half), abs=1e-5) and second[2] == 1.0  # a cosine is no more
+    assert band_over_classes(torch.full((2, 1), math.nan), "zero")[0][3] == 0
+
+
+def test_an_averaged_gradient_is_followed_too():
+    _, plain = followed(0.3, "cross_entropy")
+    _, averaged = followed(0.3, "cross_entropy", average=Averaging(views=3))
+    assert averaged["cosine"].shape == plain["cosine"].shape and not torch.allclose(
+        averaged["cosine"][1:], plain["cosine"][1:]
+    )
+    assert torch.allclose(averaged["saturated"], plain["saturated"])
+
+
+NAMES = ("ann", "ben", "cid", "dora", "eve", "fay")
+
+
+def photographs(people, each, *, noise=0.6, seed=0):
+    """Features [people * each, 64] around a centre for each person, and whose they are."""
+    centres = torch.randn(len(NAMES), 64, generator=torch.Generator().manual_seed(9))
+    labels = torch.tensor(people).repeat_interleave(each)
+    return centres[labels] + noise * torch.randn(len(labels), 64, generator=torch.Generator().manual_seed(seed)), labels
+
+
+def strangers(count, seed=1):
+    return torch.randn(count, 64, generator=torch.Generator().manual_seed(seed))
+
+
+def shown(public, *, noise=0.6):
+    private, labels = photographs(range(6), 10, noise=noise)
+    return people_shown(private, labels, public, NAMES, [f"{row}.png" for row in range(len(public))])
+
+
+def test_the_people_on_public_images_are_named_with_the_images():
+    found = shown(torch.cat([strangers(60), photographs([1, 4], 5, seed=3)[0]]))
+    assert found.images["ben"] == [f"{i}.png" for i in range(60, 65)]
+    assert found.images["eve"] == [f"{i}.png" for i in range(65, 70)]
+    assert sum(map(len, found.images.values())) <= 11, "more than one stranger"
+    assert (
+        found.is_surprising and "ben (60.png" in found.lines("E")[0] and "ben" not in found.lines("E", named=False)[0]
+    )
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_strangers_are_accepted_as_seldom_as_is_said(seed):
+    found = shown(strangers(4000, seed))
+    accepted = sum(map(len, found.images.values()))
+    assert accepted <= 3 * FALSE_ACCEPTS * 4000 and not found.is_surprising and found.recognised > 0.9
+
+
+def test_an_embedder_that_does_not_tell_the_people_apart_says_nothing():
+    found = shown(strangers(50), noise=9.0)
+    assert found.recognised < 0.5 and not found.is_surprising and "copies alone" in found.lines("E")[0]
+
+
+def test_real_faces_in_other_photographs(repository, tmp_path):
+    """17 of 77 public images, as in a real case, show six of the private people."""
+    shared = repository.parent / "shared" / "data"
+    if not (shared / "lfw-faces" / "faces.parquet").is_file():
+        pytest.skip("no real faces beside the repository")
+    faces = pd.read_parquet(shared / "lfw-faces" / "faces.parquet")
+    others = pd.read_parquet(shared / "public-faces" / "faces.parquet").iloc[:60]
+    people = [rows for _, rows in faces.groupby("label")][10:16]
+    private = pd.concat([rows.iloc[:6] for rows in people])[["image", "label", "identity"]]
+    again = pd.concat([rows.iloc[6:9] for rows in people]).iloc[:17][["image"]]
+    private.to_parquet(tmp_path / "private.parquet")
+    pd.concat([others[["image"]], again]).to_parquet(tmp_path / "public.parquet")
+    judge = {"name": "mobilefacenet_a", "weights": str(shared / "weights" / "mobilefacenet_a.safetensors")}
+    found = find_shown_people(tmp_path / "private.parquet", tmp_path / "public.parquet", judge)
+    rows = {int(name.split()[1]) for images in found.images.values() for name in images}
+    assert found.is_surprising and len(rows & set(range(60, 77))) >= 12 and len(rows & set(range(60))) <= 1

@@ -1,11 +1,14 @@
-"""The search by CMA-ES: where it moves, what it draws, what it costs, and where it ends."""
+"""The search by CMA-ES; a direction of the latents measured in another unit changes nothing."""
 
 import numpy as np
 import pytest
 import torch
 
 from smoothsweep.core.attacks.cma_es import evolve, principal_space
+from smoothsweep.core.attacks.ppa.config import Restarts
+from smoothsweep.core.attacks.ppa.pool import around
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.priors.base import nearest_latents
 
 SETTINGS = {"dimensions": 6, "population": 10, "sigma": 0.5, "generations": 30, "numpy_seed": 3}
 
@@ -81,3 +84,42 @@ def test_the_box_of_leaky_latents_is_measured_before_the_activation():
     low, high = before.mean(0) - before.std(0, unbiased=False), before.mean(0) + before.std(0, unbiased=False)
     torch.testing.assert_close(space.low, torch.where(low < 0, low * 0.2, low))
     torch.testing.assert_close(space.high, torch.where(high < 0, high * 0.2, high))
+
+
+UNITS = torch.tensor([0.05, 1.0, 20.0, 3.0])
+POOL = torch.randn(200, 1, 4, generator=torch.Generator().manual_seed(0)) + 1
+
+
+def in_both(found):
+    """What is found, of the pool and of the pool in other units, in the pool's own."""
+    return found(POOL, torch.ones(4)), found(POOL * UNITS, UNITS) / UNITS
+
+
+def test_of_restarts():
+    def restarted(pool, units):
+        starts = pool[:5], torch.arange(5), torch.ones(5)
+        return around(starts, pool, Restarts(count=3, spread=0.5), seed=1, target_class=2)[0]
+
+    torch.testing.assert_close(*in_both(restarted))
+
+
+def test_of_a_projection():
+    picture = torch.randn(4, 3 * 8 * 8, generator=torch.Generator().manual_seed(1)) / 4
+    wanted = (POOL[7:9, 0] + 0.3) @ picture
+
+    def projected(pool, units):
+        def synthesize(w):
+            return ((w[:, 0] / units) @ picture).view(-1, 3, 8, 8)
+
+        return nearest_latents(synthesize, wanted.view(-1, 3, 8, 8), pool, steps=6)
+
+    own, other = in_both(projected)
+    torch.testing.assert_close(own, other, rtol=1e-3, atol=1e-3)
+    assert (own - POOL[7:9]).abs().max() > 0.01
+
+
+def test_of_the_box_of_a_search():
+    for end in ("low", "high"):
+        torch.testing.assert_close(
+            *in_both(lambda pool, units, end=end: getattr(principal_space(pool[:, 0], 4, width=2, slope=None), end))
+        )

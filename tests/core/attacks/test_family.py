@@ -1,16 +1,25 @@
-"""Every attack of the table: what it finds, what it sees of the target, and what it is counted for."""
+"""Every attack of the table: what it finds, sees, is counted for, says of itself, and which settings it refuses."""
+
+import ast
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 import torch
 
+import smoothsweep.core.attacks
 from smoothsweep.core.attacks.ppa.pool import make_candidates
-from smoothsweep.core.attacks.registry import ATTACKS, make_attack
+from smoothsweep.core.attacks.registry import ATTACKS, PARTS, make_attack
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.core.data.images import to_unit
 from smoothsweep.core.errors import InputError
 from tests.attack_examples import EXAMPLES, PEOPLE, POOL
-from tests.core.attacks.examples import example
+from tests.core.attacks.examples import example, needed
 from tests.core.attacks.looking import Counted, look, recognised, taken_for
+from tests.nonsense import beyond, nested_of, nonsense_for
 
 
 def decoder_of(attack, own):
@@ -156,3 +165,236 @@ def test_a_view_gives_nothing_above_its_level(level, target, faces):
 def test_an_attack_that_reaches_above_its_view_fails(name, level, target, given):
     with pytest.raises((AttributeError, InputError)):
         make_attack(name, **EXAMPLES[name]).invert(look(target, level), given(name), 0, seed=7)
+
+
+WRONG = [(name, *row) for name in ATTACKS for row in example(name).WRONG] + [
+    ("loki", {}, "attack.kind: expected one of ppa"),
+]
+
+RELATIVE = {
+    "candidates": ([161], [4, 40]),
+    "finalists": ([9], [4, 8]),
+    "lr_milestones": ([(0,), (20,), (-1,), (2, 20)], [(1, 19), ()]),
+    "crop_scale": ([(0, 1), (0.5, 1.1), (0.9, 0.5), (0.5,)], [(0.5, 1), (1, 1)]),
+    "crop_ratio": ([(0, 1), (1.2, 1), (1,)], [(0.5, 2), (1, 1)]),
+    "selection_crop_scale": ([(0, 1), (0.5, 1.1), (0.9, 0.5), (0.5,)], [(0.5, 1), (1, 1)]),
+    "selection_crop_ratio": ([(0, 1), (1.2, 1), (1,)], [(0.5, 2), (1, 1)]),
+    "average.crop_scale": ([(0, 1), (0.5, 1.1), (0.9, 0.5)], [(0.5, 1), (1, 1)]),
+    "average.crop_ratio": ([(0, 1), (1.2, 1)], [(0.5, 2), (1, 1)]),
+    "stage_steps": ([(), (3, 0)], [(1,), (1,) * 8]),
+    "radii": ([(), (1.0,), (1.0, 0.0), (1.0,) * 3], [(1e-9, 1e9), None]),
+    "episodes": ([32], [33]),
+    "at_once": ([32], [1]),
+    "minibatch": ([], [16, 479]),
+    "max_queries": ([35], [36]),
+    "feature_weight": ([], [0]),  # more is refused by surrogates
+}
+"""Field whose bounds other fields or a pair set -> what it does not take, up to the bound; what it takes."""
+
+
+def test_every_attack_has_an_example_and_something_to_refuse():
+    assert set(EXAMPLES) == set(ATTACKS) == {name for name, _, _ in WRONG if name in ATTACKS}
+
+
+@pytest.mark.parametrize(("name", "parameters", "message"), WRONG)
+def test_wrong_parameters_are_refused_in_one_line(name, parameters, message):
+    with pytest.raises(InputError, match=message) as refusal:
+        make_attack(name, **parameters)
+    assert "\n" not in str(refusal.value)
+
+
+def changed(name, key, value):
+    """The example with one field changed, which may be one of its nested settings."""
+    holder, _, inner = key.rpartition(".")
+    example = EXAMPLES[name]
+    return {**example, **({holder: {**example.get(holder, {}), inner: value}} if holder else {key: value})}
+
+
+@pytest.mark.parametrize("name", list(ATTACKS))
+def test_every_field_refuses_a_value_of_another_type_under_its_own_name(name):
+    wrong = nonsense_for(ATTACKS[name])
+    for holder, settings in nested_of(ATTACKS[name]).items():
+        wrong += [(f"{holder}.{field}", value) for field, value in nonsense_for(settings)]
+    for field, value in wrong:
+        refused(name, field, value)
+
+
+def refused(name, key, value):
+    with pytest.raises(InputError) as refusal:
+        make_attack(name, **changed(name, key, value))
+    assert str(refusal.value).startswith(f"attack.{key}: expected "), (key, value, str(refusal.value))
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", list(ATTACKS))
+def test_every_number_has_bounds_and_refuses_what_is_beyond_them(name):
+    tried = 0
+    for holder, declared in {"": ATTACKS[name], **nested_of(ATTACKS[name])}.items():
+        for field, hint in get_type_hints(declared, include_extras=True).items():
+            key = f"{holder}.{field}" if holder else field
+            if get_origin(hint) is not ClassVar and field not in {of.rpartition(".")[2] for of in RELATIVE}:
+                assert beyond(hint) or not without_bounds(hint), key
+                for value in beyond(hint):
+                    refused(name, key, value)
+                    tried += 1
+    assert tried > 3
+
+
+def without_bounds(hint):
+    """Whether a number of this type has none."""
+    inside = () if get_origin(hint) is Annotated else get_args(hint)
+    return hint in (int, float) or any(map(without_bounds, inside))
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        (name, key)
+        for name, attack in ATTACKS.items()
+        for key in RELATIVE
+        if key.split(".")[0] in {field.name for field in dataclasses.fields(attack)}
+    ],
+)
+def test_bounds_that_other_fields_set_are_where_they_are_said_to_be(name, key):
+    beyond_it, taken = RELATIVE[key]
+    for value in beyond_it:
+        refused(name, key, value)
+    for value in taken:
+        make_attack(name, **changed(name, key, value))
+
+
+def test_a_bound_that_another_field_sets_is_the_last_value_taken():
+    few = {**EXAMPLES["ppa"], "candidates": 4, "selected": 4, "pool": {**POOL, "size": 4}}
+    make_attack("ppa", **few)
+    with pytest.raises(InputError, match=r"^attack\.selected: expected at most candidates \(4\), got 5"):
+        make_attack("ppa", **{**few, "selected": 5})
+    with pytest.raises(InputError, match=r"^attack\.candidates: expected at most pool.size \(3\), got 4"):
+        make_attack("ppa", **{**few, "pool": {**POOL, "size": 3}})
+    still = {"selection_crop_scale": (1, 1), "selection_crop_ratio": (1, 1), "selection_hflip": 0}
+    make_attack("ppa", **{**EXAMPLES["ppa"], **still, "selection_repeats": 1})
+    for wrong in ({"selection_repeats": 2}, {"selection_repeats": 1, "selection_view_size": 16}):
+        with pytest.raises(InputError, match=r"^attack\.selection_repeats, selection_view_size: expected 1 and none"):
+            make_attack("ppa", **{**EXAMPLES["ppa"], **still, **wrong})
+    for moving in ({"selection_crop_scale": (0.9, 1)}, {"selection_crop_ratio": (1, 2)}, {"selection_hflip": 0.5}):
+        make_attack("ppa", **{**EXAMPLES["ppa"], **still, **moving, "selection_repeats": 2})
+
+
+def test_the_tables_are_read_without_torch():
+    code = "import sys; import smoothsweep.core.attacks.registry; print('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"
+
+
+SHARED_STREAMS = {
+    "gan_training.py": ["teacher", "gan weights", "gan", "gan order"],
+    "distillation.py": [
+        "distil",
+        "distil order",
+        "student",
+        "surrogate",
+        "surrogate",
+        "surrogate order",
+        "surrogate view",
+    ],
+    "lowres.py": ["restart"],
+    "lowres_search.py": ["public features"],
+}
+"""Module that several attacks share -> the names of its random streams, which every number that it draws follows from.
+Those of one attack stand in STREAMS of its example."""
+DECLARED = {(name, form): row for name in ATTACKS for form, row in example(name).DECLARED.items()}
+
+
+def made(kind, form="", **more):
+    settings = DECLARED[kind, form][0] if (kind, form) in DECLARED else {}
+    return make_attack(kind, **needed(kind), **settings, **more)
+
+
+def test_every_attack_is_declared_in_each_of_its_forms():
+    assert {kind for kind, _ in DECLARED} == set(ATTACKS)
+    assert all(row[0].get("form", form) == form for (_, form), row in DECLARED.items())
+    forms = {(kind, form) for kind, attack in ATTACKS.items() for form in get_args(get_type_hints(attack).get("form"))}
+    assert forms == {(kind, form) for kind, form in DECLARED if "form" in DECLARED[kind, form][0]}
+
+
+@pytest.mark.parametrize(("kind", "form"), DECLARED)
+def test_an_attack_has_the_parts_of_its_form_and_reads_no_others(kind, form):
+    attack, (settings, parts, decoder, at_once) = made(kind, form), DECLARED[kind, form]
+    assert tuple(part.name for part in attack.parts) == parts and attack.decoder == decoder
+    reads = [name for name in attack.needs if name in PARTS]
+    assert set(reads) <= set(parts) and (decoder == "prior" or decoder in reads)
+    for place, part in enumerate(attack.parts):
+        assert not {*part.needs} & {*parts[place:]}, "it is made before it is read"
+    assert (attack.class_batch("paper"), attack.class_batch("clean")) == (at_once, 1)
+    assert "form" not in settings or attack.variant == form
+    learners = [getattr(attack, name) for name in ("students", "surrogates") if name in parts]
+    assert attack.pretrained == tuple(name for one in learners if one.pretrained for name in one.architectures)
+
+
+@pytest.mark.parametrize(("kind", "form"), DECLARED)
+def test_public_images_are_asked_for_by_attacks_that_learn_from_them_alone(kind, form):
+    attack = made(kind, form)
+    tried = {"image_size": 64, "prior_kind": "stylegan2"}
+    attack.check(has_public=True, **tried)
+    if any("public" in part.needs for part in attack.parts):
+        with pytest.raises(InputError, match=r"^public: expected the images that this attack learns from, got none$"):
+            attack.check(has_public=False, **tried)
+    else:
+        attack.check(has_public=False, **tried)
+
+
+def choices_of(settings):
+    """(field, its choices) of a dataclass of settings."""
+    hints = get_type_hints(type(settings))
+    return [
+        (one.name, get_args(hints[one.name]))
+        for one in dataclasses.fields(settings)
+        if get_origin(hints[one.name]) is Literal
+    ]
+
+
+@pytest.mark.parametrize("kind", ATTACKS)
+def test_a_class_refuses_what_is_no_choice_as_a_file_does(kind):
+    """Where somebody makes the dataclass itself."""
+    attack = made(kind)
+    held = {"": attack, **{f"{name}.": getattr(attack, name) for name in ("gan",) if hasattr(attack, name)}}
+    for place, settings in held.items():
+        for field, choices in choices_of(settings):
+            with pytest.raises(InputError) as refusal:
+                dataclasses.replace(settings, **{field: "nonsense"})
+            assert str(refusal.value) == f"attack.{place}{field}: expected one of {', '.join(choices)}, got 'nonsense'"
+
+
+def test_parts_are_those_that_some_attack_has_and_their_tables_are_whole():
+    used = {part.name for kind, form in DECLARED for part in made(kind, form).parts}
+    assert used == set(PARTS)
+    for kind in PARTS.values():
+        assert callable(kind.function()) and kind.access in ACCESS_LEVELS
+        assert type(kind.version) is int and kind.version >= 1
+
+
+def test_names_of_random_streams_are_part_of_the_numbers():
+    """Another name draws other numbers: who changes one raises the version of what draws, then the example."""
+    found, wanted = {}, dict(SHARED_STREAMS)
+    for name in ATTACKS:
+        own = getattr(example(name), "STREAMS", {})
+        assert not wanted.keys() & own.keys()
+        wanted |= own
+    for path in sorted(Path(smoothsweep.core.attacks.__file__).parent.rglob("*.py")):
+        names = [
+            argument.value
+            for call in ast.walk(ast.parse(path.read_text()))
+            if isinstance(call, ast.Call) and ast.unparse(call.func) in ("derive_seed", "generator")
+            for argument in call.args
+            if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+        ]
+        if names:
+            found[path.relative_to(Path(smoothsweep.core.attacks.__file__).parent).as_posix()] = names
+    assert {name: sorted(names) for name, names in found.items()} == {
+        name: sorted(streams) for name, streams in wanted.items()
+    }
+
+
+def test_a_stated_rate_has_a_source_and_follows_the_settings():
+    stated = [one for one in (made(kind).stated_work for kind in ATTACKS) if one is not None]
+    assert stated and all(one.rate.source and one.hours > 0 for one in stated)
+    few, many = (made("ppa", candidates=count, pool={"size": 400}).stated_work for count in (50, 200))
+    assert (many.latents, many.hours) == (200, pytest.approx(4 * few.hours))

@@ -72,22 +72,6 @@ def test_preparing_leaves_the_global_generator_alone(name, tools):
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_weights_of_another_defense_are_one_clear_line(tools):
-    plain, mid = make_defense("label_smoothing"), make_defense("mid", beta=0.1)
-    undefended, defended = (tools.prepared(d).state_dict() for d in (plain, mid))
-    new = build_classifier("resnet_small", 4, protocol="clean")
-    with pytest.raises(
-        InputError, match=r"^file: expected weights of resnet_small trained with defense mid: .*missing"
-    ):
-        restore_weights(new, mid, undefended, where="file")
-    new = build_classifier("resnet_small", 4, protocol="clean")
-    with pytest.raises(InputError, match=r"defense label_smoothing: 2 unknown keys, first head\.statistics"):
-        restore_weights(new, plain, defended, where="file")
-    new = build_classifier("resnet_small", 4, protocol="clean")
-    with pytest.raises(InputError, match=r"mid: head\.weight: expected shape \(4, 8\), got \(4, 64\)"):
-        restore_weights(new, make_defense("mid", beta=0.1, k=8), defended, where="file")
-
-
 def test_only_who_says_so_changes_the_recipe():
     recipe = TrainingRecipe(batch_size=64)
     for name, parameters in EXAMPLES.items():

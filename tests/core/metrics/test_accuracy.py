@@ -1,4 +1,4 @@
-"""Hits, confidences, spreads, calibration: official numbers, ties, what a surrogate learns, what attacks report."""
+"""Hits, confidences, calibration, agreement of raters and ranks, frontiers: official numbers, closed forms."""
 
 from pathlib import Path
 
@@ -7,8 +7,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
 
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.judges.columns import CLASS_METRICS, CLOSED_SET, metric_of
 from smoothsweep.core.metrics.accuracy import (
     accuracy_report,
     class_means,
@@ -23,6 +26,14 @@ from smoothsweep.core.metrics.accuracy import (
     topk_accuracy,
     topk_hits,
 )
+from smoothsweep.core.metrics.agreement import Correlation, fleiss_kappa, rank_agreement, top_overlap
+from smoothsweep.core.metrics.frontier import (
+    Frontier,
+    accuracy_leak_frontier,
+    hypervolume,
+    pareto_mask,
+)
+from smoothsweep.sweeps.search import OBJECTIVES, Search
 from tests.lowres import golden
 from tests.plg import golden as of_plg
 
@@ -85,36 +96,12 @@ def test_undefined_numbers_are_none_and_the_top_5_of_three_classes_is_1():
     assert uneven.std_over_classes == pytest.approx(0.5**0.5)
 
 
-def test_bad_inputs_are_refused():
-    with pytest.raises(ValueError, match="1 <= k <= 12"):
-        topk_hits(LOGITS, LABELS, 13)
-    with pytest.raises(ValueError, match="got NaN"):
-        topk_hits(torch.full((1, 2), torch.nan), torch.tensor([0]), 1)
-    with pytest.raises(ValueError, match="labels: expected 0 to 11, got 0 to 12"):
-        target_confidence(LOGITS, LABELS.clamp(max=0).index_fill(0, torch.tensor([3]), 12))
-
-
 def test_the_last_slot_is_the_last_row_of_every_class():
     labels = torch.tensor([1, 0, 1, 0, 1, 2])
     logits = torch.zeros(6, 8)
     logits[torch.arange(6), labels] = torch.tensor([9.0, 9.0, 9.0, -9.0, 9.0, 9.0])
     assert top5_of_last_slot(logits, labels) == pytest.approx(2 / 3)
     assert topk_accuracy(logits, labels, 5) == pytest.approx(5 / 6)
-
-
-def test_lommas_report_is_that_of_the_last_draw():
-    logits, labels = golden("evalp_eval_logits"), golden("evalp_labels").long()  # [batches, draws, labels, classes]
-    hits = torch.stack([topk_hits(logits[:, draw].flatten(0, 1), labels.flatten(), 5) for draw in range(5)])
-    assert hits[-1].double().mean().item() * 100 == pytest.approx(golden("evalp_official_acc_acc5_std_std5")[1].item())
-    assert hits.double().mean().item() * 100 == pytest.approx(golden("evalp_clean_acc5_mean_over_seeds").item())
-
-
-def test_scores_are_the_top1_accuracies_of_the_splits():
-    train, test = torch.tensor([0, 1, 2, 0]), torch.tensor([2, 1])
-    logits_train = torch.eye(3)[torch.tensor([0, 1, 1, 2])]
-    logits = {"train": logits_train, "test": torch.eye(3)[test]}
-    scores = score_surrogate(logits, {"train": train, "test": test})
-    assert scores == {"xi_train": 0.5, "xi_test": 1.0}
 
 
 def test_classes_that_were_not_attacked_are_left_out():
@@ -154,27 +141,6 @@ def test_protocols_differ_for_a_confidence_of_exactly_one():
     clean, paper = (expected_calibration_error(logits, labels, protocol=p, bins=10) for p in ("clean", "paper"))
     assert clean == pytest.approx((1 - 0.05) / 2, abs=1e-6)
     assert paper == pytest.approx(((1 + 0.05**2) / 2) ** 0.5, abs=1e-6)
-
-
-@settings(deadline=None, max_examples=40)
-@given(seed=st.integers(0, 999), bins=st.integers(1, 20), scale=st.floats(0.1, 30))
-def test_a_calibration_error_is_within_0_and_1(seed, bins, scale):
-    generator = torch.Generator().manual_seed(seed)
-    logits = scale * torch.randn(30, 4, generator=generator)
-    labels = torch.randint(4, (30,), generator=generator)
-    assert 0 <= expected_calibration_error(logits, labels, protocol="clean", bins=bins) <= 1 + 1e-9
-
-
-def test_gmis_two_numbers_by_hand():
-    """Class 0: no positive logit, which counts as class 0. Class 1: the best restart misses, another hits. Class 2: no
-    positive logit, seen as 0. Class 3: of two equal logits the first."""
-    labels = torch.tensor([0, 0, 1, 1, 2, 2, 3, 3])
-    logits = torch.tensor([-1.0, -2.0, 3.0, 5.0, -1.0, 0.0, 2.0, 2.0])
-    predicted = torch.tensor([4, 4, 1, 0, 2, 2, 3, 0])
-    report = gmi_report(logits, predicted, labels)
-    assert report == (0.5, 0.75)
-    shuffled = torch.tensor([6, 0, 2, 4, 1, 3, 5, 7])  # the order of classes says nothing
-    assert gmi_report(logits[shuffled], predicted[shuffled], labels[shuffled]) == report
 
 
 def test_gmis_scoring_is_the_official_one():
@@ -227,6 +193,13 @@ def test_plgs_spread_is_the_root_of_the_official_one(k, at):
     assert found**2 == pytest.approx(official[at].item(), abs=1e-6)
 
 
+def test_lommas_report_is_that_of_the_last_draw():
+    logits, labels = golden("evalp_eval_logits"), golden("evalp_labels").long()  # [batches, draws, labels, classes]
+    hits = torch.stack([topk_hits(logits[:, draw].flatten(0, 1), labels.flatten(), 5) for draw in range(5)])
+    assert hits[-1].double().mean().item() * 100 == pytest.approx(golden("evalp_official_acc_acc5_std_std5")[1].item())
+    assert hits.double().mean().item() * 100 == pytest.approx(golden("evalp_clean_acc5_mean_over_seeds").item())
+
+
 def test_keds_spread_is_the_root_of_the_official_one():
     """Of its own code, whose rows in tables LOMMA's evaluation made."""
     logits, labels = golden("ked_dist_eval_logits"), golden("ked_iden").long()  # [draws, labels, classes]
@@ -236,3 +209,200 @@ def test_keds_spread_is_the_root_of_the_official_one():
         assert hits.double().mean().item() == pytest.approx(official[at].item())
         found = spread_over_restarts(hits, of_rows, result_slots(of_rows), classes=60, of="variance")
         assert found**2 == pytest.approx(official[at + 2].item(), abs=1e-6)
+
+
+TEXTBOOK = [
+    [0, 0, 0, 0, 14],
+    [0, 2, 6, 4, 2],
+    [0, 0, 3, 5, 6],
+    [0, 3, 9, 2, 0],
+    [2, 2, 8, 1, 1],
+    [7, 7, 0, 0, 0],
+    [3, 2, 6, 3, 0],
+    [2, 5, 3, 2, 2],
+    [6, 5, 2, 1, 0],
+    [0, 2, 2, 3, 7],
+]
+"""Ten things, fourteen raters, five categories: kappa 0.210."""
+
+
+def test_the_textbooks_example():
+    assert fleiss_kappa(TEXTBOOK) == pytest.approx(0.2099, abs=5e-5)
+
+
+def test_who_agrees_on_everything_has_one_and_chance_has_none():
+    assert fleiss_kappa([[3, 0, 0], [0, 3, 0], [0, 0, 3]]) == pytest.approx(1)
+    rng = np.random.default_rng(0)
+    votes = rng.multinomial(3, [0.2, 0.3, 0.5], size=20_000)
+    assert abs(fleiss_kappa(votes)) < 0.02
+
+
+def test_what_says_nothing_of_agreement_is_left_out():
+    assert fleiss_kappa([*TEXTBOOK, [0, 1, 0, 0, 0], [0] * 5]) == fleiss_kappa(TEXTBOOK)
+    assert fleiss_kappa([[1, 0], [0, 1]]) is None and fleiss_kappa(np.zeros((0, 3))) is None
+    assert fleiss_kappa([[3, 0], [2, 0]]) is None
+
+
+@given(arrays(np.int64, (6, 3), elements=st.integers(0, 5)))
+def test_neither_names_nor_order_matter(votes):
+    kappa = fleiss_kappa(votes)
+    moved = fleiss_kappa(votes[::-1][:, [2, 0, 1]])
+    assert (kappa is None) == (moved is None)
+    if kappa is not None:
+        assert moved == pytest.approx(kappa) and kappa <= 1 + 1e-12
+
+
+# Few different values, so that ties are common.
+pairs = st.integers(2, 12).flatmap(
+    lambda n: st.tuples(*[st.lists(st.integers(0, 6).map(float), min_size=n, max_size=n)] * 2)
+)
+
+
+@settings(deadline=None, max_examples=100)
+@given(sides=pairs)
+def test_the_coefficients_are_scipys(sides):
+    proxy, full = sides
+    found = rank_agreement(proxy, full, k=1, resamples=20, seed=0)
+    if len(set(proxy)) == 1 or len(set(full)) == 1:
+        assert np.isnan(found.kendall.value)
+        assert (found.kendall.low, found.kendall.high, found.verdict) == (None, None, "inconclusive")
+        return
+    assert found.kendall.value == pytest.approx(stats.kendalltau(proxy, full).statistic)
+
+
+@settings(deadline=None, max_examples=60)
+@given(sides=pairs, data=st.data())
+def test_only_ranks_matter_and_the_sides_are_alike(sides, data):
+    proxy, full = np.array(sides[0]), np.array(sides[1])
+    k = data.draw(st.integers(1, len(proxy)))
+    found = rank_agreement(proxy, full, k=k, resamples=50, seed=0)
+    scaled = rank_agreement(np.exp(proxy), full, k=k, resamples=50, seed=0)
+    order = data.draw(st.permutations(range(len(proxy))))
+    one, other = found.kendall, scaled.kendall
+    assert (other.value, other.low, other.high) == pytest.approx((one.value, one.low, one.high), nan_ok=True)
+    assert one.low is None or -1 <= one.low <= one.value <= one.high <= 1
+    assert scaled.top_overlap == found.top_overlap == top_overlap(full, proxy, k=k)
+    assert top_overlap(proxy[order], full[order], k=k) == pytest.approx(found.top_overlap)
+    assert rank_agreement(full, full, k=k, resamples=50, seed=0).top_overlap == pytest.approx(1)
+
+
+def test_top_overlap_shares_the_places_that_ties_leave():
+    assert top_overlap([1, 2, 3, 4], [4, 3, 2, 1], k=2) == 0
+    assert top_overlap([1, 2, 3, 4], [4, 3, 2, 1], k=3) == pytest.approx(2 / 3)
+    assert top_overlap([1, 2, 3, 4], [4, 3, 2, 1], k=4) == 1
+    # Four recipes tie for two places: each holds half of one, and the two best get half of their places.
+    assert top_overlap([0, 0, 0, 0], [1, 2, 3, 4], k=2) == 0.5
+
+
+def test_perfect_agreement_of_a_few_recipes_is_not_certainty():
+    few, more = (rank_agreement(np.arange(n), np.arange(n), seed=0) for n in (5, 20))
+    assert few.kendall.value == few.kendall.high == more.kendall.value == 1
+    assert 0 < few.kendall.low < 0.5 < more.kendall.low < 1
+    assert few.verdict == more.verdict == "agree"
+    turned = rank_agreement(np.arange(20), -np.arange(20), seed=0)
+    assert turned.kendall.low == -1
+    assert turned.kendall.high == pytest.approx(-more.kendall.low)
+    assert turned.verdict == "disagree"
+    four = rank_agreement(np.arange(4), np.arange(4), seed=0)
+    assert four.kendall == Correlation(value=1.0, low=None, high=None)
+    assert four.verdict == "inconclusive"
+
+
+@pytest.mark.parametrize(("n", "correlation"), [(8, 0.0), (15, 0.6), (30, 0.9)])
+def test_intervals_cover_the_truth_as_often_as_they_say(n, correlation):
+    """Normal pairs, whose true coefficient is known (Greiner)."""
+    tau, covered = 2 / np.pi * np.arcsin(correlation), 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=n)
+        y = correlation * x + np.sqrt(1 - correlation**2) * rng.normal(size=n)
+        found = rank_agreement(x, y, resamples=200, seed=seed)
+        covered += found.kendall.low <= tau <= found.kendall.high
+    assert covered >= 90
+    assert found.kendall.high - found.kendall.low < 1.7  # and not by covering everything
+
+
+MINIMISE = {2: ("min", "min"), 3: ("min", "min", "min")}
+
+
+def clouds(dimensions=(2, 3)):
+    """Points on a coarse grid, so that ties and duplicates are common."""
+    return st.sampled_from(dimensions).flatmap(
+        lambda d: arrays(np.float64, st.tuples(st.integers(1, 12), st.just(d)), elements=st.integers(0, 8))
+    )
+
+
+def dominates(a, b):
+    return bool((a <= b).all() and (a < b).any())
+
+
+def counted_cells(points, reference):
+    """Hypervolume of points with whole coordinates: the unit cells below the reference that a point dominates."""
+    cells = np.stack(np.meshgrid(*[np.arange(end) for end in reference], indexing="ij"), -1)
+    return int((cells[..., None, :] >= points).all(-1).any(-1).sum())
+
+
+def test_a_frontier_by_hand():
+    accuracy = [0.95, 0.94, 0.90, 0.90, 0.80, 0.95]
+    leak = [0.50, 0.30, 0.30, 0.10, 0.10, 0.50]
+    # 2 is beaten by 1 and 3, 4 by 3; 0 and 5 are one point twice and both stay.
+    assert accuracy_leak_frontier(accuracy, leak) == Frontier(members=(0, 5, 1, 3), allowed=(0, 1, 2, 3, 4, 5))
+
+
+def test_the_constraint_admits_its_own_value_and_can_leave_nothing():
+    accuracy, leak = [0.95, 0.90, 0.80], [0.5, 0.4, 0.1]
+    assert accuracy_leak_frontier(accuracy, leak, min_accuracy=0.9) == Frontier(members=(0, 1), allowed=(0, 1))
+    assert accuracy_leak_frontier(accuracy, leak, min_accuracy=0.96) == Frontier(members=(), allowed=())
+    assert accuracy_leak_frontier([], [], min_accuracy=0.9) == Frontier(members=(), allowed=())
+
+
+def test_a_further_objective_saves_a_dominated_point():
+    accuracy, leak, calibration = [0.9, 0.9], [0.2, 0.3], [[0.10], [0.05]]
+    assert accuracy_leak_frontier(accuracy, leak).members == (0,)
+    found = accuracy_leak_frontier(accuracy, leak, others=calibration, other_directions=("min",))
+    assert found.members == (0, 1)
+    found = accuracy_leak_frontier(accuracy, leak, others=calibration, other_directions=("max",))
+    assert found.members == (0,)
+
+
+@settings(deadline=None, max_examples=100)
+@given(points=clouds())
+def test_the_mask_is_what_the_definition_says(points):
+    expected = [not any(dominates(other, point) for other in points) for point in points]
+    mask = pareto_mask(points, MINIMISE[points.shape[1]])
+    assert mask.tolist() == expected
+    assert mask.any()
+    # A strictly increasing change of scale leaves dominance alone; turning an objective needs the other direction.
+    assert pareto_mask(np.exp(points), MINIMISE[points.shape[1]]).tolist() == expected
+    assert pareto_mask(-points, ("max",) * points.shape[1]).tolist() == expected
+
+
+@settings(deadline=None, max_examples=100)
+@given(points=clouds(), reference=st.tuples(*[st.integers(0, 8)] * 3))
+def test_hypervolume_counts_the_dominated_cells(points, reference):
+    reference = reference[: points.shape[1]]
+    assert hypervolume(points, reference, MINIMISE[points.shape[1]]) == counted_cells(points, reference)
+
+
+def test_a_ceiling_is_measured_by_the_same_judge():
+    verified = [f"{judge}verified_{rate}" for judge in ("", "general_") for rate in ("far1", "far01")]
+    first = ("embedder_acc1", "general_acc1", *verified, "attack_acc1")
+    assert tuple(key for key in CLASS_METRICS if key in first) == first
+    assert (
+        set(CLASS_METRICS) - set(CLOSED_SET)
+        == {key for key in CLASS_METRICS if metric_of(key).verifies}
+        >= set(verified)
+    )
+    for key in CLASS_METRICS:
+        assert metric_of(metric_of(key).ceiling).judge == metric_of(key).judge
+        assert metric_of(metric_of(key).ceiling).stage == metric_of(key).stage
+    with pytest.raises(KeyError, match="the metrics are test_acc"):
+        metric_of("no_such")
+
+
+def test_a_search_aims_at_no_metric_that_nothing_measures():
+    assert all(metric_of(column).measured_by for column in OBJECTIVES)
+    assert {metric_of(column).group for column, judge in OBJECTIVES.items() if judge} == {"leak"}
+    aims = {"test_acc": "max", "gradient_cosine": "max", "fid": "max"}
+    search = Search(strategy="random", recipes=1, space={"recipe.lr": {"low": 0.1, "high": 0.2}}, objectives=aims)
+    assert search.leaks == {"fid": "max"}

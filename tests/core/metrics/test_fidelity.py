@@ -73,14 +73,6 @@ def test_too_few_images_are_refused(n):
         fid(A, A[:n])
 
 
-def test_bad_features_are_refused():
-    with pytest.raises(ValueError, match="got NaN or infinity"):
-        fid(A, A * torch.inf)
-    eye, zero = torch.eye(3), torch.zeros(3)
-    with pytest.raises(ValueError, match="expected a covariance, got one with eigenvalue -1"):
-        frechet_distance(zero, eye, zero, -eye)
-
-
 def mmd_by_definition(a, b):
     """Sums over pairs, one at a time."""
 
@@ -129,24 +121,6 @@ def test_defaults_are_the_usual_ones_and_small_sets_shrink_the_subsets():
     assert kid(a, b, seed=0, subsets=1)[1] is None
     large = rows(1100, d=2), rows(1001, d=2, seed=1)
     assert kid(*large, seed=0, subsets=2) == kid(*large, seed=0, subsets=2, subset_size=1000)
-
-
-def test_only_the_seed_decides():
-    a, b = rows(40), rows(40, seed=1)
-    first = kid(a, b, seed=5, subsets=5, subset_size=10)
-    torch.rand(3)
-    assert kid(a.float().double(), b, seed=5, subsets=5, subset_size=10)[0] == pytest.approx(first[0], abs=1e-5)
-    assert kid(a, b, seed=5, subsets=5, subset_size=10) == first
-    assert kid(a, b, seed=6, subsets=5, subset_size=10) != first
-
-
-def test_bad_input_of_kid_is_refused():
-    with pytest.raises(InputError, match="at least 2 images on both sides, got 40 and 1"):
-        kid(rows(40), rows(1), seed=0)
-    with pytest.raises(InputError, match="subset_size >= 2, got 100 and 1"):
-        kid(rows(4), rows(4), seed=0, subset_size=1)
-    with pytest.raises(ValueError, match="NaN or infinity"):
-        kid(rows(4), rows(4) * torch.nan, seed=0)
 
 
 SETS = tuple(GOLDEN[f"prdc_{name}"] for name in ("real", "real_targets", "fake", "fake_targets"))
@@ -254,13 +228,6 @@ def test_small_classes_are_left_out_and_named():
     np.testing.assert_allclose(table(mean), GOLDEN["prdc_per_class_k3"][1], rtol=0, atol=2e-7)
     with pytest.raises(InputError, match="classes with at least 41 real and fake images, got none"):
         prdc_per_class(*SETS, definition="official", k=40)
-
-
-def test_bad_input_of_prdc_is_refused():
-    with pytest.raises(InputError, match="expected one of official, standard, got 'usual'"):
-        prdc_per_class(*SETS, definition="usual")
-    with pytest.raises(InputError, match="k: expected at least 1, got 0"):
-        prdc_per_class(*SETS, definition="official", k=0)
 
 
 METRICS = {

@@ -158,21 +158,6 @@ def test_students_interval_in_closed_form():
     assert seed_mean_interval([0.0, 0.1], bounds=(0, 1)).low == 0
 
 
-@pytest.mark.parametrize(
-    ("values", "options", "message"),
-    [
-        ([], {}, r"numbers \[seeds\] or \[seeds, classes\], got shape \[0\]"),
-        ([[0.1, 0.2], [0.1]], {}, "the same classes for every seed, got 2, 1 of them"),
-        ([[0.1, float("nan")]], {}, "finite numbers"),
-        ([[0.1, 1.2]], {}, r"rates: expected numbers in \[0, 1\], got 0.1 to 1.2"),
-        ([[0.1, 0.2]], {"images": 1}, "images: expected at least 2, got 1"),
-    ],
-)
-def test_bad_values_are_refused(values, options, message):
-    with pytest.raises(ValueError, match=message):
-        rate_interval(values, **options)
-
-
 def drawn_posterior(hits, images, top, draws=400_000):
     """The same model by drawing mu, rho, tau and everybody's theta from their priors, weighted by the likelihood.
 
@@ -255,19 +240,6 @@ def test_ranks_and_intervals_are_as_sure_as_they_say():
         there = (said >= low) & (said <= high)
         error = np.sqrt(said[there].mean() * (1 - said[there].mean()) / there.sum())
         assert there.sum() > 20 and abs(true[there].mean() - said[there].mean()) < 2.5 * error + 0.01
-
-
-@pytest.mark.parametrize(
-    ("shares", "options", "message"),
-    [
-        ([[0.5, 1.5]], {}, r"shares: expected numbers in \[0, 1\]"),
-        ([[0.5, 0.5]], {"images": [4, 0]}, "images: expected at least one"),
-        ([[0.5, 0.5]], {"top": 0}, "expected a top of at least 1"),
-    ],
-)
-def test_impossible_input_is_refused(shares, options, message):
-    with pytest.raises(ValueError, match=message):
-        exposures(shares, **options)
 
 
 @pytest.mark.parametrize(

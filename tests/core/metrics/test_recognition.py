@@ -6,7 +6,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.metric import strangers_needed
 from smoothsweep.core.metrics.recognition import (
     accept_threshold,
@@ -79,17 +78,6 @@ def test_class_means_in_closed_form():
     torch.testing.assert_close(cosines, torch.tensor([[root, -1.0], [-root, 1.0]]))
 
 
-def test_bad_data_are_refused():
-    features, labels = clusters(3, 4, seed=0)
-    for fit in (lambda *data: fit_head(*data, seed=0), fit_class_means):
-        with pytest.raises(InputError, match="no real image of class 1"):
-            fit(features[labels != 1], labels[labels != 1])
-        with pytest.raises(ValueError, match="length above 0"):
-            fit(features * 0, labels)
-    with pytest.raises(InputError, match="at least 2 classes, got 1"):
-        fit_head(features[:4], labels[:4], seed=0)
-
-
 few_values = st.lists(st.integers(-3, 3), min_size=1, max_size=80)  # many ties
 rates = st.floats(0.001, 0.6)
 
@@ -122,12 +110,6 @@ def test_the_rate_on_the_calibration_scores_is_never_above_the_nominal_one(value
     lower = scores[scores < threshold]
     if len(lower):  # and it is the smallest score that keeps it
         assert accepted(scores, float(lower.max())).double().mean() > rate - 1e-9
-
-
-@pytest.mark.parametrize("scores", [torch.empty(0), torch.tensor([0.1, float("nan")]), torch.zeros(2, 2)])
-def test_impossible_scores_are_refused(scores):
-    with pytest.raises(InputError, match="impostor scores"):
-        accept_threshold(scores, 0.01)
 
 
 def test_fifty_strangers_make_a_threshold_of_one_percent_and_five_hundred_one_of_a_tenth():

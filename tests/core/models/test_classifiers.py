@@ -1,15 +1,21 @@
+"""Networks of targets: heads, parts, sizes they take; training recipes."""
+
 import hashlib
 from collections import OrderedDict
 
 import pytest
 import torch
 import torchvision
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from smoothsweep.core.data.augmentation import Augmentation
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models import classifiers
-from smoothsweep.core.models.architectures import LEAST, check_image_size
+from smoothsweep.core.models.architectures import ANATOMY, LEAST, blocks_of, check_image_size, parameters_of
 from smoothsweep.core.models.checkpoints import load_published_state
 from smoothsweep.core.models.classifiers import ARCHITECTURES, LogitsWithAuxiliary, build_classifier
+from smoothsweep.core.models.recipe import TrainingRecipe, learning_rate
 
 
 @pytest.fixture
@@ -138,22 +144,6 @@ def test_published_key_spellings():
     assert torch.equal(model.backbone.get_parameter(first_layer), reference.get_parameter(first_layer))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("resnet19", 5, {}), "architecture: expected one of resnet_small, vgg_small, .*got 'resnet19'"),
-        (("resnet18", 1, {}), "at least 2, got 1"),
-        (("resnet18", 5, {"protocol": "papers"}), "protocol: expected one of paper, clean, got 'papers'"),
-        (("resnet_small", 5, {"pretrained": True}), "with ImageNet weights, got resnet_small"),
-        (("resnet_small", 5, {"transform_input": True}), "transform_input: expected it with inception_v3 only"),
-    ],
-)
-def test_wrong_requests_are_refused(arguments, message):
-    name, num_classes, options = arguments
-    with pytest.raises(InputError, match=message):
-        build_classifier(name, num_classes, seed=0, **{"protocol": "clean", **options})
-
-
 def test_image_sizes_are_checked():
     assert list(LEAST) == list(ARCHITECTURES)
     check_image_size("vit_b_16", 224)
@@ -165,3 +155,100 @@ def test_image_sizes_are_checked():
     ):
         with pytest.raises(InputError, match=message):
             check_image_size(name, size)
+
+
+@pytest.fixture(scope="module", params=sorted(ANATOMY))
+def model(request):
+    with torch.device("meta"):
+        return build_classifier(request.param, 3, protocol="clean")
+
+
+def test_stages_and_blocks_hold_every_parameter_once(model):
+    anatomy = ANATOMY[model.architecture]
+    every = {id(p) for p in model.backbone.parameters()}
+    for parts in ([name for stage in anatomy.stages for name in stage], blocks_of(model)):
+        held = [id(p) for part in parts for p in parameters_of(model, [part])]
+        assert len(held) == len(set(held)) and set(held) == every
+        assert all(parameters_of(model, [part]) for part in parts)
+
+
+def test_hidden_layers_skips_and_norms_are_modules(model):
+    anatomy = ANATOMY[model.architecture]
+    assert len(anatomy.hidden) >= 2
+    for name in anatomy.hidden:
+        model.backbone.get_submodule(name)
+    for block, attribute in (skip for stage in anatomy.skips for skip in stage):
+        assert hasattr(model.backbone.get_submodule(block), attribute)
+    if anatomy.last_norm is not None:
+        assert isinstance(model.backbone.get_submodule(anatomy.last_norm), torch.nn.BatchNorm1d)
+
+
+@pytest.mark.parametrize("name", ["resnet_small", "vgg_small", "resnet18", "densenet121"])
+def test_hidden_layers_come_in_the_order_of_the_forward_pass(name):
+    model, seen = build_classifier(name, 3, protocol="clean").eval(), []
+    for layer in ANATOMY[name].hidden:
+        module = model.backbone.get_submodule(layer)
+        module.register_forward_hook(lambda *_, layer=layer: seen.append(layer))
+    with torch.no_grad():
+        model(torch.zeros(1, 3, 32, 32))
+    assert seen == list(ANATOMY[name].hidden)
+
+
+def scheduled(scheduler_of, recipe):
+    """The rates that a torch scheduler, stepped after every epoch, would use."""
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=recipe.lr)
+    scheduler = scheduler_of(optimizer)
+    rates = []
+    for _ in range(recipe.epochs):
+        rates.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        scheduler.step()
+    return rates
+
+
+def test_the_papers_recipe():
+    recipe = TrainingRecipe(architecture="resnet152", epochs=100, image_size=224)
+    assert (recipe.architecture, recipe.epochs, recipe.batch_size, recipe.image_size) == ("resnet152", 100, 128, 224)
+    assert (recipe.optimizer, recipe.lr, recipe.betas, recipe.weight_decay) == ("adam", 1e-3, (0.9, 0.999), 0)
+    augmentation = Augmentation(crop_scale=(0.85, 1), brightness=0.2, contrast=0.2, saturation=0.1, hue=0.1, flip=0.5)
+    assert recipe.augmentation == augmentation and augmentation.crop_ratio == (1, 1)
+    rates = [learning_rate(recipe, e) for e in range(100)]
+    assert rates == pytest.approx([1e-3] * 75 + [1e-4] * 15 + [1e-5] * 10)
+
+
+@settings(max_examples=25, deadline=None)
+@given(epochs=st.integers(1, 60), first=st.integers(1, 98), second=st.integers(1, 98))
+def test_milestones_agree_with_torch(epochs, first, second):
+    marks = tuple(sorted({first / 100, second / 100}))
+    recipe = TrainingRecipe(epochs=epochs, lr_milestones=marks)
+    whole = sorted(-(-round(mark * 100) * epochs // 100) for mark in marks)  # rounded up, in integers
+    expected = scheduled(lambda o: torch.optim.lr_scheduler.MultiStepLR(o, whole, gamma=0.1), recipe)
+    assert [learning_rate(recipe, e) for e in range(epochs)] == pytest.approx(expected)
+
+
+def test_cosine_agrees_with_torch():
+    recipe = TrainingRecipe(epochs=12, lr=0.1, lr_schedule="cosine", lr_min=1e-4)
+    annealing = torch.optim.lr_scheduler.CosineAnnealingLR
+    expected = scheduled(lambda o: annealing(o, T_max=12, eta_min=1e-4), recipe)
+    assert [learning_rate(recipe, e) for e in range(12)] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"lr": float("nan")}, "training lr"),
+        ({"betas": (0.9, 1.0)}, "training betas"),
+        ({"momentum": 0.9}, "training momentum: expected 0 with optimizer adam, got 0.9"),
+        ({"optimizer": "sgd", "betas": (0.1, 0.1)}, "training betas: expected the default with optimizer sgd"),
+        ({"optimizer": "sgd", "momentum": 1.0}, "training momentum"),
+        ({"lr_milestones": (0.9, 0.5)}, "training lr_milestones: expected ascending"),
+        ({"lr_milestones": (0.5, 1.0)}, "training lr_milestones: expected fractions"),
+        ({"lr_milestones": (75, 90)}, "training lr_milestones: expected a number of at most 1, got 75"),
+        ({"lr_min": 1e-4}, "training lr_min: expected 0 with lr_schedule multistep"),
+        ({"lr_schedule": "cosine", "lr_min": 1.0}, "training lr_min"),
+        ({"lr_schedule": "cosine", "lr_factor": 0.5}, "with lr_schedule cosine"),
+    ],
+)
+def test_settings_without_effect_or_sense_are_refused(changes, message):
+    with pytest.raises(InputError, match=message):
+        TrainingRecipe(**changes)

@@ -1,17 +1,38 @@
+"""Training of a classifier: its loop, batches, kept states, ranks."""
+
 import copy
+import dataclasses
 import io
+import math
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import nn
+from torchvision.transforms import functional as TF
 
-from smoothsweep.core.data.augmentation import Augmentation
+import tools.weights.train_generator  # noqa: F401 - their states are looked for below
+from smoothsweep.core.data.augmentation import Augmentation, _pixel_box, draw_augmentation
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.defenses.base import Defense
 from smoothsweep.core.errors import InputError, TrainingDiverged
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.models.inference import embed_images, evaluate_accuracy, evaluate_logits
-from smoothsweep.core.models.recipe import learning_rate, make_optimizer
-from smoothsweep.core.training.batches import network_input, rank_batches
-from smoothsweep.core.training.classifier import train_classifier
+from smoothsweep.core.models.recipe import TrainingRecipe, learning_rate, make_optimizer
+from smoothsweep.core.training.batches import (
+    Batch,
+    epoch_batches,
+    network_input,
+    rank_batches,
+    rank_slice,
+)
+from smoothsweep.core.training.classifier import EpochSettings, batch_loss, place_images, train_classifier
+from smoothsweep.core.training.gan_pair import GanPair, KeptState, descend, fresh_pair
 from tests.small_training import Scripted, colours, plain, recipe, same, weights
 
 
@@ -156,7 +177,335 @@ def test_evaluation_restores_the_mode_and_does_not_touch_the_running_statistics(
     assert evaluate_logits(model, colours(4).images[:0], image_size=32).shape == (0,)
 
 
-def test_more_classes_than_the_model_has_are_refused():
-    model = build_classifier("resnet_small", 2, seed=0, protocol="clean")
-    with pytest.raises(InputError, match="at most 2 classes, got 3"):
-        train_classifier(model, colours(4), recipe(), seed=0)
+SHARED = Augmentation.none().replace(crop_scale=(0.8, 1.0), flip=0.5, shared=True)
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def batch(images, augmentation=None, seed=0):
+    draw = draw_augmentation(len(images), augmentation, generator(seed)) if augmentation else None
+    return Batch(images=images, labels=torch.zeros(len(images), dtype=torch.int64), draw=draw, weight=1.0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_unclipped_floats_are_cropped_then_mirrored_then_clipped(seed, dtype):
+    """The published order of knowledge extraction: crop, mirror, clip, the same for the whole batch."""
+    images = (2 * torch.randn(5, 3, 24, 24, generator=generator(9))).to(dtype)
+    got = network_input(batch(images, SHARED, seed), 24)
+    draw = draw_augmentation(5, SHARED, generator(seed))
+    box = torch.stack(_pixel_box(draw, 24, 24, images.device), dim=1).int()
+    assert (box == box[0]).all() and (draw.flip == draw.flip[0]).all()
+    want = TF.resized_crop(images.float(), *box[0].tolist(), [24, 24], antialias=True)
+    want = (want.flip(3) if draw.flip[0] else want).clamp(-1, 1)
+    torch.testing.assert_close(got, want, atol=1e-5, rtol=0)
+    assert got.is_contiguous(memory_format=torch.channels_last) and got.dtype == torch.float32
+
+
+def test_floats_of_8_bits_give_what_the_bytes_give():
+    images = torch.randint(0, 256, (6, 3, 20, 20), generator=generator()).to(torch.uint8)
+    for augmentation in (None, SHARED, Augmentation()):
+        ours = network_input(batch(images.float().div(127.5).sub(1), augmentation), 24)
+        torch.testing.assert_close(ours, network_input(batch(images, augmentation), 24), atol=1e-4, rtol=0)
+
+
+def test_a_shared_draw_is_new_in_every_step_and_the_same_on_every_rank():
+    images = torch.rand(1, 3, 64, 64, generator=generator()).expand(40, -1, -1, -1) * 2 - 1
+    recipe = TrainingRecipe(batch_size=10, image_size=32, augmentation=SHARED)
+    labels, inputs = torch.zeros(40, dtype=torch.int64), []
+    for rank in (0, 1):
+        key = {"seed": 0, "epoch": 0, "rank": rank, "world_size": 2}
+        inputs.append([network_input(b, 32) for b in rank_batches(images, labels, recipe, **key)])
+    for first, second in zip(*inputs, strict=True):
+        everything = torch.cat([first, second])
+        assert len(everything) == 10 and (everything == everything[0]).all()
+    steps = [part[0] for part in inputs[0]]
+    assert not any(torch.equal(steps[i], steps[j]) for i in range(4) for j in range(i))
+
+
+CPU = torch.device("cpu")
+RECIPE = TrainingRecipe(epochs=2, batch_size=9, image_size=32)
+
+
+def noise(n=40, size=32, dtype=torch.uint8):
+    generator = torch.Generator().manual_seed(size)
+    images = torch.randint(0, 256, (n, 3, size, size), generator=generator).to(torch.uint8)
+    if dtype != torch.uint8:
+        images = (images.float() / 100 - 1.3).to(dtype)
+    return ImageSet(images=images, labels=torch.arange(n) % 3, names=("a", "b", "c"))
+
+
+def network():
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Conv2d(3, 4, 4, 4), nn.ReLU(), nn.AvgPool2d(4), nn.Flatten(), nn.Linear(16, 3))
+
+
+def trained(data, device_share, device="cpu", **changes):
+    model = network()
+    settings = TrainingRecipe(**{**vars(RECIPE), **changes})
+    records = train_classifier(
+        model,
+        data,
+        settings,
+        seed=0,
+        device=device,
+        device_share=device_share,
+    )
+    return [r.loss for r in records], {name: value.cpu() for name, value in model.state_dict().items()}
+
+
+def assert_same(first, second):
+    assert first[0] == second[0]
+    assert all(torch.equal(value, second[1][name]) for name, value in first[1].items())
+
+
+@pytest.mark.parametrize("size", [24, 32, 40])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.float32])
+def test_streamed_images_train_the_same_weights(size, dtype):
+    data = noise(size=size, dtype=dtype)
+    assert_same(trained(data, 0), trained(data, 0.4))
+
+
+@pytest.mark.parametrize("device_share", [0, 0.4])
+def test_a_mapped_set_is_not_copied(tmp_path, device_share):
+    save_file({"images": noise(size=32).images}, tmp_path / "images.safetensors")
+    images = load_file(tmp_path / "images.safetensors")["images"]
+    data = ImageSet(images=images, labels=torch.arange(40) % 3, names=("a", "b", "c"))
+    assert place_images(data, 32, CPU, device_share).images.data_ptr() == images.data_ptr()
+    assert_same(trained(data, device_share), trained(noise(size=32), 0.4))
+
+
+class Broken(Defense):
+    def loss(self, step):
+        plain = super().loss(step)
+        return plain._replace(loss=plain.loss * torch.nan)
+
+
+def test_an_error_ends_the_thread_and_comes_through():
+    before = threading.active_count()
+    with pytest.raises(TrainingDiverged):
+        train_classifier(network(), noise(), RECIPE, seed=0, defense=Broken(), device_share=0)
+    assert threading.active_count() == before
+
+
+def test_floats_that_are_not_finite_are_refused():
+    data = noise(dtype=torch.float32)
+    data.images[7, 0, 0, 0] = torch.inf
+    with pytest.raises(ValueError, match="expected finite floats"):
+        place_images(data, 32, CPU, 0.4)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_streaming_to_a_gpu_changes_nothing(precision):
+    for size in (24, 32):
+        data = noise(size=size)
+        assert_same(trained(data, 0, "cuda", precision=precision), trained(data, 0.4, "cuda", precision=precision))
+
+
+@pytest.mark.gpu
+def test_a_gpu_trains_what_a_cpu_trains():
+    plain = {"augmentation": Augmentation(hue=0.0), "epochs": 1}
+    on_gpu, on_cpu = trained(noise(), 0, "cuda", **plain), trained(noise(), 0, **plain)
+    assert on_gpu[0] == pytest.approx(on_cpu[0], rel=1e-3)
+
+
+CONSTANT = {"config", "recipe", "settings", "protocol", "seed", "device", "number"}
+
+
+def kinds(base=KeptState):
+    return [kind for own in base.__subclasses__() for kind in (own, *kinds(own))]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Recipe:
+    lr: float = 0.1
+    betas: tuple[float, float] = (0.0, 0.9)
+
+    @property
+    def settings(self):
+        return dataclasses.asdict(self)
+
+
+def pair(seed=1, **recipe):
+    made = Recipe(**recipe)
+    networks = fresh_pair(
+        lambda: torch.nn.Linear(2, 3), lambda: torch.nn.BatchNorm1d(3), made, seed=seed, device=torch.device("cpu")
+    )
+    return GanPair(config=Recipe(), recipe=made, **networks)
+
+
+def step(state):
+    loss = state.discriminator(state.generator(torch.arange(8.0).reshape(4, 2))).square().mean()
+    descend(state.generator_adam, loss)
+    descend(state.discriminator_adam, state.discriminator(torch.arange(6.0).reshape(2, 3)).square().sum())
+    state.step += 1
+    state.losses.append([loss.item(), math.nan])
+
+
+def in_a_file(state):
+    """What a weights-only load finds in a file of it."""
+    buffer = io.BytesIO()
+    torch.save(state.checkpoint(), buffer)
+    buffer.seek(0)
+    return torch.load(buffer, weights_only=True)
+
+
+def same_of_kept_state(one, other):
+    torch.testing.assert_close(one.checkpoint(), other.checkpoint(), rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__module__)
+def test_every_field_is_kept_or_tells_one_training_from_another(kind):
+    fields = {field.name for field in dataclasses.fields(kind)}
+    kept = {*kind.MODULES, *kind.VALUES, *kind.ROWS}
+    assert kept <= fields and fields - kept <= CONSTANT
+    assert len(kept) == len(kind.MODULES) + len(kind.VALUES) + len(kind.ROWS)
+
+
+def test_a_state_goes_into_a_file_and_back_to_the_bit():
+    state = pair()
+    for _ in range(3):
+        step(state)
+    kept, again = in_a_file(state), pair(seed=2)
+    again.restore(kept)
+    same_of_kept_state(again, state)
+    for one in (state, again):
+        step(one)
+    same_of_kept_state(again, state)
+    assert kept["step"] == 3 and len(kept["losses"]) == 3  # what was restored from is as it was
+
+
+def test_a_state_of_another_training_is_refused_in_one_line():
+    with pytest.raises(InputError, match=r"^gan checkpoint: recipe: expected .*'lr': 0.2.*, got .*0.1") as refusal:
+        pair(lr=0.2).restore(pair().checkpoint())
+    assert "\n" not in str(refusal.value)
+    with pytest.raises(InputError, match=r"^gan checkpoint: config: expected .*, got None"):
+        pair().restore({})
+
+
+@pytest.mark.parametrize("world_size", [2, 3])
+def test_ranks_together_have_the_gradient_of_one_process(world_size):
+    settings = recipe(batch_size=29)  # 72 images: 29, 29 and 14, none of them divisible by the ranks
+    data, model = colours(), plain()
+
+    def gradients(rank, ranks):
+        per_step = []
+        for batch in rank_batches(data.images, data.labels, settings, seed=3, epoch=1, rank=rank, world_size=ranks):
+            model.zero_grad()
+            value, sums, _ = batch_loss(model, batch, EpochSettings(recipe=settings))
+            value.backward()
+            per_step.append((torch.cat([p.grad.flatten() for p in model.parameters()]), sums))
+        return per_step
+
+    single = gradients(0, 1)
+    ranks = [gradients(rank, world_size) for rank in range(world_size)]
+    assert [len(r) for r in ranks] == [3] * world_size
+    for step, (gradient, sums) in enumerate(single):
+        mean = torch.stack([r[step][0] for r in ranks]).mean(dim=0)
+        torch.testing.assert_close(mean, gradient, atol=1e-6, rtol=1e-5)
+        torch.testing.assert_close(sum(r[step][1] for r in ranks), sums, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("n", "world_size", "kept"), [(49, 1, 3), (50, 1, 4), (50, 2, 3), (52, 2, 4), (53, 3, 3)])
+def test_a_rest_too_small_for_batchnorm_is_dropped(n, world_size, kept):
+    batches = epoch_batches(n, 16, world_size=world_size, seed=0, epoch=0)
+    assert len(batches) == kept
+    for batch in batches:
+        parts = [range(len(batch))[rank_slice(len(batch), r, world_size)] for r in range(world_size)]
+        assert [i for part in parts for i in part] == list(range(len(batch)))
+        assert min(len(part) for part in parts) >= 2
+
+
+def test_inceptions_auxiliary_head_of_1000_takes_the_labels_as_they_are():
+    model = build_classifier("inception_v3", 5, seed=0, protocol="clean").train()
+    images = torch.randint(0, 256, (2, 3, 299, 299), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
+    labels = torch.tensor([4, 0])
+    batch = Batch(images=images, labels=labels, draw=None, weight=1.0)
+    seen, forward = [], model.forward
+    model.forward = lambda x: seen.extend(output := forward(x)) or output
+    value, sums, _ = batch_loss(model, batch, EpochSettings(recipe=recipe(image_size=299)))
+    value.backward()
+    assert [tuple(logits.shape) for logits in seen] == [(2, 5), (2, 1000)]
+    by_hand = sum(-logits.log_softmax(1)[[0, 1], labels].mean() for logits in seen)
+    assert value.item() == pytest.approx(by_hand.item(), rel=1e-5)
+    assert sums[1] == (seen[0].argmax(1) == labels).sum()
+    pushed = model.backbone.AuxLogits.fc.bias.grad < 0  # only the labels' outputs are pushed up
+    assert pushed.nonzero()[:, 0].tolist() == [0, 4]
+
+
+def test_bf16_trains_with_weights_and_loss_in_fp32():
+    seen = set()
+
+    def make(step, logits):
+        seen.add(logits.dtype)
+        return nn.functional.cross_entropy(logits, step.labels)
+
+    results = {}
+    for precision in ("fp32", "bf16"):
+        model = build_classifier("resnet_small", 3, seed=1, protocol="clean")
+        records = train_classifier(
+            model, colours(), recipe(precision=precision), defense=Scripted(make=make), seed=0, evaluate=colours(8)
+        )
+        assert records[-1].test_acc == 1.0
+        assert {p.dtype for p in model.parameters()} == {torch.float32}
+        results[precision] = weights(model)
+    assert seen == {torch.float32}
+    assert not same(results["fp32"], results["bf16"])
+
+
+RANK_PROGRAM = """
+import sys
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.models.recipe import TrainingRecipe
+from smoothsweep.core.training.classifier import train_classifier
+
+rank, world, rendezvous, out = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
+torch.set_num_threads(1)
+if world > 1:
+    torch.distributed.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=world)
+torch.manual_seed(0)
+model = nn.Sequential(nn.Conv2d(3, 4, 3, 2), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(16, 3))
+labels = torch.arange(3).repeat_interleave(24)
+noise = torch.randint(0, 100, (72, 3, 32, 32), generator=torch.Generator().manual_seed(1))
+images = (noise + 50 * labels.view(-1, 1, 1, 1)).to(torch.uint8)
+records = train_classifier(
+    model,
+    ImageSet(images=images, labels=labels, names=("a", "b", "c")),
+    TrainingRecipe(epochs=3, batch_size=29, image_size=32),
+    seed=0,
+    rank=rank,
+    world_size=world,
+    wrap=DistributedDataParallel if world > 1 else None,
+)
+torch.save({"model": model.state_dict(), "loss": [r.loss for r in records], "acc": [r.train_acc for r in records]}, out)
+if world > 1:
+    torch.distributed.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_train_what_one_trains(tmp_path):
+    program = tmp_path / "rank.py"
+    program.write_text(RANK_PROGRAM)
+    root = Path(__file__).parents[3]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(root)}
+
+    def start(rank, world):
+        arguments = [str(rank), str(world), str(tmp_path / "rendezvous"), str(tmp_path / f"{world}-{rank}.pt")]
+        return subprocess.Popen([sys.executable, str(program), *arguments], env=environment)
+
+    processes = [start(0, 1), start(0, 2), start(1, 2)]
+    assert [process.wait(timeout=240) for process in processes] == [0, 0, 0]
+    one, first, second = (torch.load(tmp_path / f"{name}.pt", weights_only=True) for name in ("1-0", "2-0", "2-1"))
+    assert first["loss"] == second["loss"] and same(first["model"], second["model"])
+    assert first["loss"] == pytest.approx(one["loss"], rel=1e-5)
+    assert first["acc"] == pytest.approx(one["acc"])
+    for name, value in one["model"].items():
+        torch.testing.assert_close(first["model"][name], value, atol=1e-5, rtol=1e-4)

@@ -1,0 +1,305 @@
+"""What every descent is made of: crops, losses of logits, Adam row by row."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torchvision.transforms.functional as tvf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from torchvision.transforms import RandomResizedCrop
+
+from smoothsweep.core.attacks.optimisation.crops import (
+    DRAW_CROPS,
+    CropRule,
+    Crops,
+    Preprocess,
+    RowViews,
+    Views,
+    apply_crops,
+    draw_crop_per_image,
+    draw_shared_crop,
+)
+from smoothsweep.core.attacks.optimisation.descent import StepGradient, descend
+from smoothsweep.core.attacks.optimisation.losses import (
+    ATTACK_LOSSES,
+    attack_loss,
+    cross_entropy_loss,
+    logit_loss,
+    max_margin_loss,
+    poincare_loss,
+)
+from smoothsweep.core.errors import InputError
+
+GOLDEN = np.load(Path(__file__).parents[2] / "golden" / "ppa.npz")
+
+
+def crops(*boxes, mirror=False):
+    top, left, height, width = torch.tensor(boxes, dtype=torch.float64).T
+    return Crops(top=top, left=left, height=height, width=width, mirror=torch.tensor([mirror] * len(boxes)))
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.mark.parametrize("size", [9, 12])
+def test_preprocess_matches_the_official_image_path(size):
+    images = Preprocess(crop=32, size=size)(torch.from_numpy(GOLDEN["img_raw"]))
+    torch.testing.assert_close(images, torch.from_numpy(GOLDEN[f"img_crop32_resize{size}"]), atol=1e-5, rtol=0)
+
+
+def test_preprocess_without_work_returns_the_images():
+    images = torch.rand(2, 3, 8, 8)
+    assert Preprocess(size=8)(images) is images
+    with pytest.raises(InputError, match="at least 9 x 9"):
+        Preprocess(size=8, crop=9)(images)
+
+
+@pytest.mark.parametrize("box", [(0, 0, 17, 21), (3, 5, 11, 8), (10, 14, 7, 7)])
+@pytest.mark.parametrize("size", [5, 16, 30])
+@pytest.mark.parametrize("mirror", [False, True])
+def test_whole_pixel_boxes_match_torchvision(box, size, mirror):
+    images = torch.randn(4, 3, 17, 21, generator=seeded())
+    expected = tvf.resized_crop(images, *box, [size, size], antialias=True)
+    expected = expected.flip(3) if mirror else expected
+    torch.testing.assert_close(apply_crops(images, crops(box, mirror=mirror), size), expected, atol=1e-5, rtol=0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    height=st.integers(1, 70),
+    width=st.integers(1, 70),
+    scale=st.tuples(st.floats(0.01, 1), st.floats(0.01, 1)).map(sorted),
+    ratio=st.tuples(st.floats(0.2, 5), st.floats(0.2, 5)).map(sorted),
+    seed=st.integers(0, 2**31),
+    protocol=st.sampled_from(sorted(DRAW_CROPS)),
+)
+def test_boxes_lie_inside_the_image(height, width, scale, ratio, seed, protocol):
+    rule = CropRule(scale=tuple(scale), ratio=tuple(ratio), hflip=0.5)
+    drawn = DRAW_CROPS[protocol](rule, 5, height, width, seeded(seed))
+    assert len(drawn) == (1 if protocol == "paper" else 5)
+    assert (drawn.top >= 0).all() and (drawn.left >= 0).all()
+    assert (drawn.height >= 1).all() and (drawn.width >= 1).all()
+    assert (drawn.top + drawn.height <= height + 1e-9).all()
+    assert (drawn.left + drawn.width <= width + 1e-9).all()
+    assert apply_crops(torch.ones(5, 3, height, width), drawn, 4).isfinite().all()
+
+
+def test_shared_boxes_are_distributed_as_torchvision_draws_them():
+    rule, image, source = (
+        CropRule(scale=(0.5, 0.9), ratio=(0.8, 1.2), hflip=0.25),
+        torch.empty(3, 40, 40),
+        seeded(),
+    )
+    drawn = [draw_shared_crop(rule, 7, 40, 40, source) for _ in range(1500)]
+    ours = torch.stack([torch.cat([c.top, c.left, c.height, c.width]) for c in drawn])
+    assert torch.equal(ours, ours.round())
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        theirs = [RandomResizedCrop.get_params(image, list(rule.scale), list(rule.ratio)) for _ in range(1500)]
+    theirs = torch.tensor(theirs, dtype=torch.float64)
+    error = (ours.var(0) / 1500 + theirs.var(0) / 1500).sqrt()
+    assert ((ours.mean(0) - theirs.mean(0)).abs() < 4 * error).all()
+    assert (ours.std(0) / theirs.std(0) - 1).abs().max() < 0.1
+    assert torch.cat([c.mirror for c in drawn]).double().mean().item() == pytest.approx(0.25, abs=0.05)
+
+
+def test_area_and_ratio_of_boxes_per_image_follow_the_rule():
+    drawn = draw_crop_per_image(CropRule(scale=(0.5, 0.7), ratio=(0.8, 1.2)), 500, 30, 30, seeded())
+    area, ratio = drawn.height * drawn.width / 900, drawn.width / drawn.height
+    assert area.min() >= 0.5 - 1e-9 and area.max() <= 0.7 + 1e-9 and area.std() > 0.04
+    assert ratio.min() >= 0.8 - 1e-9 and ratio.max() <= 1.2 + 1e-9 and ratio.std() > 0.08
+    assert not drawn.mirror.any()
+
+
+def test_a_ratio_that_never_fits_falls_back_to_the_centre():
+    rule = CropRule(scale=(1.0, 1.0), ratio=(4.0, 4.0))
+    drawn = draw_shared_crop(rule, 1, 20, 20, seeded())
+    expected = RandomResizedCrop.get_params(torch.empty(3, 20, 20), [1.0, 1.0], [4.0, 4.0])
+    assert (drawn.top.item(), drawn.left.item(), drawn.height.item(), drawn.width.item()) == expected
+
+
+@pytest.mark.parametrize("draw", [draw_crop_per_image, draw_shared_crop])
+def test_rows_of_several_batches_get_each_the_crops_of_its_own_batch(draw):
+    """Each batch draws for all five candidates, or one crop for all of them."""
+    rule, images = CropRule(scale=(0.5, 0.9), ratio=(0.8, 1.2), hflip=0.5), torch.zeros(5, 3, 12, 12)
+    views = [Views(rule=rule, count=5, key=(1, number), draw=draw) for number in (0, 1)]
+    rows = RowViews([(views[0], slice(0, 2)), (views[1], slice(2, 5))])
+    for step in (0, 1):
+        first, second = (one.at(step, images) for one in views)
+        found = rows.at(step, images, slice(1, 4))
+        for name in ("top", "left", "height", "width", "mirror"):
+            drawn = [getattr(crops, name).expand(5) for crops in (first, second)]
+            assert torch.equal(getattr(found, name), torch.cat([drawn[0][1:2], drawn[1][2:4]]))
+
+
+NORMS = ("computed", "analytic")
+
+
+def golden(name):
+    return torch.from_numpy(GOLDEN[name])
+
+
+@pytest.mark.parametrize(("norm", "tolerance"), [("computed", 1e-4), ("analytic", 1e-3)])
+def test_poincare_matches_the_official_values_and_gradient(norm, tolerance):
+    logits = golden("poincare_logits").requires_grad_()
+    loss = poincare_loss(logits, golden("poincare_targets"), norm=norm)
+    torch.testing.assert_close(loss, golden("poincare_loss"), atol=tolerance, rtol=0)
+    loss.mean().backward()
+    torch.testing.assert_close(logits.grad, golden("poincare_grad_of_mean"), rtol=1e-3, atol=1e-9)
+
+
+def test_the_analytic_form_is_exact_in_double_precision():
+    loss = poincare_loss(golden("poincare_logits").double(), golden("poincare_targets"), norm="analytic")
+    torch.testing.assert_close(loss, golden("poincare_loss_float64_exact"), atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_poincare_matches_for_other_xi(norm):
+    for xi, expected in zip(GOLDEN["poincare_xi_values"], golden("poincare_xi_loss"), strict=True):
+        loss = poincare_loss(golden("poincare_logits"), golden("poincare_targets"), xi=float(xi), norm=norm)
+        torch.testing.assert_close(loss, expected, atol=1e-2 if xi < 5e-5 else 1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_poincare_is_finite_where_the_official_code_is_not(norm):
+    logits = golden("poincare_edge_logits").requires_grad_()
+    loss = poincare_loss(logits, golden("poincare_edge_targets"), norm=norm)
+    loss.sum().backward()
+    assert loss.isfinite().all() and logits.grad.isfinite().all()
+    tolerance = torch.tensor([1e-3, 1e-3, 1e-3, 5e-2, 5e-2, 1e-3])
+    assert ((loss - golden("poincare_edge_loss"))[3:].abs() <= tolerance).all()
+    # a saturated wrong answer is further from the target than a saturated right one
+    assert loss[0] < loss[2] < loss[1]
+    assert loss[2].item() == pytest.approx(math.acosh(9999.5), abs=1e-3)
+    assert (logits.grad[1:3].abs().amax(1) > 0).all()
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("scale", [1e-44, 1e-25, 1.0, 1e30])
+def test_poincare_stays_finite_at_extreme_scales(norm, scale):
+    logits = (golden("poincare_logits") * scale).requires_grad_()
+    loss = poincare_loss(logits, golden("poincare_targets"), norm=norm)
+    loss.sum().backward()
+    assert loss.isfinite().all() and logits.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@settings(deadline=None)
+@given(
+    logits=hnp.arrays(np.float32, (3, 6), elements=st.integers(-160, 160).map(lambda i: i / 8)),
+    scale=st.floats(1e-3, 1e3),
+    target=st.integers(0, 5),
+)
+def test_poincare_is_finite_and_ignores_the_scale(norm, logits, scale, target):
+    x = torch.from_numpy(logits).double().requires_grad_()
+    labels = torch.full((3,), target)
+    loss = poincare_loss(x, labels, norm=norm)
+    loss.sum().backward()
+    assert loss.isfinite().all() and (loss >= 0).all() and x.grad.isfinite().all()
+    torch.testing.assert_close(
+        poincare_loss(x.detach() * scale, labels, norm=norm), loss.detach(), rtol=1e-6, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("name", sorted(ATTACK_LOSSES))
+@pytest.mark.parametrize("protocol", ["paper", "clean"])
+def test_every_loss_is_per_sample_and_lower_for_the_right_class(name, protocol):
+    logits = torch.tensor([[4.0, 1.0, 0.5], [1.0, 4.0, 0.5]])
+    loss = attack_loss(name, protocol)(logits, torch.tensor([0, 0]))
+    assert loss.shape == (2,) and loss[0] < loss[1]
+
+
+def test_the_paper_protocol_keeps_the_rounding_of_the_official_loss():
+    logits, targets = golden("poincare_logits"), golden("poincare_targets")
+    paper, clean = (attack_loss("poincare", protocol)(logits, targets) for protocol in ("paper", "clean"))
+    gap = (paper - clean).abs()
+    assert (gap > 1e-5).all() and (gap < 3e-4).all()
+
+
+def test_losses_that_do_not_saturate_at_values_worked_out_by_hand():
+    """At 40 logits ahead float32 gives cross-entropy 0 and no gradient of the class; margin and logit go on."""
+    logits, targets = torch.tensor([[2, 0.5, -1]] * 3), torch.arange(3)
+    assert logit_loss(logits, targets).tolist() == [-2, -0.5, 1]
+    assert max_margin_loss(logits, targets).tolist() == [-1.5, 1.5, 3]
+    tempered = cross_entropy_loss(logits / 4, targets)
+    torch.testing.assert_close(tempered, torch.tensor([0.769949, 1.144949, 1.519949]))
+    for loss, ahead in ((logit_loss, 1), (max_margin_loss, 1), (cross_entropy_loss, 0)):
+        sure = torch.tensor([[40.0, 0, 0]], requires_grad=True)
+        loss(sure, torch.tensor([0])).sum().backward()
+        assert sure.grad[0, 0] == -ahead
+
+
+SETTINGS = {"steps": 12, "lr_at": lambda step: 0.1, "betas": (0.1, 0.2)}
+
+
+def quadratic(w, step):
+    gradient = 2 * w.detach()
+    return StepGradient(loss=w.detach().square().flatten(1).sum(1), latent=gradient, image=gradient[:, :1])
+
+
+def start():
+    return torch.randn(3, 1, 4, generator=torch.Generator().manual_seed(0))
+
+
+def test_it_is_adam():
+    w = start().requires_grad_()
+    adam = torch.optim.Adam([w], lr=0.1, betas=(0.1, 0.2), weight_decay=0.3)
+    losses = []
+    for _ in range(12):
+        adam.zero_grad()
+        loss = w.square().flatten(1).sum(1)
+        loss.sum().backward()
+        losses.append(loss.detach())
+        adam.step()
+    found = descend(start(), quadratic, **SETTINGS, weight_decay=0.3)
+    torch.testing.assert_close(found.w, w.detach())
+    torch.testing.assert_close(found.loss, torch.stack(losses))
+    assert not found.frozen.any() and not found.w.requires_grad
+
+
+def test_the_start_is_left_alone_and_rates_are_asked_for_each_step():
+    w0 = start()
+    rates = [0.1] * 4 + [0.0] * 8
+    found = descend(w0, quadratic, steps=12, lr_at=lambda step: rates[step], betas=(0.1, 0.1))
+    assert torch.equal(w0, start())
+    torch.testing.assert_close(found.w, descend(w0, quadratic, **{**SETTINGS, "betas": (0.1, 0.1), "steps": 4}).w)
+
+
+def test_a_broken_row_stops_where_all_was_finite_and_the_others_do_not_notice():
+    def breaks(w, step):
+        found = quadratic(w, step)
+        latent, loss = found.latent.clone(), found.loss.clone()
+        if step == 5:
+            latent[1, 0, 2] = torch.nan
+        if step == 0:
+            loss[2] = torch.inf
+        return StepGradient(loss=loss, latent=latent, image=found.image)
+
+    healthy, found = (descend(start(), f, **SETTINGS, weight_decay=0.1) for f in (quadratic, breaks))
+    assert found.frozen.tolist() == [False, True, True]
+    assert torch.equal(found.w[0], healthy.w[0])
+    # the iterate of step 5 was the one that broke: the last good one is that of step 4
+    assert torch.equal(found.w[1], descend(start(), quadratic, **{**SETTINGS, "steps": 4}, weight_decay=0.1).w[1])
+    assert torch.equal(found.w[2], start()[2])
+    assert found.loss.isnan().sum(0).tolist() == [0, 7, 12]
+    assert found.latent_cosine.isnan().sum(0).tolist() == [0, 7, 11]
+
+
+def test_cosines_compare_neighbouring_steps():
+    directions = torch.tensor([[1.0, 0.0], [1.0, 1.0], [-1.0, -1.0], [0.0, 0.0], [1e-30, 0.0]])
+
+    def turning(w, step):
+        gradient = directions[step].view(1, 1, 2)
+        return StepGradient(loss=torch.zeros(1), latent=gradient, image=-3 * gradient)
+
+    found = descend(torch.zeros(1, 1, 2), turning, **{**SETTINGS, "steps": 5})
+    expected = torch.tensor([[0.5**0.5], [-1.0], [torch.nan], [torch.nan]])
+    torch.testing.assert_close(found.latent_cosine, expected, equal_nan=True)
+    torch.testing.assert_close(found.image_cosine, expected, equal_nan=True)
