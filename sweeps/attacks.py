@@ -7,25 +7,26 @@ or prior needs nothing here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import Field, PlainValidator, SerializeAsAny, model_validator
+from pydantic import Field, PlainValidator, SerializeAsAny
 
-from smoothsweep.core.attacks.registry import attack_class, make_attack, rename_earlier_parameters
+from smoothsweep.core.attacks.registry import attack_class, rename_earlier_parameters
 from smoothsweep.core.attacks.shared.base import Attack as CoreAttack
 from smoothsweep.core.plugins import refuse_broken, with_plugin_name
-from smoothsweep.core.priors.kinds import PRIORS, make_settings
-from smoothsweep.core.priors.settings import PriorKind, PriorSettings
-from smoothsweep.sweeps.base import Model, derived, one_of, one_value
+from smoothsweep.core.priors.kinds import PRIORS
+from smoothsweep.core.priors.settings import PriorKind
+from smoothsweep.sweeps.base import Built, derived, one_of, one_value
 from smoothsweep.sweeps.training import OtherTrial
 
 DEFAULT_KIND = "ppa"
 
 
-class AnyAttack(Model):
+class AnyAttack(Built):
     """What every attack of a sweep file has; the keys of its kind are added by `schema_of`."""
 
+    prefix: ClassVar[str] = "attack."
     kind: str
     if TYPE_CHECKING:  # what every attack has (core.attacks.base.Attack)
         selected: int
@@ -34,11 +35,8 @@ class AnyAttack(Model):
         precision: str | None
         reconstruction_size: int | None
 
-    @cached_property
-    def built(self) -> CoreAttack:
-        """The attack itself. Raises InputError where its class refuses the values."""
-        others = attack_class(self.kind).other_targets
-        return make_attack(self.kind, **self.model_dump(mode="python", exclude={"kind", *others}))
+        @property
+        def built(self) -> CoreAttack: ...
 
     @property
     def label(self) -> str:
@@ -54,11 +52,6 @@ class AnyAttack(Model):
     def _swapped(self) -> list[str]:
         others = {role: getattr(self, role) for role in self.built.other_targets}
         return [f"{role.replace('_', ' ')} {other.words}" for role, other in others.items() if other is not None]
-
-    @model_validator(mode="after")
-    def _valid(self) -> AnyAttack:
-        assert self.built is not None
-        return self
 
 
 def read_attack(raw: Any) -> AnyAttack:
@@ -84,16 +77,19 @@ def schema_of(kind: Any) -> type[AnyAttack]:
 @lru_cache
 def _schema_of(kind: str) -> type[AnyAttack]:
     others: dict[str, Any] = {role: (OtherTrial | None, None) for role in attack_class(kind).other_targets}
-    return derived(attack_class(kind), AnyAttack, more={"kind": (one_value(kind), kind), **others})
+    model = derived(attack_class(kind), AnyAttack, more={"kind": (one_value(kind), kind), **others})
+    model.beside = ("kind", *others)
+    return model
 
 
 Attack = Annotated[SerializeAsAny[AnyAttack], PlainValidator(read_attack)]
 """The type of a sweep's `attack`: chosen by `kind`."""
 
 
-class AnyPrior(Model):
+class AnyPrior(Built):
     """What every prior of a sweep file has; the keys of its kind are added to it."""
 
+    prefix: ClassVar[str] = "prior."
     kind: str
 
     @property
@@ -105,11 +101,6 @@ class AnyPrior(Model):
     def words(self) -> str:
         """What a page, a terminal and MLflow call it."""
         return with_plugin_name(self.row.settings.title or self.kind.replace("_", " "), "priors", self.kind)
-
-    @cached_property
-    def built(self) -> PriorSettings:
-        """Its settings. Raises InputError where their class refuses the values."""
-        return make_settings(self.kind, **self.model_dump(mode="python", exclude={"kind"}))
 
 
 MODELS: dict[str, type[AnyPrior]] = {

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from types import GenericAlias, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Strict, create_model
+from pydantic import BaseModel, ConfigDict, Strict, create_model, model_validator
 
-from smoothsweep.core.declared import STRICT, hints_of
+from smoothsweep.core.checks import present
+from smoothsweep.core.declared import STRICT, build, hints_of
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.text import quoted
 
@@ -28,6 +29,30 @@ class Model(BaseModel):
     """Settings that refuse unknown keys, values of another type, NaN and infinity, and do not change once read."""
 
     model_config = ConfigDict(**STRICT, extra="forbid", frozen=True)
+    declared: ClassVar[type[Any] | None] = None
+
+
+class Built(Model):
+    """Settings of a class of core, which checks them when it is made of them.
+
+    beside: keys that are no parameters of that class. prefix: how it calls a parameter.
+    """
+
+    beside: ClassVar[tuple[str, ...]] = ("kind",)
+    prefix: ClassVar[str] = ""
+
+    @cached_property
+    def built(self) -> Any:
+        """An instance of that class. Raises InputError where it refuses the values."""
+        what = f"{self.prefix.removesuffix('.')} {getattr(self, 'kind', '')}"
+        return build(
+            present(self.declared, "declared"), self.model_dump(exclude=set(self.beside)), what=what, prefix=self.prefix
+        )
+
+    @model_validator(mode="after")
+    def _valid(self) -> Self:
+        assert self.built is not None  # asked again whenever what holds it is checked, and made once
+        return self
 
 
 def only_with(model: Model, key: str, chooser: str, choice: str) -> None:
@@ -89,10 +114,6 @@ def dotted_value(settings: Mapping[str, Any], key: str) -> tuple[Any, bool]:
     return node, True
 
 
-DECLARED: dict[type[Model], type] = {}
-"""Model -> the dataclass that it was made from, whose docstring says what its keys mean."""
-
-
 def derived(
     declared: type[Any],
     base: type[Model] = Model,
@@ -104,14 +125,15 @@ def derived(
     """A model with a key for every field of `declared`, beside what `base` and `more` (name -> (type, default)) have.
 
     without: fields that a file does not say; optional: fields whose default depends on others, null in a file.
-    What values may be beyond their types is checked by the dataclass itself, when it is built.
+    What values may be beyond their types is checked by the dataclass itself, when it is built; it is the model's
+    `declared`, whose docstring says what its keys mean.
     """
     keys: dict[str, Any] = {
         field.name: _key(declared, field) for field in fields(declared) if field.name not in without
     }
     keys |= {name: (one_of((keys[name][0], None)), None) for name in optional}
     model = create_model(declared.__name__, __base__=base, __doc__=declared.__doc__, **{**keys, **(more or {})})
-    DECLARED[model] = declared
+    model.declared = declared
     return model
 
 
@@ -127,7 +149,7 @@ def _nested_like(made: Any) -> type[Model]:
         field.name: (_key(type(made), field)[0], getattr(made, field.name)) for field in fields(made)
     }
     model = create_model(type(made).__name__, __base__=Model, __doc__=type(made).__doc__, **keys)
-    DECLARED[model] = type(made)
+    model.declared = type(made)
     return model
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field, model_validator
@@ -12,8 +11,7 @@ from smoothsweep.core.bounds import Count, FilePath, Seed
 from smoothsweep.core.data.base import DataKind
 from smoothsweep.core.data.kinds import DATA
 from smoothsweep.core.data.names import NAMED_IN_SWEEPS, PUBLISHED_NAMES
-from smoothsweep.core.declared import build
-from smoothsweep.sweeps.base import Model, derived, one_of, one_value, only_with
+from smoothsweep.sweeps.base import Built, Model, derived, one_of, one_value, only_with
 
 Spread = Annotated[float, Field(gt=0, le=1e6)]  # beyond, traits are no numbers that faces can be drawn from
 Bits = Literal[8, 10, 12, 14, 16]
@@ -160,20 +158,16 @@ class UnlabelledPublic(Model):
         return self.limit
 
 
-class AnyData(Model):
+class AnyData(Built):
     """What every kind of data of `core.data.kinds` has; the keys of its own are added to it."""
 
+    prefix: ClassVar[str] = "data."
     kind: str
     if TYPE_CHECKING:  # what every kind has (core.data.base.DataKind)
         samples_per_class: int | None
 
         @property
         def path(self) -> str | None: ...
-
-    @cached_property
-    def built(self) -> DataKind:
-        """The settings themselves. Raises InputError where their class refuses the values."""
-        return build(DATA[self.kind], self.model_dump(exclude={"kind"}), what=f"data {self.kind}", prefix="data.")
 
     @property
     def cites(self) -> tuple[str, ...]:
@@ -184,11 +178,6 @@ class AnyData(Model):
     def classes_known(self) -> int | None:
         """How many classes the data have, where the file alone says it."""
         return self.built.classes_known
-
-    @model_validator(mode="after")
-    def _valid(self) -> AnyData:
-        assert self.built is not None
-        return self
 
 
 class WithoutFiles(AnyData):

@@ -9,51 +9,27 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import fields
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Discriminator, Field, PlainValidator, SerializeAsAny, Strict, Tag, field_validator, model_validator
+from pydantic import Discriminator, Field, PlainValidator, SerializeAsAny, Tag, field_validator, model_validator
 
 from smoothsweep.core.analysis.backdoors import PoisonSettings
 from smoothsweep.core.attacks.shared.base import Access
-from smoothsweep.core.bounds import SINGLE, Count, Fraction
+from smoothsweep.core.bounds import SINGLE, Count
 from smoothsweep.core.data.augmentation_settings import Augmentation as AugmentationSettings
 from smoothsweep.core.defenses.schedules import AlphaSchedule, schedule_parameters, usual_schedule, validate_schedule
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.architectures import TRANSFORMS_INPUT, check_image_size
 from smoothsweep.core.models.recipe import Architecture, ImageSize, TrainingRecipe
 from smoothsweep.core.plugins import plugin_version, refuse_broken
-from smoothsweep.sweeps.base import Model, Several, derived, one_value, only_with
+from smoothsweep.sweeps.base import Built, Model, derived, one_value, only_with
 
 PLAIN_KIND = "label_smoothing"
 
 
-class Schedule(Model):
-    """How alpha moves over training.
-
-    Attributes:
-        kind: Constant; reference, as the paper's code does; ramp, a smooth rise as in the paper's text; linear; cosine;
-            step; or piecewise.
-        start: Fraction of the training where the rise begins, with ramp, linear and cosine; null: 0.5 with ramp, else
-            0.
-        end: Fraction of the training where the rise is complete, with ramp, linear and cosine; null: 0.75 with ramp,
-            else 1.
-        at: Fraction of the training up to which the factor is 0, with step; null: 0.5.
-        back: Fraction of the training from which the factor returns to 0, with ramp, linear, cosine and step; null: it
-            stays.
-        scaled: Whether the breakpoints lie at 1/2 and 3/4 of the training, with reference; null or false: at epochs 50
-            and 75.
-        points: List of [fraction of the training, alpha], joined by straight lines, with piecewise; two at one fraction
-            jump.
-    """
-
-    kind: Literal["constant", "reference", "ramp", "linear", "cosine", "step", "piecewise"] = "constant"
-    start: Fraction | None = None
-    end: Fraction | None = None
-    at: Fraction | None = None
-    back: Fraction | None = None
-    scaled: bool | None = None
-    points: Several[Annotated[tuple[Fraction, float], Strict(False)]] | None = None
+class Schedule(derived(AlphaSchedule)):
+    """How alpha moves over training."""
 
     @model_validator(mode="after")
     def _valid(self) -> Schedule:
@@ -255,18 +231,8 @@ DEPENDENT = ("betas", "momentum", "lr_milestones", "lr_factor", "lr_min", "preci
 """Keys that belong to one optimizer or schedule, or whose default is older than the key: null unless said."""
 
 
-class Augmentation(derived(AugmentationSettings, without=("shared",))):
+class Augmentation(derived(AugmentationSettings, Built, without=("shared",))):
     """Per-image training augmentation; the defaults are the paper's Appendix B.3."""
-
-    @cached_property
-    def built(self) -> AugmentationSettings:
-        """The settings themselves. Raises InputError where their class refuses the values."""
-        return AugmentationSettings(**self.model_dump())
-
-    @model_validator(mode="after")
-    def _can_be_drawn(self) -> Augmentation:
-        assert self.built is not None  # asked again whenever a recipe is made with it, and made once
-        return self
 
 
 class Training(derived(TrainingRecipe, without=("augmentation",), optional=DEPENDENT)):
@@ -335,18 +301,10 @@ Goal = Annotated[
 """A test accuracy, said or that of another trial."""
 
 
-class Poison(derived(PoisonSettings)):
+class Poison(derived(PoisonSettings, Built)):
     """A backdoor in the training set (the paper's Table 12)."""
 
-    @cached_property
-    def built(self) -> PoisonSettings:
-        """The settings themselves. Raises InputError where their class refuses the values."""
-        return PoisonSettings(**self.model_dump())
-
-    @model_validator(mode="after")
-    def _valid(self) -> Poison:
-        assert self.built is not None
-        return self
+    beside: ClassVar[tuple[str, ...]] = ()
 
 
 class Recipe(Training):

@@ -33,7 +33,6 @@ from smoothsweep.core.tree import TREE
 from smoothsweep.orchestrator.result.columns import FRAMES
 from smoothsweep.sweeps.attacks import MODELS
 from smoothsweep.sweeps.attacks import schema_of as attack_model
-from smoothsweep.sweeps.base import DECLARED
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.schema import InversionSweep, ToySweep
 from smoothsweep.sweeps.training import PLAIN_KIND, LabelSmoothing
@@ -189,8 +188,8 @@ def _default(model: type[BaseModel], name: str, part: Mapping[str, Any]) -> str:
     if judged := getattr(getattr(model, "declared", None), "where", {}).get(name):
         return f"{written(judged[2])} with {judged[0]} {judged[1]}"
     value = part.get("default")
-    declared = next((DECLARED[one] for one in model.__mro__ if one in DECLARED), None)
-    usual = getattr(declared, name, None)  # what null stands for, where the sweep key leaves it open
+    # what null stands for, where the sweep key leaves it open
+    usual = next((getattr(found, name) for found in map(_declared, model.__mro__) if hasattr(found, name)), None)
     if value is None and usual is not None and not isinstance(usual, property):
         return f"null: {written(usual)}"
     return written(value)
@@ -216,17 +215,22 @@ def _first_line(model: type) -> str:
 def _meanings(model: type[BaseModel]) -> dict[str, str]:
     """Key -> what its class says of it: in the docstring, or in a comment beside the field."""
     found: dict[str, str] = {}
-    for owner in (*reversed(model.__mro__), *reversed(DECLARED.get(model, object).__mro__)):
+    for owner in (*reversed(model.__mro__), *reversed(_declared(model).__mro__)):
         if owner.__module__.partition(".")[0] not in ("pydantic", "builtins", "abc", "typing"):
             found |= _documented(owner) | _commented(owner)
     return found
+
+
+def _declared(model: type) -> type:
+    """The dataclass that a model was made from."""
+    return vars(model).get("declared") or object
 
 
 def _documented(owner: type) -> dict[str, str]:
     """Field -> what the docstring says of it, to the next field or the end of the paragraph."""
     fields = {name for one in owner.__mro__ for name in inspect.get_annotations(one)}
     fields |= set(getattr(owner, "model_fields", ())) | {
-        name for one in DECLARED.get(owner, object).__mro__ for name in inspect.get_annotations(one)
+        name for one in _declared(owner).__mro__ for name in inspect.get_annotations(one)
     }
     found: dict[str, str] = {}
     for paragraph in inspect.cleandoc(owner.__doc__ or "").split("\n\n"):

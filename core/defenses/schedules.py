@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any, Literal
 
+from smoothsweep.core.bounds import Fraction
 from smoothsweep.core.errors import InputError
 
 
@@ -34,23 +35,28 @@ class AlphaSchedule:
     Construction checks nothing; `validate_schedule` does, and `alpha_at` calls it.
 
     Attributes:
-        kind: A key of SCHEDULES.
-        start, end: Fractions of the training in [0, 1], start < 1: where the rise begins and is complete.
-        at: Fraction in [0, 1) where `step` jumps.
-        back: Fraction below 1 from which, for the kinds in RETURNING, the factor goes back to 0: in the shape it
-            came, complete with the last epoch; `step` jumps back. Not before the rise is complete. None: it stays.
-        scaled: Whether `reference` has breakpoints at half and three quarters of the training, not at epochs 50, 75.
-        points: Pairs (fraction of the training, alpha) of `piecewise`, in order; these alphas are absolute. Two points
-            at one fraction are a jump. Before the first point and after the last the value is constant.
+        kind: Constant; reference, as the paper's code does; ramp, a smooth rise as in the paper's text; linear; cosine;
+            step; or piecewise.
+        start: Fraction of the training where the rise begins, with ramp, linear and cosine; null: 0.5 with ramp, else
+            0.
+        end: Fraction of the training where the rise is complete, with ramp, linear and cosine; null: 0.75 with ramp,
+            else 1.
+        at: Fraction of the training up to which the factor is 0, with step; null: 0.5.
+        back: Fraction of the training from which the factor returns to 0, with ramp, linear, cosine and step; null: it
+            stays.
+        scaled: Whether the breakpoints lie at 1/2 and 3/4 of the training, with reference; null or false: at epochs 50
+            and 75.
+        points: List of [fraction of the training, alpha], joined by straight lines, with piecewise; two at one fraction
+            jump.
     """
 
-    kind: str = "constant"
-    start: float | None = None
-    end: float | None = None
-    at: float | None = None
-    back: float | None = None
+    kind: Literal["constant", "reference", "ramp", "linear", "cosine", "step", "piecewise"] = "constant"
+    start: Fraction | None = None
+    end: Fraction | None = None
+    at: Fraction | None = None
+    back: Fraction | None = None
     scaled: bool | None = None
-    points: tuple[tuple[float, float], ...] | None = None
+    points: tuple[tuple[Fraction, float], ...] | None = None
 
 
 def _constant(*, alpha: float, epoch: int, epochs: int) -> float:
