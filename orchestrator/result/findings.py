@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from functools import partial
 
 import pandas as pd
@@ -35,7 +34,7 @@ from smoothsweep.orchestrator.result.estimates import limited, untold
 from smoothsweep.orchestrator.result.evidence import Evidence
 from smoothsweep.orchestrator.result.format import count, listing, named, number, points, significant, start
 from smoothsweep.orchestrator.result.more_seeds import fresh_answer
-from smoothsweep.orchestrator.result.standing import by_access, standing_sentences
+from smoothsweep.orchestrator.result.standing import standing_sentences
 from smoothsweep.orchestrator.result.summary import Decision, Summary, decide
 
 MASKED = 0.2  # fraction of images that attacks without cross entropy change and PGD does not: too large for chance
@@ -88,12 +87,7 @@ def _beside_baseline(summary: Summary, spec: Metric) -> str:
     return f"; {listing(words)} than {baseline}" if words else f"; every recipe is inconclusive against {baseline}"
 
 
-def integrity_lines(data: ReportData, summary: Summary) -> tuple[str, ...]:
-    """Cautions about the numbers of a sweep, one sentence each."""
-    return (*_masked(summary), *_collapsed(data))
-
-
-def _masked(summary: Summary) -> tuple[str, ...]:
+def masked_gradients(summary: Summary) -> tuple[str, ...]:
     """A sentence on recipes that resist the paper's attacks by masked gradients; empty without any."""
     if "zero_gradients" not in summary.measured:
         return ()
@@ -113,7 +107,7 @@ def _masked(summary: Summary) -> tuple[str, ...]:
     )
 
 
-def _collapsed(data: ReportData) -> tuple[str, ...]:
+def collapsed_trainings(data: ReportData) -> tuple[str, ...]:
     """A sentence on collapsed trainings, in which the success of a backdoor is meaningless; empty without any."""
     if "backdoor_collapsed" not in data.results:
         return ()
@@ -258,44 +252,26 @@ ACCURACY = metric_of("test_acc")
 PLACE = "smoothsweep.orchestrator.result"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Findings:
-    """The findings of a sweep, one sentence per entry.
-
-    Attributes:
-        answer: The recipe that leaks least, then the uncertainty of that choice.
-        more: Further findings.
-        cautions: Limits of the findings.
-        incomplete: Recipes that are not compared, and attacks that do not count, because trials are missing.
-    """
-
-    answer: tuple[str, ...]
-    more: tuple[str, ...] = ()
-    cautions: tuple[str, ...] = ()
-    incomplete: tuple[str, ...] = ()
-
-
-def find(data: ReportData, summary: Summary) -> Findings:
-    """The findings of a sweep."""
-    found = _find(data, summary)
-    lines = (*data.warnings, *incomplete_lines(summary))
-    return replace(found, incomplete=tuple(line for line in lines if line not in found.answer))
-
-
-def _find(data: ReportData, summary: Summary) -> Findings:
+def find(data: ReportData, summary: Summary) -> dict[str, tuple[str, ...]]:
+    """The findings of a sweep: `answer` (the recipe that leaks least, and how sure that is), `more`, `cautions`, and
+    `incomplete` (recipes that are not compared and attacks that do not count, because trials are missing)."""
     choice = decide(summary)
     said = _said(data, summary, choice)
-    cautions = (*said["trials"], *integrity_lines(data, summary))
+    answer, more, limits = said["answer"], (), ()
+    cautions = (*said["trials"], *masked_gradients(summary), *collapsed_trainings(data))
     if summary.by_setting and summary.primary is not None:
-        return Findings(answer=setting_answer(summary), cautions=(*control_line(summary), *cautions))
-    if not choice.rows and inverts_nothing(data):
-        return Findings(answer=(without_leak(data, summary),), cautions=cautions)
-    if choice.best is None:
-        return Findings(answer=said["answer"], cautions=cautions if summary.primary else ())
-    again, levels = fresh_answer(data, summary), by_access(summary, choice.best)
-    limits = (*control_line(summary), *cautions, *(() if again else flattery(summary)), *said["cautions"])
-    more = (*levels, *standing_sentences(summary), *said["more"])
-    return Findings(answer=(*said["answer"], *again), more=more, cautions=limits)
+        answer, limits = setting_answer(summary), control_line(summary)
+    elif not choice.rows and inverts_nothing(data):
+        answer = (without_leak(data, summary),)
+    elif choice.best is None:
+        cautions = cautions if summary.primary else ()
+    else:
+        again, limits = fresh_answer(data, summary), control_line(summary)
+        answer, more = (*answer, *again), (*standing_sentences(summary), *said["more"])
+        cautions = (*cautions, *(() if again else flattery(summary)), *said["cautions"])
+    lines = (*data.warnings, *incomplete_lines(summary))
+    incomplete = tuple(line for line in lines if line not in answer)
+    return {"answer": answer, "more": more, "cautions": (*limits, *cautions), "incomplete": incomplete}
 
 
 def _case(summary: Summary, choice: Decision) -> str:
@@ -315,11 +291,30 @@ def _case(summary: Summary, choice: Decision) -> str:
 
 def _said(data: ReportData, summary: Summary, choice: Decision) -> dict[str, tuple[str, ...]]:
     """The sections of findings.txt."""
-    frame, best, reference = summary.frame, choice.best, choice.reference
-    recipe = partial(_recipe, summary)
+    frame, best, reference, floor = summary.frame, choice.best, choice.reference, summary.min_test_acc
+    accuracy, status = partial(number, ACCURACY), data.results["status"].value_counts()
     rows = [row for row in (best, reference) if row is not None]
     others = [row for row in choice.rows.values() if row != reference]
-    chosen = best is not None
+    compared = best is not None and reference not in (None, best)
+    worst = max(choice.rows.values(), key=summary.leak, default=None)
+    gap, the = partial(gap_of, summary), "the " if summary.primary in CLASS_METRICS else ""
+
+    def recipe(row: int) -> str:
+        return named(frame.loc[row, "recipe"])
+
+    def states(words: dict[str, str], *, fewest: int) -> list[str]:
+        """`3 failed`, for each state with at least `fewest` trials. words: state -> word."""
+        return [f"{status.get(name, 0)}{NBSP}{word}" for name, word in words.items() if status.get(name, 0) >= fewest]
+
+    def price() -> str:
+        """`, at a test accuracy of 86.2 % against 87.4 %`, which claims no equality."""
+        mine, theirs = (frame.loc[row, "test_acc"] for row in (choice.chosen, choice.baseline))
+        if pd.isna(mine) or pd.isna(theirs):
+            return "; what it costs in test accuracy was not measured"
+        return f", at a test accuracy of {accuracy(mine)} against {accuracy(theirs)}"
+
+    hiding = gap(choice.chosen, choice.baseline) if None not in (best, reference) else None
+    catalyst = gap(worst, reference) if None not in (best, reference) and worst not in (best, reference) else None
     known = {
         "case": _case(summary, choice),
         "untold": untold(summary.checks),
@@ -328,26 +323,26 @@ def _said(data: ReportData, summary: Summary, choice: Decision) -> dict[str, tup
         "frame": frame,
         "best": best,
         "reference": reference,
-        "compared": chosen and reference not in (None, best),
+        "compared": compared,
         "trials": count(len(data.results), "trial"),
-        "states": partial(_states, data),
+        "states": states,
         "top": max(choice.rows.values(), key=lambda row: frame["test_acc"].fillna(-1)[row], default=None),
         "nearest": min(others, key=summary.leak, default=None),
         "ties": [recipe(choice.rows[tie]) for tie in choice.ties],
-        "hides": _hides(summary, choice),
-        "cheaper": _cheaper(summary, choice) if chosen else None,
-        "worst": _catalyst(summary, choice) if chosen else None,
-        "other": _disagreeing(summary, choice) if chosen else None,
+        "hides": hiding is not None and hiding.word == HIDES,
+        "cheaper": _cheaper(summary, choice) if best is not None else None,
+        "worst": worst if catalyst is not None and catalyst.word == LEAKS_MORE else None,
+        "other": _disagreeing(summary, choice) if best is not None else None,
         "met": {recipe(row): str(frame.loc[row, "attack"]) for row in rows} if len(summary.attacks) > 1 else {},
         "recipe": recipe,
         "value_text": summary.value_text,
-        "leak": partial(_leak, summary),
-        "gap": lambda row: gap_of(summary, row, choice.baseline),
-        "price": lambda: _price(summary, choice.chosen, choice.baseline),
-        "accuracy": partial(number, ACCURACY),
-        "judged": _judge(summary) if summary.primary else "",
+        "leak": lambda row: f"{summary.value_text(row)}{hits_in_words(summary.spec, summary.people)}",
+        "gap": lambda row: gap(row, choice.baseline),
+        "price": price,
+        "accuracy": accuracy,
+        "judged": f"by {the}{summary.spec.label}" if summary.primary else "",
         "of_attack": " under the strongest attack tried" if len(summary.attacks) > 1 else "",
-        "among": _among(summary),
+        "among": "" if floor is None else f"among the recipes with at least {accuracy(floor)} test accuracy, ",
         "gap_words": partial(gap_words, summary),
         "uncertainty_words": partial(uncertainty_words, summary),
     }
@@ -370,39 +365,6 @@ WORDS = {
 } | {"ACCURACY": ACCURACY, "CHEAP": CHEAP, "HIDES": HIDES, "WORDING": WORDING}
 
 
-def _recipe(summary: Summary, row: int) -> str:
-    return named(summary.frame.loc[row, "recipe"])
-
-
-def _judge(summary: Summary) -> str:
-    """A phrase that names the judge, such as `by the independent judge`."""
-    return f"by {'the ' if summary.primary in CLASS_METRICS else ''}{summary.spec.label}"
-
-
-def _leak(summary: Summary, row: int) -> str:
-    return f"{summary.value_text(row)}{hits_in_words(summary.spec, summary.people)}"
-
-
-def _among(summary: Summary) -> str:
-    if summary.min_test_acc is None:
-        return ""
-    return f"among the recipes with at least {number(ACCURACY, summary.min_test_acc)} test accuracy, "
-
-
-def _hides(summary: Summary, choice: Decision) -> bool:
-    """Whether the chosen recipe hides its leak from published attacks."""
-    gap = None if None in (choice.best, choice.reference) else gap_of(summary, choice.chosen, choice.baseline)
-    return gap is not None and gap.word == HIDES
-
-
-def _price(summary: Summary, best: int, reference: int) -> str:
-    """A phrase such as `, at a test accuracy of 86.2 % against 87.4 %`, which claims no equality."""
-    mine, theirs = (summary.frame.loc[row, "test_acc"] for row in (best, reference))
-    if pd.isna(mine) or pd.isna(theirs):
-        return "; what it costs in test accuracy was not measured"
-    return f", at a test accuracy of {number(ACCURACY, mine)} against {number(ACCURACY, theirs)}"
-
-
 def _cheaper(summary: Summary, choice: Decision) -> int | None:
     """The row of the best recipe that costs little accuracy, where the chosen one costs much and no floor is set."""
     accuracy, reference = summary.frame["test_acc"], choice.reference
@@ -412,15 +374,6 @@ def _cheaper(summary: Summary, choice: Decision) -> int | None:
     near = [row for row in choice.rows.values() if accuracy[row] >= floor]
     best = min(near, key=summary.leak, default=reference)
     return None if accuracy[choice.best] >= floor or best == reference else best
-
-
-def _catalyst(summary: Summary, choice: Decision) -> int | None:
-    """The row of the recipe that leaks most, where it leaks significantly more than the baseline."""
-    if choice.reference is None:
-        return None
-    worst = max(choice.rows.values(), key=summary.leak)
-    gap = gap_of(summary, worst, choice.reference)
-    return None if worst in (choice.best, choice.reference) or gap is None or gap.word != LEAKS_MORE else worst
 
 
 def _disagreeing(summary: Summary, choice: Decision) -> str | None:
@@ -436,12 +389,6 @@ def _disagreeing(summary: Summary, choice: Decision) -> str | None:
     verdicts = {None if gap is None else gap.word for gap in gaps} or {None}
     agree = abs(frame.loc[best, other] - frame.loc[best, metric]) < 0.2 and len(verdicts) == 1
     return None if agree else other
-
-
-def _states(data: ReportData, words: dict[str, str], *, fewest: int) -> list[str]:
-    """Phrases such as `3 failed`, for each state with at least `fewest` trials. words: state -> word."""
-    status = data.results["status"].value_counts()
-    return [f"{status.get(name, 0)}{NBSP}{word}" for name, word in words.items() if status.get(name, 0) >= fewest]
 
 
 def limits(data: ReportData, summary: Summary) -> tuple[str, ...]:

@@ -195,17 +195,6 @@ SEES = {
 """Access level -> what such an attacker sees."""
 
 
-def by_access(summary: Summary, row: int) -> tuple[str, ...]:
-    """One sentence on the leak of a row's recipe by access level; empty with a single level."""
-    metric, levels = summary.primary, summary.access_levels
-    if metric is None or len(levels) < 2:
-        return ()
-    recipe = summary.frame.loc[row, "recipe"]
-    reached = {level: summary.worst(metric, level).get(recipe) for level in levels}
-    parts = [f"{summary.value_text(at)} with {SEES[level]}" for level, at in reached.items() if at is not None]
-    return (f"By what an attacker sees of {named(recipe)}: {listing(parts)}.",) if len(parts) > 1 else ()
-
-
 @dataclass(frozen=True, kw_only=True)
 class RecipeStanding:
     """One recipe under the attack that works best against it. judged: one entry per way of judging."""

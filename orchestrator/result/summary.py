@@ -131,12 +131,6 @@ class Summary(Cells):
         return str(self.frame.loc[row, "attack"]), int(row)
 
     @property
-    def access_levels(self) -> list[str]:
-        """Levels of access that some attack of the sweep has, the least first."""
-        present = set(self.frame.loc[~self.frame["control"], "access"])
-        return [level for level in ACCESS_LEVELS if level in present]
-
-    @property
     def deciding(self) -> str:
         """`primary`, which is there where a leak was measured. Raises ValueError where none was."""
         return present(self.primary, "leak")

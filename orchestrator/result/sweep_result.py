@@ -361,15 +361,11 @@ def _facts(data: ReportData, summary: Summary, choice: Decision) -> dict[str, An
 
 def _said(data: ReportData, summary: Summary, costs: pd.DataFrame) -> dict[str, tuple[str, ...]]:
     """The report's sentences by their section."""
-    found = find(data, summary)
     checked, leaks = check_reaudit(data, summary), two_leaks(data, summary)
     several = summary.primary is not None and len(summary.attacks) > 1 and not summary.by_setting
     done = (data.results["status"] == "done").any()
     said: dict[str, Any] = {
-        "answer": found.answer,
-        "more": found.more,
-        "cautions": found.cautions,
-        "incomplete": found.incomplete,
+        **find(data, summary),
         "limits": limits(data, summary) if done else (),
         **captions(data, summary),
         "hiding": hiding_sentences(summary, hiding_verdicts(summary)) if several else (),

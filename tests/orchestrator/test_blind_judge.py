@@ -83,7 +83,7 @@ def test_another_judge_that_can_tell_decides_and_the_blind_one_is_named():
     assert summary.primary == "embedder_acc1" and summary.verdict(summary.recipes[0]) is not None
     assert summary.verdict(summary.recipes[0], "attack_acc1") is None
     assert (summary.frame["attack_acc1_verdict"] == "").all() and (summary.frame["embedder_acc1_verdict"] != "").any()
-    assert any("evaluator" in line and "16.7" in line for line in find(data, summary).incomplete)
+    assert any("evaluator" in line and "16.7" in line for line in find(data, summary)["incomplete"])
 
 
 @pytest.mark.parametrize(("embedder", "decides"), [(0.1, "attack_acc1"), (0.95, "embedder_acc1")])
@@ -106,7 +106,7 @@ def test_the_accuracy_of_a_judge_that_is_often_wrong_stands_beside_its_leak():
     assert summary.primary == "attack_acc1"
     result = result_of(data, summary)
     tables = [markdown_table(table) for table in tables_of(result)]
-    for text in (terminal_text(result), seen(part("first", data, summary)), find(data, summary).answer[0], *tables):
+    for text in (terminal_text(result), seen(part("first", data, summary)), find(data, summary)["answer"][0], *tables):
         assert "70" in text
     assert summary.verdict(summary.recipes[0]) is not None
 

@@ -171,7 +171,7 @@ def test_mlflow_marks_and_orders_as_the_page_does(data, summary, result):
     (mark,) = re.findall(r'class="tag least">([^<]*)<', markup)
     assert f"* {mark} " in terminal_text(result) and verdicts.is_marked
     assert verdicts.least.startswith(f"{least}-") and verdicts.leak == METRIC
-    first = ascii_text(find(data, summary).answer[0])
+    first = ascii_text(find(data, summary)["answer"][0])
     assert first in plain_text(markup) and least in first
 
 

@@ -51,7 +51,7 @@ def sweep(leaks, *, seeds=3, accs=None, noise=0.02, drift=0.0, metric="embedder_
 
 def said(data):
     found = find(data, summarise(data))
-    return ascii_text(" ".join(found.answer)), ascii_text(" ".join((*found.more, *found.cautions)))
+    return ascii_text(" ".join(found["answer"])), ascii_text(" ".join((*found["more"], *found["cautions"])))
 
 
 def test_a_clear_case_is_called_clear():
@@ -181,9 +181,9 @@ def test_where_no_recipe_has_met_every_attack_failures_and_masked_gradients_are_
     ]
     data = ReportData(title="t", results=pd.DataFrame(rows), axes=(ALPHA, Axis(key="attack_name", role="attack")))
     found = find(data, summarise(data))
-    assert decide(summarise(data)).rows == {} and len(found.answer) == 1 and found.more == ()
-    assert "12 trials, 6 done, 4 failed and 2 missing" in ascii_text(found.answer[0]) and found.incomplete
-    cautions = ascii_text(" ".join(found.cautions))
+    assert decide(summarise(data)).rows == {} and len(found["answer"]) == 1 and found["more"] == ()
+    assert "12 trials, 6 done, 4 failed and 2 missing" in ascii_text(found["answer"][0]) and found["incomplete"]
+    cautions = ascii_text(" ".join(found["cautions"]))
     assert "Of 12 trials, 4 failed" in cautions and "8 collapsed" in cautions
 
 

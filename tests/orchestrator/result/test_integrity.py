@@ -5,7 +5,12 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from smoothsweep.orchestrator.result.findings import integrity_lines, inverts_nothing, without_leak
+from smoothsweep.orchestrator.result.findings import (
+    collapsed_trainings,
+    inverts_nothing,
+    masked_gradients,
+    without_leak,
+)
 
 RATES = (
     "fgsm_untargeted_correct",
@@ -32,11 +37,11 @@ def data(**columns):
 
 def test_masked_gradients_are_named_where_the_logits_attacks_go_far_beyond():
     found = summary(plain=(0.7, 0.8, 0.8, 0.85, 0.8), negative=(0.03, 0.1, 0.03, 0.9, 0.95))
-    (line,) = integrity_lines(data(seed=[1]), found)
+    (line,) = masked_gradients(found)
     assert "negative (10.0\u00a0% against 95.0\u00a0%)" in line and "plain" not in line
-    assert integrity_lines(data(seed=[1]), summary(plain=(0.7, 0.8, 0.8, 0.85, 0.8))) == ()
+    assert masked_gradients(summary(plain=(0.7, 0.8, 0.8, 0.85, 0.8))) == ()
     unmeasured = SimpleNamespace(frame=found.frame, measured=("test_acc",))
-    assert integrity_lines(data(seed=[1]), unmeasured) == ()
+    assert masked_gradients(unmeasured) == ()
 
 
 @pytest.mark.parametrize(
@@ -56,15 +61,15 @@ def test_masked_gradients_are_named_where_the_logits_attacks_go_far_beyond():
 )
 def test_the_best_of_each_kind_of_attack_is_compared(rates, masked):
     """A fifth of the images and more, between the largest of the three and the largest of the two."""
-    found = integrity_lines(data(seed=[1]), summary(plain=(0.1,) * 5, odd=rates, fine=(0.9,) * 5))
+    found = masked_gradients(summary(plain=(0.1,) * 5, odd=rates, fine=(0.9,) * 5))
     assert bool(found) is masked and (not masked or ("odd (" in found[0] and "plain" not in found[0]))
 
 
 def test_collapsed_trainings_are_counted_among_the_poisoned_alone():
     some = data(backdoor_collapsed=[None, 0.0, 1.0, 1.0])
-    (line,) = integrity_lines(some, SimpleNamespace(measured=()))
+    (line,) = collapsed_trainings(some)
     assert line.startswith("Of 3\u00a0poisoned trainings, 2\u00a0collapsed")
-    assert integrity_lines(data(backdoor_collapsed=[0.0, None]), SimpleNamespace(measured=())) == ()
+    assert collapsed_trainings(data(backdoor_collapsed=[0.0, None])) == ()
 
 
 def test_a_sweep_without_an_attack_says_so():

@@ -82,7 +82,7 @@ def test_one_seed_gets_no_verdict_by_any_door(gap):
     found = find(data, summary)
     doors = {
         "terminal": terminal_text(result_of(data, summary)),
-        "findings": " ".join((*found.answer, *found.more, *found.cautions)),
+        "findings": " ".join((*found["answer"], *found["more"], *found["cautions"])),
         "page": visible(render(data, summary)),
     }
     for door, text in doors.items():
@@ -95,7 +95,7 @@ def test_the_words_looked_for_are_those_the_doors_use():
     summary = summarise(data, resamples=100)
     for text in (
         terminal_text(result_of(data, summary)),
-        " ".join(find(data, summary).answer),
+        " ".join(find(data, summary)["answer"]),
         visible(render(data, summary)),
     ):
         assert VERDICT_WORDS.search(text)

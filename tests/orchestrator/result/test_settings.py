@@ -54,12 +54,12 @@ def summary(data):
 def test_the_answer_names_what_differs_from_the_baselines_setting_and_counts_the_rest(data, summary):
     assert summary.by_setting
     found = find(data, summary)
-    first, rest = (ascii_text(line).lower() for line in found.answer)
+    first, rest = (ascii_text(line).lower() for line in found["answer"])
     assert first.startswith("this sweep compares settings with alpha 0: 69 %") and "matched among 24" in first
     assert "start from c finds less: 20 %" in first and "reduction +49.1 [" in first
     assert "alpha -0.8, start from d" in first and "finds more: 95 %" in first and "reduction -25.7 [" in first
     assert "start from b" not in first and rest == "1 setting is inconclusive."
-    assert not found.incomplete and not incomplete_lines(summary), "nothing that was planned is missing"
+    assert not found["incomplete"] and not incomplete_lines(summary), "nothing that was planned is missing"
 
 
 def test_terminal_page_and_export_show_every_setting_once_under_its_own_name(data, summary):
@@ -101,4 +101,4 @@ def test_other_sweeps_compare_recipes(settings, baseline):
     data = swept(settings, baseline)
     found = summarise(data, resamples=20)
     assert not found.by_setting
-    assert not any("compares settings" in line for line in find(data, replace(found)).answer)
+    assert not any("compares settings" in line for line in find(data, replace(found))["answer"])
