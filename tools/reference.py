@@ -477,7 +477,8 @@ FRAMES_HEAD = """
 Beside the columns below, `recipes` and `attacks` have of every metric above that was measured its mean over the seeds,
 and with the endings `_low`, `_high`, `_n` and `_differs` its interval, how many seeds it was measured under, and
 whether it is distinguishable from the baseline's; `membership` has the area under the curve of every attack and the
-reductions; `search` the objectives and the parameters.
+reductions; `search` the objectives and the parameters. `_low` and `_high` are the ends of an interval; that of a
+reduction holds for all recipes at once.
 
 | column | meaning | unit |
 | --- | --- | --- |
@@ -495,7 +496,10 @@ def columns_page() -> str:
     parts.append(FRAMES_HEAD)
     for name, columns in FRAMES.items():
         parts.append(f"| **Frame `{name}`** | | |\n")
-        parts += [f"| `{one.name}` | {one.meaning} | {one.unit} |\n" for one in columns]
+        ends = {f"{one.name}{end}" for one in columns for end in ("_low", "_high")}
+        for one in (each for each in columns if each.name not in ends):
+            names = [each.name for each in columns if each.name in (one.name, f"{one.name}_low", f"{one.name}_high")]
+            parts.append(f"| {', '.join(map(_code, names))} | {one.meaning} | {one.unit} |\n")
     return "".join(parts)
 
 

@@ -14,7 +14,7 @@ Sections:
     stages: SHA-256 of every tensor and column of the kept stages of tests/tasks.
     demo: a sweep of two recipes, two seeds and four attacks under the judges that need no weights: tensors and columns
         of its store, tables of its report, runs of MLflow.
-    audit: figures and people of an audit of a checkpoint, and of a function from Python.
+    audit: figures and people of an audit of a checkpoint.
     calibration: false-alarm rates of the decision rule.
 """
 
@@ -56,8 +56,7 @@ CUT: dict[str, str] = {
     "demo mlflow * tags smoothsweep.told": "a digest of sentences",
     "demo mlflow * tags smoothsweep.platform": "the machine",
     **{f"demo mlflow * tags smoothsweep.{name}": "the environment" for name in LIBRARIES},
-    "audit function attacks corrected*": "the correction by a judge's known error is gone",
-    "audit function *": "splits, seeds and threads of the library's audit are those of the command's",
+    "audit function *": "the library's audit is the command's, with its splits, seeds and threads",
 }
 """What was cut or changed on purpose, and why. Keys are patterns over `section key`, `*` for anything."""
 
@@ -315,7 +314,7 @@ def tracked(uri: str, folder: Path) -> Facts:
 
 
 def audit(folder: Path) -> Facts:
-    """A ResNet-18 of six drawn people as a checkpoint, and the nearest mean picture as a function."""
+    """A ResNet-18 of six drawn people as a checkpoint."""
     import torch
     from PIL import Image
 
@@ -340,42 +339,7 @@ def audit(folder: Path) -> Facts:
     told = json.loads((folder / "out" / "audit.json").read_text())
     attacks = [{key: one[key] for key in ("attack", "access", "leak", "low", "high")} for one in told["attacks"]]
     people = [{key: plain(one[key]) for key in ("person", "rate", "low", "high")} for one in told["people"]]
-    checkpoint = {"test_acc": told["test_acc"], "attacks": attacks, "people": people}
-    return {"checkpoint": checkpoint, "function": from_python(faces, others.images)}
-
-
-def from_python(faces: Any, others: Any) -> Facts:
-    """The audit of a function in memory: nearest mean picture."""
-    import torch
-
-    import smoothsweep
-
-    images, labels = faces.images.float() / 255, faces.labels
-    means = torch.stack([images[labels == label].mean(0) for label in labels.unique()])
-
-    def nearest(pictures: torch.Tensor) -> torch.Tensor:
-        return -((pictures[:, None] - means) ** 2).flatten(2).sum(2) / 8
-
-    pool = {"size": 60, "truncation_psi": 1.0, "truncation_cutoff": None}
-    steps = {"pool": pool, "candidates": 4, "steps": 4, "batch_size": 8, "selected": 2, "selection_repeats": 4}
-    control = {"kind": "random_latents", "selected": 2, "truncation_psi": 1.0, "truncation_cutoff": None}
-    judge = smoothsweep.fit_judge(
-        (faces.images, faces.labels), training={"epochs": 6, "batch_size": 16}, progress=False
-    )
-    report = smoothsweep.audit(
-        smoothsweep.Model(nearest, image_size=32, input_range=(0, 1)),
-        (faces.images, faces.labels),
-        others,
-        by=judge,
-        attacks=[control, {"kind": "ppa", **steps}],
-        seeds=[1, 2],
-        prior={"kind": "eigenfaces", "components": 24},
-        progress=False,
-    )
-    return {
-        name: {str(key): plain(table[key].tolist()) for key in table if not TIMES.search(str(key))}
-        for name, table in (("attacks", report.attacks), ("people", report.people))
-    }
+    return {"checkpoint": {"test_acc": told["test_acc"], "attacks": attacks, "people": people}}
 
 
 def calibration(folder: Path) -> Facts:

@@ -3,7 +3,7 @@
 The net learns to read the traits off pictures of public people, through blur, noise and other framings; then its last
 layer is turned so that the cosine between two features says whether they show one person. No private person is used.
 
-The shipped weights: seed 0, 1,000 rounds, 559 seconds of processor time (net and drawing together, one thread each).
+The shipped weights: seed 0, 1,000 rounds, 559 seconds of processor time (drawing included).
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -28,6 +26,7 @@ from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.synthetic import TRAIT_NAMES, identity_traits, synthetic_faces
 from smoothsweep.core.files import replacing
 from smoothsweep.core.models.embedders import WORKING_SIZE, SyntheticEmbedder
+from smoothsweep.core.priors.eigenfaces import Eigenfaces, fit_eigenfaces
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,21 +53,13 @@ class EmbedderRecipe:
     seed: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Batch:
-    """images: float32 [P, 3, 64, 64] in [-1, 1], one of each person; traits: float32 [P, T]."""
-
-    images: Tensor
-    traits: Tensor
-
-
 _SEEDS_PER_RECIPE = 1_000_000  # public crowds set aside for one recipe seed
 _EIGENFACE_CROWD = _SEEDS_PER_RECIPE - 1
 _CALIBRATION_CROWD = _SEEDS_PER_RECIPE - 2
 
 
-def draw_batch(recipe: EmbedderRecipe, index: int) -> Batch:
-    """Batch number `index`: people whom no other batch shows."""
+def draw_batch(recipe: EmbedderRecipe, index: int) -> tuple[Tensor, Tensor]:
+    """Images float32 [P, 3, 64, 64] in [-1, 1] and traits float32 [P, T] of people whom no other batch shows."""
     spread = recipe.spreads[index % len(recipe.spreads)]
     crowd = {"population": "public", "identities": recipe.people, "spread": spread, "seed": _seed(recipe, index)}
     faces = synthetic_faces(per_identity=1, size=WORKING_SIZE, **crowd)
@@ -76,32 +67,18 @@ def draw_batch(recipe: EmbedderRecipe, index: int) -> Batch:
     # A mirrored person is the same person: which side the hair is parted on must not matter.
     parting = TRAIT_NAMES.index("hair_parting")
     traits[:, parting] = np.abs(traits[:, parting])
-    return Batch(images=_to_unit(faces), traits=torch.from_numpy(traits))
+    return _to_unit(faces), torch.from_numpy(traits)
 
 
-def eigenface_basis(recipe: EmbedderRecipe) -> tuple[Tensor, Tensor]:
-    """(mean float32 [3072], components float32 [3072, eigenfaces]) of public faces at 32 x 32 pixels in [-1, 1]."""
-    faces = synthetic_faces(
-        population="public",
-        identities=recipe.eigenface_people,
-        per_identity=1,
-        size=32,
-        spread=0.6,
-        seed=_seed(recipe, _EIGENFACE_CROWD),
-    )
-    flat = _to_unit(faces).flatten(1)
-    mean = flat.mean(dim=0)
-    centred = flat - mean
-    _, weights = torch.linalg.eigh(centred @ centred.T)  # of images by images: smaller than pixels by pixels
-    components = centred.T @ weights.flip(1)[:, : recipe.eigenfaces]
-    return mean, functional.normalize(components, dim=0)
+def eigenfaces_of(recipe: EmbedderRecipe) -> Eigenfaces:
+    """The eigenfaces of public faces at 32 x 32 pixels."""
+    crowd = {"population": "public", "identities": recipe.eigenface_people, "per_identity": 1}
+    faces = synthetic_faces(size=32, spread=0.6, seed=_seed(recipe, _EIGENFACE_CROWD), **crowd)
+    return fit_eigenfaces(faces.images, components=recipe.eigenfaces, seed=recipe.seed)
 
 
 def train(recipe: EmbedderRecipe, *, report: Callable[[str], None] = print) -> SyntheticEmbedder:
-    """Train on the CPU; pictures are drawn in a second thread while the net learns from the last ones.
-
-    The global generator of torch is left as it was.
-    """
+    """Train on the CPU. The global generator of torch is left as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
         net = SyntheticEmbedder().to(memory_format=torch.channels_last)
@@ -110,17 +87,18 @@ def train(recipe: EmbedderRecipe, *, report: Callable[[str], None] = print) -> S
         optimizer, recipe.learning_rate, total_steps=recipe.rounds * recipe.views, pct_start=0.1, cycle_momentum=False
     )
     generator = torch.Generator().manual_seed(recipe.seed)
-    basis = eigenface_basis(recipe)
+    basis = eigenfaces_of(recipe)
     unexplained = []
-    for index, batch in enumerate(_batches(recipe)):
+    for index in range(recipe.rounds):
+        pictures, traits = draw_batch(recipe, index)
         for _ in range(recipe.views):
-            images = augment(batch.images, basis, generator).contiguous(memory_format=torch.channels_last)
-            loss = functional.mse_loss(net.raw(images), batch.traits)
+            images = augment(pictures, basis, generator).contiguous(memory_format=torch.channels_last)
+            loss = functional.mse_loss(net.raw(images), traits)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             schedule.step()
-            unexplained.append(float(loss.detach() / batch.traits.square().mean()))
+            unexplained.append(float(loss.detach() / traits.square().mean()))
         if (index + 1) % 50 == 0:
             share = float(np.mean(unexplained[-100:]))
             report(f"round {index + 1}/{recipe.rounds}: unexplained share of the traits {share:.3f}")
@@ -129,21 +107,7 @@ def train(recipe: EmbedderRecipe, *, report: Callable[[str], None] = print) -> S
     return net
 
 
-def _batches(recipe: EmbedderRecipe) -> Iterator[Batch]:
-    """The batches in order, three of them drawn ahead."""
-    ahead = 3
-    with ThreadPoolExecutor(1) as pool:
-        waiting = deque(pool.submit(draw_batch, recipe, index) for index in range(min(ahead, recipe.rounds)))
-        for index in range(recipe.rounds):
-            batch = waiting.popleft().result()
-            if index + ahead < recipe.rounds:
-                waiting.append(pool.submit(draw_batch, recipe, index + ahead))
-            yield batch
-
-
-def calibrate(
-    net: SyntheticEmbedder, recipe: EmbedderRecipe, basis: tuple[Tensor, Tensor], generator: torch.Generator
-) -> None:
+def calibrate(net: SyntheticEmbedder, recipe: EmbedderRecipe, basis: Eigenfaces, generator: torch.Generator) -> None:
     """Turn the last layer by linear discriminant analysis, on augmented pictures of public look-alikes, in place."""
     count = recipe.calibration_images
     faces = synthetic_faces(
@@ -197,13 +161,6 @@ def judge_accuracy(embedder: nn.Module, *, spread: float, identities: int = 50, 
     return float(model.score(features(unseen), unseen.labels.numpy()))
 
 
-def save_embedder(embedder: nn.Module, path: Path, metadata: dict[str, str]) -> None:
-    """Write the state dict with `metadata` in the header."""
-    state = {name: value.contiguous() for name, value in embedder.state_dict().items()}
-    with replacing(path, parents=True) as temporary:
-        save_file(state, temporary, metadata=metadata)
-
-
 def _to_unit(faces: ImageSet) -> Tensor:
     return faces.images.float().div_(127.5).sub_(1)
 
@@ -212,7 +169,7 @@ def _seed(recipe: EmbedderRecipe, crowd: int) -> int:
     return (recipe.seed + 1) * _SEEDS_PER_RECIPE + crowd
 
 
-def augment(images: Tensor, basis: tuple[Tensor, Tensor], generator: torch.Generator) -> Tensor:
+def augment(images: Tensor, basis: Eigenfaces, generator: torch.Generator) -> Tensor:
     """Crops, mirror images, colour; then a part of the batch coarse, a part through eigenfaces, a part noisy.
 
     The embedder judges reconstructions by generators, which are soft: it must know a person from a blurred picture.
@@ -252,13 +209,12 @@ def _coarsen(images: Tensor, size: int) -> Tensor:
     return functional.interpolate(small, size=images.shape[-1], mode="bilinear")
 
 
-def _through_eigenfaces(images: Tensor, basis: tuple[Tensor, Tensor], generator: torch.Generator) -> Tensor:
+def _through_eigenfaces(images: Tensor, basis: Eigenfaces, generator: torch.Generator) -> Tensor:
     """The images as the first 40 to 300 eigenfaces show them."""
-    mean, components = basis
-    kept = components[:, : int(torch.randint(40, components.shape[1] + 1, (), generator=generator))]
-    flat = functional.interpolate(images, size=32, mode="bilinear", antialias=True).flatten(1)
-    soft = ((flat - mean) @ kept) @ kept.T + mean
-    return functional.interpolate(soft.view(-1, 3, 32, 32), size=images.shape[-1], mode="bilinear")
+    kept = int(torch.randint(40, len(basis.std) + 1, (), generator=generator))
+    w = basis.encode(functional.interpolate(images, size=32, mode="bilinear", antialias=True))
+    w[:, :, kept:] = 0
+    return functional.interpolate(basis.synthesize(w), size=images.shape[-1], mode="bilinear")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -269,7 +225,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=EmbedderRecipe.rounds, help="batches of 128 new people")
     options = parser.parse_args(arguments)
     recipe = EmbedderRecipe(seed=options.seed, rounds=options.rounds)
-    torch.set_num_threads(1)  # the order of sums, and so the result; the other core draws the pictures
+    torch.set_num_threads(1)  # the order of sums, and so the result
     start = time.perf_counter()
     embedder = train(recipe)
     wall, busy = time.perf_counter() - start, time.process_time()
@@ -281,7 +237,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "processor_seconds": f"{busy:.0f}",
         "torch": torch.__version__,
     }
-    save_embedder(embedder, options.out, metadata)
+    state = {name: value.contiguous() for name, value in embedder.state_dict().items()}
+    with replacing(options.out, parents=True) as temporary:
+        save_file(state, temporary, metadata=metadata)
     print(f"{options.out}: {wall:.0f} s ({busy:.0f} s of processors), accuracy by spread: {accuracy}")
 
 
