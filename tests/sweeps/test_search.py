@@ -116,7 +116,7 @@ MISTAKES = [
     (
         {"strategy": "tpe"},
         {},
-        f"search.strategy: expected one of {', '.join(map(repr, NAMED[:-1]))} or {NAMED[-1]!r}, got 'tpe'",
+        f"search.strategy: expected one of {', '.join(NAMED)}, got 'tpe'",
     ),
     ({"recipes": None}, {}, "recipes: expected how many to propose at most with strategy optuna, got none"),
     ({"rungs": HALVING["rungs"]}, {}, "rungs: expected only with strategy halving, got strategy optuna"),
