@@ -9,12 +9,11 @@ from pydantic import ValidationError
 
 from smoothsweep.core.attacks.registry import ATTACKS, make_attack
 from smoothsweep.core.bounds import Count, FilePath, Fraction
-from smoothsweep.core.data.augmentation_settings import Augmentation as AugmentationSettings
 from smoothsweep.core.declared import build
 from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.sweeps.attacks import schema_of
 from smoothsweep.sweeps.base import derived
-from smoothsweep.sweeps.training import DEPENDENT, Augmentation, Recipe, Training
+from smoothsweep.sweeps.training import Recipe
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,13 +84,6 @@ def test_a_derived_schema_refuses_what_is_out_of_range(wrong):
     with pytest.raises(ValidationError) as told:
         MODEL.model_validate({"path": "p", **wrong})
     assert told.value.errors()[0]["loc"][0] == next(iter(wrong))
-
-
-def test_the_keys_of_a_training_are_cores():
-    recipe = {one.name for one in fields(TrainingRecipe)}
-    assert set(Training.model_fields) - {"pretrained", "transform_input"} == recipe
-    assert set(Augmentation.model_fields) == {one.name for one in fields(AugmentationSettings)} - {"shared"}
-    assert {name for name in recipe if Training.model_fields[name].default is None} == set(DEPENDENT)
 
 
 def test_a_training_as_its_file_has_it_is_the_papers():

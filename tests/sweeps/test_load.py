@@ -131,27 +131,3 @@ def test_axis_names_are_short_and_unambiguous():
         "recipe.defense.alpha": "alpha",
         "attack.loss": "attack_loss",
     }
-
-
-def test_names_in_the_schema_are_those_of_the_core():
-    from typing import get_args
-
-    from smoothsweep.core.attacks.optimisation.losses import ATTACK_LOSSES
-    from smoothsweep.core.attacks.ppa.config import LOSSES
-    from smoothsweep.core.defenses.schedules import SCHEDULES
-    from smoothsweep.core.judges.by_features import Embedder, General
-    from smoothsweep.core.models.classifiers import ARCHITECTURES
-    from smoothsweep.core.models.embedder_kinds import FACES, GENERAL
-    from smoothsweep.core.priors.settings import SHIPPED
-    from smoothsweep.sweeps import attacks, judging, training
-
-    assert set(get_args(training.Architecture)) == set(ARCHITECTURES)
-    assert set(LOSSES) == set(ATTACK_LOSSES)
-    for model, field, registry in (
-        (training.Schedule, "kind", SCHEDULES),
-        (attacks.schema_of("ppa"), "loss", ATTACK_LOSSES),
-        (judging.schema_of(Embedder), "name", FACES),
-        (judging.schema_of(General), "name", GENERAL),
-        (attacks.MODELS["shipped"], "name", SHIPPED),
-    ):
-        assert set(get_args(model.model_fields[field].annotation)) == set(registry)

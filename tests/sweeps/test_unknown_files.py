@@ -39,8 +39,3 @@ def test_a_file_beside_it_is_what_was_meant(tmp_path, monkeypatch, name, meant):
     with pytest.raises(InputError) as caught:
         load_sweep(Path(name))
     assert str(caught.value).endswith(f"; did you mean {meant!r}?")
-
-
-def test_a_missing_file_says_so(tmp_path):
-    with pytest.raises(InputError, match="expected a sweep file, got no such file"):
-        load_sweep(tmp_path / "none.yaml")

@@ -47,10 +47,6 @@ def test_scalars_are_what_people_mean(text, value):
     assert read == value and type(read) is type(value)
 
 
-def test_minus_zero_is_zero():
-    assert math.copysign(1, read_yaml("-0.0", "here")) == 1
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [

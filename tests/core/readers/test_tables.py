@@ -143,13 +143,6 @@ def test_a_column_type_of_somebody_else_never_runs(tmp_path, marked, storage, va
     assert not marked.ran
 
 
-@pytest.mark.parametrize("column", [[b"bytes"], [[1, 2]], [{"a": 1}]], ids=str)
-def test_a_column_that_is_not_plain_is_refused(tmp_path, column):
-    pq.write_table(pa.table({"odd": column}), tmp_path / "x.parquet")
-    with pytest.raises(InputError, match="'odd'"):
-        read_rows(tmp_path / "x.parquet")
-
-
 def test_a_type_that_only_pandas_would_make_is_refused(tmp_path):
     pd.DataFrame({"when": pd.period_range("2026", periods=2, freq="D")}).to_parquet(tmp_path / "x.parquet")
     plain = pa.table({"when": [1, 2]})
