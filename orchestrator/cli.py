@@ -36,15 +36,15 @@ COMMANDS: dict[str, tuple[type[Any], str]] = {
     "study build": (requests.StudyBuild, "study:build_study"),
     "study read": (requests.StudyRead, "study:read_study"),
     "ui": (requests.UiRequest, "ui:serve_pages"),
-    "doctor": (requests.DoctorRequest, "health.doctor:print_findings"),
-    "plugins": (requests.PluginsRequest, "health.doctor:list_plugins"),
-    "store ls": (requests.StoreList, "health.storage:list_sweeps"),
-    "store du": (requests.StoreSizes, "health.storage:list_sizes"),
-    "store gc": (requests.GarbageRequest, "health.storage:collect_garbage"),
-    "store verify": (requests.StoreVerify, "health.storage:verify"),
-    "store export": (requests.StoreExport, "health.storage:export_sweep"),
-    "store link": (requests.StoreLink, "health.storage:link"),
-    "store unlink": (requests.StoreUnlink, "health.storage:unlink"),
+    "doctor": (requests.DoctorRequest, "doctor:print_findings"),
+    "plugins": (requests.PluginsRequest, "doctor:list_plugins"),
+    "store ls": (requests.StoreList, "storage:list_sweeps"),
+    "store du": (requests.StoreSizes, "storage:list_sizes"),
+    "store gc": (requests.GarbageRequest, "storage:collect_garbage"),
+    "store verify": (requests.StoreVerify, "storage:verify"),
+    "store export": (requests.StoreExport, "storage:export_sweep"),
+    "store link": (requests.StoreLink, "storage:link"),
+    "store unlink": (requests.StoreUnlink, "storage:unlink"),
     "diff": (requests.DiffRequest, "lineage:print_differences"),
     "lineage": (requests.LineageRequest, "lineage:print_lineage"),
     "rejudge": (requests.RejudgeRequest, "run:rejudge"),
@@ -158,7 +158,7 @@ class _Version(argparse.Action):
     """`--version`: ours, and of which code, which is looked up only when it is asked for."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
-        from smoothsweep.orchestrator.stages.code_version import code_version, released_version
+        from smoothsweep.orchestrator.stages.stage import code_version, released_version
 
         screen.out(f"smoothsweep {released_version()}, code {code_version()}")
         parser.exit()
@@ -168,7 +168,7 @@ class _Completion(argparse.Action):
     """`--print-completion`: a script for the user's shell."""
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option_string: Any = None) -> None:
-        from smoothsweep.orchestrator.commands.health.completion import completion_script
+        from smoothsweep.orchestrator.commands.completion import completion_script
 
         screen.out_text(completion_script(parser, values))
         parser.exit()

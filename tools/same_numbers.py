@@ -221,7 +221,7 @@ def stage_facts(trials: Iterable[Any]) -> Facts:
 def sweeps(folder: Path) -> Facts:
     """All shipped sweeps; of a search the first trials, on made-up outcomes."""
     load = named("load_sweep", "smoothsweep.sweeps.load")
-    absent = named("files_may_be_absent", "smoothsweep.orchestrator.stages.fingerprints")
+    absent = named("files_may_be_absent", "smoothsweep.orchestrator.stages.stage")
     opened = named("open_store", "smoothsweep.orchestrator.store.opening")
     listed = named("trials_of", "smoothsweep.orchestrator.planning.trial")
     found: Facts = {}

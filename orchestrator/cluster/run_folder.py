@@ -1,13 +1,11 @@
-"""The private folder of a run's Ray, which is removed with the run.
-
-Ray creates its folders (`session_*`, `logs`, `sockets`) with mode 0777, so they need a parent folder that is closed to
-others. A socket name contains the whole path, and the kernel limits it to about 107 bytes.
-"""
+"""What every Ray of ours is started with, on a laptop and on a node of a batch job. Loads no Ray."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import secrets
 import shutil
 import stat
 import sys
@@ -16,8 +14,30 @@ import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
+import psutil
+
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.cluster import interrupts
+
+SLOT = "trial_slot"  # what a trial holds instead of a CPU
+SLOTS_PER_CPU = 2
+OBJECT_STORE_BYTES = 150 * 2**20  # tasks exchange paths and small rows; tensors go through the artifact store
+
+OF_EVERY_RAY = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_task_oom_retries": "3",  # the default retries a task that never fits for ever
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "RAY_DEDUP_LOGS": "1",
+}
+"""Environment variables that Ray reads when it starts. What a user has set stays."""
+
+NO_METRICS = {
+    "RAY_enable_metrics_collection": "0",  # Prometheus' ports ask for no token
+    "AUTOSCALER_METRIC_PORT": "-1",  # no port: these two have no switch, and say in their logs that they cannot listen
+    "DASHBOARD_METRIC_PORT": "-1",
+}
+"""The same, of a Ray whose ports all have to ask for a token."""
+
 
 BASE_VARIABLE = "RAY_TMPDIR"  # Ray's own: where a user wants its files; while a run lasts, the run's folder
 PREFIX = "ssray-"  # then the driver's process number
@@ -122,3 +142,40 @@ def _unmapped_owners() -> set[int]:
         if not any(int(outside) == 0 for _, outside, _ in lines):
             return {int(Path("/proc/sys/kernel/overflowuid").read_text())}
     return set()
+
+
+TOKEN = "token"
+
+
+@contextlib.contextmanager
+def new_token(content: str | None = None) -> Generator[Path]:
+    """A token in a folder of its own, for its owner alone; locked for as long as this process uses it.
+
+    content: of a cluster that this node joins; None for a new token.
+    """
+    with new_folder() as folder:
+        descriptor = os.open(folder / TOKEN, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.write(content or secrets.token_hex(32))
+            file.flush()
+            yield folder / TOKEN
+
+
+def sweep_away() -> None:
+    """Remove what drivers that were killed have left: their tokens, and the files of their Ray."""
+    for driver, folder in list(folders()):
+        if not _is_held(folder / TOKEN) and not psutil.pid_exists(driver):
+            remove(folder)
+
+
+def _is_held(path: Path) -> bool:
+    """Whether the process that made the file lives: process numbers come again, and differ between containers."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False

@@ -24,9 +24,8 @@ from smoothsweep.orchestrator.commands.requests import DiffRequest, LineageReque
 from smoothsweep.orchestrator.page.render import read_origin
 from smoothsweep.orchestrator.planning.state import DOT, TRIALS_FILE, TrialNote, read_trial_notes
 from smoothsweep.orchestrator.store.base import MANIFEST, Store
-from smoothsweep.orchestrator.store.manifests import FINGERPRINT, KIND, Damage
+from smoothsweep.orchestrator.store.manifests import FINGERPRINT, KIND, Damage, checksum
 from smoothsweep.orchestrator.store.opening import open_existing_store
-from smoothsweep.orchestrator.store.verified import checksum
 from smoothsweep.tasks.registry import TASKS
 from smoothsweep.tasks.stage_names import stage_label, stage_title
 

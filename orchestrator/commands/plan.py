@@ -24,8 +24,8 @@ from smoothsweep.orchestrator.planning.power import (
 )
 from smoothsweep.orchestrator.planning.trial import ProposalLog
 from smoothsweep.orchestrator.search.agenda import forecast_of
-from smoothsweep.orchestrator.stages.fingerprints import files_may_be_absent
-from smoothsweep.orchestrator.stages.weights import weights_summary
+from smoothsweep.orchestrator.stages.judges import weights_summary
+from smoothsweep.orchestrator.stages.stage import files_may_be_absent
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.tasks.stage_names import stage_title

@@ -11,10 +11,10 @@ from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.core.text import quoted
-from smoothsweep.orchestrator.commands.damage import read_with_repair
 from smoothsweep.orchestrator.commands.reporting.sharing.export import gather_sweep, sweep_to_share
 from smoothsweep.orchestrator.commands.requests import ReportRequest
 from smoothsweep.orchestrator.result.sweep_result import SweepResult, result_of
+from smoothsweep.orchestrator.store.notes import read_with_repair
 from smoothsweep.sweeps.load import as_yaml
 
 

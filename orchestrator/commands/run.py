@@ -13,7 +13,6 @@ from smoothsweep.core.same_code import code_digest
 from smoothsweep.core.text import quoted, shortened
 from smoothsweep.core.uris import shown_uri
 from smoothsweep.orchestrator.cluster import interrupts
-from smoothsweep.orchestrator.commands.damage import quarantine_damaged, read_with_repair
 from smoothsweep.orchestrator.commands.plan import ASK_ABOVE_DOLLARS, ASK_ABOVE_HOURS, Confirmation, amount, confirm
 from smoothsweep.orchestrator.commands.requests import RejudgeRequest, RunRequest
 from smoothsweep.orchestrator.planning.plan import Plan, make_plan, refuse_impossible
@@ -33,9 +32,10 @@ from smoothsweep.orchestrator.search.agenda import (
     write_end,
 )
 from smoothsweep.orchestrator.search.record import frontier_recipes
+from smoothsweep.orchestrator.stages.judges import find_missing_weights
 from smoothsweep.orchestrator.stages.stage import with_ancestors
-from smoothsweep.orchestrator.stages.weights import find_missing_weights
 from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.notes import quarantine_damaged, read_with_repair
 from smoothsweep.orchestrator.store.opening import open_existing_store, open_store
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.loaded import LoadedSweep

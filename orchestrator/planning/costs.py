@@ -24,7 +24,7 @@ from smoothsweep.core.data.names import PUBLISHED_NAMES
 from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.judges.membership import Membership
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.stages.images import prior_card, prior_is_absent
+from smoothsweep.orchestrator.stages.graph import prior_card, prior_is_absent
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.manifests import Damage

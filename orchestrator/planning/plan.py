@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.costs import MACHINE, DeviceTime, History, total_of
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.stages.fingerprints import lacks_files
-from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, with_ancestors
+from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, lacks_files, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.loaded import Sweep
 from smoothsweep.sweeps.schema import Resources

@@ -23,8 +23,7 @@ from smoothsweep.core.defenses.labels import recipe_words
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.plugins import plugin_version
 from smoothsweep.core.text import printable
-from smoothsweep.orchestrator.stages.graph import attack_stage, reconstruction_stage, target_stage
-from smoothsweep.orchestrator.stages.images import data_stage
+from smoothsweep.orchestrator.stages.graph import attack_stage, data_stage, reconstruction_stage, target_stage
 from smoothsweep.orchestrator.stages.judges import judge_stages, reconstruction_sizes, wants_decoded
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, with_ancestors
 from smoothsweep.orchestrator.store.base import Store

@@ -32,8 +32,8 @@ from smoothsweep.orchestrator.result.data import Axis, StageLink
 from smoothsweep.orchestrator.result.estimates import images_column
 from smoothsweep.orchestrator.result.format import is_null
 from smoothsweep.orchestrator.result.summary import recipe_label
+from smoothsweep.orchestrator.stages.judges import unavailable_reasons
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
-from smoothsweep.orchestrator.stages.weights import unavailable_reasons
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.loaded import as_inversion

@@ -16,8 +16,12 @@ from typing import TYPE_CHECKING, Any
 from smoothsweep.core.errors import InputError, StoreGone
 from smoothsweep.core.same_code import only_this_code
 from smoothsweep.orchestrator.cluster import interrupts
-from smoothsweep.orchestrator.cluster.interrupts import ClusterLost
-from smoothsweep.orchestrator.cluster.lifeline import Lifeline, explaining_rays_errors, lifeline_of_this_driver
+from smoothsweep.orchestrator.cluster.interrupts import (
+    ClusterLost,
+    Lifeline,
+    explaining_rays_errors,
+    lifeline_of_this_driver,
+)
 from smoothsweep.orchestrator.planning.plan import refuse_unfit
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.running.sweep_run import SweepRun

@@ -12,7 +12,7 @@ from pathlib import Path
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.text import note
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.stages.code_version import code_version
+from smoothsweep.orchestrator.stages.stage import code_version
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.tracking import (
     Closing,

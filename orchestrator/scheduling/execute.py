@@ -25,8 +25,7 @@ from smoothsweep.core.errors import ArtifactDamaged, NotFinite
 from smoothsweep.core.files import write_file
 from smoothsweep.core.readers.tables import open_table
 from smoothsweep.core.writers import release_folder
-from smoothsweep.orchestrator.stages.code_version import code_version
-from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.stages.stage import Stage, code_version
 from smoothsweep.orchestrator.store.base import Store, report_damage
 from smoothsweep.orchestrator.store.manifests import RESULT
 from smoothsweep.tasks.classes import class_name

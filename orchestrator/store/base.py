@@ -12,8 +12,8 @@ write folders of their own machine in either case, below `root`.
 
 A directory without a manifest does not exist. Everything is flushed to disk before the rename, so a machine that
 loses power shows either the whole artifact or none. A manifest is checked whenever it is read, and a file when it is
-handed out (store/verified.py). What another store serves is held to more: the manifest must state the configuration and
-the inputs of the stage that is asked for, and none but its owner, this user and root may be able to change it.
+handed out. What another store serves is held to more: the manifest must state the configuration and the inputs of the
+stage that is asked for, and none but its owner, this user and root may be able to change it.
 """
 
 from __future__ import annotations
@@ -45,15 +45,19 @@ from smoothsweep.core.files import (
 )
 from smoothsweep.core.writers import hold_folder, is_gone, release_folder
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json
-from smoothsweep.orchestrator.store import verified
 from smoothsweep.orchestrator.store.manifests import (
     FINGERPRINT,
     VERSION_FILE,
     Damage,
+    checksum,
     complete,
+    forget,
+    note_as_right,
     read_manifest,
     sealed,
+    sizes_of,
     stated_version,
+    verify,
     version_note,
 )
 from smoothsweep.tasks.context import SharedFolders, read_progress, write_progress
@@ -168,7 +172,7 @@ class Store:
         folder = self.manifest_file(kind, fingerprint).parent
         manifest = read_artifact(folder)
         for name, expected in manifest["files"].items():
-            if verified.checksum(folder / name) != expected:
+            if checksum(folder / name) != expected:
                 raise Damage(f"{name} differs from its checksum")
         return manifest
 
@@ -186,7 +190,7 @@ class Store:
         """The artifact's folder on this machine, with these files in it (name -> SHA-256). Raises ArtifactDamaged."""
         home = self._home(stage)
         try:
-            verified.verify(home.place(stage), files)
+            verify(home.place(stage), files)
         except Damage as damage:
             raise self._give_up(stage, damage, home) from None
         return home.place(stage)
@@ -289,7 +293,7 @@ class Store:
         if draft.exists():
             shutil.rmtree(draft)
         else:
-            verified.note_as_right(final, manifest["files"])
+            note_as_right(final, manifest["files"])
         shutil.rmtree(self.work(stage), ignore_errors=True)
         return final
 
@@ -412,7 +416,7 @@ def read_artifact(folder: Path) -> dict[str, Any]:
     """The manifest of the finished artifact in `folder`.
 
     Raises FileNotFoundError if there is no manifest, and Damage if it is wrong, or a file of the artifact is missing or
-    has another size. Contents are another matter: `verified.verify` reads them.
+    has another size. Contents are another matter: `verify` reads them.
     """
     if folder.is_symlink():
         raise Damage("it is a link")
@@ -421,7 +425,7 @@ def read_artifact(folder: Path) -> dict[str, Any]:
     except NotPlainError:
         raise Damage("its manifest is no plain file") from None
     manifest = read_manifest(content, folder.parent.name, folder.name)
-    sizes = verified.sizes(folder, manifest["files"])
+    sizes = sizes_of(folder, manifest["files"])
     for name, size in manifest.get("sizes", {}).items():
         if sizes.get(name) != size:
             raise Damage(f"{name} has {sizes.get(name)} bytes instead of {size}")
@@ -431,8 +435,8 @@ def read_artifact(folder: Path) -> dict[str, Any]:
 def seal_draft(stage: Stage, draft: Path, manifest: dict[str, Any]) -> dict[str, Any]:
     """The sealed manifest of what lies in a draft: with the size and the SHA-256 of every file."""
     names = sorted(path.name for path in draft.iterdir())
-    files = {name: verified.checksum(draft / name) for name in names}
-    return sealed({**complete(stage, manifest), "files": files, "sizes": verified.sizes(draft, names)})
+    files = {name: checksum(draft / name) for name in names}
+    return sealed({**complete(stage, manifest), "files": files, "sizes": sizes_of(draft, names)})
 
 
 def aside_name(name: str) -> str:
@@ -478,7 +482,7 @@ def _is_whole(folder: Path) -> bool:
 def _set_aside(folder: Path) -> Path | None:
     """Rename a damaged artifact into the store's folder for those; None if another process has done so meanwhile."""
     _whole.pop(folder, None)
-    verified.forget(folder)
+    forget(folder)
     place = folder.parent.parent / DAMAGED / folder.parent.name / f"{folder.name}.{uuid.uuid4().hex[:8]}"
     with suppress(FileNotFoundError):
         move(folder, place)

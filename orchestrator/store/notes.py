@@ -2,22 +2,28 @@
 
 A note that is JSON cannot be cut unnoticed. One of many lines begins with a digest of the rest. What is damaged is
 renamed to `<note>.damaged-<random>`, reported in one line, and counts as not written: each note can be rebuilt.
+Likewise what pages read of finished stages: verified before a run takes them for finished, and when a page is written.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from smoothsweep.core.errors import ArtifactDamaged, InputError
+from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.base import Store, aside_name, report_damage
 from smoothsweep.orchestrator.store.manifests import SEAL
 
 Note = TypeVar("Note", bound=BaseModel)
+Result = TypeVar("Result")
+
+SHOWN_BYTES = 2**20  # tables, curves, names: what pages read whole. Tensors are verified by their readers
 
 
 def read_note(store: Store, name: str, file: str, kind: type[Note], consequence: str) -> Note | None:
@@ -66,3 +72,36 @@ def _set_aside(store: Store, name: str, file: str, consequence: str) -> None:
 
 def _digest(lines: Iterable[bytes]) -> str:
     return hashlib.sha256(b"".join(lines)).hexdigest()
+
+
+def quarantine_damaged(store: Store, stages: Iterable[Stage]) -> None:
+    """Verify the small files of those of these stages that are finished; what is damaged is told of and set aside.
+
+    It is then missing, and the next plan makes it again.
+    """
+    for stage in stages:
+        if store.has(stage):
+            try:
+                _verify(store, stage)
+            except ArtifactDamaged as damaged:
+                report_damage(str(damaged))
+
+
+def read_with_repair(read: Callable[[], Result]) -> tuple[Result, bool]:
+    """read(), again whenever it meets a damaged artifact, which is then set aside and told of; whether it met one."""
+    met: set[str] = set()
+    while True:
+        try:
+            return read(), bool(met)
+        except ArtifactDamaged as damaged:
+            if str(damaged) in met:  # setting it aside did not help
+                raise InputError(str(damaged)) from None
+            report_damage(str(damaged))
+            met.add(str(damaged))
+
+
+def _verify(store: Store, stage: Stage) -> None:
+    for name in store.manifest(stage)["files"]:
+        path = store.place(stage) / name  # of a remote store what is here; the rest is verified as it is fetched
+        if path.is_file() and path.stat().st_size < SHOWN_BYTES:
+            store.file(stage, name)

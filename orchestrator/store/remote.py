@@ -33,15 +33,18 @@ from smoothsweep.core.files import plain_content, rename_folder, replacing, writ
 from smoothsweep.core.uris import shown_uri
 from smoothsweep.core.writers import hold_folder, is_gone, release_folder, writer_name
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
-from smoothsweep.orchestrator.store import verified
 from smoothsweep.orchestrator.store.base import MANIFEST, Store, aside_name, refuse_newer, seal_draft
 from smoothsweep.orchestrator.store.manifests import (
     FINGERPRINT,
     VERSION_FILE,
     Damage,
+    cache_folder,
     is_plain_name,
+    locked,
+    note_as_right,
     read_manifest,
     stated_version,
+    verify,
     version_note,
 )
 from smoothsweep.orchestrator.store.objects import (
@@ -164,7 +167,7 @@ class RemoteStore(Store):
         if changed is None or content is None:
             self._known.pop((kind, fingerprint), None)
             raise FileNotFoundError(2, "No such object", f"{self.objects.url}/{key}")
-        with verified.locked(self.root, f"{kind}.{fingerprint}.manifest"):
+        with locked(self.root, f"{kind}.{fingerprint}.manifest"):
             if path.is_file() and path.read_bytes() != content:
                 shutil.rmtree(path.parent, ignore_errors=True)
             if not path.is_file():
@@ -215,18 +218,18 @@ class RemoteStore(Store):
 
         def fetch(name: str) -> None:
             with suppress(Damage):
-                return verified.verify(folder, {name: wanted[name]})
+                return verify(folder, {name: wanted[name]})
             with replacing(folder / name) as temporary:
                 if self.objects.download(f"{place}/{name}", temporary) != wanted[name]:
                     raise Damage(f"{name} differs from its checksum")
 
         try:
-            return verified.verify(folder, wanted)
+            return verify(folder, wanted)
         except Damage:  # not here yet, or not what it was: the store's objects replace it
-            with verified.locked(self.root, f"{folder.parent.name}.{folder.name}.files"):  # one worker downloads
+            with locked(self.root, f"{folder.parent.name}.{folder.name}.files"):  # one worker downloads
                 all_at_once(fetch, wanted)
             with suppress(Damage):
-                verified.verify(folder, wanted)
+                verify(folder, wanted)
 
     def _give_up(self, stage: Stage, why: str | Damage, home: Store | None = None) -> ArtifactDamaged:
         return self._set_aside(stage.name, stage.fingerprint, why)
@@ -298,10 +301,10 @@ class RemoteStore(Store):
             self.objects.delete(marker)
             self.sweep_attempts(*key)
         release_folder(draft)
-        with verified.locked(self.root, f"{stage.name}.{stage.fingerprint}.manifest"):
+        with locked(self.root, f"{stage.name}.{stage.fingerprint}.manifest"):
             if (draft / MANIFEST).is_file() and not final.exists():  # what was just made need not be downloaded here
                 rename_folder(draft, final)
-                verified.note_as_right(final, manifest["files"])
+                note_as_right(final, manifest["files"])
         shutil.rmtree(draft, ignore_errors=True)
         self.objects.delete_below(_work_key(*key))
         return final
@@ -481,7 +484,7 @@ def remote_store(url: str) -> RemoteStore:
     """
     readable = re.sub(r"[^A-Za-z0-9.]+", "-", url.removeprefix(SCHEME))[:60]
     digest = hashlib.sha256(f"{endpoint()} {url}".encode()).hexdigest()[:8]
-    root = verified.cache_folder() / "stores" / f"{readable}-{digest}"
+    root = cache_folder() / "stores" / f"{readable}-{digest}"
     return RemoteStore(root=root, objects=Objects(url=url))
 
 

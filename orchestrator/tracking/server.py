@@ -23,7 +23,7 @@ from smoothsweep.core.files import move, write_file
 from smoothsweep.core.uris import ambiguity, shown_uri, without_secrets
 from smoothsweep.core.writers import is_gone, machine_id
 from smoothsweep.orchestrator.store.base import Store, aside_name, report_damage
-from smoothsweep.orchestrator.store.verified import cache_folder, locked
+from smoothsweep.orchestrator.store.manifests import cache_folder, locked
 
 Result = TypeVar("Result")
 

@@ -319,10 +319,10 @@ def test_a_process_that_is_pinned_to_one_cpu_asks_for_one():
     """Also the Ray that a run starts: its settings are looked at in place of starting it."""
     code = (
         "from smoothsweep.core.allotted import allotted_cpus, available_memory\n"
-        "from smoothsweep.orchestrator.cluster import connection, local_ray\n"
+        "from smoothsweep.orchestrator.cluster import connection\n"
         "from smoothsweep.orchestrator.commands.audit.forecast import wall_seconds\n"
-        "from smoothsweep.orchestrator.commands.health.doctor import _cores\n"
-        "local_ray.start = lambda **settings: print(settings['num_cpus'])\n"
+        "from smoothsweep.orchestrator.commands.doctor import _cores\n"
+        "connection.start_ray = lambda **settings: print(settings['num_cpus'])\n"
         "connection.ray.cluster_resources = dict\n"
         "facts = connection.connect(None, None)\n"
         "import torch; torch.cuda.is_available = lambda: False\n"

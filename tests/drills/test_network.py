@@ -18,8 +18,7 @@ from drills.emulated import wait_until
 from drills.sweep_runs import write_sweep
 from tiny import tiny_sweep
 
-from smoothsweep.orchestrator.cluster.run_folder import folders
-from smoothsweep.orchestrator.cluster.tokens import TOKEN
+from smoothsweep.orchestrator.cluster.run_folder import TOKEN, folders
 
 pytestmark = [
     pytest.mark.slow,

@@ -14,7 +14,7 @@ from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.plan import Confirmation, confirm
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.planning.trial import trials_of
-from smoothsweep.orchestrator.stages.code_version import code_version
+from smoothsweep.orchestrator.stages.stage import code_version
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from smoothsweep.orchestrator.stages.fingerprints import files_may_be_absent
-from smoothsweep.orchestrator.stages.images import data_stage
+from smoothsweep.orchestrator.stages.graph import data_stage
 from smoothsweep.orchestrator.stages.judges import judging_model_stage
+from smoothsweep.orchestrator.stages.stage import files_may_be_absent
 from smoothsweep.sweeps.expand import expand
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.paper_numbers import TABLES, matching, printed_rows

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.stages.fingerprints import files_may_be_absent
-from smoothsweep.orchestrator.stages.stage import with_ancestors
+from smoothsweep.orchestrator.stages.stage import files_may_be_absent, with_ancestors
 from smoothsweep.sweeps.base import set_dotted
 from smoothsweep.sweeps.expand import expand
 from smoothsweep.sweeps.load import load_sweep

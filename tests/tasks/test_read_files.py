@@ -26,7 +26,7 @@ from smoothsweep.core.models.embedders import own_weights
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.scheduling.execute import execute
 from smoothsweep.orchestrator.scheduling.scheduler import one_line
-from smoothsweep.orchestrator.stages import fingerprints
+from smoothsweep.orchestrator.stages import stage as fingerprints
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.loaded import check
 from smoothsweep.tasks import files, judges

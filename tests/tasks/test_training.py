@@ -20,7 +20,7 @@ from smoothsweep.core.metrics.accuracy import expected_calibration_error
 from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.core.training.batches import network_input, network_seed, rank_batches
 from smoothsweep.core.training.classifier import Epochs
-from smoothsweep.orchestrator.cluster import local_ray
+from smoothsweep.orchestrator.cluster import connection
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.stages.graph import target_stage
 from smoothsweep.orchestrator.store.opening import open_store
@@ -310,9 +310,9 @@ GOAL = 0.35  # of sixteen test images; reached in the fifth epoch
 
 @pytest.fixture(scope="module")
 def two_cpus():
-    local_ray.start(num_cpus=2, object_store_memory=100 * 2**20)
+    connection.start_ray(num_cpus=2, object_store_memory=100 * 2**20)
     yield
-    local_ray.stop()
+    connection.stop_ray()
 
 
 def stage(tmp_path, goal, **recipe):

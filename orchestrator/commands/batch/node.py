@@ -25,14 +25,15 @@ from smoothsweep.core.allotted import allotted_cpus
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import plain_content, write_file
 from smoothsweep.core.text import printable
-from smoothsweep.orchestrator.cluster import tokens
-from smoothsweep.orchestrator.cluster.run_folder import BASE_VARIABLE
-from smoothsweep.orchestrator.cluster.settings import (
+from smoothsweep.orchestrator.cluster.run_folder import (
+    BASE_VARIABLE,
     NO_METRICS,
     OBJECT_STORE_BYTES,
     OF_EVERY_RAY,
     SLOT,
     SLOTS_PER_CPU,
+    new_token,
+    sweep_away,
 )
 
 ADDRESS, TOKEN, ENDED = "address", "token", "ended"  # files in the job's folder
@@ -57,8 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--worker", action="store_true", help="join, also as the first node of its own job")
     options = parser.parse_args(arguments)
     head = not options.worker and os.environ.get("SLURM_PROCID", "0") == "0"
-    tokens.sweep_away()
-    with tokens.new_token(_text(options.folder / TOKEN)) as token:
+    sweep_away()
+    with new_token(_text(options.folder / TOKEN)) as token:
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token), BASE_VARIABLE: str(token.parent)}
         os.environ |= {name: value for name, value in OF_A_NODE.items() if name not in os.environ}
         return _start(options.folder, token.parent, head=head)

@@ -44,7 +44,7 @@ from smoothsweep.orchestrator.commands.requests import (
     TargetRequest,
     WeightsRequest,
 )
-from smoothsweep.orchestrator.stages.weights import pretrained_architectures
+from smoothsweep.orchestrator.stages.judges import pretrained_architectures
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.expand import every_choice, expand
 from smoothsweep.sweeps.load import load_sweep

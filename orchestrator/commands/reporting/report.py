@@ -45,8 +45,7 @@ from smoothsweep.orchestrator.result.summary import Summary, recipe_label, summa
 from smoothsweep.orchestrator.result.sweep_result import SweepResult, result_of, verdict_rows
 from smoothsweep.orchestrator.search.agenda import spent
 from smoothsweep.orchestrator.search.record import search_view
-from smoothsweep.orchestrator.stages.code_version import code_version
-from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
+from smoothsweep.orchestrator.stages.stage import Stage, code_version, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.tracking.runs import Verdicts, verdicts_of
 from smoothsweep.sweeps.imported import ImportedClassifier

@@ -24,7 +24,6 @@ from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS, metric_of
 from smoothsweep.core.readers.files import Members, members_of
 from smoothsweep.core.readers.tables import UnreadableTable, read_columns
 from smoothsweep.core.text import printable, quoted
-from smoothsweep.orchestrator.commands.damage import read_with_repair
 from smoothsweep.orchestrator.commands.reporting.sharing.bundle import (
     COMPARISON,
     ROWS_BY_CLASS,
@@ -41,6 +40,7 @@ from smoothsweep.orchestrator.result.format import ascii_text, count, listing
 from smoothsweep.orchestrator.result.rows import measured, write_rows
 from smoothsweep.orchestrator.result.summary import cells_of, summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of, verdict_rows
+from smoothsweep.orchestrator.store.notes import read_with_repair
 
 MOST_SWEEPS = 8
 RESULTS, VERDICTS = "results.parquet", "verdicts.parquet"

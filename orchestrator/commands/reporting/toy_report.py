@@ -20,7 +20,7 @@ from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.result.data import Axis
 from smoothsweep.orchestrator.result.format import ABSENT, aligned, ascii_text, significant
 from smoothsweep.orchestrator.result.rows import relative_links, write_results
-from smoothsweep.orchestrator.stages.code_version import code_version
+from smoothsweep.orchestrator.stages.stage import code_version
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.tracking.runs import Verdicts
 from smoothsweep.sweeps.loaded import LoadedSweep

@@ -56,7 +56,7 @@ def test_a_ray_that_is_too_slow_to_start_is_started_again(monkeypatch, capsys, s
         if len(seen) <= slow:
             raise Exception("The current node timed out during startup. This could happen because ...")
 
-    monkeypatch.setattr(cluster.local_ray, "start", start)
+    monkeypatch.setattr(cluster, "start_ray", start)
     monkeypatch.setattr(cluster, "SAID_AFTER_S", 0.05)
     cluster._start_here(num_cpus=2)
     assert seen == [{"num_cpus": 2}] * starts and heads[-1].poll() is None and others.poll() is None

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from smoothsweep.orchestrator.cluster import lifeline
-from smoothsweep.orchestrator.cluster.lifeline import Lifeline, Server
+from smoothsweep.orchestrator.cluster import interrupts
+from smoothsweep.orchestrator.cluster.interrupts import Lifeline, Server
 
 SERVE = (
     "import socket, time\n"
@@ -22,7 +22,7 @@ SERVE = (
 @pytest.fixture
 def served(monkeypatch):
     """A server in a process of its own, and what a lifeline to it says."""
-    monkeypatch.setattr(lifeline, "CHECK_EVERY_S", 0.05)
+    monkeypatch.setattr(interrupts, "CHECK_EVERY_S", 0.05)
     process, said = subprocess.Popen([sys.executable, "-c", SERVE], stdout=subprocess.PIPE, text=True), []
     server = Server(name="its head (GCS)", host="127.0.0.1", port=int(process.stdout.readline()))
     line = Lifeline([server], said.append)
@@ -52,7 +52,7 @@ def test_a_server_that_is_stopped_is_not_lost(served):
 
 
 def test_one_missed_answer_is_no_loss(monkeypatch):
-    monkeypatch.setattr(lifeline, "CHECK_EVERY_S", 0.02)
+    monkeypatch.setattr(interrupts, "CHECK_EVERY_S", 0.02)
     answers, said = iter([False, False, True] * 20), []
     monkeypatch.setattr(Server, "answers", lambda self: next(answers, True))
     line = Lifeline([Server(name="a raylet", host="127.0.0.1", port=1)], said.append)

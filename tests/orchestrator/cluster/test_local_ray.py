@@ -14,7 +14,7 @@ import psutil
 import pytest
 import ray
 
-from smoothsweep.orchestrator.cluster import connection, local_ray, run_folder, tokens
+from smoothsweep.orchestrator.cluster import connection, run_folder
 from tests.ray_ports import ports_of, ray_methods
 
 OPEN = {"RAY_AUTH_MODE": "disabled", "RAY_AUTH_TOKEN": "a-word-that-everybody-knows"}
@@ -26,7 +26,7 @@ def running_ray():
     before = {name: os.environ.get(name) for name in OPEN}
     os.environ |= OPEN
     mask = os.umask(0)  # the most open one
-    local_ray.start(num_cpus=2, object_store_memory=100 * 2**20)
+    connection.start_ray(num_cpus=2, object_store_memory=100 * 2**20)
     os.umask(mask)
 
     @ray.remote
@@ -43,12 +43,12 @@ def running_ray():
         raise TimeoutError("Ray's monitor says nothing of its port")
     yield Path(os.environ["RAY_AUTH_TOKEN_PATH"])
     folder = Path(os.environ["RAY_TMPDIR"])
-    local_ray.stop()
+    connection.stop_ray()
     assert not folder.exists(), "Ray's sessions, logs and sockets go with the run"
     assert {name: os.environ[name] for name in OPEN} == OPEN, "the user's settings are as they were"
     assert "RAY_TMPDIR" not in os.environ
-    local_ray._set(before)
-    local_ray._read_anew()
+    connection._set(before)
+    connection._read_anew()
 
 
 def processes():
@@ -172,9 +172,9 @@ def temporary(monkeypatch):
 
 
 def test_what_a_killed_driver_left_is_swept_away_and_nothing_else(temporary, monkeypatch):
-    monkeypatch.setattr(local_ray, "_read_anew", lambda: None)
+    monkeypatch.setattr(connection, "_read_anew", lambda: None)
     code = "import os, signal\n"
-    code += "from smoothsweep.orchestrator.cluster import tokens\nheld = tokens.new_token()\nheld.__enter__()\n"
+    code += "from smoothsweep.orchestrator.cluster import run_folder\nheld = run_folder.new_token()\nheld.__enter__()\n"
     code += "import tempfile\nfrom pathlib import Path\n(made,) = Path(tempfile.gettempdir()).iterdir()\n"
     code += "(made / 'ray' / 'session_1' / 'logs').mkdir(parents=True)\n"
     environment = {**os.environ, "TMPDIR": str(temporary)}
@@ -184,6 +184,6 @@ def test_what_a_killed_driver_left_is_swept_away_and_nothing_else(temporary, mon
     kept = [temporary / name for name in (f"ssray-{os.getpid()}-x", "ssray-tomorrow-x", "other")]
     for folder in kept:
         folder.mkdir()
-    with tokens.new_token() as live, local_ray._guarded():
+    with run_folder.new_token() as live, connection._guarded():
         assert not left.exists() and live.exists() and all(folder.exists() for folder in kept)
         assert Path(os.environ["RAY_AUTH_TOKEN_PATH"]).exists()

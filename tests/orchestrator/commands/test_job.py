@@ -50,7 +50,7 @@ def submit(head, tree, name, *entry):
 
 def shipped_version(tree):
     program = (
-        "import pathlib; from smoothsweep.orchestrator.stages.code_version import version_of_tree; "
+        "import pathlib; from smoothsweep.orchestrator.stages.stage import version_of_tree; "
         "print(version_of_tree(pathlib.Path('.')))"
     )
     return subprocess.run([sys.executable, "-c", program], cwd=tree, capture_output=True, text=True).stdout.strip()

@@ -1,7 +1,7 @@
 """Which published weights a sweep needs, a search's choices included."""
 
 from smoothsweep.orchestrator.commands.importing.weights import needed_files
-from smoothsweep.orchestrator.stages.weights import missing_imagenet_weights
+from smoothsweep.orchestrator.stages.judges import missing_imagenet_weights
 from smoothsweep.sweeps.expand import expand
 from smoothsweep.sweeps.load import load_sweep
 from tests.tiny import write_tiny
@@ -24,7 +24,7 @@ def test_of_a_grid_every_cell_counts(tmp_path):
 
 
 def test_an_attack_that_trains_students_needs_theirs(tmp_path, monkeypatch):
-    monkeypatch.setattr("smoothsweep.orchestrator.stages.weights.staged_file", lambda name: None)
+    monkeypatch.setattr("smoothsweep.orchestrator.stages.judges.staged_file", lambda name: None)
     students = {"architectures": ["efficientnet_b1"], "batch_size": 8}
     attacks = {
         form: {"kind": "lomma_gmi", "form": form, "gan": {"batch_size": 8}, **changed}

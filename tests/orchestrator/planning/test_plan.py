@@ -61,7 +61,7 @@ def test_fingerprints_know_content_not_place(tmp_path):
     first, second = (trials_of(load_sweep(write_tiny(tmp_path), [c]))[0] for c in changes)
     assert first.id == second.id
     (tmp_path / "b.bin").write_bytes(b"other faces, another length")
-    from smoothsweep.orchestrator.stages.fingerprints import _digest
+    from smoothsweep.orchestrator.stages.stage import _digest
 
     _digest.cache_clear()
     assert trials_of(load_sweep(write_tiny(tmp_path), [changes[1]]))[0].id != first.id

@@ -11,8 +11,7 @@ import ray
 from benchmarks.sleeping import Sleep
 from smoothsweep.core.errors import SweepStopped
 from smoothsweep.core.same_code import code_digest
-from smoothsweep.orchestrator.cluster import local_ray
-from smoothsweep.orchestrator.cluster.connection import remove_lost_groups
+from smoothsweep.orchestrator.cluster.connection import remove_lost_groups, start_ray, stop_ray
 from smoothsweep.orchestrator.scheduling.scheduler import StageScheduler, one_line
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.opening import open_store
@@ -30,9 +29,9 @@ RESOURCES = {
 
 @pytest.fixture(scope="module")
 def cluster():
-    local_ray.start(num_cpus=2, object_store_memory=100 * 2**20)
+    start_ray(num_cpus=2, object_store_memory=100 * 2**20)
     yield
-    local_ray.stop()
+    stop_ray()
 
 
 @pytest.fixture

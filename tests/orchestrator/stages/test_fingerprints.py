@@ -11,8 +11,8 @@ from smoothsweep.core.data.sources import content_digest, tree_digest
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.by_features import Embedder
 from smoothsweep.orchestrator.planning.trial import trials_of
-from smoothsweep.orchestrator.stages import fingerprints
-from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
+from smoothsweep.orchestrator.stages import stage as fingerprints
+from smoothsweep.orchestrator.stages.stage import content_of, normalised
 from smoothsweep.sweeps.attacks import MODELS
 from smoothsweep.sweeps.judging import schema_of
 from smoothsweep.sweeps.load import load_sweep

@@ -4,7 +4,8 @@ import pytest
 
 from smoothsweep.core.attacks.registry import ATTACKS, make_attack
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.stages import fingerprints, judges
+from smoothsweep.orchestrator.stages import judges
+from smoothsweep.orchestrator.stages import stage as fingerprints
 from smoothsweep.tasks.registry import TASKS
 from tests.core.attacks.examples import needed, prior_of
 from tests.every_stage import every_stage

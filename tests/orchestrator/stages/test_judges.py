@@ -8,8 +8,7 @@ from tiny import tiny_sweep
 from smoothsweep.core.models.weight_files import FOLDER_VARIABLE, weight_file
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.stages import judges
-from smoothsweep.orchestrator.stages.judges import reconstruction_sizes
-from smoothsweep.orchestrator.stages.weights import unavailable_reasons
+from smoothsweep.orchestrator.stages.judges import reconstruction_sizes, unavailable_reasons
 from smoothsweep.sweeps.schema import InversionSweep
 
 FACENET = "the weights of facenet are not here: smoothsweep weights stage"

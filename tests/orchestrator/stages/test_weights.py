@@ -13,7 +13,7 @@ from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.plan import weights_text
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.stages import judges
-from smoothsweep.orchestrator.stages.weights import find_missing_weights, pretrained_architectures, weights_summary
+from smoothsweep.orchestrator.stages.judges import find_missing_weights, pretrained_architectures, weights_summary
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.loaded import check
 from smoothsweep.sweeps.schema import InversionSweep

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from smoothsweep.orchestrator.store.verified import CACHE_VARIABLE
+from smoothsweep.orchestrator.store.manifests import CACHE_VARIABLE
 from tests.recorded import recorded
 from tests.s3 import BUCKET, s3_server
 

@@ -10,16 +10,15 @@ from harm import HARMS, harmed
 
 from benchmarks.sleeping import Sleep
 from smoothsweep.core.errors import ArtifactDamaged, InputError
-from smoothsweep.orchestrator.commands.damage import quarantine_damaged, read_with_repair
-from smoothsweep.orchestrator.commands.health.storage import examine_store
+from smoothsweep.orchestrator.commands.storage import examine_store
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.scheduling.execute import execute, execute_with_inputs
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store import base, manifests, verified
+from smoothsweep.orchestrator.store import base, manifests
 from smoothsweep.orchestrator.store.base import Store, read_artifact
-from smoothsweep.orchestrator.store.manifests import Damage
+from smoothsweep.orchestrator.store.manifests import CACHE_VARIABLE, Damage, cache_folder, checksum, verify
+from smoothsweep.orchestrator.store.notes import quarantine_damaged, read_with_repair
 from smoothsweep.orchestrator.store.opening import open_store
-from smoothsweep.orchestrator.store.verified import CACHE_VARIABLE, cache_folder, checksum, verify
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +30,7 @@ def own_cache(monkeypatch, tmp_path):
 
 def forget_all(monkeypatch):
     """As another process of this machine, which has seen nothing yet."""
-    monkeypatch.setattr(verified, "_right", {})
+    monkeypatch.setattr(manifests, "_right", {})
     monkeypatch.setattr(base, "_whole", {})
 
 
@@ -210,7 +209,7 @@ def test_every_file_of_a_store_is_for_whom_the_umask_says(tmp_path, mask):
 @pytest.fixture
 def artifact(tmp_path, monkeypatch):
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.setattr(verified, "_right", {})
+    monkeypatch.setattr(manifests, "_right", {})
     folder = tmp_path / "store" / "toy" / ("a" * 64)
     folder.mkdir(parents=True)
     (folder / "rows.bin").write_bytes(b"rows")

@@ -17,11 +17,10 @@ from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.scheduling.execute import execute, execute_shard
 from smoothsweep.orchestrator.store import remote
-from smoothsweep.orchestrator.store.manifests import sealed
+from smoothsweep.orchestrator.store.manifests import CACHE_VARIABLE, sealed
 from smoothsweep.orchestrator.store.objects import Objects
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.orchestrator.store.remote import remote_store
-from smoothsweep.orchestrator.store.verified import CACHE_VARIABLE
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.tasks.classes import class_name
 from tests.s3 import BUCKET, keys, s3_client

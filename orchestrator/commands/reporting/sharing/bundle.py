@@ -23,7 +23,6 @@ from smoothsweep.core.files import making_folder, replacing, write_file, write_p
 from smoothsweep.core.readers.files import MOST_MEMBERS, Members, members_of, read_text, why_unread
 from smoothsweep.core.text import quoted
 from smoothsweep.orchestrator.commands import run
-from smoothsweep.orchestrator.commands.damage import read_with_repair
 from smoothsweep.orchestrator.commands.reporting.report import contact_sheets, write_gathered
 from smoothsweep.orchestrator.commands.reporting.sharing.export import (
     TABLES,
@@ -45,6 +44,7 @@ from smoothsweep.orchestrator.result.data import ReportData
 from smoothsweep.orchestrator.result.rows import measured, with_recipes, write_rows
 from smoothsweep.orchestrator.result.summary import Summary, attack_label, recipe_label
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, with_ancestors
+from smoothsweep.orchestrator.store.notes import read_with_repair
 from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion
 from smoothsweep.tasks.registry import TASKS
 

@@ -24,7 +24,6 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import making_folder, move, temporary_name, write_file
 from smoothsweep.core.readers.files import pieces_of, read_whole
 from smoothsweep.core.text import quoted, typable
-from smoothsweep.orchestrator.commands.damage import read_with_repair
 from smoothsweep.orchestrator.commands.reporting.report import contact_sheets, gather_report, prior_licences
 from smoothsweep.orchestrator.commands.reporting.sharing.provenance import KEY
 from smoothsweep.orchestrator.commands.requests import ExportRequest
@@ -49,6 +48,7 @@ from smoothsweep.orchestrator.result.summary import Summary, summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of
 from smoothsweep.orchestrator.running.sweep_run import earlier_failures
 from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.notes import read_with_repair
 from smoothsweep.orchestrator.store.opening import open_existing_store
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.load import load_sweep

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from smoothsweep.orchestrator.cli import _parser, main
-from smoothsweep.orchestrator.commands.health.completion import SHELLS, completion_script
+from smoothsweep.orchestrator.commands.completion import SHELLS, completion_script
 
 ASK = """
 source "$1"; shift

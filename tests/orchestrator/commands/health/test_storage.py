@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.health.storage import in_words, usage_of
+from smoothsweep.orchestrator.commands.storage import in_words, usage_of
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.planning.state import write_trial_notes
 from smoothsweep.orchestrator.stages.stage import with_ancestors
@@ -100,7 +100,7 @@ def test_gc_refuses_where_it_cannot_know(two, capsys):
 
 def test_gc_refuses_while_a_run_is_at_work(two, capsys, monkeypatch):
     _, store = two
-    monkeypatch.setattr("smoothsweep.orchestrator.commands.health.storage.read_state", lambda *_: {"alive": True})
+    monkeypatch.setattr("smoothsweep.orchestrator.commands.storage.read_state", lambda *_: {"alive": True})
     assert asked(store, "gc", "--yes") == 2
     assert "a run that is at work" in capsys.readouterr().err
 

@@ -18,8 +18,8 @@ from smoothsweep.core.plugins import FAMILIES, are_broken, plugins
 from smoothsweep.core.priors.settings import SHIPPED
 from smoothsweep.core.text import printable
 from smoothsweep.core.tree import TREE
-from smoothsweep.orchestrator.commands.health.storage import examine_store
 from smoothsweep.orchestrator.commands.requests import DoctorRequest, PluginsRequest
+from smoothsweep.orchestrator.commands.storage import examine_store
 from smoothsweep.orchestrator.store.opening import open_store
 
 PACKAGES = (
