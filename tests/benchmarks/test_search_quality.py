@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.search_quality import compare, main, read_table, replay, time_to
+from benchmarks.search_quality import compare, main, read_table, replay
 from smoothsweep.core.errors import InputError
 
 COLUMNS = ("alpha", "kind", "start", "seed", "test_acc", "embedder_acc1", "device_seconds")
@@ -64,19 +64,11 @@ def test_the_comparison_is_told_in_lines(table, capsys):
     assert "6 recorded recipes; reference [0.5, 0.7]" in out and "gp" in out and "tpe" in out and "random" in out
 
 
-def test_time_to_the_goal():
-    assert time_to([(0.1, 0.5), (0.2, 0.95), (0.3, 1.0)]) == 0.2
-    assert time_to([(0.1, 0.5)]) == math.inf
-
-
-def test_recipes_under_different_seeds_are_refused(table):
+def test_wrong_tables_are_named(table, tmp_path):
     table.write_text(table.read_text() + "0.1,ramp,0.25,3,0.9,0.5,10\n")
     with pytest.raises(InputError, match="expected every recipe under the same seeds in the same order, got others"):
         read_table(table)
-
-
-def test_wrong_tables_are_named(tmp_path):
-    path = tmp_path / "grid.csv"
+    path = tmp_path / "none.csv"
     with pytest.raises(InputError, match="expected a table"):
         read_table(path)
     path.write_text("alpha,seed,test_acc\n0.1,1,0.9\n")

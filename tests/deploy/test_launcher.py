@@ -1,8 +1,6 @@
 """cluster.yaml against Ray's own schema; its commands are run by bash with stand-ins for what they call."""
 
 import copy
-import re
-import subprocess
 import tomllib
 
 import jsonschema
@@ -11,15 +9,6 @@ from cluster_files import OTHERWISE_ON_NODES, containers_of, local_settings, on_
 from ray.autoscaler._private.util import prepare_config, validate_config
 
 from smoothsweep.orchestrator.cluster import connection as cluster
-
-ALL_COMMANDS = (
-    "initialization_commands",
-    "setup_commands",
-    "head_setup_commands",
-    "worker_setup_commands",
-    "head_start_ray_commands",
-    "worker_start_ray_commands",
-)
 
 
 def checked(config):
@@ -82,15 +71,6 @@ def test_promised_gpus_are_those_that_can_come(launcher, node, manifest):
     assert int(promised) == gpu["resources"]["limits"]["nvidia.com/gpu"] * group["maxReplicas"]
 
 
-def test_places_to_edit_are_marked_and_hold_no_real_name(repository):
-    text = (repository / "cluster.yaml").read_text()
-    placeholders = [line for line in text.splitlines() if re.search(r"\b(ami|fs)-", line)]
-    assert placeholders
-    assert all(re.search(r"\b(ami|fs)-0(0{16})?(?![0-9a-f])", line) for line in placeholders)
-    images = [line for line in placeholders if "ami-" in line]
-    assert all("EDIT" in line for line in images)
-
-
 def test_mounted_files_are_all_that_an_installation_needs(launcher, repository):
     mounts = launcher["file_mounts"]
     project = {local for remote, local in mounts.items() if "/smoothsweep/" in remote}
@@ -101,13 +81,6 @@ def test_mounted_files_are_all_that_an_installation_needs(launcher, repository):
     assert packages == {"smoothsweep"} and len(links) == 4 and packages | links <= project
     assert {"pyproject.toml", declared["project"]["readme"], "constraints.txt"} <= project
     assert mounts["/home/ubuntu/.ray/auth_token"] == "~/.ray/auth_token"
-
-
-def test_every_command_is_valid_shell(launcher):
-    for group in ALL_COMMANDS:
-        for command in launcher[group]:
-            done = subprocess.run(["bash", "-n", "-c", command], capture_output=True, text=True, check=False)
-            assert (done.returncode, done.stderr) == (0, ""), command
 
 
 def test_nodes_start_with_the_settings_of_the_orchestrator_and_a_token(launcher, node, monkeypatch):

@@ -66,14 +66,6 @@ def test_what_a_job_ships_is_all_that_runs_and_far_below_the_limit(repository, t
     assert not [name for name in names if name.startswith((".venv/", ".git/", "store/", "mlruns/"))]
 
 
-def test_the_page_knows_the_script_it_sends_one_to(repository):
-    page = (repository / "docs" / "cluster.md").read_text()
-    script = (repository / "deploy" / "mlflow-postgres.sh").read_text()
-    (options,) = re.findall(r"^deploy/mlflow-postgres.sh start (.*?)\s+#", page, re.MULTILINE)
-    assert all(f"{word})" in script for word in shlex.split(options) if word.startswith("--"))
-    assert "start | stop | status" in script
-
-
 def test_a_mistyped_command_would_be_noticed():
     with pytest.raises(Exception, match="No such option"):
         parsed_by_ray(["job", "submit", "--working-directory", ".", "--", "true"])
