@@ -5,9 +5,10 @@ The file's sizes follow from the images, section by section with the reasons; `s
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,17 +22,10 @@ from smoothsweep.orchestrator.commands.requests import DataCheck, InitRequest
 if TYPE_CHECKING:
     from smoothsweep.core.data.own_check import OwnCheck
 
-LOSSES = ("poincare", "logit")
-"""The published loss, and one that also works where gradients are masked."""
 MOST_CLASSES, MOST_PUBLIC = 20, 8000
 SIZES = (32, 64)  # pixels that pictures are kept at, the least and the most
-SEEN = 32  # pixels that the small networks see
 COMPONENTS, BATCH = 150, 50
 STEPS_OF_AN_EPOCH = 4  # at least, of few images
-HEAD = (
-    "What leaks from a classifier of your own images? As `smoothsweep init` wrote it; docs/sweep-keys.md\n"
-    "describes every key. Next: smoothsweep plan FILE, then smoothsweep run FILE."
-)
 
 
 def check_data(options: DataCheck) -> int:
@@ -93,11 +87,8 @@ def write_first_sweep(options: InitRequest) -> int:
     if data is None and public is not None:
         raise InputError(f"--public {public}: expected --data beside it, got none")
     judges = judge_of(options.judge)
-    subject = FACES if options.faces else NO_FACES
-    if judges:
-        subject = replace(subject, judges=judges)
     sizes = Sizes() if data is None else _sizes(data, public, judges, options.bits)
-    text = own_sweep_text(data, public, sizes, subject)
+    text = own_sweep_text(data, public, sizes, faces=options.faces, judges=judges)
     check(read_yaml(text, str(file)), str(file))
     write_file(file, text)
     screen.out(
@@ -132,54 +123,6 @@ def _sizes(data: Path, public: Path | None, judges: dict[str, Any], bits: int | 
         for line in shown.notes:
             screen.out(line)
     return Sizes.of(check)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Subject:
-    """What the images show, in words.
-
-    Attributes:
-        data, public: Names of files to be filled in.
-        class_, classes: What a class is.
-        others: What the public images show.
-        judge: The comment on judges.
-        judges: The judges beside the evaluator.
-    """
-
-    data: str
-    public: str
-    class_: str
-    classes: str
-    others: str
-    judge: str
-    judges: Mapping[str, Any] = field(default_factory=dict)
-
-
-FACES = Subject(
-    data="faces.parquet",
-    public="other-people.parquet",
-    class_="person",
-    classes="people",
-    others="Images of other people",
-    judge=(
-        "Who decides whether a reconstruction shows the person. The evaluator sees the private images too, and\n"
-        "accepts nearly everything. Add a judge that learned on other people (docs/judges.md):\n"
-        "  embedder: {name: mobilefacenet_a, weights: FILE}"
-    ),
-)
-NO_FACES = Subject(
-    data="images.parquet",
-    public="other-images.parquet",
-    class_="class",
-    classes="classes",
-    others="Images of the same kind, of none of your classes",
-    judge=(
-        "Who decides whether a reconstruction shows the class. The evaluator sees the private images too, and\n"
-        "accepts nearly everything. general: features learned on pictures of anything. Its weights come with\n"
-        "smoothsweep weights stage; without them its columns stay empty."
-    ),
-    judges={"general": {}},
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,102 +181,35 @@ def sweep_name(data: Path | None) -> str:
     return stem[:64] or "own"
 
 
-def own_sweep_text(data: Path | None, public: Path | None, sizes: Sizes, subject: Subject = FACES) -> str:
-    """The file. data, public: where the images lie, None for a name to be filled in."""
-    sections = [
-        ("", {"name": sweep_name(data), "seeds": [1, 2, 3]}),
-        (_about_data(data, sizes, subject), {"data": _data(data, sizes, subject)}),
-        (_about_public(public, sizes, subject), {"public": _public(public, sizes, subject)}),
-        (
-            f"How a classifier is trained: from scratch, on {SEEN} pixels, so that two CPU cores will do. Give it\n"
-            "more with image_size, architecture (resnet18, resnet50, ...) and pretrained.",
-            {"recipe": {**_training("resnet_small", sizes), "defense": {"kind": "label_smoothing"}}},
-        ),
-        (
-            "What the attacker knows of such images: their principal components. smoothsweep import prior\n"
-            "brings an official StyleGAN2 in.",
-            {"prior": {"kind": "eigenfaces", "components": sizes.components}},
-        ),
-        ("The attack (docs/attacks.md has the others), in minutes on two cores.", {"attack": _attack()}),
-        (subject.judge, {"judges": {"evaluator": _training("vgg_small", sizes), **subject.judges}}),
-        (
-            "The question: which smoothing factor gives the accuracy you need and leaks least? Any key can be swept.\n"
-            "Two losses of the attack: the published one, and logit, which also works where gradients are masked.",
-            {
-                "grid": {"recipe.defense.alpha": [0.1, 0.0, -0.05, -0.3], "attack.loss": list(LOSSES)},
-                "baseline": {"recipe.defense.alpha": 0.0},
-            },
-        ),
-    ]
-    return "\n".join([_comment(HEAD), *(_section(comment, tree) for comment, tree in sections)])
+def own_sweep_text(
+    data: Path | None,
+    public: Path | None,
+    sizes: Sizes,
+    *,
+    faces: bool = True,
+    judges: Mapping[str, Any] | None = None,
+) -> str:
+    """The file. data, public: where the images lie, None for a name to be filled in. judges: beside the evaluator."""
+    from jinja2 import Environment, StrictUndefined
 
-
-def _section(comment: str, tree: dict[str, Any]) -> str:
-    from smoothsweep.sweeps.load import as_yaml
-
-    return (_comment(comment) if comment else "") + as_yaml(tree)
-
-
-def _comment(text: str) -> str:
-    return "".join(f"# {line}\n" for line in text.split("\n"))
-
-
-def _about_data(data: Path | None, sizes: Sizes, subject: Subject) -> str:
-    if data is None or sizes.classes is None:
-        most = f"the {MOST_CLASSES} {subject.classes} with most images; remove the line for all"
-        return (
-            "Your images: a Parquet file (columns image, label or identity, maybe split) or a folder with one\n"
-            f"folder per {subject.class_}. largest_classes: {most}."
-        )
-    total, fewest, most = sum(sizes.training), min(sizes.training), max(sizes.training)
-    counts = f"{sizes.classes} classes with {total} training images, {fewest} to {most} of each"
-    if sizes.largest:
-        return f"Your images: {counts}.\nlargest_classes: those with most images; remove the line for all."
-    return f"Your images: {counts}."
-
-
-def _about_public(public: Path | None, sizes: Sizes, subject: Subject) -> str:
-    what = f"{subject.others}, as the attacker has them"
-    if public is None or sizes.public is None:
-        check = "smoothsweep data check DATA --public PUBLIC"
-        return f"{what}:\na Parquet file or a folder. None of yours may be among them:\n{check}"
-    limit = f"; {MOST_PUBLIC} of them are used" if sizes.public > MOST_PUBLIC else ""
-    return f"{what}: {sizes.public}, none of which is one of yours{limit}."
-
-
-def _data(data: Path | None, sizes: Sizes, subject: Subject) -> dict[str, Any]:
-    tree: dict[str, Any] = {"kind": "labelled", "path": str(data) if data else subject.data, "size": sizes.side}
-    return tree | ({"largest_classes": sizes.largest} if sizes.largest else {}) | _deep(sizes)
-
-
-def _public(public: Path | None, sizes: Sizes, subject: Subject) -> dict[str, Any]:
-    tree: dict[str, Any] = {"kind": "unlabelled", "path": str(public) if public else subject.public, "size": sizes.side}
-    limit = {"limit": MOST_PUBLIC} if sizes.public is None or sizes.public > MOST_PUBLIC else {}
-    return tree | limit | _deep(sizes)
-
-
-def _deep(sizes: Sizes) -> dict[str, Any]:
-    return {} if sizes.bits is None else {"bits": sizes.bits}
-
-
-def _training(architecture: str, sizes: Sizes) -> dict[str, Any]:
-    return {
-        "architecture": architecture,
-        "pretrained": False,
-        "image_size": SEEN,
-        "epochs": 60,
-        "batch_size": sizes.batch,
-        "augmentation": {"hue": 0.0},
-    }
-
-
-def _attack() -> dict[str, Any]:
-    return {
-        "pool": {"size": 500, "truncation_psi": 1.0, "truncation_cutoff": None},
-        "candidates": 16,
-        "steps": 40,
-        "lr": 0.03,
-        "batch_size": 16,
-        "selected": 8,
-        "selection_repeats": 32,
-    }
+    made = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
+    made.filters["tojson"] = lambda value: json.dumps(value, ensure_ascii=False)  # which is YAML, too
+    return made.from_string(Path(__file__).with_name("first_sweep.yaml").read_text(encoding="utf-8")).render(
+        name=sweep_name(data),
+        faces=faces,
+        judges=judges or ({} if faces else {"general": {}}),
+        data=str(data or ("faces.parquet" if faces else "images.parquet")),
+        public=str(public or ("other-people.parquet" if faces else "other-images.parquet")),
+        known=data is not None and sizes.classes is not None,
+        classes=sizes.classes,
+        images=sum(sizes.training),
+        fewest=min(sizes.training, default=0),
+        most=max(sizes.training, default=0),
+        largest=sizes.largest,
+        public_images=public and sizes.public,
+        limit=MOST_PUBLIC if sizes.public is None or sizes.public > MOST_PUBLIC else None,
+        size=sizes.side,
+        bits=sizes.bits,
+        batch=sizes.batch,
+        components=sizes.components,
+    )
