@@ -7,8 +7,10 @@ import shlex
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
@@ -57,58 +59,6 @@ OF_THE_SCRIPT = {
 """Options of sbatch that the scripts set -> that of `smoothsweep slurm` for it, empty where there is none."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SlurmJob:
-    """One sweep as a Slurm job, which its scripts are made of. The values have been checked.
-
-    Attributes:
-        sweep_name: The sweep's name.
-        run_arguments: Arguments of `smoothsweep run`, without store and address.
-        store: Absolute path or URL.
-        folder: The sweep's own folder for scripts, token and address; all nodes see it.
-        nodes: How many nodes the job asks for, at least 1.
-        gpus: GPUs of each node, or of each separate worker, 0 where none are asked for by number.
-        directives: Further `#SBATCH` options.
-        python: Words that start Python, also within a container.
-        setup: Shell lines that come first.
-        grace_s: Seconds between the signal and the time limit.
-        array: Slurm's list of workers that are jobs of their own, e.g. `0-7`, None without.
-        workers: How many of them there are at once.
-        worker_directives: Their `#SBATCH` options; the head then has those of the job.
-    """
-
-    sweep_name: str
-    job_name: str
-    run_arguments: tuple[str, ...]
-    store: str
-    folder: Path
-    working_folder: Path
-    nodes: int
-    gpus: int
-    directives: tuple[str, ...]
-    python: tuple[str, ...]
-    setup: str
-    grace_s: int
-    array: str | None
-    workers: int
-    worker_directives: tuple[str, ...]
-
-    @property
-    def leaving_s(self) -> int:
-        """Seconds that work has to leave its checkpoints."""
-        return max(LEAVING_LEAST_S, self.grace_s - ENDING_S)
-
-    def scripts(self) -> dict[Path, str]:
-        """Path -> text: of the job that holds the command, and of the array of separate workers, if any."""
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-
-        loader = PackageLoader("smoothsweep.orchestrator.commands.batch", "templates")
-        made = Environment(loader=loader, undefined=StrictUndefined, keep_trailing_newline=True)
-        made.filters |= {"quote": lambda value: shlex.quote(str(value)), "words": shlex.join}
-        names = ("job.sh", *(("workers.sh",) if self.array else ()))
-        return {self.folder / name: made.get_template(name).render(job=self) for name in names}
-
-
 def submit_sweep(request: SlurmRequest) -> int:
     """Write and submit the job of a sweep. Returns the exit code.
 
@@ -119,9 +69,13 @@ def submit_sweep(request: SlurmRequest) -> int:
     plan = make_plan(proposed.trials(), store, forecast_of(proposed))
     refuse_impossible(plan)
     job = job_of(request, loaded.sweep.name)
-    _refuse_short(plan, seconds_of_limit(request.time), job.grace_s)
-    _refuse_too_few_gpus(plan, loaded.sweep.resources, job)
-    scripts = job.scripts()
+    _refuse_short(plan, seconds_of_limit(request.time), job["grace_s"])
+    _refuse_too_few_gpus(plan, loaded.sweep.resources, job["gpus"], job["workers"] or job["nodes"])
+    loader = PackageLoader("smoothsweep.orchestrator.commands.batch", "templates")
+    made = Environment(loader=loader, undefined=StrictUndefined, keep_trailing_newline=True)
+    made.filters |= {"quote": lambda value: shlex.quote(str(value)), "words": shlex.join}
+    folder, names = job["folder"], ["job.sh", *(["workers.sh"] if job["array"] else [])]
+    scripts = {folder / name: made.get_template(name).render(job=job) for name in names}
     if request.dry_run:
         screen.out_text("\n".join(scripts.values()))
         return 0
@@ -129,9 +83,9 @@ def submit_sweep(request: SlurmRequest) -> int:
         raise InputError("sbatch: expected Slurm's commands on this machine, got none; --dry-run prints the script")
     for text in scripts.values():
         _sbatch(["--test-only"], text)
-    job.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    job.folder.chmod(0o700)
-    (job.folder / "done").unlink(missing_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    (folder / "done").unlink(missing_ok=True)
     for path, text in scripts.items():
         write_file(path, text)
     script, *of_workers = scripts
@@ -147,8 +101,13 @@ def submit_sweep(request: SlurmRequest) -> int:
     return 0
 
 
-def job_of(request: SlurmRequest, name: str) -> SlurmJob:
-    """The job of a sweep of that name. Raises InputError for options that contradict each other or are none."""
+def job_of(request: SlurmRequest, name: str) -> dict[str, Any]:
+    """What the scripts are made of. Raises InputError for options that contradict each other or are none.
+
+    `gpus`: of each node, or of each separate worker, 0 where none are asked for by number. `workers`: how many of them
+    there are at once; they have `worker_directives`, and the job that holds the command has no GPUs then.
+    `leaving_s`: what work has to leave its checkpoints.
+    """
     plain = _NAME.sub("-", name) or "sweep"
     nodes, gpus = whole("--nodes", request.nodes, 1), whole("--gpus-per-node", request.gpus_per_node, 1)
     grace = whole("--grace", request.grace, LEAST_GRACE_S)
@@ -156,32 +115,35 @@ def job_of(request: SlurmRequest, name: str) -> SlurmJob:
         raise InputError(
             f"--array {request.array}: expected --nodes 1 beside it (each worker is one node), got {nodes}"
         )
-    common = [f"--time={one_word('--time', request.time)}"]
-    for name_of_sbatch in ("partition", "account", "qos"):
-        if (value := getattr(request, name_of_sbatch)) is not None:
-            common.append(f"--{name_of_sbatch}={one_word(f'--{name_of_sbatch}', value)}")
+    common = [
+        f"--{option}={one_word(f'--{option}', value)}"
+        for option in ("time", "partition", "account", "qos")
+        if (value := getattr(request, option)) is not None
+    ]
     common += [further_option(text) for text in request.sbatch]
     machine = [f"--gpus-per-node={gpus}"] if gpus else []
     if request.cpus_per_node is not None:
         machine.append(f"--cpus-per-task={whole('--cpus-per-node', request.cpus_per_node, 1)}")
-    machine += [f"--mem={memory(request.mem)}"] if request.mem is not None else []
-    return SlurmJob(
-        sweep_name=name,
-        job_name=f"smoothsweep-{plain}",
-        run_arguments=_run_arguments(request),
-        store=request.store if "://" in request.store else str(Path(request.store).absolute()),
-        folder=(request.folder or Path("slurm") / plain).absolute(),
-        working_folder=Path.cwd(),
-        nodes=nodes,
-        gpus=gpus,
-        directives=tuple(common if request.array else [*common, *machine]),
-        python=(sys.executable,) if request.python is None else tuple(_words(request.python)),
-        setup="\n".join(request.setup).strip(),
-        grace_s=grace,
-        array=request.array,
-        workers=elements(request.array) if request.array else 0,
-        worker_directives=(*common, *machine),
-    )
+    if request.mem is not None:
+        machine.append(f"--mem={matched('--mem', request.mem, _MEMORY, 'an amount of memory as in 64G')[0]}")
+    return {
+        "sweep_name": name,
+        "job_name": f"smoothsweep-{plain}",
+        "run_arguments": _run_arguments(request),
+        "store": request.store if "://" in request.store else str(Path(request.store).absolute()),
+        "folder": (request.folder or Path("slurm") / plain).absolute(),
+        "working_folder": Path.cwd(),
+        "nodes": nodes,
+        "gpus": gpus,
+        "directives": common if request.array else [*common, *machine],
+        "python": [sys.executable] if request.python is None else _words(request.python),
+        "setup": "\n".join(request.setup).strip(),
+        "grace_s": grace,
+        "leaving_s": max(LEAVING_LEAST_S, grace - ENDING_S),
+        "array": request.array,
+        "workers": elements(request.array) if request.array else 0,
+        "worker_directives": [*common, *machine],
+    }
 
 
 def _words(text: str) -> list[str]:
@@ -194,7 +156,7 @@ def _words(text: str) -> list[str]:
     return words
 
 
-def _run_arguments(request: SlurmRequest) -> tuple[str, ...]:
+def _run_arguments(request: SlurmRequest) -> list[str]:
     sweep = str(request.sweep.absolute()) if request.sweep.exists() else str(request.sweep)
     words = [sweep, *(word for override in request.overrides for word in ("--set", override))]
     if request.tracking_uri:
@@ -204,7 +166,7 @@ def _run_arguments(request: SlurmRequest) -> tuple[str, ...]:
                 f"got {shown_uri(request.tracking_uri)}"
             )
         words += ["--tracking-uri", request.tracking_uri]
-    return tuple(words)
+    return words
 
 
 def _refuse_short(plan: Plan, limit_s: int, grace_s: int) -> None:
@@ -224,17 +186,16 @@ def _refuse_short(plan: Plan, limit_s: int, grace_s: int) -> None:
             )
 
 
-def _refuse_too_few_gpus(plan: Plan, resources: Resources, job: SlurmJob) -> None:
-    """Raise InputError where a stage would wait for ever for GPUs, of a job that asks for a number of them.
+def _refuse_too_few_gpus(plan: Plan, resources: Resources, gpus: int, nodes: int) -> None:
+    """Raise InputError where a stage would wait for ever for GPUs, of a job that names a number for each node.
 
     One that names none may ask for them in a cluster's own way, such as `--sbatch=--gres=gpu:a100:2`.
     """
-    if not job.gpus:
+    if not gpus:
         return
     from smoothsweep.orchestrator.cluster.connection import ClusterFacts  # which loads Ray
 
-    each = float(job.gpus)
-    facts = ClusterFacts(cpus=1, gpus=(job.workers or job.nodes) * each, trial_slots=1, is_local=False, node_gpus=each)
+    facts = ClusterFacts(cpus=1, gpus=float(nodes * gpus), trial_slots=1, is_local=False, node_gpus=float(gpus))
     try:
         refuse_unfit(facts, resources, plan.missing)
     except InputError as error:
@@ -264,29 +225,33 @@ def whole(option: str, text: str | None, least: int, default: int = 0) -> int:
     return int(text)
 
 
+def matched(option: str, text: str, pattern: re.Pattern[str], expected: str) -> re.Match[str]:
+    """What an option's text means. Raises InputError for one that the pattern does not have."""
+    if len(text) > 20 or (match := pattern.fullmatch(text)) is None:
+        raise InputError(f"{option} {text}: expected {expected}, got {text!r}")
+    return match
+
+
 def seconds_of_limit(text: str) -> int:
     """Seconds of a time limit as sbatch reads it: minutes, minutes:seconds, h:m:s, days-h, days-h:m, days-h:m:s.
 
     Raises InputError for anything else.
     """
-    match = _TIME.fullmatch(text)
-    if match is None or len(text) > 20:
-        raise InputError(f"--time {text}: expected a time limit as in 12:00:00, 2-00 or 90 (minutes), got {text!r}")
-    days, a, b, c = (None if match[name] is None else int(match[name]) for name in ("d", "a", "b", "c"))
-    if days is not None:
-        return days * DAY + (a or 0) * HOUR + (b or 0) * MINUTE + (c or 0)
-    if c is not None:
-        return (a or 0) * HOUR + (b or 0) * MINUTE + c
-    return (a or 0) * MINUTE + (b or 0)
+    match = matched("--time", text, _TIME, "a time limit as in 12:00:00, 2-00 or 90 (minutes)")
+    days, a, b, c = (int(match[name] or 0) for name in ("d", "a", "b", "c"))
+    if match["d"] is not None or match["c"] is not None:
+        return days * DAY + a * HOUR + b * MINUTE + c
+    return a * MINUTE + b
 
 
 def elements(text: str) -> int:
     """How many workers an array has at once at most. Raises InputError for what is no range."""
-    match = _ARRAY.fullmatch(text)
-    if match is None or int(match["last"]) < int(match["first"]) or match["at_once"] == "0":
-        raise InputError(f"--array {text}: expected a range of workers as in 0-7 or 0-31%8, got {text!r}")
+    expected = "a range of workers as in 0-7 or 0-31%8"
+    match = matched("--array", text, _ARRAY, expected)
     count = int(match["last"]) - int(match["first"]) + 1
-    return min(count, int(match["at_once"])) if match["at_once"] else count
+    if count < 1 or match["at_once"] == "0":
+        raise InputError(f"--array {text}: expected {expected}, got {text!r}")
+    return min(count, int(match["at_once"] or count))
 
 
 def one_word(option: str, text: str) -> str:
@@ -307,10 +272,3 @@ def further_option(text: str) -> str:
         instead = f"{ours} instead" if ours else "nothing in its place: the script needs its own"
         raise InputError(f"--sbatch {text}: expected {instead}, got {name}")
     return option
-
-
-def memory(text: str) -> str:
-    """The value of --mem. Raises InputError for what sbatch does not read as an amount."""
-    if not _MEMORY.fullmatch(text):
-        raise InputError(f"--mem {text}: expected an amount of memory as in 64G, got {text!r}")
-    return text
