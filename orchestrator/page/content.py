@@ -106,9 +106,12 @@ SHORT = 6
 """Recipes of the first screen's table."""
 
 
-def everything(data: ReportData, summary: Summary, result: SweepResult) -> dict[str, Any]:
+def everything(
+    data: ReportData, summary: Summary, result: SweepResult, figures: Figures | None = None
+) -> dict[str, Any]:
     """The values that the templates of a sweep's page know by these names, and figures to be drawn."""
-    colours = assign(summary)
+    figures = figures or Figures(data=data, summary=summary, colours=assign(summary))
+    colours = figures.colours
     done = data.results[data.results["status"] == "done"]
     first, hidden = findings.first_measured(summary), leaks.hiding_verdicts(summary)
     checked = check_reaudit(data, summary)
@@ -120,7 +123,7 @@ def everything(data: ReportData, summary: Summary, result: SweepResult) -> dict[
         "colour_rules": colours.css(),
         "trials": data.every_trial,
         "axes": data.axes,
-        "figures": Figures(data=data, summary=summary, colours=colours),
+        "figures": figures,
         "choice": decide(summary),
         "faces": () if summary.by_setting else faces(summary, data.sheets),
         "level": f"{100 * summary.settings.level:g}\u00a0%",

@@ -18,12 +18,15 @@ from markupsafe import Markup, escape
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.files import write_file
 from smoothsweep.core.judges.columns import CLASS_METRICS, METRICS, metric_of
 from smoothsweep.core.readers.files import MIB, open_regular
 from smoothsweep.core.text import NBSP, escape_controls, shortened
 from smoothsweep.orchestrator.page import content
 from smoothsweep.orchestrator.page.figures.canvas import Canvas
-from smoothsweep.orchestrator.page.pictures import tile_uri
+from smoothsweep.orchestrator.page.figures.colours import assign
+from smoothsweep.orchestrator.page.figures.of_sweep import Figures
+from smoothsweep.orchestrator.page.pictures import png, sheet_image, tile_uri
 from smoothsweep.orchestrator.result import format as shown
 from smoothsweep.orchestrator.result import searches
 from smoothsweep.orchestrator.result.data import ReportData
@@ -148,12 +151,40 @@ def render(
     summary: Summary | None = None,
     *,
     result: SweepResult | None = None,
+    figures: Figures | None = None,
     results_file: bool = False,
 ) -> str:
-    """The whole page. summary, result: of `data`, where the caller has them. results_file: link results.parquet."""
+    """The whole page. summary, result, figures: of `data`, where the caller has them. results_file: link
+    results.parquet."""
     summary = summary or summarise(data)
-    known = content.everything(data, summary, result or result_of(data, summary))
+    known = content.everything(data, summary, result or result_of(data, summary), figures)
     return fill("report.html", **known, results_file=results_file, origin=origin(data))
+
+
+def write_report(
+    data: ReportData, out: Path, summary: Summary | None = None, result: SweepResult | None = None
+) -> Path:
+    """Write `out/report.html` and `out/figures/*`; returns the page's path.
+
+    summary, result: of `data`, where the caller has them already. Every file replaces its predecessor in one step, the
+    page last, so that a reader never meets half a report. results.parquet is linked where it lies in `out` already.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    summary = summary or summarise(data)
+    figures = Figures(data=data, summary=summary, colours=assign(summary))
+    results_file = (out / "results.parquet").is_file()
+    page = render(data, summary, result=result, figures=figures, results_file=results_file)
+    drawn = {name: canvas.file(name) for name, canvas in figures.files().items() if canvas is not None}
+    sheets = {f"sheet-{number}.png": png(sheet_image(sheet)) for number, sheet in enumerate(data.sheets, start=1)}
+    for name, content_of_file in (drawn | sheets).items():
+        write_file(out / "figures" / name, content_of_file, parents=True)
+    write_file(out / "report.html", page)
+    return out / "report.html"
+
+
+def figure_files(out: Path) -> list[Path]:
+    """The figures of the report in `out`, pictures and drawings, by name."""
+    return sorted(path for path in (out / "figures").glob("*") if path.suffix in (".png", ".svg"))
 
 
 def part(name: str, data: ReportData, summary: Summary) -> Markup:

@@ -18,8 +18,8 @@ from smoothsweep.core.plugins import plugin_version, with_plugin_name
 from smoothsweep.core.readers.tables import read_rows
 from smoothsweep.orchestrator.page.content import UNNAMED_ATTACK, extremes
 from smoothsweep.orchestrator.page.pictures import comparison_sheet
+from smoothsweep.orchestrator.page.render import figure_files, write_report
 from smoothsweep.orchestrator.page.tables import markdown_table, tables_of, terminal_text
-from smoothsweep.orchestrator.page.writing import figure_files, write_report
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.result.axes import baseline_axes, by_attack, first_finished, sweep_axes
 from smoothsweep.orchestrator.result.data import (

@@ -14,8 +14,7 @@ from smoothsweep.core.files import write_file
 from smoothsweep.core.text import minus
 from smoothsweep.core.tree import TREE
 from smoothsweep.orchestrator.page.figures.canvas import INK, Canvas
-from smoothsweep.orchestrator.page.render import fill
-from smoothsweep.orchestrator.page.writing import figure_files
+from smoothsweep.orchestrator.page.render import figure_files, fill
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.result.data import Axis
 from smoothsweep.orchestrator.result.format import ABSENT, aligned, ascii_text, significant

@@ -8,8 +8,7 @@ import pytest
 from PIL import Image
 
 from smoothsweep.core import files
-from smoothsweep.orchestrator.page.render import render
-from smoothsweep.orchestrator.page.writing import write_report
+from smoothsweep.orchestrator.page.render import render, write_report
 from smoothsweep.orchestrator.result.summary import summarise
 
 FIGURES = {

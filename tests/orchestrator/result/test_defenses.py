@@ -10,8 +10,7 @@ import pytest
 from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.orchestrator.page.figures.accuracy_leak import Panels
 from smoothsweep.orchestrator.page.figures.colours import assign
-from smoothsweep.orchestrator.page.render import part, render
-from smoothsweep.orchestrator.page.writing import write_report
+from smoothsweep.orchestrator.page.render import part, render, write_report
 from smoothsweep.orchestrator.result.data import Axis
 from smoothsweep.orchestrator.result.defenses import (
     accuracy_floor,
