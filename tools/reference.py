@@ -63,7 +63,7 @@ TITLES = "| key | meaning | type, range | default | example |\n| --- | --- | ---
 ENDLESS = 10**9  # a bound from here on only says that products still fit
 LONG_CHOICES, LONG_EXAMPLE = 110, 48  # characters of a cell
 FEW = 7  # a model with more keys has rows of its own; others stand below the key that holds them
-ALIKE = 3  # so many keys that stand elsewhere are named instead of being written again
+ALIKE = 3  # so many keys that stand elsewhere are named instead of being written again; within a family any
 
 
 class Family(NamedTuple):
@@ -407,7 +407,7 @@ class Page:
             rows = [{key.same for key in other.printed} for other in before]
             known = [[key for key in one.printed if key.same in there] for there in rows]
             alike, other = max(zip(known, before, strict=True), key=lambda pair: len(pair[0]))
-            if len(alike) < ALIKE:
+            if len(alike) < (1 if one.chapter == other.chapter and one.members else ALIKE):
                 break
             notes.append(f"As with {other.link}: {', '.join(_code(key.name) for key in alike)}.")
             one.printed = [key for key in one.printed if key not in alike]
