@@ -73,7 +73,7 @@ _OWN: dict[str, StrategyKind] = {
     ),
     "random": StrategyKind(code="setup:propose_random", words="Recipes were drawn by chance"),
     "optuna": StrategyKind(
-        code="optuna_choice:propose_optuna",
+        code="setup:propose_optuna",
         words="Optuna's sampler proposed recipes from what the earlier ones showed",
         own=("sampler",),
         learns=True,

@@ -27,6 +27,7 @@ from smoothsweep.orchestrator.search.setup import (
     DONE,
     OPEN,
     crowding,
+    distribution,
     metrics_of,
     place,
     read_outcome,
@@ -210,8 +211,6 @@ def _importance(
         return None
     import optuna  # seconds, which a report of a grid does without
     from optuna.trial import create_trial
-
-    from smoothsweep.orchestrator.search.optuna_choice import distribution
 
     dimensions = loaded.search.dimensions.dimensions
     space = {dimension.key: distribution(dimension) for dimension in dimensions}

@@ -11,24 +11,36 @@ and Talwalkar, 2016): many recipes meet a cheap attack, the best of them a deare
 all rungs, so a rung costs its attack alone. Beside the survivors some of those dropped meet the full attack too, chosen
 by chance: only they can show whether the cheap attack ranks as the full one does. Recipes are ordered as by NSGA-II
 (Deb et al., 2002, section III): constraints first, then non-dominated rank, then crowding distance.
+
+Optuna's choice is that of a study built anew from what is known, and asked once: it remembers nothing, so a search that
+was killed goes on as if it had not been. Sampler gp is Optuna's Gaussian process: the next recipe is where the
+hypervolume is expected to grow most, given what still runs and how likely the constraints are met. It takes a second
+per ask, which tpe does not (docs/benchmarks.md compares). A dimension that a recipe does not have stands in the middle,
+so that all recipes are points of one space. Optuna takes seconds to load, which a plan does without.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.frontier import pareto_mask
 from smoothsweep.orchestrator.planning.trial import Proposal, Trial
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.search import STRATEGIES, Constraint, Direction, Rung
 from smoothsweep.sweeps.space import Dimension, Positions, Space, Values
+
+if TYPE_CHECKING:
+    import optuna
 
 REDRAWS = 200  # draws in a row that may be invalid or known already before the space counts as used up
 OPEN, DONE, FAILED = "open", "done", "failed"
@@ -425,3 +437,110 @@ def crowding(points: np.ndarray) -> np.ndarray:
         if count > 2:
             distance[order[1:-1]] += (column[order[2:]] - column[order[:-2]]) / span
     return distance
+
+
+STARTUP = {"gp": 4, "tpe": 10}  # recipes at least, and one more than dimensions, spread evenly before it is asked
+PATIENCE = 4  # attempts at one proposal before chance takes over from a sampler that repeats itself
+
+
+def propose_optuna(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes) -> Proposal | None:
+    """Optuna's choice, from the outcomes of the proposals up to i - lag."""
+    number = len(proposals)
+    visible = number - (setup.lag or 1) + 1
+    origin, drawn = "optuna", []
+
+    def draw(attempt: int) -> dict[str, Any]:
+        nonlocal origin
+        values, origin = choose(setup, proposals, outcomes, visible=max(0, visible), refused=drawn)
+        drawn.append(values)
+        return values
+
+    values = setup.fresh(proposals, draw)
+    return None if values is None else Proposal(number=number, values=values, origin=origin)
+
+
+def choose(
+    setup: Setup,
+    proposals: Sequence[Proposal],
+    outcomes: Mapping[int, Outcome],
+    *,
+    visible: int,
+    refused: Sequence[Values] = (),
+) -> tuple[Values, str]:
+    """Values of the next recipe, and where they come from (`Proposal.origin`).
+
+    visible: the outcomes of so many first proposals are used. refused: values chosen before that cannot be used, since
+    they are known or invalid.
+    """
+    number, attempt = len(proposals), len(refused)
+    if attempt >= PATIENCE:
+        return setup.random(number, attempt), "random"
+    finished = [p for p in proposals[:visible] if p.number in outcomes and outcomes[p.number].status == "done"]
+    startup = max(STARTUP[setup.sampler], len(setup.space.keys) + 1)
+    if number < startup or len(finished) < 2:
+        return _spread(setup.space, setup.seed, number, attempt, startup), "startup"
+    from optuna.trial import TrialState, create_trial
+
+    study = _study(setup, number, attempt)
+    distributions = {dimension.key: distribution(dimension) for dimension in setup.space.dimensions}
+
+    def add(values: Values, state: TrialState, **measured: Any) -> None:
+        if (positions := place(setup, values)) is not None:  # else a recipe outside of the space
+            study.add_trial(create_trial(state=state, params=positions, distributions=distributions, **measured))
+
+    for proposal in proposals:
+        outcome = outcomes.get(proposal.number)
+        if proposal.number >= visible:
+            add(proposal.values, TrialState.RUNNING)
+        elif outcome is None or outcome.status != DONE:
+            add(proposal.values, TrialState.FAIL)
+        else:
+            values = [present(value, "objective") for value in outcome.objectives.values()]
+            constraints = {column: outcome.violations[column] for column in setup.aims.constraints}
+            add(proposal.values, TrialState.COMPLETE, values=values, constraints=constraints)
+    for one in refused:
+        add(one, TrialState.RUNNING)
+    asked = study.ask(distributions).params
+    return setup.space.choose(lambda dimension: asked[dimension.key])[0], "optuna"
+
+
+def distribution(dimension: Dimension) -> optuna.distributions.BaseDistribution:
+    """The distribution of the positions on a dimension."""
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    if dimension.above is not None:
+        return FloatDistribution(0.0, 1.0)
+    if dimension.values is None:
+        return FloatDistribution(dimension.low, dimension.high, log=dimension.log)
+    if dimension.is_ordered:
+        return IntDistribution(0, len(dimension.values) - 1)
+    return CategoricalDistribution(range(len(dimension.values)))
+
+
+def _study(setup: Setup, number: int, attempt: int) -> optuna.Study:
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    seed = int(np.random.SeedSequence([setup.seed, number, attempt]).generate_state(1)[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        if setup.sampler == "gp":
+            sampler = optuna.samplers.GPSampler(n_startup_trials=2, seed=seed)
+        else:
+            sampler = optuna.samplers.TPESampler(n_startup_trials=2, multivariate=True, constant_liar=True, seed=seed)
+    ways = setup.aims.objectives.values()
+    return optuna.create_study(directions=["maximize" if way == "max" else "minimize" for way in ways], sampler=sampler)
+
+
+def _spread(space: Space, seed: int, number: int, attempt: int, startup: int) -> Values:
+    """Point `number` of a scrambled Sobol sequence over the space; another sequence for every attempt."""
+    points = _sobol(len(space.keys), seed, attempt, math.ceil(math.log2(startup)))
+    return from_shares(space, points[number % len(points)])
+
+
+@lru_cache(maxsize=64)
+def _sobol(dimensions: int, seed: int, attempt: int, doublings: int) -> np.ndarray:
+    from scipy.stats import qmc
+
+    generator = np.random.default_rng([seed, attempt])
+    return qmc.Sobol(dimensions, scramble=True, rng=generator).random(2**doublings)
