@@ -210,7 +210,7 @@ SETTINGS = {  # of MLflow's client; a user's own settings stay
     "PGCONNECT_TIMEOUT": "10",  # seconds, of libpq, for whenever MLflow connects anew
 }
 PROBE_S = 10  # for the first answer of a server
-OPEN_S = 180  # for MLflow to make or upgrade the tables of a database that answers
+OPEN_S = 240  # for MLflow to make or upgrade the tables of a database, after another driver that does so
 DATABASES = ("postgresql", "mysql", "mssql")
 VERSION = re.compile(r"(\d+)\.\d+(\.\w+)*")
 CREDENTIALS = "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD (or MLFLOW_TRACKING_TOKEN)"
@@ -255,12 +255,27 @@ def connect(uri: str, *, ours: bool = False) -> Any:
 
     for name in TALKATIVE:
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    with refusals(uri):
+        return run_within(OPEN_S, lambda: _opened(uri, ours))
+
+
+def _opened(uri: str, ours: bool) -> Any:
+    """The client, alone with an SQLite file: MLflow makes and upgrades its tables without a lock, and the second of two
+    drivers that begin at once would fail in the middle."""
+    from mlflow import MlflowClient
+
     path = sqlite_path(uri)
-    with refusals(uri), contextlib.nullcontext() if path is None else _alone_with(path):
+    with contextlib.nullcontext() if path is None else _alone_with(path):
         if path is not None:
-            run_within(OPEN_S, lambda: prepare(path, ours=ours))
+            prepare(path, ours=ours)
         run_within(2 * PROBE_S, lambda: _probe(uri))
-        return run_within(OPEN_S, lambda: _open(uri))
+        client = MlflowClient(tracking_uri=uri, registry_uri=uri)
+        client.search_experiments(max_results=1)
+        return client
+
+
+def _alone_with(path: Path) -> contextlib.AbstractContextManager[None]:
+    return locked(cache_folder(), f"mlflow-{sha256(str(path.resolve()).encode()).hexdigest()[:16]}")
 
 
 @contextlib.contextmanager
@@ -288,22 +303,6 @@ def _probe(uri: str) -> None:
         from sqlalchemy import NullPool, create_engine
 
         create_engine(uri, poolclass=NullPool).connect().close()  # once; MLflow would try for minutes
-
-
-def _open(uri: str) -> Any:
-    from mlflow import MlflowClient
-
-    client = MlflowClient(tracking_uri=uri, registry_uri=uri)
-    client.search_experiments(max_results=1)
-    return client
-
-
-def _alone_with(path: Path) -> contextlib.AbstractContextManager[None]:
-    """Lock the SQLite file against other drivers of this machine that would create or upgrade its tables.
-
-    MLflow does that without a lock, and the second of two that begin at once fails in the middle.
-    """
-    return locked(cache_folder(), f"mlflow-{sha256(str(path.resolve()).encode()).hexdigest()[:16]}")
 
 
 def answers(uri: str, client: Any) -> bool:
