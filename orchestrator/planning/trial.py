@@ -164,13 +164,12 @@ def stages_to_start_early(stages: Sequence[Stage]) -> list[Stage]:
     judges = [stage for stage in stages if "attack" in _names_below(stage)]
     needed = [source for judge in judges for source in judge.inputs.values() if source.fingerprint not in known]
     early = [
-        stage for stage in needed if not {"attack", "imported"} & _names_below(stage) and not _asks_elsewhere(stage)
+        stage
+        for stage in needed
+        if not {"attack", "imported"} & _names_below(stage)
+        and not any(source.task.asks_elsewhere for source in with_ancestors([stage]))
     ]
     return list({stage.fingerprint: stage for stage in early}.values())
-
-
-def _asks_elsewhere(stage: Stage) -> bool:
-    return any(source.task.asks_elsewhere for source in with_ancestors([stage]))
 
 
 def _names_below(stage: Stage) -> set[str]:
@@ -278,9 +277,8 @@ class ProposalLog:
         Those of a recipe that met more seeds later are there once, as part of the last that was proposed of it.
         """
         proposals = self.proposals() if self.loaded.sweep.search or self.loaded.sweep.looks else []
-        further = [
-            proposal for proposal in proposals if proposal.look or self.loaded.sweep.search
-        ]  # the file has the first look
+        # The file has the first look.
+        further = [proposal for proposal in proposals if proposal.look or self.loaded.sweep.search]
         trials = [*self.listed, *(trial for proposal in further for trial in self.make(proposal))]
         if any(proposal.seeds is not None for proposal in further):
             trials = list({trial.id: trial for trial in trials}.values())

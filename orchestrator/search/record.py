@@ -33,7 +33,7 @@ from smoothsweep.orchestrator.search.setup import (
     read_outcome,
     worst_mean,
 )
-from smoothsweep.orchestrator.stages.stage import Stage, canonical_json
+from smoothsweep.orchestrator.stages.stage import canonical_json
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.expand import axis_names
 from smoothsweep.sweeps.loaded import LoadedSweep
@@ -99,9 +99,11 @@ def dimension_words(name: str, dimension: Mapping[str, Any], names: Mapping[str,
 
 def constraint_words(column: str, ends: Mapping[str, float]) -> str:
     """`test accuracy at least 90 %`."""
-    spec = BY_KEY.get(column)
-    words = {"at_least": "at least", "at_most": "at most"}
-    shown_ends = [f"{words[end]} {_amount(column, value)}" for end, value in ends.items() if end in words]
+    spec, words = BY_KEY.get(column), {"at_least": "at least", "at_most": "at most"}
+    percent = spec is not None and spec.unit == "percent"
+    amounts = {end: f"{100 * value:g}" if percent else f"{value:g}" for end, value in ends.items()}
+    unit = f"{NBSP}%" if percent else ""
+    shown_ends = [f"{words[end]} {minus(amount)}{unit}" for end, amount in amounts.items() if end in words]
     return f"{spec.label if spec else column} {listing(shown_ends)}"
 
 
@@ -123,20 +125,6 @@ def rung_words(settings: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _setting(value: Any, words: str) -> float | str:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else words
-
-
-def _amount(column: str, value: float) -> str:
-    percent = column in BY_KEY and BY_KEY[column].unit == "percent"
-    return f"{minus(f'{100 * value:g}')}{NBSP}%" if percent else minus(f"{value:g}")
-
-
-def _given(dimension: Any) -> Mapping[str, Any]:
-    """A dimension of the sweep file as a mapping."""
-    return dimension if isinstance(dimension, Mapping) else dimension.model_dump()
-
-
 def _rows(
     proposed: ProposalLog, names: Mapping[str, str], label: Callable[[Mapping[str, Any]], str]
 ) -> tuple[ProposalRow, ...]:
@@ -152,6 +140,9 @@ def _rows(
         outcome = read_outcome(trials, store, aims, failures)
         settled = outcome.status != OPEN and set(outcome.violations) == set(aims.constraints)
         axes = {name: trials[0].cell.axes[name] for key, name in make.make.names.items() if key.startswith("recipe.")}
+        stages = [stage for trial in trials for stage in trial.stages if stage.fingerprint not in counted]
+        new = {stage.fingerprint: stage for stage in stages if store.has(stage)}  # that no earlier proposal has
+        counted |= new.keys()
         stated = {names.get(key, key): value for key, value in proposal.values.items() if not is_null(value)}
         values, name = {name: value_text(value) for name, value in stated.items()}, label(axes)
         rows.append(
@@ -162,28 +153,20 @@ def _rows(
                 rung=rung,
                 status=outcome.status,
                 objectives=dict(outcome.objectives),
-                device_hours=_device_hours(trials, store, counted),
+                device_hours=sum(store.manifest(stage)["seconds"] for stage in new.values()) / 3600,
                 kept=None if rung is None else True if proposal.number in again else False if rung in left else None,
                 audited=proposal.origin == "audit",
                 recipe=name if rung is None and proposal.seeds is None else None,
                 name=name,
                 feasible=outcome.feasible or not settled,
                 seeds=proposal.seeds,
-                settings={name: _setting(value, values[name]) for name, value in stated.items()},
+                settings={
+                    name: float(value) if type(value) in (int, float) else values[name]
+                    for name, value in stated.items()
+                },
             )
         )
     return tuple(rows)
-
-
-def _device_hours(trials: Sequence[Trial], store: Store, counted: set[str]) -> float:
-    """Device-hours of the trials' finished stages that are not counted yet."""
-    stages: dict[str, Stage] = {s.fingerprint: s for t in trials for s in t.stages if s.fingerprint not in counted}
-    seconds = 0.0
-    for fingerprint, stage in stages.items():
-        if store.has(stage):
-            counted.add(fingerprint)
-            seconds += store.manifest(stage)["seconds"]
-    return seconds / 3600
 
 
 LEAST = 8

@@ -265,17 +265,14 @@ def _opened(uri: str, ours: bool) -> Any:
     from mlflow import MlflowClient
 
     path = sqlite_path(uri)
-    with contextlib.nullcontext() if path is None else _alone_with(path):
+    lock = None if path is None else f"mlflow-{sha256(str(path.resolve()).encode()).hexdigest()[:16]}"
+    with contextlib.nullcontext() if lock is None else locked(cache_folder(), lock):
         if path is not None:
             prepare(path, ours=ours)
         run_within(2 * PROBE_S, lambda: _probe(uri))
         client = MlflowClient(tracking_uri=uri, registry_uri=uri)
         client.search_experiments(max_results=1)
         return client
-
-
-def _alone_with(path: Path) -> contextlib.AbstractContextManager[None]:
-    return locked(cache_folder(), f"mlflow-{sha256(str(path.resolve()).encode()).hexdigest()[:16]}")
 
 
 @contextlib.contextmanager

@@ -328,7 +328,12 @@ class Tracker:
         tags = {NOTE: text[:4900], "smoothsweep.recommended": least.label if least and verdicts.is_marked else ""}
         write(self._client, parent, params={}, tags=tags, points=[])
         self._write_sweep_verdict(closing, least)
-        self._describe_experiment(text, verdicts.leak)
+        experiment = {NOTE: f"{text[:4400]}\n\n{HOW_TO_COMPARE}"}
+        if (leak := verdicts.leak) is not None:
+            greater = str(BY_KEY[leak].better == "high").lower()
+            experiment |= {f"{PRIMARY_METRIC}.name": leak, f"{PRIMARY_METRIC}.greaterIsBetter": greater}
+        for key, value in experiment.items():
+            self._client.set_experiment_tag(self._experiment_id, key, value)
         if closing.trials and (inputs := dataset_inputs(closing.trials[0], self.store)):
             self._client.log_inputs(parent, datasets=inputs)
         progress()
@@ -479,10 +484,3 @@ class Tracker:
         folder = artifact_folder(self.store.root, name)
         location = folder.as_uri() if self.uri.startswith("sqlite:") else None
         return self._client.create_experiment(name, artifact_location=location, tags={**MODEL_TRAINING, **PRIMARY})
-
-    def _describe_experiment(self, text: str, leak: str | None) -> None:
-        self._client.set_experiment_tag(self._experiment_id, NOTE, f"{text[:4400]}\n\n{HOW_TO_COMPARE}")
-        if leak is not None:
-            greater = str(BY_KEY[leak].better == "high").lower()
-            for key, value in {"name": leak, "greaterIsBetter": greater}.items():
-                self._client.set_experiment_tag(self._experiment_id, f"{PRIMARY_METRIC}.{key}", value)
