@@ -153,22 +153,23 @@ def people_of(trial):
     return next(stage for stage in trial.stages if stage.name == "target").inputs["data"].fingerprint
 
 
-def test_they_are_those_of_the_cells_attack_by_attack(tmp_path, store, cells):
+def test_they_are_those_of_the_cells_attack_by_attack_and_too_few_trials_say_nothing(tmp_path, store, cells):
     trials = trials_in(tmp_path)
-    finish(store, trials, of(cells))
+    assert measured(store, LEAK, None) is None
+    # Two recipes under three seeds leave two degrees of freedom.
+    finish(store, [t for t in trials if t.cell.values["recipe.defense.alpha"] != -0.5], of(cells))
+    assert measured(store, LEAK, None) is None
+    finish(store, [t for t in trials if t.cell.values["recipe.defense.alpha"] == -0.5], of(cells))
     found = measured(store, LEAK, people_of(trials[0]))
     assert (found.trials, found.same_data) == (18, True)
     by_attack = [components_of(cells[:, [attack]], images=IMAGES) for attack in (0, 1)]
     for name in ("seed", "person", "cell", "image"):
         squares = [getattr(one, name) ** 2 for one in by_attack]
         assert getattr(found.components, name) ** 2 == pytest.approx(np.mean(squares))
-
-
-def test_too_few_trials_say_nothing(tmp_path, store, cells):
-    """Two recipes under three seeds leave two degrees of freedom."""
-    finish(store, [t for t in trials_in(tmp_path) if t.cell.values["recipe.defense.alpha"] != -0.5], of(cells))
-    assert measured(store, LEAK, None) is None
-    assert measured(Store(root=tmp_path / "none"), LEAK, None) is None
+    judge = next(stage for stage in trials[0].stages if stage.name == "judge_embedder")
+    (store.place(judge) / "per_class.parquet").write_bytes(b"no parquet")
+    damaged = measured(Store(root=store.root), LEAK, people_of(trials[0]))
+    assert damaged.trials == 15, "of the three recipes under one attack, two seeds remain: 6 and 9"
 
 
 def test_trials_on_the_same_people_come_first_and_others_are_not_mixed_in(tmp_path, store, cells):
@@ -182,15 +183,6 @@ def test_trials_on_the_same_people_come_first_and_others_are_not_mixed_in(tmp_pa
     finish(store, trials, of(cells))
     both = measured(store, LEAK, people_of(trials[0]))
     assert both.same_data and both.trials == 18 and both.components.cell > 0
-
-
-def test_a_damaged_trial_is_left_out(tmp_path, store, cells, capsys):
-    trials = trials_in(tmp_path)
-    finish(store, trials, of(cells))
-    judge = next(stage for stage in trials[0].stages if stage.name == "judge_embedder")
-    (store.place(judge) / "per_class.parquet").write_bytes(b"no parquet")
-    found = measured(store, LEAK, people_of(trials[0]))
-    assert found.trials == 15, "of the three recipes under one attack, two seeds remain: 6 and 9"
 
 
 def test_the_largest_block_of_recipes_and_seeds_is_taken():
