@@ -6,7 +6,6 @@ import contextlib
 import logging
 import os
 import re
-import shutil
 import sqlite3
 import tempfile
 import threading
@@ -21,7 +20,6 @@ from urllib.request import url2pathname
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import move, write_file
 from smoothsweep.core.uris import ambiguity, shown_uri, without_secrets
-from smoothsweep.core.writers import is_gone, machine_id
 from smoothsweep.orchestrator.store.base import Store, aside_name, report_damage
 from smoothsweep.orchestrator.store.manifests import cache_folder, locked
 
@@ -53,24 +51,11 @@ def run_within(seconds: float, work: Callable[[], Result]) -> Result:
     return results[0]
 
 
-PREFIX = "smoothsweep-record"
-
-
 @contextmanager
 def scratch() -> Generator[Path]:
-    """A folder that is gone afterwards; its name says whose it is."""
-    with tempfile.TemporaryDirectory(
-        prefix=f"{PREFIX}-{os.getpid()}-{machine_id()}-", ignore_cleanup_errors=True
-    ) as folder:
+    """A folder that is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="smoothsweep-record-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
-
-
-def sweep_away_scratch() -> None:
-    """Remove the folders of processes that are gone."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}-*-*"):
-        pid, where = folder.name.removeprefix(f"{PREFIX}-").rpartition("-")[0].partition("-")[::2]
-        if is_gone(f"{where}.{pid}.0", folder):
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 PATIENCE_S = 10.0  # for another process's lock

@@ -68,7 +68,7 @@ from smoothsweep.orchestrator.tracking.runs import (
     write,
     write_verdict,
 )
-from smoothsweep.orchestrator.tracking.server import artifact_folder, connect, follow, scratch, sweep_away_scratch
+from smoothsweep.orchestrator.tracking.server import artifact_folder, connect, follow, scratch
 from smoothsweep.sweeps.load import MAX_BYTES, as_yaml
 from smoothsweep.sweeps.loaded import LoadedSweep
 
@@ -241,7 +241,6 @@ class Tracker:
         self._remarks = follow(uri, store.root)
         self._experiment_id = self._open_experiment()
         self._runs = Runs(self._client, self._experiment_id)
-        sweep_away_scratch()
 
     @property
     def page(self) -> str:
