@@ -10,6 +10,7 @@ import sqlite3
 import tempfile
 import threading
 from collections.abc import Callable, Generator
+from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -32,23 +33,21 @@ def run_within(seconds: float, work: Callable[[], Result]) -> Result:
     The work happens in a thread that cannot be ended: it must be such that it may be left behind, to end with the
     process. In the caller's own thread a library's wait for the network would be deaf to signals.
     """
-    results: list[Result] = []
-    problem: list[BaseException] = []
+    future: Future[Result] = Future()
 
     def attempt() -> None:
         try:
-            results.append(work())
+            future.set_result(work())
         except BaseException as error:
-            problem.append(error)
+            future.set_exception(error)
 
-    thread = threading.Thread(target=attempt, name="deadline", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if problem:
-        raise problem[0]
-    if not results:
-        raise TimeoutError(f"no answer within {seconds:g} s")
-    return results[0]
+    threading.Thread(target=attempt, name="deadline", daemon=True).start()
+    try:
+        return future.result(seconds)
+    except TimeoutError:
+        if future.done():
+            raise
+        raise TimeoutError(f"no answer within {seconds:g} s") from None
 
 
 @contextmanager
