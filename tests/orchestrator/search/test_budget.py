@@ -116,29 +116,22 @@ def test_a_budget_smaller_than_one_trial_is_refused_where_its_cost_is_known(tmp_
     refuse_small_budget(loaded, make_plan(first, store), store)  # a sweep that goes on is told otherwise
 
 
-def test_the_plan_of_a_search_says_what_may_come(tmp_path):
-    store, loaded = Store(root=tmp_path / "store"), load(tmp_path, RANDOM, budget={"device_hours": 1.0})
-    work_off(loaded, store, stop_after=3)
-    summary = summary_of(loaded, store)
-    more = summary["search"]["at_most_more_recipes"]
-    assert 0 < more == 6 - len(trials_of(loaded, store)) / 2
-    assert summary["search"]["budget_device_hours_left"] == 1.0
-    assert f"search: at most {more:.0f} more recipes, not proposed yet" in plan_text(summary)
-    work_off(loaded, store)
-    assert forecast_of(ProposalLog(loaded, store)) is None
-    summary = summary_of(loaded, store)
-    assert summary["search"] is None
-
-
 def summary_of(loaded, store):
     return plan_summary(make_plan(trials_of(loaded, store), store, forecast_of(ProposalLog(loaded, store))))
 
 
-def test_the_plan_counts_the_re_audit_until_its_recipes_are_known(tmp_path):
-    store, loaded = Store(root=tmp_path / "store"), load(tmp_path, RANDOM, reaudit={"seeds": [9], "recipes": 2})
+def test_the_plan_of_a_search_says_what_may_come_and_counts_the_re_audit_until_its_recipes_are_known(tmp_path):
+    store = Store(root=tmp_path / "store")
+    loaded = load(tmp_path, RANDOM, reaudit={"seeds": [9], "recipes": 2}, budget={"device_hours": 1.0})
     measured(store, Agenda(ProposalLog(loaded, store)).preview(), 60.0)
     both = summary_of(loaded, store)
     assert "at most 2 recipes audited again: " in plan_text(both)
+    work_off(loaded, store, stop_after=3)
+    begun = summary_of(loaded, store)
+    more = begun["search"]["at_most_more_recipes"]
+    assert 0 < more == 6 - len(trials_of(loaded, store)) / 2
+    assert begun["search"]["budget_device_hours_left"] == 1.0
+    assert f"search: at most {more:.0f} more recipes, not proposed yet" in plan_text(begun)
     work_off(loaded, store)
     left = summary_of(loaded, store)
     assert left["search"]["at_most_more_recipes"] == 0 and left["search"]["at_most_audited_again"] == 2

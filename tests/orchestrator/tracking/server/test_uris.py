@@ -1,7 +1,6 @@
 """Whatever stands at a tracking URI: an MLflow, or one clear line within seconds, without a password."""
 
 import contextlib
-import http.server
 import itertools
 import re
 import signal
@@ -82,27 +81,15 @@ def test_a_port_with_something_else_on_it(scheme, behaviour, hasty, capfd):
         refused(f"{scheme}://me:{PASSWORD}@127.0.0.1:{port}/mlflow", capfd)
 
 
-@contextlib.contextmanager
-def web_server(status, kind, text):
-    """A server that answers every GET and POST so."""
+def says(status, kind, text):
+    """A web server that answers everything so."""
+    head = f"HTTP/1.1 {status} so\r\ncontent-type: {kind}\r\ncontent-length: {len(text)}\r\nconnection: close\r\n\r\n"
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def _reply(self):
-            self.send_response(status)
-            self.send_header("content-type", kind)
-            self.send_header("content-length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text.encode())
+    def answer(peer):
+        peer.recv(10_000)
+        peer.sendall(f"{head}{text}".encode())
 
-        do_GET = do_POST = _reply
-
-        def log_message(self, *arguments):
-            """Quiet."""
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    return answer
 
 
 @pytest.mark.parametrize(
@@ -116,8 +103,8 @@ def web_server(status, kind, text):
     ],
 )
 def test_what_is_no_mlflow_is_named(answer, words, capfd):
-    with web_server(*answer) as uri:
-        assert words in refused(uri, capfd)
+    with service(says(*answer)) as port:
+        assert words in refused(f"http://127.0.0.1:{port}", capfd)
 
 
 @pytest.mark.parametrize(
