@@ -484,8 +484,8 @@ def choose(
     study = _study(setup, number, attempt)
     distributions = {dimension.key: distribution(dimension) for dimension in setup.space.dimensions}
 
-    def add(values: Values, state: TrialState, **measured: Any) -> None:
-        if (positions := place(setup, values)) is not None:  # else a recipe outside of the space
+    def add(recipe: Values, state: TrialState, **measured: Any) -> None:
+        if (positions := place(setup, recipe)) is not None:  # else a recipe outside of the space
             study.add_trial(create_trial(state=state, params=positions, distributions=distributions, **measured))
 
     for proposal in proposals:
@@ -498,8 +498,8 @@ def choose(
             values = [present(value, "objective") for value in outcome.objectives.values()]
             constraints = {column: outcome.violations[column] for column in setup.aims.constraints}
             add(proposal.values, TrialState.COMPLETE, values=values, constraints=constraints)
-    for one in refused:
-        add(one, TrialState.RUNNING)
+    for recipe in refused:
+        add(recipe, TrialState.RUNNING)
     asked = study.ask(distributions).params
     return setup.space.choose(lambda dimension: asked[dimension.key])[0], "optuna"
 
