@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -109,7 +109,7 @@ class Panel:
 
     title: str
     spec: Metric
-    points: tuple[Dot, ...]
+    dots: tuple[Dot, ...]
     x: Ends
     y: Ends
     curves: tuple[tuple[Sequence[tuple[float, float]], bool], ...] = ()
@@ -158,17 +158,15 @@ def draw(canvas: Canvas, panel: Panel, left: float, top: float, width: float, he
         axes.legend(loc="lower left", bbox_to_anchor=(-0.03, 1), handletextpad=0, **look)
     better = "better \u2198" if panel.spec.better == "low" else "better \u2197"
     note(axes, better, (1, 1), (0, 8), xycoords="axes fraction", ha="right")
-    drawing = _Drawing(canvas=canvas, axes=axes, panel=panel)
-    drawing.background()
-    for point in panel.points:
-        drawing.point(point)
-    named = sorted((point for point in panel.points if point.name), key=lambda point: not point.chosen)
+    labels = Labels()
+    _background(axes, panel, labels)
+    for dot in panel.dots:
+        _dot(canvas, axes, panel, dot, labels)
     names = []
-    for one in named:
-        inside = panel.x[0] <= one.x <= panel.x[1]
-        name = one.name if inside else f"{one.name} (at {100 * one.x:.1f}\u00a0%)"
-        names.append(Named(one.recipe, name, *panel.held(one.x, one.y), one.colour))
-    write_names(canvas, axes, names, drawing.labels)
+    for dot in sorted((dot for dot in panel.dots if dot.name), key=lambda dot: not dot.chosen):
+        place = "" if panel.x[0] <= dot.x <= panel.x[1] else f" (at {100 * dot.x:.1f}\u00a0%)"
+        names.append(Named(dot.recipe, dot.name + place, *panel.held(dot.x, dot.y), dot.colour))
+    write_names(canvas, axes, names, labels)
 
 
 def title_lines(title: str, width: float) -> tuple[list[str], float]:
@@ -180,71 +178,61 @@ def title_lines(title: str, width: float) -> tuple[list[str], float]:
     return fold(title, room, lambda line: text_width(line, 10), 2), 10
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Drawing:
-    """A panel in the making; labels: where its names may not lie."""
+def _background(axes: Axes, panel: Panel, labels: Labels) -> None:
+    """Lines that say what points are to be held against."""
+    if panel.stairs:
+        high = panel.y[1] if panel.spec.better == "low" else panel.y[0]
+        corners = [(panel.stairs[0][0], high)]
+        for spot in panel.stairs:
+            corners += [(spot[0], corners[-1][1]), spot]
+        corners.append((panel.x[0], corners[-1][1]))
+        axes.fill(*zip(*corners, (panel.x[0], high), strict=True), color=LINE, alpha=0.35, lw=0, gid="covered")
+        axes.plot(*zip(*corners[1:], strict=True), color=INK, lw=1.4, alpha=0.75, gid="stairs")
+        labels.keep_clear(axes, corners[1:])
+    if panel.guide:
+        axes.axvline(panel.guide[0], color=SOFT, lw=1, ls=DOTTED)
+        axes.axhline(panel.guide[1], color=SOFT, lw=1, ls=DOTTED)
+    beside = []
+    if panel.asked and panel.x[0] <= panel.asked[0] <= panel.x[1]:
+        axes.axvline(panel.asked[0], color=ACCENT, lw=1.4, ls=DASHED)
+        beside.append(((panel.asked[0], panel.y[0]), panel.asked[1], 8))
+    if panel.control and panel.y[0] <= panel.control[0] <= panel.y[1]:
+        axes.axhline(panel.control[0], color=SOFT, lw=1.2, ls=(0, (8, 3, 2, 3)))
+        beside.append(((panel.x[0], panel.control[0]), panel.control[1], 4))
+    for at, words, above in beside:
+        x, y = axes.transData.transform(at)
+        labels.boxes.append((x, y, x + text_width(words, 11) + 10, y + above + 14))
+        note(axes, words, at, (5, above))
+    for spots, dashed in panel.curves:
+        held, look = [panel.held(*spot) for spot in spots], {"lw": 1.6, "ls": DASHED} if dashed else {"lw": 2.2}
+        axes.plot(*zip(*held, strict=True), color=panel.colour, gid="curve", **look)
+        labels.keep_clear(axes, held)
 
-    canvas: Canvas
-    axes: Axes
-    panel: Panel
-    labels: Labels = field(default_factory=Labels)
 
-    def background(self) -> None:
-        """Lines that say what points are to be held against."""
-        axes, panel = self.axes, self.panel
-        if panel.stairs:
-            high = panel.y[1] if panel.spec.better == "low" else panel.y[0]
-            corners = [(panel.stairs[0][0], high)]
-            for spot in panel.stairs:
-                corners += [(spot[0], corners[-1][1]), spot]
-            corners.append((panel.x[0], corners[-1][1]))
-            axes.fill(*zip(*corners, (panel.x[0], high), strict=True), color=LINE, alpha=0.35, lw=0, gid="covered")
-            axes.plot(*zip(*corners[1:], strict=True), color=INK, lw=1.4, alpha=0.75, gid="stairs")
-            self.labels.keep_clear(axes, corners[1:])
-        if panel.guide:
-            axes.axvline(panel.guide[0], color=SOFT, lw=1, ls=DOTTED)
-            axes.axhline(panel.guide[1], color=SOFT, lw=1, ls=DOTTED)
-        if panel.asked and panel.x[0] <= panel.asked[0] <= panel.x[1]:
-            axes.axvline(panel.asked[0], color=ACCENT, lw=1.4, ls=DASHED)
-            self._beside((panel.asked[0], panel.y[0]), panel.asked[1], above=8)
-        if panel.control and panel.y[0] <= panel.control[0] <= panel.y[1]:
-            axes.axhline(panel.control[0], color=SOFT, lw=1.2, ls=(0, (8, 3, 2, 3)))
-            self._beside((panel.x[0], panel.control[0]), panel.control[1], above=4)
-        for spots, dashed in panel.curves:
-            look: dict[str, Any] = {"lw": 1.6, "ls": DASHED} if dashed else {"lw": 2.2}
-            axes.plot(*zip(*spots, strict=True), color=panel.colour, gid="curve", **look)
-            self.labels.keep_clear(axes, spots)
-
-    def point(self, point: Dot) -> None:
-        """A recipe's mark with its bars; one that lies outside sits at the left edge."""
-        axes, (x, y), colour = self.axes, self.panel.held(point.x, point.y), point.colour
-        px, py = axes.transData.transform((x, y))
-        self.labels.mark(px, py, 12 if point.chosen else 4 if point.small else 8)
-        if not point.small:
-            inside = self.panel.x[0] <= point.x <= self.panel.x[1]
-            bars = [(point.x_ends, (y, y), "|")] if inside and point.x_ends else []
-            bars += [((x, x), point.y_ends, "_")] if point.y_ends else []
-            for across, up, cap in bars:
-                (bar,) = axes.plot(across, up, color=colour, alpha=0.6, lw=1.6, marker=cap, ms=7)
-                self.canvas.describe(bar, recipe=point.recipe)
-                self.labels.keep_clear(axes, list(zip(across, up, strict=True)))
-            if point.seeds:
-                (seeds,) = axes.plot(*zip(*point.seeds, strict=True), "o", ms=5, color=colour, alpha=0.4, mew=0)
-                self.canvas.describe(seeds, recipe=point.recipe)
-            if not inside:
-                axes.plot([x], [y], "<", ms=5, color=colour, clip_on=False)
-        if point.chosen:
-            axes.plot([x], [y], "o", ms=21, mfc="none", mec=ACCENT, mew=2, clip_on=False)
-        look: dict[str, Any] = {"ms": 11, "mew": 2, "zorder": 4, "mfc": PAPER if point.hollow else colour}
-        if point.small:
-            look |= {"ms": 6.5, "mew": 0, "zorder": 2, "alpha": 0.55}
-        (mark,) = axes.plot([x], [y], marker=mark_of(point.shape), ls="", mec=colour, clip_on=False, **look)
-        self.canvas.describe(mark, point.words, recipe=point.recipe, link=point.link)
-
-    def _beside(self, at: tuple[float, float], words: str, *, above: float) -> None:
-        x, y = self.axes.transData.transform(at)
-        self.labels.boxes.append((x, y, x + text_width(words, 11) + 10, y + above + 14))
-        note(self.axes, words, at, (5, above))
+def _dot(canvas: Canvas, axes: Axes, panel: Panel, dot: Dot, labels: Labels) -> None:
+    """A recipe's mark with its bars; one that lies outside sits at the left edge."""
+    (x, y), colour = panel.held(dot.x, dot.y), dot.colour
+    labels.mark(*axes.transData.transform((x, y)), 12 if dot.chosen else 4 if dot.small else 8)
+    look: dict[str, Any] = {"ms": 11, "mew": 2, "zorder": 4, "mfc": PAPER if dot.hollow else colour}
+    if dot.small:
+        look |= {"ms": 6.5, "mew": 0, "zorder": 2, "alpha": 0.55}
+    else:
+        inside = panel.x[0] <= dot.x <= panel.x[1]
+        bars = [(dot.x_ends, (y, y), "|")] if inside and dot.x_ends else []
+        bars += [((x, x), dot.y_ends, "_")] if dot.y_ends else []
+        for across, up, cap in bars:
+            (bar,) = axes.plot(across, up, color=colour, alpha=0.6, lw=1.6, marker=cap, ms=7)
+            canvas.describe(bar, recipe=dot.recipe)
+            labels.keep_clear(axes, list(zip(across, up, strict=True)))
+        if not inside:
+            axes.plot([x], [y], "<", ms=5, color=colour, clip_on=False)
+        if dot.seeds:
+            (seeds,) = axes.plot(*zip(*dot.seeds, strict=True), "o", ms=5, color=colour, alpha=0.4, mew=0)
+            canvas.describe(seeds, recipe=dot.recipe)
+    if dot.chosen:
+        axes.plot([x], [y], "o", ms=21, mfc="none", mec=ACCENT, mew=2, clip_on=False)
+    (mark,) = axes.plot([x], [y], marker=mark_of(dot.shape), ls="", mec=colour, clip_on=False, **look)
+    canvas.describe(mark, dot.words, recipe=dot.recipe, link=dot.link)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,16 +250,31 @@ class Panels:
             return None
         spec, front, frame = summary.spec, decide(summary).front, summary.frame.loc[list(rows.values())]
         named = [r for r in rows if not is_crowded(summary) or r in front or r == summary.baseline_recipe]
+        probable = summary.compared.recommendation.probability_best or {}
         near = frame["test_acc"] >= frame["test_acc"].max() - REACH
         asked = summary.min_test_acc
         held = [*frame.loc[near | frame["recipe"].isin(front), "test_acc"], *([] if asked is None else [asked])]
         lo, hi = limits(held, share=0.1, least=0.008)
         top = [*frame[spec.key], *frame[f"{spec.key}_high"].dropna()]
         rate = spec.unit == "percent"
+
+        def look(recipe: str, row: int) -> dict[str, Any]:
+            defended, words = summary.defenses.get(recipe), hover(summary.cells[row], spec.key)
+            best = f"\nbest with probability {share(probable[recipe])}" if recipe in probable else ""
+            return {
+                "words": words + best,
+                "shape": family_index(summary, defended.words.family) if defended and not defended.words.plain else 0,
+                "name": recipe if recipe in named else "",
+                "small": recipe not in named,
+                "hollow": bool(summary.frame.loc[row, "is_baseline"]),
+                "link": f"#row-{row}",
+                "chosen": recipe in named and recipe == summary.compared.recommended,
+            }
+
         return Panel(
             title=f"Leak: {spec.label}" + (", strongest attack" if len(summary.attacks) > 1 else ""),
             spec=spec,
-            points=_small_first(self._of_frontier(recipe, row, recipe in named) for recipe, row in rows.items()),
+            dots=self._dots(rows.items(), spec.key, look),
             x=(max(0.0, lo), min(hi, 1 + 0.25 * (hi - lo))),
             y=(0.0, min(1.0, max(0.05, 1.04 * max(top)))) if rate else limits(frame[spec.key], least=1e-6),
             asked=None if asked is None else (asked, f"{number(metric_of('test_acc'), asked)} asked for"),
@@ -327,47 +330,27 @@ class Panels:
             spec=summary.spec,
             x=x,
             y=self._leak_span(metric, rows),
-            points=self._group_points(group, metric, rows, marked, x),
+            dots=self._of_group(group, metric, rows, marked, x),
             guide=self._reference(group, rows, metric),
             control=self._control(metric),
             asked=None if floor is None else (floor, f"{number(metric_of('test_acc'), floor)} accuracy"),
         )
 
-    def _of_frontier(self, recipe: str, row: int, named: bool) -> Dot:
-        summary = self.summary
-        defended, choice = summary.defenses.get(recipe), summary.compared.recommendation.probability_best
-        words = hover(summary.cells[row], summary.deciding)
-        if choice and recipe in choice:
-            words = f"{words}\nbest with probability {share(choice[recipe])}"
-        return self._point(
-            row,
-            summary.deciding,
-            words=words,
-            shape=family_index(summary, defended.words.family) if defended and not defended.words.plain else 0,
-            name=recipe if named else "",
-            small=not named,
-            hollow=bool(summary.frame.loc[row, "is_baseline"]),
-            link=f"#row-{row}",
-            chosen=named and recipe == summary.compared.recommended,
-        )
-
     def _of_attack(self, judge: str, attack: str, x: Ends, y: Ends) -> Panel:
         frame, spec, named = self.summary.frame, self.summary.metric(judge), shown_rows(self.summary)
-        measured = (frame["attack"] == attack) & frame[judge].notna() & frame["test_acc"].notna()
-        at = frame.loc[measured, ["recipe", "is_baseline"]]
-        points = []
-        for row, values in at.iterrows():
-            shown: dict[str, Any] = {"small": True}
-            if row in named:
-                shown = {"name": values["recipe"], "seeds": self._seeds(row, judge)}
-            points.append(self._point(row, judge, hollow=bool(values["is_baseline"]), **shown))
+        at = frame[(frame["attack"] == attack) & frame[judge].notna() & frame["test_acc"].notna()]
         base = at.index[at["is_baseline"]]
+
+        def look(recipe: str, row: int) -> dict[str, Any]:
+            shown = {"name": recipe, "seeds": self._seeds(row, judge)} if row in named else {"small": True}
+            return {"hollow": row in base, **shown}
+
         return Panel(
             title=f"Leak: {spec.label}" + (f" \u00b7 {attack}" if attack else ""),
             spec=spec,
             x=x,
             y=y,
-            points=_small_first(points),
+            dots=self._dots(zip(at["recipe"], at.index, strict=True), judge, look),
             guide=self._spot(base[0], judge) if len(base) == 1 else None,
             control=self._control(judge),
         )
@@ -375,49 +358,53 @@ class Panels:
     def _of_family(
         self, group: DefenseGroup, family: DefenseFamily, metric: str, rows: Mapping[str, int], x: Ends, y: Ends
     ) -> Panel:
-        index, curves = family_index(self.summary, family.key), []
-        for arm in family.arms:
-            spots = [self._spot(rows[point.recipe], metric) for point in arm.points if point.recipe in rows]
-            if len(spots) > 1:
-                curves.append(([(min(max(a, x[0]), x[1]), b) for a, b in spots], bool(arm.name)))
+        index = family_index(self.summary, family.key)
+        arms = [([p.recipe for p in arm.points if p.recipe in rows], bool(arm.name)) for arm in family.arms]
         marked = {point.recipe: (point.words.mark, index, point.words.combined) for point in family.points}
         return Panel(
             title=family.name,
             spec=metric_of(metric),
             x=x,
             y=y,
-            curves=tuple(curves),
+            curves=tuple(([self._spot(rows[one], metric) for one in arm], dash) for arm, dash in arms if len(arm) > 1),
             colour=self.colours.of(family.points[0].recipe),
             shape=index,
-            points=self._group_points(group, metric, rows, marked, x),
+            dots=self._of_group(group, metric, rows, marked, x),
             guide=self._reference(group, rows, metric),
         )
 
-    def _group_points(
+    def _of_group(
         self, group: DefenseGroup, metric: str, rows: Mapping[str, int], marked: Marked, x: Ends
     ) -> tuple[Dot, ...]:
-        """The marked recipes, rings for plain training and the reference, the rest small."""
+        """The marked recipes, rings for plain training and the reference, the rest small where the panel has them."""
         plain = group.plain.recipe if group.plain else None
-        points = []
-        for recipe, row in rows.items():
-            if recipe in (plain, group.reference):
-                name = "plain" if recipe == plain else "baseline"
-                points.append(self._point(row, metric, name=name, hollow=True))
-            elif recipe in marked:
-                name, shape, hollow = marked[recipe]
-                points.append(self._point(row, metric, name=name, shape=shape, hollow=hollow))
-            elif x[0] <= self.summary.frame.loc[row, "test_acc"] <= x[1]:
-                points.append(self._point(row, metric, small=True, colour=REST[0]))
-        return _small_first(points)
 
-    def _point(self, row: int, metric: str, **look: Any) -> Dot:
-        values, bars = self.summary.cells[row], dict[str, Any]()
-        for name, key in (("x_ends", "test_acc"), ("y_ends", metric)):
-            low, high = values[f"{key}_low"], values[f"{key}_high"]
-            bars[name] = None if is_null(low) or is_null(high) else (float(low), float(high))
-        x, y = self._spot(row, metric)
-        usual: dict[str, Any] = {"colour": self.colours.of(values["recipe"]), "words": hover(values, metric)}
-        return Dot(recipe=values["recipe"], x=x, y=y, **bars, **(usual | look))
+        def look(recipe: str, row: int) -> dict[str, Any] | None:
+            if recipe in (plain, group.reference):
+                return {"name": "plain" if recipe == plain else "baseline", "hollow": True}
+            if recipe in marked:
+                return dict(zip(("name", "shape", "hollow"), marked[recipe], strict=True))
+            inside = x[0] <= self.summary.frame.loc[row, "test_acc"] <= x[1]
+            return {"small": True, "colour": REST[0]} if inside else None
+
+        return self._dots(rows.items(), metric, look)
+
+    def _dots(
+        self, rows: Iterable[tuple[str, int]], metric: str, look: Callable[[str, int], dict[str, Any] | None]
+    ) -> tuple[Dot, ...]:
+        """A dot for each (recipe, row) that has a look, the small ones first."""
+        dots = []
+        for recipe, row in rows:
+            shown = look(recipe, row)
+            if shown is not None:
+                cell, bars = self.summary.cells[row], {}
+                for name, key in (("x_ends", "test_acc"), ("y_ends", metric)):
+                    low, high = cell[f"{key}_low"], cell[f"{key}_high"]
+                    bars[name] = None if is_null(low) or is_null(high) else (float(low), float(high))
+                usual: dict[str, Any] = {"colour": self.colours.of(recipe), "words": hover(cell, metric), **bars}
+                x, y = self._spot(row, metric)
+                dots.append(Dot(recipe=recipe, x=x, y=y, **(usual | shown)))
+        return tuple(sorted(dots, key=lambda dot: not dot.small))
 
     def _spot(self, row: int, metric: str) -> tuple[float, float]:
         return float(self.summary.frame.loc[row, "test_acc"]), float(self.summary.frame.loc[row, metric])
@@ -462,7 +449,3 @@ class Panels:
             return limits(list(frame[metric]), share=0.06, least=1e-6)
         lo, hi = limits(frame[[metric, f"{metric}_low", f"{metric}_high"]].stack().dropna(), share=0.06)
         return max(0.0, lo), min(1.0, hi)
-
-
-def _small_first(points: Iterable[Dot]) -> tuple[Dot, ...]:
-    return tuple(sorted(points, key=lambda point: not point.small))

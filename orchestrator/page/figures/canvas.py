@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from textwrap import wrap
@@ -73,14 +73,6 @@ Box = tuple[float, float, float, float]
 """left, bottom, right, top in pixels, y upwards."""
 
 
-class Tooltip(NamedTuple):
-    """What a mark says, whose it is, and where it leads."""
-
-    words: str
-    recipe: str
-    link: str
-
-
 class Canvas:
     """A figure of `width` by `height` pixels; `title` is read aloud in its place."""
 
@@ -91,7 +83,7 @@ class Canvas:
         self.width, self.height, self.title = width, height, title
         self.figure = Figure(figsize=(width / PX, height / PX), dpi=PX)
         FigureCanvasAgg(self.figure)
-        self._tooltips: dict[str, Tooltip] = {}
+        self._tooltips: dict[str, tuple[str, str, str]] = {}
 
     def axes(
         self,
@@ -129,7 +121,7 @@ class Canvas:
         """Let a mark say something, belong to a recipe, lead somewhere."""
         gid = f"told-{len(self._tooltips)}"
         artist.set_gid(gid)
-        self._tooltips[gid] = Tooltip(words, recipe, link)
+        self._tooltips[gid] = words, recipe, link
 
     def svg(self) -> Markup:
         """SVG for a page: colours follow the screen's scheme, every mark has its words."""
@@ -187,27 +179,26 @@ def note(axes: Axes, words: str, at: tuple[float, float], shift: tuple[float, fl
     axes.annotate(clean(words), at, shift, textcoords="offset points", **({"fontsize": 11, "color": SOFT} | look))
 
 
-def _write_tooltips(tree: ElementTree.Element, tooltips: dict[str, Tooltip]) -> None:
+def _write_tooltips(tree: ElementTree.Element, tooltips: Mapping[str, tuple[str, str, str]]) -> None:
     """Titles, recipes and links for the groups that stand for marks."""
     for parent in list(tree.iter()):
         for place, child in enumerate(list(parent)):
-            tooltip = tooltips.get(child.get("id", ""))
-            if tooltip is None:
+            if child.get("id") not in tooltips:
                 continue
-            if tooltip.link:
-                link = ElementTree.Element(f"{{{SVG}}}a", {"href": tooltip.link})
-                parent[place] = link
-                link.append(child)
-                child = link
-            child.set("class", "pt")
-            if tooltip.recipe:
-                child.set("data-recipe", clean(tooltip.recipe))
-            if tooltip.words:
-                if not tooltip.link:
-                    child.set("tabindex", "0")
+            words, recipe, to = tooltips[child.get("id", "")]
+            mark = child
+            if to:
+                parent[place] = mark = ElementTree.Element(f"{{{SVG}}}a", {"href": to})
+                mark.append(child)
+            mark.set("class", "pt")
+            if recipe:
+                mark.set("data-recipe", clean(recipe))
+            if words:
+                if not to:
+                    mark.set("tabindex", "0")
                 title = ElementTree.Element(f"{{{SVG}}}title")
-                title.text = clean(tooltip.words)
-                child.insert(0, title)
+                title.text = clean(words)
+                mark.insert(0, title)
 
 
 def _tidy(tree: ElementTree.Element, prefix: str) -> None:
@@ -297,7 +288,7 @@ class Labels:
         """A point, so many pixels around its middle."""
         self.marks.append((x - reach, y - reach, x + reach, y + reach))
 
-    def keep_clear(self, axes: Axes, spots: Sequence[tuple[float, float]]) -> None:
+    def keep_clear(self, axes: Axes, spots: Any) -> None:
         """A line through these places of the axes: boxes around parts of it, none of them thick."""
         for start, end in pairwise(axes.transData.transform(spots)):
             ends = np.linspace(start, end, 2 + int(abs(end - start).min() / 8))

@@ -14,29 +14,13 @@ COOL = (("#5b9fb5", "#a3d5e5"), ("#0b4f6c", "#38a3d1"))
 WARM = (("#d98a3d", "#f2c48d"), ("#a8320a", "#ff7a45"))
 BASELINE = ("#4a4a4a", "#cfcfcf")
 REST = ("#8f8b82", "#8a877f")
-CATEGORIES = (
-    ("#0072b2", "#58b4e8"),
-    ("#c4500a", "#ff9a55"),
-    ("#00805f", "#3fd0a4"),
-    ("#9a4f84", "#e3a3cd"),
-    ("#8a6d00", "#e0c040"),
-    ("#5a4fb0", "#b0a6ff"),
-    ("#7a3b2e", "#d99a8b"),
-    ("#3d7a2a", "#94d17c"),
-)
-FAMILIES = (
-    *CATEGORIES,
-    ("#b0206a", "#ff8fbf"),
-    ("#1f6f78", "#6cc6cf"),
-    ("#647700", "#c3d94a"),
-    ("#3b4a8c", "#93a5f0"),
-    ("#8c4a00", "#e8a860"),
-    ("#a32020", "#f58f8f"),
-    ("#6b2c7f", "#cf9be6"),
-    ("#5c5c1f", "#cfcf8a"),
-    ("#2f5d3a", "#9fcfae"),
-)
+_LIGHT = """#0072b2 #c4500a #00805f #9a4f84 #8a6d00 #5a4fb0 #7a3b2e #3d7a2a #b0206a #1f6f78 #647700 #3b4a8c #8c4a00
+            #a32020 #6b2c7f #5c5c1f #2f5d3a"""
+_DARK = """#58b4e8 #ff9a55 #3fd0a4 #e3a3cd #e0c040 #b0a6ff #d99a8b #94d17c #ff8fbf #6cc6cf #c3d94a #93a5f0 #e8a860
+           #f58f8f #cf9be6 #cfcf8a #9fcfae"""
+FAMILIES = tuple(zip(_LIGHT.split(), _DARK.split(), strict=True))
 """A colour for each defense, for its recipes share one."""
+CATEGORIES = FAMILIES[:8]
 
 Pair = tuple[str, str]
 

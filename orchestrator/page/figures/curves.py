@@ -28,7 +28,7 @@ from smoothsweep.orchestrator.page.figures.canvas import (
     write_names,
 )
 from smoothsweep.orchestrator.page.figures.colours import CATEGORIES, Colours
-from smoothsweep.orchestrator.result.data import Objective, Progress, SearchView
+from smoothsweep.orchestrator.result.data import Objective, SearchView, progress
 from smoothsweep.orchestrator.result.format import is_null, number
 from smoothsweep.orchestrator.result.leaks import AdvantagePanel, by_access
 from smoothsweep.orchestrator.result.searches import aim_words, proposal_words, value_words
@@ -40,30 +40,31 @@ WIDTH, HEIGHT = 880.0, 306.0
 Curve = Sequence[tuple[float, float]]
 
 
-def alpha_curves(
-    curves: Mapping[str, Sequence[float]], colours: Colours, named: Collection[str] | None = None
-) -> Canvas | None:
-    """Effective alpha per epoch, one line per recipe. named: those that get a name; None: all of them."""
+def alpha_curves(curves: Mapping[str, Sequence[float]], colours: Colours, named: Collection[str]) -> Canvas | None:
+    """Effective alpha per epoch, one line per recipe. named: those that get a name."""
     lines = {name: list(enumerate(values, start=1)) for name, values in curves.items() if len(values)}
     if not lines:
         return None
     canvas = Canvas(WIDTH, HEIGHT, "Effective smoothing factor alpha in every epoch, by recipe")
     axes = _panel(canvas, lines.values(), (52, 720), "Smoothing factor alpha")
     axes.axhline(0, color=SOFT, lw=1)
-    marked = {name: points for name, points in lines.items() if named is None or name in named}
+    marked = {name: points for name, points in lines.items() if name in named}
     _lines(canvas, axes, {name: points for name, points in lines.items() if name not in marked}, colours, alpha=0.5)
     _lines(canvas, axes, marked, colours)
     _name_ends(canvas, axes, {name: points[-1][1] for name, points in marked.items()}, colours)
     return canvas
 
 
-def training_curves(curves: Mapping[str, Sequence[Mapping[str, float]]], colours: Colours) -> Canvas | None:
-    """Loss, and accuracy on training (dashed) and test images, by epoch."""
+def training_curves(
+    curves: Mapping[str, Sequence[Mapping[str, float]]], colours: Colours, named: Collection[str]
+) -> Canvas | None:
+    """Loss, and accuracy on training (dashed) and test images, by epoch, of the recipes that are `named`."""
 
     def series(key: str) -> dict[str, Curve]:
         by_recipe = {
             name: [(row["epoch"] + 1, row[key]) for row in rows if not is_null(row.get(key))]
             for name, rows in curves.items()
+            if name in named
         }
         return {name: points for name, points in by_recipe.items() if points}
 
@@ -82,8 +83,11 @@ def training_curves(curves: Mapping[str, Sequence[Mapping[str, float]]], colours
     return canvas
 
 
-def search_steps(view: SearchView, gone: Progress) -> Canvas:
-    """The step curve over device-hours, a dot where a recipe of the final frontier was found."""
+def search_steps(view: SearchView | None) -> Canvas | None:
+    """The step curve over device-hours, a dot where a recipe of the final frontier was found; None before any step."""
+    gone = view and progress(view)
+    if not view or not gone:
+        return None
     end = max(gone.hours[-1], sum(proposal.device_hours for proposal in view.proposals), 1e-9)
     unit, factor = ("device-minutes", 60.0) if end < 1.5 else ("device-hours", 1.0)
     head = "Hypervolume" if len(view.objectives) > 1 else f"Best {view.objectives[0].label}"
@@ -316,9 +320,9 @@ def _scale(values: Sequence[Any]) -> tuple[list[float], list[tuple[float, Any]]]
     return [places.get(value, ABSENT) for value in values], [(height, kind) for kind, height in places.items()]
 
 
-def importance(view: SearchView) -> Canvas | None:
+def importance(view: SearchView | None) -> Canvas | None:
     """Bars of every parameter's share, a panel for each objective; None without any."""
-    if not view.importances:
+    if not view or not view.importances:
         return None
     most, width = max(len(one.shares) for one in view.importances), 420.0
     height, aims = 102.0 + 24.0 * most, {objective.column: aim_words(objective) for objective in view.objectives}

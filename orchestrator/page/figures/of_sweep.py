@@ -13,7 +13,7 @@ from smoothsweep.orchestrator.page.figures.accuracy_leak import Panels, draw, pl
 from smoothsweep.orchestrator.page.figures.canvas import Canvas
 from smoothsweep.orchestrator.page.figures.colours import Colours
 from smoothsweep.orchestrator.page.pictures import sheet_image
-from smoothsweep.orchestrator.result.data import FeatureView, Objective, ReportData, progress
+from smoothsweep.orchestrator.result.data import FeatureView, Objective, ReportData
 from smoothsweep.orchestrator.result.defenses import DefenseFamily, DefenseGroup, defense_groups
 from smoothsweep.orchestrator.result.display import MANY, judges_shown, sheet_recipes
 from smoothsweep.orchestrator.result.leaks import advantage_panels
@@ -52,21 +52,6 @@ class Figures:
         alone = self.summary.primary if self.panels.frontier() else None
         return [plot([panel], 500, 390) for panel in self.panels.attacks(but=alone)]
 
-    def every_attack(self) -> Canvas | None:
-        title, across = "Test accuracy against leak for each recipe", len(judges_shown(self.summary))
-        return plot(self.panels.attacks(), 500, 390, title, across=across)
-
-    def alphas(self) -> Canvas | None:
-        return curves.alpha_curves(self.data.alpha_curves, self.colours, self._named)
-
-    def training(self) -> Canvas | None:
-        logs = {name: rows for name, rows in self.data.training_curves.items() if name in self._named}
-        return curves.training_curves(logs, self.colours)
-
-    def progress(self) -> Canvas | None:
-        gone = self.data.search and progress(self.data.search)
-        return gone and curves.search_steps(self.data.search, gone)
-
     def searched(self) -> list[tuple[Objective, Canvas]]:
         """The recipes of the search by their parameters, once coloured by each objective."""
         view = self.data.search
@@ -88,32 +73,23 @@ class Figures:
         return plot(panels, 360, 320, f"Every defense by the {self.summary.metric(metric).label}", across=3)
 
     def overview(self) -> Canvas | None:
-        """A picture for MLflow and a README: reconstructions, and accuracy against leak.
-
-        Beside them the deciding judge's plot under the attack that works best against each recipe; below them those of
-        two judges under the one attack.
-        """
-        worst = self.panels.frontier() if len(self.summary.attacks) > 1 else None
-        panels = self.panels.attacks()[:2] if worst is None else [worst]
-        if not self.data.sheets and not panels:
-            return None
+        """A picture for MLflow and a README: reconstructions beside accuracy against leak, by the deciding judge under
+        the attack that works best against each recipe."""
+        panel = self.panels.frontier() or next(iter(self.panels.attacks()), None)
         sheet = sheet_image(self.data.sheets[0], rows=OVERVIEW_ROWS) if self.data.sheets else None
-        beside = sheet is not None and len(panels) == 1
-        width = OVERVIEW if beside or len(panels) > 1 else OVERVIEW_OF_ONE
+        if sheet is None and panel is None:
+            return None
         # few columns make a narrow strip, not huge faces
-        wide = min(OVERVIEW / 2 if beside else width, 0.9 * sheet.width) if sheet else 0.0
-        strip = wide * sheet.height / sheet.width if sheet else 0.0
-        plots = OVERVIEW_PLOT if panels else 0.0
-        canvas = Canvas(width, max(strip, plots) if beside else strip + plots, self.data.title)
-        left, top = (wide, 0.0) if beside else (0.0, strip)
-        if sheet is not None:
-            start = 0.0 if beside else (width - wide) / 2
-            axes = canvas.axes(start, 0, start + wide, strip, grid=None)
+        wide = min(OVERVIEW / 2, 0.9 * sheet.width) if sheet else 0.0
+        high = wide * sheet.height / sheet.width if sheet else 0.0
+        rest = 0.0 if panel is None else OVERVIEW - wide if sheet else OVERVIEW_OF_ONE
+        canvas = Canvas(wide + rest, max(high, OVERVIEW_PLOT if panel else 0.0), self.data.title)
+        if sheet:
+            axes = canvas.axes(0, 0, wide, high, grid=None)
             axes.imshow(np.asarray(sheet), interpolation="lanczos", aspect="auto")
             axes.axis("off")
-        share = (width - left) / max(1, len(panels))
-        for index, panel in enumerate(panels):
-            draw(canvas, panel, left + index * share, top, share, OVERVIEW_PLOT)
+        if panel:
+            draw(canvas, panel, wide, 0, rest, OVERVIEW_PLOT)
         return canvas
 
     def files(self) -> dict[str, Canvas | None]:
@@ -138,26 +114,28 @@ class Figures:
         return {recipe: view for recipe, view in self.data.features.items() if recipe in shown}
 
     @cached_property
-    def _named(self) -> frozenset[str]:
+    def named(self) -> frozenset[str]:
         """The recipes whose curves have names: all of a few, else those that the decision is about."""
         known = {*self.data.alpha_curves, *self.data.training_curves}
         return frozenset(sheet_recipes(self.summary) if len(self.summary.recipes) > MANY else known)
 
 
 FILES: dict[str, Callable[[Figures], Canvas | None]] = {
-    "accuracy-leak.svg": Figures.every_attack,
+    "accuracy-leak.svg": lambda one: plot(
+        one.panels.attacks(), 500, 390, "Accuracy against leak of each recipe", across=len(judges_shown(one.summary))
+    ),
     "judges.svg": lambda one: recipes.judges(one.summary, one.colours),
     "exposure.svg": lambda one: recipes.exposure(one.summary, one.colours),
     "two_leaks.svg": lambda one: recipes.membership(two_leaks(one.data, one.summary), one.summary, one.colours),
-    "alpha-curves.svg": Figures.alphas,
-    "training-curves.svg": Figures.training,
+    "alpha-curves.svg": lambda one: curves.alpha_curves(one.data.alpha_curves, one.colours, one.named),
+    "training-curves.svg": lambda one: curves.training_curves(one.data.training_curves, one.colours, one.named),
     "features-maps.png": lambda one: recipes.feature_maps(one.features, one.colours),
     "features-distances.png": lambda one: recipes.feature_violins(one.features, one.colours),
     "advantage.svg": lambda one: curves.advantage_figure(advantage_panels(one.summary)),
     "gradient-stability.svg": lambda one: curves.gradient_curves(one.data.gradient_curves, one.colours),
     "leak-queries.svg": lambda one: curves.query_curves(one.data.queries, one.colours),
-    "search-progress.svg": Figures.progress,
-    "search-importance.svg": lambda one: one.data.search and curves.importance(one.data.search),
+    "search-progress.svg": lambda one: curves.search_steps(one.data.search),
+    "search-importance.svg": lambda one: curves.importance(one.data.search),
     "overview.png": Figures.overview,
 }
 """File name -> what draws it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import cycle
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.core.metrics.intervals import crossed_mean_interval
 from smoothsweep.orchestrator.page.figures.canvas import (
     ACROSS,
+    DASHED,
     DOTTED,
     INK,
     KEY,
@@ -159,23 +161,20 @@ def membership(leaks: TwoLeaks | None, summary: Summary, colours: Colours) -> Ca
         x, y = present(leak.value, "leak"), member.mean
         for ends, level in (((leak.low, leak.high), (y, y)), ((x, x), (member.low, member.high))):
             if not pd.isna([*ends, *level]).any():
-                axes.plot(ends, level, color=colour, lw=1.4, alpha=0.7)
-                labels.keep_clear(axes, list(zip(ends, level, strict=True)))
+                axes.plot(ends, level, color=colour, lw=1.4, alpha=0.7, gid="bar")
         (mark,) = axes.plot([x], [y], "o", ms=9, color=colour, mew=0, zorder=4)
         auc = estimate(leaks.spec, member.mean, member.low, member.high)
         canvas.describe(mark, f"{row.recipe}: inversion {summary.value_text(inversion)}, membership {auc}")
         names.append(Named(row.recipe, row.recipe, x, y, colour))
-    axes.axhline(0.5, color=SOFT, lw=1.2, ls=(0, (8, 3, 2, 3)))
+    axes.axhline(0.5, color=SOFT, lw=1.2, ls=DASHED)
     axes.margins(x=0.18, y=0.12)
-    axes.spines["bottom"].set_color(LINE)
+    for bar in (line for line in axes.lines if line.get_gid() == "bar"):
+        labels.keep_clear(axes, bar.get_xydata())
     for name in names:
         labels.mark(*axes.transData.transform((name.x, name.y)), 7)
     write_names(canvas, axes, names, labels)
     return canvas
 
-
-SIDE, GAP, LEFT, TOP, BESIDE = 200.0, 16.0, 48.0, 46.0, 4
-"""Pixels of a panel of features, and how many recipes stand side by side."""
 
 KINDS = {
     "intra": "same\nclass",
@@ -187,59 +186,55 @@ KINDS = {
 
 def feature_maps(views: Mapping[str, FeatureView], colours: Colours) -> Canvas | None:
     """t-SNE above, PCA below, a column for each recipe; None without any."""
-    return _grid(views, colours, 2, "Training images in the target's features, by recipe: t-SNE, and PCA", SIDE, _maps)
+
+    def draw(axes: Axes, view: FeatureView, _: str, way: str) -> None:
+        kept = view.drawn  # colours of classes are used again and again: neighbours of one colour may be strangers
+        hues = np.array([hue for hue, _ in FAMILIES])[kept["class"].astype(int) % len(FAMILIES)]
+        axes.scatter(kept[f"{way}_x"], kept[f"{way}_y"], s=7, lw=0, c=hues, alpha=0.8)
+        axes.set(xticks=[], yticks=[])
+        axes.spines["bottom"].set_visible(False)
+
+    title = "Training images in the target's features, by recipe: t-SNE, and PCA"
+    return _features(views, colours, title, 200, {"t-SNE": partial(draw, way="tsne"), "PCA": partial(draw, way="pca")})
 
 
 def feature_violins(views: Mapping[str, FeatureView], colours: Colours) -> Canvas | None:
     """The distributions of distances in units of the largest, a panel for each recipe; None without any."""
+
+    def draw(axes: Axes, view: FeatureView, colour: str) -> None:
+        for place, key in enumerate(KINDS):
+            values = view.distances[key].dropna().to_numpy()
+            if len(values):
+                median, drawn = (
+                    float(np.median(values)),
+                    axes.violinplot([values], [place], widths=0.8, showextrema=False),
+                )
+                drawn["bodies"][0].set(facecolor=colour, alpha=0.45, edgecolor="none")
+                axes.plot([place - 0.3, place + 0.3], [median] * 2, color=INK, lw=2)
+                note(axes, f"{median:.2f}", (place, median), (0, 4), ha="center", color=INK)
+        axes.axvline(1.5, color=SOFT, lw=1, ls=DOTTED)
+        axes.set(xlim=(-0.6, 3.6), ylim=(0, 1.02))
+        axes.set_xticks(range(4), list(KINDS.values()), fontsize=9.5)
+
     title = "Distances between training images in the target's features, by recipe"
-    return _grid(views, colours, 1, title, 260, _violins)
+    return _features(views, colours, title, 260, {"distance, of the largest": draw})
 
 
-Draw = Callable[[list["Axes"], FeatureView, str, bool], None]
-
-
-def _grid(
-    views: Mapping[str, FeatureView], colours: Colours, rows: int, title: str, height: float, draw: Draw
+def _features(
+    views: Mapping[str, FeatureView], colours: Colours, title: str, height: float, panels: Mapping[str, Callable]
 ) -> Canvas | None:
-    """`BESIDE` recipes side by side, as often as needed; `draw` fills the `rows` panels of each."""
+    """A column of panels for each recipe, four side by side, as often as needed. panels: name -> what draws it."""
     if not views:
         return None
-    bands, block = -(-len(views) // BESIDE), TOP + rows * (height + GAP) + 24
-    canvas = Canvas(LEFT + min(BESIDE, len(views)) * (SIDE + GAP), bands * block, title)
+    side, block = 216.0, 70 + len(panels) * (height + 16)
+    canvas = Canvas(48 + min(4, len(views)) * side, -(-len(views) // 4) * block, title)
     for place, (recipe, view) in enumerate(views.items()):
-        left, top = LEFT + (place % BESIDE) * (SIDE + GAP), (place // BESIDE) * block + TOP
-        tops = [top + row * (height + GAP) for row in range(rows)]
-        panels = [canvas.axes(left, one, left + SIDE, one + height, grid=None) for one in tops]
-        note(panels[0], recipe, (0, 1), (0, 8), xycoords="axes fraction", fontsize=12, color=INK)
-        draw(panels, view, colours.of(recipe), place % BESIDE == 0)
+        for row, (name, draw) in enumerate(panels.items()):
+            left, top = 48 + place % 4 * side, place // 4 * block + 46 + row * (height + 16)
+            first = place % 4 == 0
+            axes = canvas.axes(left, top, left + 200, top + height, y=name if first else "", grid=None)
+            draw(axes, view, colours.of(recipe))
+            axes.tick_params(axis="y", labelleft=first)
+            if row == 0:
+                note(axes, recipe, (0, 1), (0, 8), xycoords="axes fraction", fontsize=12, color=INK)
     return canvas
-
-
-def _maps(panels: list[Axes], view: FeatureView, colour: str, first: bool) -> None:
-    kept = view.drawn  # colours of classes are used again and again: neighbours of one colour may be strangers
-    hues = np.array([hue for hue, _ in FAMILIES])[kept["class"].astype(int) % len(FAMILIES)]
-    for axes, way, name in zip(panels, ("tsne", "pca"), ("t-SNE", "PCA"), strict=True):
-        for hue in np.unique(hues):
-            mine = kept[hues == hue]
-            axes.plot(mine[f"{way}_x"], mine[f"{way}_y"], "o", ms=2.6, mew=0, color=hue, alpha=0.8)
-        axes.set(xticks=[], yticks=[], ylabel=name if first else "")
-        axes.spines["bottom"].set_visible(False)
-
-
-def _violins(panels: list[Axes], view: FeatureView, colour: str, first: bool) -> None:
-    (axes,) = panels
-    for place, key in enumerate(KINDS):
-        values = view.distances[key].dropna().to_numpy()
-        if not len(values):
-            continue
-        if np.ptp(values) > 0:
-            drawn: Any = axes.violinplot([values], [place], widths=0.8, showextrema=False)
-            drawn["bodies"][0].set(facecolor=colour, alpha=0.45, edgecolor="none")
-        median = float(np.median(values))
-        axes.plot([place - 0.3, place + 0.3], [median] * 2, color=INK, lw=2)
-        note(axes, f"{median:.2f}", (place, median), (0, 4), ha="center", color=INK)
-    axes.axvline(1.5, color=SOFT, lw=1, ls=DOTTED)
-    axes.set(xlim=(-0.6, 3.6), ylim=(0, 1.02), ylabel="distance, of the largest" if first else "")
-    axes.set_xticks(range(4), list(KINDS.values()), fontsize=9.5)
-    axes.tick_params(axis="y", labelleft=first)

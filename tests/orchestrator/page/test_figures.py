@@ -73,7 +73,7 @@ def test_the_names_of_twelve_recipes_are_drawn_clear_of_each_other_and_of_all_do
         )
         for n in range(12)
     ]
-    panel = Panel(title="Leak", spec=metric_of("embedder_acc1"), points=tuple(points), x=(0.88, 0.93), y=(0.0, 0.9))
+    panel = Panel(title="Leak", spec=metric_of("embedder_acc1"), dots=tuple(points), x=(0.88, 0.93), y=(0.0, 0.9))
     (axes,) = plot([panel], 700, 430).figure.axes
     shown = [text for text in axes.texts if text.get_weight() == "bold"]
     assert {n for n in range(12) if any(f"\u2212{n / 10}," in text.get_text() for text in shown)} == set(range(12))
@@ -119,7 +119,7 @@ def test_no_name_lies_on_another_name_or_on_a_point(points, close):
 
 def test_the_panels_show_every_measured_cell_with_its_seeds_where_the_numbers_say(summary):
     panels = panels_of(summary).attacks()
-    points = [point for panel in panels for point in panel.points]
+    points = [point for panel in panels for point in panel.dots]
     assert len(panels) == 4 and len(points) == 2 * 8  # judges x cells
     assert sum(point.hollow for point in points) == 4
     assert sum(len(point.seeds) for point in points) == 2 * 22  # for the seeds that are done
@@ -127,9 +127,9 @@ def test_the_panels_show_every_measured_cell_with_its_seeds_where_the_numbers_sa
     told = titles(canvas)
     assert any(NAMES[0] in t and "independent judge" in t and "n = 3" in t for t in told) and len(told) == 16
     rows = summary.frame.iloc[:4]
-    assert [(p.x, p.y) for p in panels[0].points] == [*zip(rows["test_acc"], rows["embedder_acc1"], strict=True)]
+    assert [(p.x, p.y) for p in panels[0].dots] == [*zip(rows["test_acc"], rows["embedder_acc1"], strict=True)]
     marks = {tuple(line.get_xydata()[0]) for line in canvas.figure.axes[0].lines if len(line.get_xdata()) == 1}
-    assert {(point.x, point.y) for point in panels[0].points} <= marks
+    assert {(point.x, point.y) for point in panels[0].dots} <= marks
 
 
 def test_the_overview_is_one_plot_of_the_strongest_attack_beside_the_reconstructions(make_data):
@@ -154,21 +154,12 @@ def test_a_title_stays_beside_its_corner_whatever_the_attack_is_called(width, at
     assert max(text_width(line, size) for line in lines) <= width - 110
 
 
-def test_marks_of_the_first_plot_are_links_that_the_keyboard_reaches(summary):
-    canvas = plot([panels_of(summary).frontier()], 620, 370)
-    links = list(drawn(canvas).iter(f"{SVG}a"))
-    assert len(links) == len(summary.evidence.rows)
-    for link in links:
-        assert link.get("href").startswith("#row-") and link.get("data-recipe") in summary.recipes
-        assert link.find(f"{SVG}title").text.startswith(link.get("data-recipe"))
-
-
 def test_no_name_lies_on_a_curve(defense_data):
     summary = summarise(defense_data(only=("label_smoothing", "mid", "skip_removal")), resamples=50)
     (group,) = defense_groups(summary)
     for _, panel in panels_of(summary).families(group, "embedder_acc1"):
         (axes,) = plot([panel], 360, 320).figure.axes
-        names = {point.name for point in panel.points} - {""}
+        names = {point.name for point in panel.dots} - {""}
         boxes = [text.get_window_extent().padded(-2) for text in axes.texts if text.get_text() in names]
         for curve in (line for line in axes.lines if line.get_gid() == "curve"):
             path = curve.get_path().transformed(curve.get_transform())
@@ -204,11 +195,11 @@ def test_exposure_draws_each_class_once_and_counts_the_recognised(summary):
 
 def test_curves_name_their_recipes(make_data, summary):
     data, colours = make_data(), assign(summary)
-    canvas = curves.alpha_curves(data.alpha_curves, colours)
+    canvas = curves.alpha_curves(data.alpha_curves, colours, NAMES)
     assert set(titles(canvas)) == set(NAMES) <= {text.text for text in drawn(canvas).iter(f"{SVG}text")}
     lines = [line for line in canvas.figure.axes[0].lines if len(line.get_xdata()) == 40]
     assert len(lines) == 3 and {line.get_color() for line in lines} == {colours.of(name) for name in NAMES}
-    assert len(titles(curves.training_curves(data.training_curves, colours))) == 9
+    assert len(titles(curves.training_curves(data.training_curves, colours, NAMES))) == 9
 
 
 def test_gradient_curves_show_the_band_and_leave_out_steps_without_a_value(summary):
@@ -302,9 +293,9 @@ def test_every_recipe_has_its_feature_maps_its_distributions_and_their_medians(m
     maps, violins = figures["features-maps.png"].figure.axes, figures["features-distances.png"].figure.axes
     assert len(maps) == 2 * len(NAMES) and len(violins) == len(NAMES)
     for place, one in enumerate(data.features.values()):
-        assert sum(len(line.get_xdata()) for line in maps[2 * place].lines) == len(one.points)
+        assert len(maps[2 * place].collections[0].get_offsets()) == len(one.points)
         words = [text.get_text() for text in violins[place].texts]
-        assert words == [NAMES[place], *(f"{one.distances[name].median():.2f}" for name in recipes.KINDS)]
+        assert words == [*(f"{one.distances[name].median():.2f}" for name in recipes.KINDS), NAMES[place]]
     page = part("features", data, summary)
     assert page.count("<figure>") == 2 and "t-SNE" in page and "an equal share" not in page
     assert part("features", make_data(sheets=()), summary) == ""
