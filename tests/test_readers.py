@@ -34,8 +34,8 @@ HELD = {
     "core/isolation/": "in the process that can only compute",
     "orchestrator/store/": "the store's files have bounds of their own",
     "orchestrator/cluster/": "what Ray has written",
-    "orchestrator/commands/reporting/sharing/bundle.py": "what it has written",
-    "orchestrator/commands/reporting/sharing/provenance.py": "a note in a PNG, of a mebibyte at most, and no pixels",
+    "orchestrator/commands/reporting/bundle.py": "what it has written",
+    "orchestrator/page/pictures.py": "a note in a PNG, of a mebibyte at most, and no pixels",
     "orchestrator/commands/reporting/toy_report.py": ARTIFACT,
 }
 """File or folder -> what it reads."""

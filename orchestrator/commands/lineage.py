@@ -19,8 +19,8 @@ from smoothsweep.core.files import NotPlainError
 from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.text import MINUS, NBSP, counted, duration, few, printable, quoted, shortened, suggestion
-from smoothsweep.orchestrator.commands.reporting.sharing.provenance import SUFFIX, read_provenance
 from smoothsweep.orchestrator.commands.requests import DiffRequest, LineageRequest
+from smoothsweep.orchestrator.page.pictures import SUFFIX, read_provenance
 from smoothsweep.orchestrator.page.render import read_origin
 from smoothsweep.orchestrator.planning.state import DOT, TRIALS_FILE, TrialNote, read_trial_notes
 from smoothsweep.orchestrator.store.base import MANIFEST, Store

@@ -11,7 +11,7 @@ from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.core.text import quoted
-from smoothsweep.orchestrator.commands.reporting.sharing.export import gather_sweep, sweep_to_share
+from smoothsweep.orchestrator.commands.reporting.export import gather_sweep, sweep_to_share
 from smoothsweep.orchestrator.commands.requests import ReportRequest
 from smoothsweep.orchestrator.result.sweep_result import SweepResult, result_of
 from smoothsweep.orchestrator.store.notes import read_with_repair
@@ -70,8 +70,8 @@ def sweep(
 
 def report(request: ReportRequest) -> int:
     """Write the report of a sweep, of several, or of a bundle, or print the result. Returns the exit code."""
+    from smoothsweep.orchestrator.commands.reporting.bundle import report_or_open
     from smoothsweep.orchestrator.commands.reporting.several import report_several
-    from smoothsweep.orchestrator.commands.reporting.sharing.bundle import report_or_open
 
     if not request.json:
         asked = request.overrides, request.store, request.out

@@ -24,7 +24,7 @@ from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS, metric_of
 from smoothsweep.core.readers.files import Members, members_of
 from smoothsweep.core.readers.tables import UnreadableTable, read_columns
 from smoothsweep.core.text import printable, quoted
-from smoothsweep.orchestrator.commands.reporting.sharing.bundle import (
+from smoothsweep.orchestrator.commands.reporting.bundle import (
     COMPARISON,
     ROWS_BY_CLASS,
     Conditions,
@@ -32,7 +32,7 @@ from smoothsweep.orchestrator.commands.reporting.sharing.bundle import (
     conditions_of,
     index_of,
 )
-from smoothsweep.orchestrator.commands.reporting.sharing.export import gather_sweep, sweep_to_share
+from smoothsweep.orchestrator.commands.reporting.export import gather_sweep, sweep_to_share
 from smoothsweep.orchestrator.page.tables import terminal_text
 from smoothsweep.orchestrator.result.data import Axis, ReportData
 from smoothsweep.orchestrator.result.estimates import Settings, images_column

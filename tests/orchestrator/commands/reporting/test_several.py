@@ -10,7 +10,7 @@ import pytest
 
 import tests.shared_sweep as made
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.reporting.sharing.bundle import COMPARISON, INDEX
+from smoothsweep.orchestrator.commands.reporting.bundle import COMPARISON, INDEX
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.sweeps.load import load_sweep
 

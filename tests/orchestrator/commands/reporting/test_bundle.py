@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.reporting.sharing.bundle import INDEX
+from smoothsweep.orchestrator.commands.reporting.bundle import INDEX
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.sweeps.load import load_sweep
 from tests.shared_sweep import made_shared

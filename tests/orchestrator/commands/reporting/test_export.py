@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.reporting.sharing.provenance import KEY
+from smoothsweep.orchestrator.page.pictures import KEY
 from tests.shared_sweep import ALPHAS, IMAGES, NAMES, PEOPLE, SEEDS, made_shared
 
 

@@ -25,11 +25,11 @@ from smoothsweep.core.files import making_folder, move, temporary_name, write_fi
 from smoothsweep.core.readers.files import pieces_of, read_whole
 from smoothsweep.core.text import quoted, typable
 from smoothsweep.orchestrator.commands.reporting.report import contact_sheets, gather_report, prior_licences
-from smoothsweep.orchestrator.commands.reporting.sharing.provenance import KEY
 from smoothsweep.orchestrator.commands.requests import ExportRequest
 from smoothsweep.orchestrator.page.figures.colours import assign
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures
 from smoothsweep.orchestrator.page.pictures import (
+    KEY,
     class_names,
     is_recognised,
     judge_name,

@@ -23,8 +23,7 @@ from smoothsweep.core.files import making_folder, replacing, write_file, write_p
 from smoothsweep.core.readers.files import MOST_MEMBERS, Members, members_of, read_text, why_unread
 from smoothsweep.core.text import quoted
 from smoothsweep.orchestrator.commands import run
-from smoothsweep.orchestrator.commands.reporting.report import contact_sheets, write_gathered
-from smoothsweep.orchestrator.commands.reporting.sharing.export import (
+from smoothsweep.orchestrator.commands.reporting.export import (
     TABLES,
     SweepContents,
     digest,
@@ -38,6 +37,7 @@ from smoothsweep.orchestrator.commands.reporting.sharing.export import (
     sweep_to_share,
     table_files,
 )
+from smoothsweep.orchestrator.commands.reporting.report import contact_sheets, write_gathered
 from smoothsweep.orchestrator.commands.requests import BundleRequest
 from smoothsweep.orchestrator.planning.trial import Trial, inversion_stages
 from smoothsweep.orchestrator.result.data import ReportData

@@ -1,1 +1,0 @@
-"""What leaves the machine: exports for a paper, bundles for a colleague."""
