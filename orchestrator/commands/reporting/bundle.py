@@ -85,7 +85,7 @@ Scalar = str | int | float | bool | None
 Digest = Annotated[str, Field(max_length=64)]
 
 
-class TrialNote(BaseModel):
+class RowConditions(BaseModel):
     """What a row of the results rests on. A digest is equal wherever nothing but the trial's own target differs.
 
     Attributes:
@@ -128,7 +128,7 @@ class Conditions(BaseModel):
     people: int | None = None
     real_images: int | None = None
     reasons: dict[str, str]
-    trials: tuple[TrialNote, ...] = Field(min_length=1)
+    trials: tuple[RowConditions, ...] = Field(min_length=1)
     settings: dict[Digest, dict[str, Scalar]]
 
 
@@ -153,7 +153,7 @@ def conditions_of(trials: Sequence[Trial], data: ReportData, summary: Summary) -
         if stages.attack is not None:
             masked |= {stages.attack.fingerprint: "attack", stages.inverted.fingerprint: "reconstructions"}
         words = "" if sweep.attack is None else sweep.attack.words
-        note = TrialNote(
+        note = RowConditions(
             trial=trial.id,
             recipe=stages.target.fingerprint,
             label=recipe_label(data.axes, trial.cell.axes),

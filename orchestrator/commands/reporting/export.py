@@ -98,9 +98,12 @@ def _of_training(settings: InversionSweep) -> Iterable[str]:
 MOST_INDEX, MOST_FILE = 32 * 2**20, 64 * 2**30
 
 
-def digest(content: bytes) -> str:
-    """SHA-256 as hexadecimal digits."""
-    return sha256(content).hexdigest()
+def digest(content: bytes | Iterable[bytes]) -> str:
+    """SHA-256 of all pieces one after the other, as hexadecimal digits."""
+    found = sha256()
+    for piece in (content,) if isinstance(content, bytes) else content:
+        found.update(piece)
+    return found.hexdigest()
 
 
 def refuse_other_content(out: Path, index: str, flag: str = "--out") -> None:
@@ -119,7 +122,7 @@ def refuse_other_content(out: Path, index: str, flag: str = "--out") -> None:
     for name in there:
         if name not in known:
             raise InputError(f"{flag} {out}: expected a new or empty folder, got one that holds {name}")
-        if known[name] is not None and _digest_of(out / name) != known[name]:
+        if known[name] is not None and digest(pieces_of(out / name, most_bytes=MOST_FILE)) != known[name]:
             raise InputError(f"{flag} {out}: expected a new or empty folder, got an export whose {name} was edited")
 
 
@@ -164,13 +167,6 @@ def _listed(index: Path) -> dict[str, str]:
         return {str(name): str(value) for name, value in files.items()}
     except (OSError, InputError, ValueError, KeyError, TypeError, AttributeError):
         return {}
-
-
-def _digest_of(path: Path) -> str:
-    digest = sha256()
-    for piece in pieces_of(path, most_bytes=MOST_FILE):
-        digest.update(piece)
-    return digest.hexdigest()
 
 
 Choice = Literal["best", "all", "none"]
@@ -218,15 +214,21 @@ def trials_to_export(
 
 def reconstruction_files(sweep: str, pictures: Sequence[ExportedTrial], store: Store) -> Iterator[tuple[str, bytes]]:
     """The pictures by their names, and last the list of where they come from."""
-    entries, folders = [], _Folders()
+    entries: list[dict[str, Any]] = []
+    folders: dict[tuple[str, str], str] = {}  # of attack and recipe, each name given once
     for exported in pictures:
         labels, names = reconstructed_labels(store, exported.stages), class_names(store, exported.stages)
-        folder = folders.of(exported.attack or "attack", exported.recipe)
+        place = f"images/{_slug(exported.attack or 'attack')}/{_slug(exported.recipe)}"
+        taken = sum(folder.partition("--")[0] == place for folder in folders.values())
+        folder = folders.setdefault((exported.attack, exported.recipe), f"{place}--{taken + 1}" if taken else place)
         for label in map(int, np.unique(labels)):
             count = int((labels == label).sum())
             for rank in range(count if exported.ranks is None else min(exported.ranks, count)):
                 entry = _provenance(sweep, exported, names[label], label, rank, store)
-                image = _png(reconstruction(store, exported.stages, label, rank), entry)
+                text = PngInfo()
+                text.add_itxt(KEY, json.dumps(entry, ensure_ascii=False))
+                pixels = reconstruction(store, exported.stages, label, rank).transpose(1, 2, 0)
+                image = png(Image.fromarray(np.ascontiguousarray(pixels)), text)
                 name = f"{folder}/seed{exported.trial.seed}-class{label:04d}-rank{rank + 1:02d}.png"
                 entries.append({"file": name, "sha256": digest(image), **entry})
                 yield name, image
@@ -263,26 +265,6 @@ def _provenance(sweep: str, exported: ExportedTrial, name: str, label: int, rank
             "data": exported.stages.data.fingerprint,
         },
     }
-
-
-def _png(image: np.ndarray, entry: dict[str, Any]) -> bytes:
-    text = PngInfo()
-    text.add_itxt(KEY, json.dumps(entry, ensure_ascii=False))
-    return png(Image.fromarray(np.ascontiguousarray(image.transpose(1, 2, 0))), text)
-
-
-class _Folders:
-    """Folders named after attacks and recipes, each name given once."""
-
-    def __init__(self) -> None:
-        self._given: dict[tuple[str, str], str] = {}
-
-    def of(self, attack: str, recipe: str) -> str:
-        if (attack, recipe) not in self._given:
-            name = f"images/{_slug(attack)}/{_slug(recipe)}"
-            taken = [folder for folder in self._given.values() if folder == name or folder.startswith(f"{name}--")]
-            self._given[attack, recipe] = f"{name}--{len(taken) + 1}" if taken else name
-        return self._given[attack, recipe]
 
 
 def _slug(text: str) -> str:
