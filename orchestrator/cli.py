@@ -22,7 +22,7 @@ from smoothsweep.core.errors import InputError, StoreGone
 from smoothsweep.core.text import shortened, suggestion
 from smoothsweep.orchestrator.cluster import interrupts
 from smoothsweep.orchestrator.commands import requests
-from smoothsweep.orchestrator.commands.audit.arguments import add_audit_command
+from smoothsweep.orchestrator.commands.audit.request import AuditRequest
 from smoothsweep.orchestrator.commands.requests import Reading, add_request, reading_of
 
 COMMANDS: dict[str, tuple[type[Any], str]] = {
@@ -45,6 +45,7 @@ COMMANDS: dict[str, tuple[type[Any], str]] = {
     "store export": (requests.StoreExport, "storage:export_sweep"),
     "store link": (requests.StoreLink, "storage:link"),
     "store unlink": (requests.StoreUnlink, "storage:unlink"),
+    "audit": (AuditRequest, "audit.auditing:run_audit"),
     "diff": (requests.DiffRequest, "lineage:print_differences"),
     "lineage": (requests.LineageRequest, "lineage:print_lineage"),
     "rejudge": (requests.RejudgeRequest, "run:rejudge"),
@@ -202,7 +203,6 @@ def _parser() -> argparse.ArgumentParser:
         command = (parts[group] if group else commands).add_parser(part, help=text, description=text)
         add_request(command, request)
         command.set_defaults(command=partial(_call, name))
-    add_audit_command(commands)
     return parser
 
 

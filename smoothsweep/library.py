@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import pandas as pd
 import torch
@@ -38,10 +38,9 @@ from smoothsweep.core.metrics.recognition import fit_head, head_logits
 from smoothsweep.core.models.embedder_kinds import FACES, KINDS
 from smoothsweep.core.models.inference import evaluate_logits
 from smoothsweep.model import Model
-from smoothsweep.orchestrator.commands.audit.forecast import as_loaded
-from smoothsweep.orchestrator.commands.audit.judges import Found, look_for_people
-from smoothsweep.orchestrator.commands.audit.pages import AuditContext, read_stored
-from smoothsweep.orchestrator.commands.audit.portfolio import (
+from smoothsweep.orchestrator.commands.audit.pages import read_stored
+from smoothsweep.orchestrator.commands.audit.subject import Found, look_for_people
+from smoothsweep.orchestrator.commands.audit.sweep_file import (
     EIGENFACES,
     EVALUATOR_TRAINING,
     PLAIN,
@@ -50,14 +49,16 @@ from smoothsweep.orchestrator.commands.audit.portfolio import (
     TRAINING,
     AuditTraining,
     Reach,
+    as_loaded,
+    audit_sweep,
+    check_halves,
     evaluator_of,
     portfolio,
+    shadow_sweep,
 )
-from smoothsweep.orchestrator.commands.audit.sweep_file import audit_sweep, check_halves, shadow_sweep
 from smoothsweep.orchestrator.planning.trial import InversionStages, inversion_stages, trials_of
-from smoothsweep.orchestrator.reading.audit.members import AuditMembership, measured_membership
-from smoothsweep.orchestrator.reading.audit.result import RunNotes
-from smoothsweep.orchestrator.reading.audit.shadows import read_shadows
+from smoothsweep.orchestrator.result.audit import AuditNotes
+from smoothsweep.orchestrator.result.audit_membership import AuditMembership, measured_membership, read_shadows
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.results import (
     QUERIES_PER_IMAGE,
@@ -266,15 +267,16 @@ def audit(
                 bench.adopt(stage)
         bench.make([stage for stages in of_trials for stage in stages])
         shadowed = None if recipe is None else _attack_by_shadows(bench, tree, recipe, shadows, subject)
-        notes_of_run = RunNotes(own_test=has_split(data), told=notes, access=subject.access)
-        context = AuditContext(
-            name="model",
-            card=subject.card,
-            notes=notes_of_run,
-            member_access=subject.access if trained_on_data else None,
+        stored = read_stored(
+            loaded,
+            bench.store,
+            bench.folder,
+            subject.card,
+            AuditNotes(own_test=has_split(data), told=notes, access=subject.access),
+            measures_membership=trained_on_data,
             shadowed=shadowed,
         )
-        return stored_audit(read_stored(loaded, bench.store, bench.folder, context), bench.store, by)
+        return stored_audit(stored, bench.store, by)
 
 
 def train(
@@ -410,8 +412,7 @@ def _tried(attacks: str | Sequence[Mapping[str, Any]], subject: Subject) -> list
     """The settings of the attacks to try, with a control among them. Raises InputError for one that cannot run."""
     if isinstance(attacks, str) and attacks not in get_args(Reach):
         raise InputError(f"attacks: expected {', '.join(get_args(Reach))}, or settings of attacks, got {attacks!r}")
-    whole, adapted = attacks == "whole", attacks == "adapted"
-    tried = portfolio(subject.access, whole=whole, adapted=adapted) if isinstance(attacks, str) else attacks
+    tried = portfolio(subject.access, cast("Reach", attacks)) if isinstance(attacks, str) else attacks
     if {_made(settings, subject).control for settings in tried} != {False, True}:
         kinds = ", ".join(str(settings["kind"]) for settings in tried) or "none"
         raise InputError(f"attacks: expected one or more, and a control (random_latents) beside, got {kinds}")

@@ -23,9 +23,9 @@ from smoothsweep.core.models.classifiers import Classifier
 from smoothsweep.core.readers.tables import read_rows
 from smoothsweep.orchestrator.commands.audit.pages import StoredAudit
 from smoothsweep.orchestrator.planning.trial import InversionStages, inversion_stages
-from smoothsweep.orchestrator.reading.audit.members import AuditMembership
-from smoothsweep.orchestrator.reading.audit.result import Audit as AuditResult
-from smoothsweep.orchestrator.reading.audit.sentences import audit_sentences, membership_lines
+from smoothsweep.orchestrator.result.audit import Audit as AuditResult
+from smoothsweep.orchestrator.result.audit import audit_sentences
+from smoothsweep.orchestrator.result.audit_membership import AuditMembership
 from smoothsweep.orchestrator.result.estimates import Comparison
 from smoothsweep.orchestrator.result.summary import Summary
 from smoothsweep.orchestrator.stages.stage import with_ancestors
@@ -259,7 +259,7 @@ class MembershipAudit:
     @property
     def lines(self) -> tuple[str, ...]:
         """The result in sentences."""
-        return membership_lines(self.found)
+        return self.found.lines
 
     def __str__(self) -> str:
         """The result in a few sentences."""

@@ -43,8 +43,13 @@ from smoothsweep.core.priors.base import Prior
 from smoothsweep.core.priors.kinds import NETWORKS
 from smoothsweep.core.priors.registry import HeldPrior, card_of, save_prior
 from smoothsweep.model import Model
-from smoothsweep.orchestrator.commands.audit.forecast import as_loaded
-from smoothsweep.orchestrator.commands.audit.portfolio import EIGENFACES, LEAST_PUBLIC, STORED_SIZE, components_of
+from smoothsweep.orchestrator.commands.audit.sweep_file import (
+    EIGENFACES,
+    LEAST_PUBLIC,
+    STORED_SIZE,
+    as_loaded,
+    components_of,
+)
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.scheduling.execute import commit_made, execute_with_inputs
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors

@@ -10,8 +10,8 @@ import pytest
 import smoothsweep
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.comparisons import compare_recipes
-from smoothsweep.orchestrator.reading.audit.result import Audit as AuditResult
-from smoothsweep.orchestrator.reading.audit.result import Person, Reached
+from smoothsweep.orchestrator.result.audit import Audit as AuditResult
+from smoothsweep.orchestrator.result.audit import Person, Reached
 from smoothsweep.orchestrator.result.estimates import NOTHING
 from smoothsweep.results import Audit, Judge, Rate
 

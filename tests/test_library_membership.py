@@ -1,16 +1,12 @@
 """Membership of a model, from Python: found where it memorised, no claim where the held-out images are others."""
 
-import numpy as np
 import pytest
 import torch
-from sklearn.metrics import roc_auc_score
 
 import smoothsweep
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.synthetic.faces import synthetic_faces
-from smoothsweep.core.membership.measuring import Measured
 from smoothsweep.model import PROBE_IMAGES
-from smoothsweep.orchestrator.reading.audit.members import attack_table
 from smoothsweep.results import QUERIES_PER_IMAGE
 
 PEOPLE, EACH = 10, 24
@@ -91,36 +87,6 @@ def test_copies_and_other_people_are_no_held_out_images(split):
     fewer = ImageSet(images=split[1].images[:4], labels=torch.zeros(4, dtype=torch.int64), names=("a",))
     with pytest.raises(smoothsweep.InputError, match="held_out: expected the 10 people of training"):
         smoothsweep.membership(model, split[0], fewer)
-
-
-def run_of(seed, member, labels, missing=()):
-    """Scores of three attacks of one training, and those that were not asked."""
-    draw = np.random.default_rng(seed)
-    scores = {"margin": draw.normal(member, 1.0), "loss": draw.normal(2.0 * member, 1.0)}
-    scores["label_views"] = np.round(draw.uniform(size=len(member)) + 0.2 * member, 1)
-    scores["label_views"][list(missing)] = np.nan
-    return Measured(scores=scores, member=member, labels=labels)
-
-
-def test_a_table_of_several_trainings_has_the_means_over_them():
-    """AUC by scikit-learn; images found above the largest score of a hundredth of the others, counted."""
-    member, labels = np.arange(400) % 3 > 0, np.arange(400) // 40
-    asked = np.ones(400, bool)
-    asked[[0, 5, 7]] = False
-    runs = [run_of(1, member, labels, (0, 5)), run_of(2, member, labels, (5, 7))]
-    table = attack_table(runs)
-    assert table["attack"].tolist() == ["loss", "margin", "label_views"] and table.index.tolist() == [0, 1, 2]
-    assert table["access"].tolist() == ["scores", "scores", "labels"]
-    for row in table.to_dict("records"):
-        known = asked if row["attack"] == "label_views" else np.ones(400, bool)
-        scores = [run.scores[row["attack"]][known] for run in runs]
-        inside = member[known]
-        assert row["auc"] == pytest.approx(np.mean([roc_auc_score(inside, one) for one in scores]))
-        assert 0.01 < row["auc"] - row["low"] < 0.1 and 0.01 < row["high"] - row["auc"] < 0.1
-        found = [np.mean(one[inside] > np.sort(one[~inside])[-2]) for one in scores]
-        assert row["tpr_fpr1"] == pytest.approx(np.mean(found))
-    few = attack_table([run_of(1, member[:200], labels[:200])])
-    assert (~member[:200]).sum() < 100 and few["tpr_fpr1"].isna().all()
 
 
 def test_shadow_models_are_refused_before_the_model_is_asked(split):

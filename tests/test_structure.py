@@ -31,7 +31,6 @@ FLOORS = (
     "store",
     "planning",
     "result",
-    "reading",
     "search",
     "page",
     "tracking",

@@ -337,8 +337,10 @@ def audit(folder: Path) -> Facts:
     quick = ["--effort", "quick"] if "--effort" in command("audit", "--help", folder=folder) else ["--minutes", 0.01]
     command(*given, *quick, folder=folder)
     told = json.loads((folder / "out" / "audit.json").read_text())
-    attacks = [{key: one[key] for key in ("attack", "access", "leak", "low", "high")} for one in told["attacks"]]
-    people = [{key: plain(one[key]) for key in ("person", "rate", "low", "high")} for one in told["people"]]
+    attacks = [{key: one[key] for key in ("attack", "access", "leak", "low", "high")} for one in told["reached"]]
+    people = [
+        {"person": one["name"]} | {key: plain(one[key]) for key in ("rate", "low", "high")} for one in told["people"]
+    ]
     return {"checkpoint": {"test_acc": told["test_acc"], "attacks": attacks, "people": people}}
 
 

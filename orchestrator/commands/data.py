@@ -45,7 +45,7 @@ def _check_own(options: DataCheck) -> int:
     """The exit code: 1 where loading would refuse something. Raises InputError where a private picture is public."""
     from smoothsweep.core.data.likeness import refuse_identical
     from smoothsweep.core.data.own_check import check_own
-    from smoothsweep.orchestrator.commands.audit.judges import Found, judge_of, look_for_people
+    from smoothsweep.orchestrator.commands.audit.subject import Found, judge_of, look_for_people
 
     path, public, bits = options.path, options.public, options.bits
     judges = judge_of(options.judge)
@@ -73,7 +73,7 @@ def write_first_sweep(options: InitRequest) -> int:
 
     Raises InputError, and writes nothing, for images that a sweep would refuse, and where there is something already.
     """
-    from smoothsweep.orchestrator.commands.audit.judges import judge_of
+    from smoothsweep.orchestrator.commands.audit.subject import judge_of
     from smoothsweep.orchestrator.planning.power import power_before_data, power_lines
     from smoothsweep.sweeps.load import load_sweep, read_yaml
     from smoothsweep.sweeps.loaded import check
@@ -103,7 +103,7 @@ def write_first_sweep(options: InitRequest) -> int:
 def _sizes(data: Path, public: Path | None, judges: dict[str, Any], bits: int | None) -> Sizes:
     from smoothsweep.core.data.likeness import pair_labels, refuse_identical
     from smoothsweep.core.data.own_check import check_own
-    from smoothsweep.orchestrator.commands.audit.judges import look_for_people
+    from smoothsweep.orchestrator.commands.audit.subject import look_for_people
 
     check = check_own(data, public, bits=bits, tell=screen.out)
     if check.faults:

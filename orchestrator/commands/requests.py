@@ -1,6 +1,6 @@
 """What every command is told: a request for each, whose fields are its options (`core.arguments.option`).
 
-The options of `audit` stand in `audit.subject`. Nothing here loads what is slow: `--help` answers at once.
+The options of `audit` stand in `audit.request`. Nothing here loads what is slow: `--help` answers at once.
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ class Exposed:
         among_top: The probability that it is one of the `TOP` most exposed.
     """
 
-    key: Hashable
+    key: Hashable = field(repr=False)
     share: float
     rate: float
     low: float

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -83,8 +83,8 @@ class SweepResult:
 
     def dump(self) -> dict[str, Any]:
         """The whole result as JSON has it: an infinite number and one that was not measured are null."""
-        frames = {name: [_plain(row) for row in frame.to_dict("records")] for name, frame in self.frames.items()}
-        return {"sweep": self.name, "facts": _plain(self.facts), "sentences": _plain(self.sentences), **frames}
+        frames = {name: [plain(row) for row in frame.to_dict("records")] for name, frame in self.frames.items()}
+        return {"sweep": self.name, "facts": plain(self.facts), "sentences": plain(self.sentences), **frames}
 
     def to_json(self) -> str:
         """The dump as text."""
@@ -381,14 +381,16 @@ def _said(data: ReportData, summary: Summary, costs: pd.DataFrame) -> dict[str, 
     return {section: tuple(lines) for section, lines in said.items()}
 
 
-def _plain(value: Any) -> Any:
-    """A value as JSON has it."""
+def plain(value: Any) -> Any:
+    """A value as JSON has it; of a dataclass the fields that its text shows."""
+    if is_dataclass(value):
+        value = {part.name: getattr(value, part.name) for part in fields(value) if part.repr}
     if isinstance(value, Measured):
         value = value._asdict()
     if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [plain(one) for one in value]
     if isinstance(value, np.generic):
         value = value.item()
     if is_null(value) or (isinstance(value, float) and not math.isfinite(value)):

@@ -10,8 +10,7 @@ import pytest
 from smoothsweep.orchestrator.commands.reporting.report import verdicts_for_mlflow
 from smoothsweep.orchestrator.page.render import part, render
 from smoothsweep.orchestrator.page.tables import csv_table, markdown_table, tables_of, terminal_text
-from smoothsweep.orchestrator.reading.audit.as_json import audit_json
-from smoothsweep.orchestrator.reading.audit.result import AuditNotes, read_audit
+from smoothsweep.orchestrator.result.audit import AuditNotes, read_audit
 from smoothsweep.orchestrator.result.data import ReportData
 from smoothsweep.orchestrator.result.findings import find
 from smoothsweep.orchestrator.result.summary import summarise
@@ -126,8 +125,8 @@ def test_an_audit_names_nobody_and_compares_nothing_by_it():
     )
     summary = summarise(data)
     audit = read_audit(data, summary, AuditNotes(names=[*"abcdef"], classes=PEOPLE, recipe=summary.recipes[0]))
-    found = audit_json(audit, {"name": "model"})
-    assert found["judge"]["can_tell"] is False and found["judge"]["real_photographs"] == pytest.approx(1 / 6)
-    assert not found["people"] and found["beyond_control"]["verdict"] is None
-    assert all(one["reduction"] is None for one in found["beside"])
+    found = audit.dump()
+    assert found["can_tell"] is False and found["ceiling"] == pytest.approx(1 / 6)
+    assert not found["people"] and not found["beyond"]["verdict"]
+    assert all(one["leak"] is None for one in found["beside"])
     assert not WORDS.search(json.dumps(found["said"])) and "16.7" in found["said"]["answer"][0]

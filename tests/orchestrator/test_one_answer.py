@@ -9,11 +9,10 @@ import pandas as pd
 import pytest
 
 import smoothsweep
-from smoothsweep.orchestrator.page.audit import audit_page
+from smoothsweep.orchestrator.commands.audit.pages import audit_page
 from smoothsweep.orchestrator.page.render import part
 from smoothsweep.orchestrator.page.tables import markdown_table, tables_of, terminal_text
-from smoothsweep.orchestrator.reading.audit.as_json import audit_json
-from smoothsweep.orchestrator.reading.audit.result import AuditNotes, read_audit
+from smoothsweep.orchestrator.result.audit import AuditNotes, read_audit
 from smoothsweep.orchestrator.result.data import Axis, ReportData
 from smoothsweep.orchestrator.result.findings import find
 from smoothsweep.orchestrator.result.format import ascii_text
@@ -188,7 +187,7 @@ def audited(data, summary):
 
 
 def test_the_audit_s_page_says_it(audited, expected):
-    page = audit_page(audited, name="m", facts={}, anonymous=False, portraits=[])
+    page = audit_page(audited, name="m", facts={}, portraits=[])
     rows = [plain_text(row) for row in page.split("<tr>")]
     for recipe, (size, word) in expected.items():
         shown = "this model" if recipe == MODEL else recipe
@@ -199,15 +198,12 @@ def test_the_audit_s_page_says_it(audited, expected):
     assert re.search(rf"is inconclusive \(reduction {re.escape(value)} points? {re.escape(interval)}", answer)
 
 
-def test_json_says_it_under_new_keys_and_earlier_ones(audited, expected):
-    beside = {
-        one.recipe: found
-        for one, found in zip(audited.beside, json.loads(json.dumps(audit_json(audited, {})))["beside"], strict=True)
-    }
+def test_json_says_it(audited, expected):
+    beside = {one["recipe"]: one for one in json.loads(json.dumps(audited.dump()))["beside"]}
     for recipe, (size, word) in expected.items():
-        assert beside[recipe]["reduction"]["verdict"] == word
-        assert f"{100 * beside[recipe]['reduction']['reduction']:+.1f}" == size.split(" ")[0]
-    assert beside[PLAIN]["reduction"] is None
+        assert beside[recipe]["leak"]["word"] == word
+        assert f"{100 * beside[recipe]['leak']['reduction']:+.1f}" == size.split(" ")[0]
+    assert beside[PLAIN]["leak"] is None
 
 
 def test_python_says_it(result, expected):

@@ -25,7 +25,7 @@ MODULES = (
     "smoothsweep.core.screen",
     "smoothsweep.orchestrator.cluster.interrupts",
     "smoothsweep.core.text",
-    "smoothsweep.orchestrator.commands.audit.arguments",
+    "smoothsweep.orchestrator.commands.audit.request",
     "smoothsweep.orchestrator.commands.status",
     "smoothsweep.sweeps.load",
     "pydantic",

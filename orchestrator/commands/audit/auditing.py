@@ -19,33 +19,39 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.core.readers.files import read_text
 from smoothsweep.core.text import duration, shortened
-from smoothsweep.orchestrator.commands.audit.forecast import (
+from smoothsweep.orchestrator.commands.audit.costs import (
     START_S,
-    Cost,
-    as_loaded,
-    cost_words,
+    Allowance,
+    allowance_of,
     forecast,
     has_membership,
     wall_seconds,
 )
-from smoothsweep.orchestrator.commands.audit.judges import look_for_people
-from smoothsweep.orchestrator.commands.audit.pages import AuditContext, write_audit
-from smoothsweep.orchestrator.commands.audit.portfolio import (
+from smoothsweep.orchestrator.commands.audit.pages import add_second, read_stored, write_audit
+from smoothsweep.orchestrator.commands.audit.request import EFFORTS, EPOCHS, AuditRequest
+from smoothsweep.orchestrator.commands.audit.subject import (
+    bring_in,
+    check_reading,
+    check_request,
+    foreign_model,
+    judges_of,
+    look_for_people,
+    read_card,
+)
+from smoothsweep.orchestrator.commands.audit.sweep_file import (
     COMPONENTS,
     LEAST_PUBLIC,
+    SHADOWS,
     AuditTraining,
     Reach,
+    as_file,
+    as_loaded,
+    audit_sweep,
+    audit_trainings,
     components_of,
     imported_prior,
-    portfolio,
-)
-from smoothsweep.orchestrator.commands.audit.queries import Allowance, allowance_of
-from smoothsweep.orchestrator.commands.audit.subject import EFFORTS, AuditRequest
-from smoothsweep.orchestrator.commands.audit.sweep_file import (
-    SHADOWS,
-    as_file,
-    audit_sweep,
     lesser,
+    portfolio,
     shadow_sweep,
     too_few,
     untried,
@@ -53,10 +59,10 @@ from smoothsweep.orchestrator.commands.audit.sweep_file import (
 )
 from smoothsweep.orchestrator.commands.plan import Confirmation
 from smoothsweep.orchestrator.commands.run import run_and_report
-from smoothsweep.orchestrator.reading.audit import MOST_SEEDS
-from smoothsweep.orchestrator.reading.audit.result import RunNotes
+from smoothsweep.orchestrator.result.audit import MOST_SEEDS, Audit, AuditNotes, audit_sentences
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.imported import TargetCard
+from smoothsweep.sweeps.load import load_sweep
 
 STORE, RESULT = "store", "audit.json"
 SWEEP, SECOND = "audit.yaml", "audit-second.yaml"
@@ -98,59 +104,106 @@ def steps_of(trainings: Sequence[AuditTraining] = (), *, seeds: int = 1) -> list
 
     seeds: runs that were asked for at least.
     """
-    common: dict[str, Any] = {"trainings": tuple(trainings)}
     quick: Reach = "adapted" if trainings else "quick"
+    covered = ((quick, seeds, 4), (quick, max(STANDARD_SEEDS, seeds), 8), ("whole", MOST_SEEDS, 16))
     efforts = [
-        Step(effort="quick", reach=quick, seeds=seeds, shadows=4 if trainings else 0, **common),
-        Step(effort="standard", reach=quick, seeds=max(STANDARD_SEEDS, seeds), shadows=8 if trainings else 0, **common),
-        Step(effort="full", reach="whole", seeds=MOST_SEEDS, shadows=16 if trainings else 0, **common),
+        Step(effort=effort, reach=reach, seeds=runs, trainings=tuple(trainings), shadows=count if trainings else 0)
+        for effort, (reach, runs, count) in zip(EFFORTS, covered, strict=True)
     ]
     return efforts if replace(FIRST, effort="quick") == efforts[0] else [FIRST, *efforts]
 
 
-@dataclass(frozen=True, kw_only=True)
-class PreparedAudit:
-    """An audit whose model is imported and whose data are counted, before any attack.
+def run_audit(request: AuditRequest) -> int:
+    """Audit a model and write its pages. Returns the exit code.
+
+    Raises InputError for a faulty request, before anything is attacked.
+    """
+    started = time.monotonic()
+    check_request(request)
+    people = count_labelled(request.private)
+    if request.trained_on_data and not people.of(TEST):
+        raise InputError(
+            f"--trained-on-data: expected --data {request.data} to say which images are for training and which for "
+            "testing (folders train and test, or a column split), got no split"
+        )
+    check_reading(request, people.classes)
+    told = _warn_of_shared_pictures(request)
+    model = bring_in(request, people.classes)
+    card = read_card(request, model)
+    if card.num_classes != people.classes:
+        wanted = f"the model's {card.num_classes} people"
+        raise InputError(f"{request.people_option} {request.private}: expected {wanted}, got {people.classes}")
+    work = Work(request=request, model=model.resolve(), card=card, people=people, started=started, told=told)
+    coming = work.allowance.membership.coming  # of queries whose answers the store does not hold
+    for line in coming if coming and not has_membership(work.tree(FIRST), open_store(work.store)) else ():
+        screen.out(line)
+    code = work.run()
+    work.print_result()
+    return code
+
+
+@dataclass(kw_only=True)
+class Work:
+    """One audit while it runs, whose model is imported and whose data are counted.
 
     Attributes:
-        request: The options of the command.
         model: The folder of the imported model.
         card: How the model is read, as its folder says.
         people: How many private images each person has.
+        started: When the command began, in monotonic seconds.
+        told: Sentences on the public images for the pages.
+        planned: Label of a training -> its forecast device-seconds.
+        left: Sentences on what was not tried.
+        found: What this run has written pages of; None before.
+        step: The last step begun.
     """
 
     request: AuditRequest
     model: Path
     card: TargetCard
     people: Counted
+    started: float
+    told: tuple[str, ...] = ()
+    planned: dict[str, float] = field(default_factory=dict)
+    left: tuple[str, ...] = ()
+    found: Audit | None = None
+    step: Step = FIRST
+
+    def __post_init__(self) -> None:
+        self.store = str(self.request.folder / STORE)
+        self.independent, self.second = judges_of(self.request)
 
     @property
     def access(self) -> Access:
         """What the attacker sees: the access that was asked for, as far as the model gives it."""
         return lesser(self.request.access, self.card.access)
 
-    @property
-    def store(self) -> str:
-        """Location of the audit's store."""
-        return str(self.request.folder / STORE)
-
     @cached_property
     def trainings(self) -> tuple[AuditTraining, ...]:
         """The reference and the fixes that were asked for. Raises InputError where they cannot be trained."""
-        return self.request.trainings(self.card)
+        request, card = self.request, self.card
+        if request.reference is None and not request.fix:
+            return ()
+        architecture = request.reference or card.architecture
+        return audit_trainings(
+            architecture,
+            image_size=card.image_size,
+            epochs=request.epochs or EPOCHS,
+            fix=request.fix,
+            transform_input=card.transform_input and architecture == card.architecture,
+        )
 
     @cached_property
     def allowance(self) -> Allowance:
         """The query budget; without bound unless the model is an endpoint."""
-        request, card = self.request, self.card
-        foreign = request.form.foreign(card.architecture)
+        foreign = foreign_model(self.request, self.card.architecture)
         return allowance_of(
             None if foreign is None else foreign.budget,
             self.people,
-            attacked=min(request.people, card.num_classes),
+            attacked=min(self.request.people, self.card.num_classes),
             access=self.access,
-            scores=card.access != "labels",
-            membership=request.trained_on_data,
+            scores=self.card.access != "labels",
+            membership=self.request.trained_on_data,
         )
 
     @cached_property
@@ -159,21 +212,18 @@ class PreparedAudit:
         return len(list_unlabelled(self.request.public)) if self.request.public else None
 
     @property
-    def coming(self) -> tuple[str, ...]:
-        """Lines that announce the queries of membership; none where the store holds the answers already."""
-        lines = self.allowance.membership.coming
-        return () if lines and has_membership(self.tree(FIRST), open_store(self.store)) else lines
-
-    @property
     def left_out(self) -> tuple[str, ...]:
         """A sentence on every attack that needs more access than the model gives, or more queries than allowed."""
-        every = portfolio(self.access, whole=True)
-        return (*untried(self.request.access, self.card), *self.allowance.left_out(every))
+        return (*untried(self.request.access, self.card), *self.allowance.left_out(portfolio(self.access, "whole")))
+
+    @property
+    def spent(self) -> float:
+        """Seconds since the command began."""
+        return time.monotonic() - self.started
 
     def attacks(self, step: Step) -> list[dict[str, Any]]:
         """Settings of the attacks of a step for which the query budget is enough."""
-        adapted = step.reach == "adapted"
-        return self.allowance.fitting(portfolio(self.access, whole=step.reach == "whole", adapted=adapted))
+        return self.allowance.fitting(portfolio(self.access, step.reach))
 
     def tree(self, step: Step) -> dict[str, Any]:
         """The parsed sweep file of a step."""
@@ -181,9 +231,9 @@ class PreparedAudit:
         return audit_sweep(
             model=self.model,
             card=self.card,
-            data=request.data.resolve(),
+            data=request.private.resolve(),
             public=request.public.resolve() if request.public else None,
-            independent=request.independent,
+            independent=self.independent,
             attacks=self.attacks(step),
             people=request.people,
             seeds=list(range(1, step.seeds + 1)),
@@ -203,79 +253,16 @@ class PreparedAudit:
             return None
         return shadow_sweep(self.tree(FIRST), reference, step.shadows, settings)
 
-
-def run_audit(request: AuditRequest) -> int:
-    """Audit a model and write its pages. Returns the exit code.
-
-    Raises InputError for a faulty request, before anything is attacked.
-    """
-    started = time.monotonic()
-    request.check()
-    people = count_labelled(request.data)
-    if request.trained_on_data and not people.of(TEST):
-        raise InputError(
-            f"--trained-on-data: expected --data {request.data} to say which images are for training and which for "
-            "testing (folders train and test, or a column split), got no split"
-        )
-    form = request.form
-    form.check_reading(people.classes)
-    told = _warn_of_shared_pictures(request)
-    model = form.bring_in(people.classes)
-    card = form.read_card(model)
-    if card.num_classes != people.classes:
-        wanted = f"the model's {card.num_classes} people"
-        raise InputError(f"{request.people_option} {request.data}: expected {wanted}, got {people.classes}")
-    prepared = PreparedAudit(request=request, model=model.resolve(), card=card, people=people)
-    for line in prepared.coming:
-        screen.out(line)
-    work = Work(prepared=prepared, started=started, told=told)
-    code = work.run()
-    work.print_result()
-    return code
-
-
-@dataclass(kw_only=True)
-class Work:
-    """One audit while it runs.
-
-    Attributes:
-        prepared: The audit's request, model and data.
-        started: When the command began, in monotonic seconds.
-        told: Sentences on the public images for the pages.
-        planned: Label of a training -> its forecast cost.
-        left: Sentences on what was not tried.
-        has_pages: Whether this run has written the pages.
-        step: The last step begun.
-    """
-
-    prepared: PreparedAudit
-    started: float
-    told: tuple[str, ...] = ()
-    planned: dict[str, Cost] = field(default_factory=dict)
-    left: tuple[str, ...] = ()
-    has_pages: bool = False
-    step: Step = FIRST
-
-    @property
-    def request(self) -> AuditRequest:
-        """The options of the command."""
-        return self.prepared.request
-
-    @property
-    def spent(self) -> float:
-        """Seconds since the command began."""
-        return time.monotonic() - self.started
-
     def run(self) -> int:
         """Make the steps of the effort that was asked for, or of those that fit into --minutes. Returns the exit code.
 
         What an earlier run has finished is no part of a smaller page: the audit begins there.
         """
         finished, seeds = self.earlier()
-        steps = steps_of(self.prepared.trainings, seeds=max(self.request.seeds, seeds))
+        steps = steps_of(self.trainings, seeds=max(self.request.seeds, seeds))
         begin = max((at for at, step in enumerate(steps) if step.effort in EFFORTS[:finished]), default=0)
         for at, step in enumerate(steps[begin:], begin):
-            covered = self.prepared.allowance.covers(self.prepared.attacks(step), seeds=step.seeds)
+            covered = self.allowance.covers(self.attacks(step), seeds=step.seeds)
             if at > begin and not (covered and self.wants(step)):
                 self.left = (self.left_words(step, covered=covered),)
                 self.write()
@@ -288,8 +275,9 @@ class Work:
         """How many efforts an earlier run has finished, and with how many seeds; 0 and 1 without one."""
         try:
             told = json.loads(read_text(self.request.folder / RESULT))
-            return EFFORTS.index(told["effort"]) + 1, max(one["seeds"] for one in told["attacks"])
-        except (InputError, OSError, LookupError, TypeError, ValueError):  # none, an older version's, a damaged one
+            attacks = told.get("reached") or told["attacks"]  # as earlier versions call it
+            return EFFORTS.index(told["effort"]) + 1, max(one["seeds"] for one in attacks)
+        except (InputError, OSError, AttributeError, LookupError, TypeError, ValueError):  # none, or a damaged one
             return 0, 1
 
     def wants(self, step: Step) -> bool:
@@ -301,86 +289,94 @@ class Work:
 
     def seconds_of(self, step: Step) -> float:
         """Expected seconds of a step; 0 for one that the store holds."""
-        store, trees = open_store(self.prepared.store), [self.prepared.tree(step), self.prepared.shadow_tree(step)]
+        store, trees = open_store(self.store), [self.tree(step), self.shadow_tree(step)]
         costs = [forecast(tree, store) for tree in trees if tree is not None]
         device_s = sum(cost.device_s for cost in costs)
         if not device_s:
             return 0.0
-        paced = self.prepared.allowance.seconds(self.prepared.attacks(step), seeds=step.seeds)
+        paced = self.allowance.seconds(self.attacks(step), seeds=step.seeds)
         unmeasured = SLOWER * max(self.spent, wall_seconds(costs[0].done)) if step.reach == "whole" else 0.0
         return START_S + max(wall_seconds(device_s), paced, unmeasured)
 
     def do(self, step: Step) -> int:
         """Run a step and write the pages. Returns the exit code."""
-        self.forecast_trainings(step)
+        if step.trainings and not self.step.trainings:
+            self.forecast_trainings(step)
         self.step = step
-        tree = self.prepared.tree(step)
+        tree = self.tree(step)
         code = self._run(SWEEP, tree)
-        if not code and self.request.second:  # it judges the same reconstructions
-            judges = verified(self.request.second)
-            code = self._run(SECOND, {**tree, "name": Path(SECOND).stem, "judges": judges})
-        if not code and (shadowed := self.prepared.shadow_tree(step)) is not None and self._claims_membership:
+        if not code and self.second:  # it judges the same reconstructions
+            code = self._run(SECOND, {**tree, "name": Path(SECOND).stem, "judges": verified(self.second)})
+        members = None if self.found is None else self.found.membership
+        if not code and members is not None and members.holds and (shadowed := self.shadow_tree(step)) is not None:
             code = self._run(SHADOWS, shadowed)
         return code
 
     def forecast_trainings(self, step: Step) -> None:
         """Print what each training that a step begins with will cost."""
-        if not step.trainings or self.step.trainings:
-            return
-        store, alone = open_store(self.prepared.store), replace(step, trainings=())
-        model_alone = forecast(self.prepared.tree(alone), store)
+        store = open_store(self.store)
+        alone = forecast(self.tree(replace(step, trainings=())), store)
         for one in step.trainings:
-            cost = forecast(self.prepared.tree(replace(step, trainings=(one,))), store).without(model_alone)
-            if cost.device_s:
-                self.planned[one.label] = cost
-                screen.out(f"to come: {one.label}: {cost_words(one, cost)}")
+            cost = forecast(self.tree(replace(step, trainings=(one,))), store)
+            training, rest = cost.training - alone.training, cost.rest - alone.rest
+            if training + rest:
+                self.planned[one.label] = training + rest
+                screen.out(
+                    f"to come: {one.label}: {one.settings['architecture']}, {one.settings['epochs']} epochs, about "
+                    f"{duration(training)} of a device to train it and {duration(rest)} to attack it and judge the "
+                    "reconstructions"
+                )
 
     def _run(self, file: str, tree: dict[str, Any]) -> int:
         """Run a sweep and write the pages. Returns the exit code."""
         sweep = self.request.folder / file
-        if self.has_pages:
-            screen.out(f"so far: {self._said()['answer'][0]}")
+        if self.found is not None:
+            screen.out(f"so far: {audit_sentences(self.found)['answer'][0]}")
             screen.out(f"so far: {self.request.folder / 'audit.html'}; what follows refines it")
         write_file(sweep, as_file(tree), parents=True)
-        code = run_and_report(sweep, [], self.prepared.store, None, None, None, Confirmation(yes=True), tells=False)
+        code = run_and_report(sweep, [], self.store, None, None, None, Confirmation(yes=True), tells=False)
         self.write()
         return code
 
     def write(self) -> None:
         """Write the pages from what is in the store."""
-        request, prepared, second = self.request, self.prepared, self.request.folder / SECOND
-        shadowed = prepared.shadow_tree(self.step)
-        if shadowed is not None and not has_membership(shadowed, open_store(prepared.store)):
+        request, folder, store = self.request, self.request.folder, open_store(self.store)
+        shadowed, second = self.shadow_tree(self.step), folder / SECOND
+        if shadowed is not None and not has_membership(shadowed, store):
             shadowed = None
-        few = too_few(prepared.people) if request.trained_on_data and self.step.trainings else ""
-        context = AuditContext(
-            name=REDACTED if request.redact else shortened(request.title),
-            card=prepared.card,
-            anonymous=request.redact,
-            notes=RunNotes(
+        few = too_few(self.people) if request.trained_on_data and self.step.trainings else ""
+        stored = read_stored(
+            load_sweep(folder / SWEEP),
+            store,
+            folder,
+            self.card,
+            AuditNotes(
                 effort=self.step.effort,
-                untried=prepared.left_out,
+                untried=self.left_out,
                 unfit=(*self.left, *([few] if few else [])),
-                own_test=prepared.people.of(TEST) > 0,
-                planned={label: cost.device_s for label, cost in self.planned.items()},
-                strangers=prepared.images,
+                own_test=self.people.of(TEST) > 0,
+                planned=self.planned,
+                strangers=self.images,
                 told=self.told,
-                unmeasured=prepared.allowance.membership.left_out,
-                access=prepared.access,
-                judge_name=next((judge["name"] for judge in request.independent.values()), ""),
+                unmeasured=self.allowance.membership.left_out,
+                access=self.access,
+                judge_name=next((judge["name"] for judge in self.independent.values()), ""),
             ),
-            member_access=prepared.access if request.trained_on_data else None,
-            second=second if request.second and second.is_file() else None,
+            measures_membership=request.trained_on_data,
             shadowed=None if shadowed is None else as_loaded(shadowed),
-            without_shadows=LABELS_ALONE if prepared.access == "labels" and prepared.trainings else "",
+            without_shadows=LABELS_ALONE if self.access == "labels" and self.trainings else "",
+            redact=request.redact,
         )
-        write_audit(request.folder / SWEEP, prepared.store, request.folder, context)
-        self.has_pages = True
+        if self.second and second.is_file():
+            stored = replace(stored, audit=add_second(stored.audit, second, store, folder))
+        self.found = stored.audit
+        name = REDACTED if request.redact else shortened(request.title)
+        write_audit(stored, store, folder, self.card, name, redact=request.redact)
 
     def left_words(self, step: Step, *, covered: bool) -> str:
         """A sentence on what a step that is not made would add. covered: whether --queries are enough for it."""
-        before, names = self.prepared.attacks(self.step), [one.label for one in self.step.trainings]
-        added = [make_attack(**one).words for one in self.prepared.attacks(step) if one not in before]
+        before, names = self.attacks(self.step), [one.label for one in self.step.trainings]
+        added = [make_attack(**one).words for one in self.attacks(step) if one not in before]
         added += [one.label for one in step.trainings if one.label not in names]
         if step.seeds > self.step.seeds:
             added.append(f"{step.seeds} seeds instead of {self.step.seeds}")
@@ -389,25 +385,16 @@ class Work:
         takes = duration(self.seconds_of(step))
         return f"Not tried: {'; '.join(added)}. The same command with --effort {step.effort} does, in about {takes}."
 
-    @property
-    def _claims_membership(self) -> bool:
-        """Whether the pages make a claim about membership."""
-        membership = json.loads(read_text(self.request.folder / RESULT)).get("membership")
-        return membership is not None and membership["holds"]
-
-    def _said(self) -> dict[str, list[str]]:
-        return json.loads(read_text(self.request.folder / RESULT))["said"]
-
     def print_result(self) -> None:
         """Print the sentences of the pages, which attacks were not tried, and where the pages lie."""
-        folder, said = self.request.folder, self._said()
+        folder, said = self.request.folder, {} if self.found is None else audit_sentences(self.found)
         for part in ("answer", "beside", "membership", "trainings", "access", "people"):
-            for line in said[part]:
+            for line in said.get(part, ()):
                 screen.out(line)
-        for line in self.prepared.left_out:
+        for line in self.left_out:
             screen.out(line)
         screen.out(f"audit: {folder / 'audit.html'}, {folder / 'audit.pdf'}, {folder / RESULT}")
-        screen.out(f"compare: smoothsweep ui --store {self.prepared.store}")
+        screen.out(f"compare: smoothsweep ui --store {self.store}")
 
 
 def _warn_of_shared_pictures(request: AuditRequest) -> tuple[str, ...]:
@@ -419,12 +406,12 @@ def _warn_of_shared_pictures(request: AuditRequest) -> tuple[str, ...]:
     """
     if (public := request.public) is None:
         return ()
-    option, data, bits = request.people_option, request.data, request.bits
+    option, data, bits = request.people_option, request.private, request.bits
     if (images := len(list_unlabelled(public))) < LEAST_PUBLIC:
         raise InputError(f"--public {public}: expected at least {LEAST_PUBLIC} images, got {images or 'none'}")
     screen.out(f"comparing the pictures of {option} with {images} of --public")
     pairs, doubts = refuse_shared(data, public, bits=bits)
-    shown = look_for_people(data, public, request.independent, bits=bits)
+    shown = look_for_people(data, public, judges_of(request)[0], bits=bits)
     for line in (*warnings_of(pairs, doubts, private=option), *shown.warnings):
         screen.err(f"smoothsweep: --public {public}: {line}")
     for line in shown.notes:

@@ -1,64 +1,76 @@
-"""Write audit.html, audit.pdf and audit.json from what is in the store of an audit."""
+"""What an audit's store holds, and audit.html, audit.pdf and audit.json of it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from fpdf import FPDF, TextStyle
+from matplotlib import get_data_path
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import KINDS, is_external
 from smoothsweep.core.files import write_file
-from smoothsweep.orchestrator.commands.audit.judges import FACE
+from smoothsweep.orchestrator.commands.audit.subject import FACE
 from smoothsweep.orchestrator.commands.reporting.report import report_data
-from smoothsweep.orchestrator.page.audit import EXPOSED, Portrait, audit_page, audit_pdf
-from smoothsweep.orchestrator.page.pictures import class_names, reconstruction, training_image, training_labels
+from smoothsweep.orchestrator.page.pictures import (
+    class_names,
+    data_uri,
+    reconstruction,
+    training_image,
+    training_labels,
+)
+from smoothsweep.orchestrator.page.render import fill
 from smoothsweep.orchestrator.planning.trial import Trial, inversion_stages, trials_of
-from smoothsweep.orchestrator.reading.audit.as_json import audit_json
-from smoothsweep.orchestrator.reading.audit.members import AuditMembership, read_membership
-from smoothsweep.orchestrator.reading.audit.result import Audit, AuditNotes, RunNotes, read_audit, with_second
-from smoothsweep.orchestrator.reading.audit.shadows import read_shadows
-from smoothsweep.orchestrator.result.data import ReportData
-from smoothsweep.orchestrator.result.leaks import asked_by_parts
+from smoothsweep.orchestrator.result.audit import (
+    Audit,
+    AuditNotes,
+    accuracy,
+    audit_sentences,
+    read_audit,
+    with_second,
+)
+from smoothsweep.orchestrator.result.audit_membership import read_membership, read_shadows, shown_rate
+from smoothsweep.orchestrator.result.format import number
+from smoothsweep.orchestrator.result.leaks import AMONG, among_words, asked_by_parts, rate_words
 from smoothsweep.orchestrator.result.rows import results_table
+from smoothsweep.orchestrator.result.standing import HEAD
 from smoothsweep.orchestrator.result.summary import Summary, recipe_label, summarise
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.imported import ImportedClassifier, TargetCard
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion
 
+JSON_VERSION = 2
 NAMES_PLACES = ("Sweep file", "Store", "Devices")
 """Facts of a sweep that name folders and machines, which `--redact` leaves out."""
 
+EXPOSED = 8
+"""People shown with their pictures, the surest of the most exposed first."""
 
-@dataclass(frozen=True, kw_only=True)
-class AuditContext:
-    """What the pages of an audit need besides its store.
+PAPER = {
+    "h1": TextStyle(font_size_pt=16, color=(25, 25, 25), b_margin=2, t_margin=4),
+    "h2": TextStyle(font_size_pt=11, color=(25, 25, 25), b_margin=1, t_margin=3),
+}
+"""Headings of audit.pdf."""
 
-    Attributes:
-        name: The model's name on the pages.
-        card: How the model is read.
-        anonymous: Write no pictures of people and no names.
-        notes: Sentences and facts of this run that no artifact holds.
-        second: The sweep file in which a second embedder judges; None without one.
-        member_access: What an attacker on membership sees; None where membership is not measured.
-        shadowed: The sweep with the shadow models that attacked the model; None without one.
-        without_shadows: Why there are no shadow models; empty for the usual reason.
-    """
+FRAMEWORKS = (
+    ("MITRE ATLAS AML.T0024.001", "Exfiltration via inference API: invert a model. What is measured here."),
+    ("NIST AI 100-2 E2025", "Privacy attacks, reconstruction: the access levels are its attacker's capabilities."),
+    (
+        "EDPB Opinion 28/2024",
+        "Whether a model is anonymous: the likelihood of extracting personal data, with means "
+        "reasonably likely to be used. These numbers are evidence for that question, not its answer.",
+    ),
+)
+"""Where the usual frameworks ask for this."""
 
-    name: str
-    card: TargetCard
-    anonymous: bool = False
-    notes: RunNotes
-    second: Path | None = None
-    member_access: str | None = None
-    shadowed: LoadedSweep | None = None
-    without_shadows: str = ""
+
+# From the store
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,99 +89,156 @@ class StoredAudit:
         return sorted((trial for trial in self.trials if trial.id in best), key=lambda trial: trial.seed)
 
 
-def read_stored(loaded: LoadedSweep, store: Store, out: Path, context: AuditContext) -> StoredAudit:
-    """The result of an audit from what a store holds of its sweep. Raises InputError where nothing has been judged."""
-    trials = trials_of(loaded, store)
-    data = report_data(loaded, trials, store, results_table(trials, store, {}), out)
-    summary = summarise(data)
-    audit = read_audit(data, summary, _notes(context, trials, store, data, summary))
-    if audit is not None and context.second is not None:
-        audit = _with_second(audit, context.second, store, out)
-    if audit is None:
-        raise InputError(f"audit {context.name}: nothing was judged; the lines above say why")
-    return StoredAudit(audit=audit, trials=trials, summary=summary, facts=data.facts)
+def read_stored(
+    loaded: LoadedSweep,
+    store: Store,
+    out: Path,
+    card: TargetCard,
+    notes: AuditNotes,
+    *,
+    measures_membership: bool,
+    shadowed: LoadedSweep | None = None,
+    without_shadows: str = "",
+    redact: bool = False,
+) -> StoredAudit:
+    """The result of an audit from what a store holds of its sweep.
 
-
-def write_audit(sweep: Path, location: str, out: Path, context: AuditContext) -> None:
-    """Write the three files from what the store at `location` holds; each replaces its predecessor in one step.
+    Args:
+        out: The folder that links are relative to.
+        card: How the model is read.
+        notes: What this run knows.
+        shadowed: The sweep with the shadow models that attacked the model; None without one.
+        without_shadows: Why there are no shadow models; empty for the usual reason.
+        redact: Give people numbers in the place of names.
 
     Raises InputError where nothing has been judged.
     """
-    store, anonymous = open_store(location), context.anonymous
-    stored = read_stored(load_sweep(sweep), store, out, context)
-    portraits = [] if anonymous else _portraits(stored.audit, stored.strongest[0], store)
-    facts = {key: words for key, words in stored.facts.items() if not anonymous or key not in NAMES_PLACES}
-    given = {"name": context.name, "facts": facts, "portraits": portraits, "anonymous": anonymous}
-    write_file(out / "audit.pdf", audit_pdf(stored.audit, **given))
-    described = _described(context.name, context.card, anonymous=anonymous)
-    told = audit_json(stored.audit, described, anonymous=anonymous)
-    write_file(out / "audit.json", json.dumps(told, indent=1) + "\n")
-    write_file(out / "audit.html", audit_page(stored.audit, **given))
-
-
-def _notes(context: AuditContext, trials: list[Trial], store: Store, data: ReportData, summary: Summary) -> AuditNotes:
-    """The facts of the audit that its numbers do not hold: names, recipe, network, membership."""
-    card, recipes = context.card, [as_inversion(trial.settings).recipe for trial in trials]
-    imported = next(
-        trial for trial, recipe in zip(trials, recipes, strict=True) if isinstance(recipe, ImportedClassifier)
-    )
-    trained = next((recipe for recipe in recipes if not isinstance(recipe, ImportedClassifier)), None)
-    access = context.member_access
-    members = read_membership(trials, store, data, summary, access) if access else None
-    return AuditNotes(
-        **vars(context.notes),
-        names=class_names(store, inversion_stages(as_inversion(trials[0].settings), trials[0].seed)),
+    trials = trials_of(loaded, store)
+    data = report_data(loaded, trials, store, results_table(trials, store, {}), out)
+    summary, settings = summarise(data), [as_inversion(trial.settings) for trial in trials]
+    models = [isinstance(one.recipe, ImportedClassifier) for one in settings]
+    trained = next((one.recipe for one, is_model in zip(settings, models, strict=True) if not is_model), None)
+    members = read_membership(trials, store, data, summary, notes.access) if measures_membership else None
+    if members is not None:
+        shadows = None if shadowed is None else read_shadows(trials_of(shadowed, store), store)
+        members = replace(members, shadows=shadows, without_shadows=without_shadows or members.without_shadows)
+    names = class_names(store, inversion_stages(settings[0], trials[0].seed))
+    notes = replace(
+        notes,
+        names=[f"person {label}" for label in range(len(names))] if redact else names,
         classes=card.num_classes,
-        recipe=recipe_label(data.axes, imported.cell.axes),
+        recipe=recipe_label(data.axes, trials[models.index(True)].cell.axes),
         architecture=trained.architecture if trained else "",
         epochs=trained.epochs if trained else 0,
         is_program=card.outside is not None,
         is_enrolled=is_external(card.architecture) and KINDS[card.architecture].enrols,
         asked_once=asked_by_parts(trials, store),
-        membership=_with_shadows(members, context.shadowed, store, context.without_shadows) if members else None,
+        membership=members,
     )
+    audit = read_audit(data, summary, notes)
+    if audit is None:
+        raise InputError("audit: nothing was judged; the lines above say why")
+    return StoredAudit(audit=audit, trials=trials, summary=summary, facts=data.facts)
 
 
-def _described(name: str, card: TargetCard, *, anonymous: bool) -> dict[str, Any]:
-    """The entry of the model in audit.json; without the name of its file where anonymous."""
-    source = {"file": card.source.file, "sha256": card.source.sha256} if card.source else {}
-    if anonymous:
-        source.pop("file", None)
-    return {"name": name, "architecture": card.architecture, "image_size": card.image_size, **source}
-
-
-def _with_shadows(
-    membership: AuditMembership, shadowed: LoadedSweep | None, store: Store, without: str
-) -> AuditMembership:
-    """Add to membership the attacks by shadow models, or why there are none."""
-    shadows = None if shadowed is None else read_shadows(trials_of(shadowed, store), store)
-    return replace(membership, shadows=shadows, without_shadows=without or membership.without_shadows)
-
-
-def _with_second(audit: Audit, second: Path, store: Store, out: Path) -> Audit:
+def add_second(audit: Audit, sweep: Path, store: Store, out: Path) -> Audit:
     """Add a second embedder's judgement of the same reconstructions, where the store holds it."""
-    loaded = load_sweep(second)
+    loaded = load_sweep(sweep)
     trials = trials_of(loaded, store)
     judge: Any = as_inversion(trials[0].settings).judges.built.get(FACE)
     summary = summarise(report_data(loaded, trials, store, results_table(trials, store, {}), out))
     return audit if judge is None else with_second(audit, summary, judge.name)
 
 
-def _portraits(audit: Audit, trial: Trial, store: Store) -> list[Portrait]:
+@dataclass(frozen=True, kw_only=True)
+class Portrait:
+    """A person's photograph beside the best reconstruction, uint8 [H, W, 3] each."""
+
+    label: int
+    photograph: np.ndarray
+    reconstruction: np.ndarray
+
+
+def portraits_of(stored: StoredAudit, store: Store) -> list[Portrait]:
     """Portraits of the people exposed most: a photograph, and the strongest attack's most confident reconstruction."""
+    trial = stored.strongest[0]
     stages = inversion_stages(as_inversion(trial.settings), trial.seed)
     labels = training_labels(store, stages)
+
+    def upright(image: np.ndarray) -> np.ndarray:  # [3, H, W] -> [H, W, 3]
+        return np.ascontiguousarray(image.transpose(1, 2, 0))
+
     return [
         Portrait(
             label=person.label,
-            photograph=_upright(training_image(store, stages, int(np.flatnonzero(labels == person.label)[0]))),
-            reconstruction=_upright(reconstruction(store, stages, person.label, 0)),
+            photograph=upright(training_image(store, stages, int(np.flatnonzero(labels == person.label)[0]))),
+            reconstruction=upright(reconstruction(store, stages, person.label, 0)),
         )
-        for person in audit.people[:EXPOSED]
+        for person in stored.audit.people[:EXPOSED]
         if person.share > 0
     ]
 
 
-def _upright(image: np.ndarray) -> np.ndarray:
-    """Move the channels of a uint8 image [3, H, W] to the end: [H, W, 3]."""
-    return np.ascontiguousarray(image.transpose(1, 2, 0))
+# Pages
+
+
+def write_audit(stored: StoredAudit, store: Store, out: Path, card: TargetCard, name: str, *, redact: bool) -> None:
+    """Write the three files; each replaces its predecessor in one step. redact: without names, places and pictures."""
+    facts = {key: words for key, words in stored.facts.items() if not redact or key not in NAMES_PLACES}
+    shown = {"name": name, "facts": facts, "portraits": [] if redact else portraits_of(stored, store)}
+    write_file(out / "audit.pdf", audit_pdf(stored.audit, **shown))
+    model = {"name": name, "architecture": card.architecture, "image_size": card.image_size}
+    if card.source:
+        model |= {"sha256": card.source.sha256, **({} if redact else {"file": card.source.file})}
+    told = {"version": JSON_VERSION, "model": model, **stored.audit.dump()}
+    write_file(out / "audit.json", json.dumps(told, indent=1) + "\n")
+    write_file(out / "audit.html", audit_page(stored.audit, **shown))
+
+
+def audit_page(audit: Audit, *, name: str, facts: Mapping[str, str], portraits: Sequence[Portrait]) -> str:
+    """audit.html, for readers who want to know. portraits: of the people exposed most."""
+    return fill("audit.html", **_shown(audit, name, facts, portraits))
+
+
+def audit_pdf(audit: Audit, *, name: str, facts: Mapping[str, str], portraits: Sequence[Portrait]) -> bytes:
+    """audit.pdf, for those who decide: the finding and what each attacker gets; who is exposed, and what is not said.
+
+    A4, in a font that knows other scripts than Latin.
+    """
+    paper, fonts = FPDF(format="A4"), Path(get_data_path()) / "fonts" / "ttf"
+    for style, file in (("", "DejaVuSans.ttf"), ("B", "DejaVuSans-Bold.ttf")):
+        paper.add_font("sans", style, str(fonts / file))
+    paper.set_margin(18)
+    paper.set_title(f"Audit of {name}")
+    paper.set_creator("smoothsweep")
+    paper.add_page()
+    paper.set_font("sans", size=8.5)
+    html = fill("audit_pdf.html", **_shown(audit, name, facts, portraits))
+    paper.write_html(html, font_family="sans", tag_styles=PAPER)
+    return bytes(paper.output())
+
+
+def _shown(audit: Audit, name: str, facts: Mapping[str, str], portraits: Sequence[Portrait]) -> dict[str, Any]:
+    """What the templates of both pages show."""
+    return {
+        "audit": audit,
+        "name": name,
+        "facts": facts,
+        "said": audit_sentences(audit),
+        "portraits": {one.label: (data_uri(one.photograph), data_uri(one.reconstruction)) for one in portraits},
+        "share": lambda value: number(audit.spec, value),
+        "accuracy": accuracy,
+        "rate_words": rate_words,
+        "spec": audit.spec,
+        "frameworks": FRAMEWORKS,
+        "parts": HEAD,
+        "matched_words": f"matched among {audit.classes}",
+        "trained_name": lambda trained: "this model" if trained.role == "model" else trained.recipe,
+        "trainings": f"The others are {audit.architecture}, trained here for {audit.epochs} epochs on the same images.",
+        "colour_rules": "",
+        "data": {"title": f"Audit of {name}"},
+        "exposed": audit.people[:EXPOSED],
+        "among": among_words,
+        "among_count": AMONG,
+        "shown_rate": shown_rate,
+    }

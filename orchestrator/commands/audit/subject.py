@@ -1,302 +1,317 @@
-"""The request of `smoothsweep audit`: its options, and the checks that need neither an image nor a weight."""
+"""What an audit is of, and who judges it: checks of the options, the model under audit, embedders by `--judge`."""
 
 from __future__ import annotations
 
+import hashlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import cast
 
-from smoothsweep.core.arguments import option
-from smoothsweep.core.attacks.shared.base import Access
+from smoothsweep.core import screen
+from smoothsweep.core.arguments import refuse_missing
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.kinds import KINDS, is_external
-from smoothsweep.core.models.architectures import LEAST, check_image_size
+from smoothsweep.core.external.base import ForeignModel
+from smoothsweep.core.external.enrolling import Templates
+from smoothsweep.core.external.kinds import KINDS, Named, apply_options, is_external, kind_made_of, kind_of, name_of
+from smoothsweep.core.external.recogniser import EnrolledEmbedder, read_recogniser
+from smoothsweep.core.judges.table import judge_of_network
+from smoothsweep.core.models.architectures import LEAST
+from smoothsweep.core.models.embedder_kinds import FACES
 from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
+from smoothsweep.core.models.weight_files import file_sha256, find_weight_file, weight_folders
 from smoothsweep.core.text import shortened, suggestion
-from smoothsweep.orchestrator.commands.audit.portfolio import (
-    EPOCHS,
-    AuditTraining,
-    audit_trainings,
-    imported_prior,
+from smoothsweep.orchestrator.commands.audit.request import AuditRequest
+from smoothsweep.orchestrator.commands.audit.sweep_file import check_size, imported_prior
+from smoothsweep.orchestrator.commands.importing.enrolling import Gallery, import_recogniser
+from smoothsweep.orchestrator.commands.importing.targets import (
+    as_typed,
+    check_description,
+    import_target_file,
+    read_checkpoint,
 )
-from smoothsweep.orchestrator.commands.requests import Reading
-from smoothsweep.orchestrator.reading.audit import MOST_SEEDS
-
-if TYPE_CHECKING:
-    from smoothsweep.core.external.enrolling import Templates
-    from smoothsweep.core.external.kinds import Source
-    from smoothsweep.orchestrator.commands.audit.importing import ModelUnderAudit
-    from smoothsweep.sweeps.imported import TargetCard
-
-EFFORTS = ("quick", "standard", "full")
-"""How much an audit tries, the least first."""
-MINUTES, REFERENCE_MINUTES, FIX_MINUTES = 5.0, 20.0, 60.0
+from smoothsweep.orchestrator.commands.requests import Reading, TargetRequest
+from smoothsweep.orchestrator.result.audit import MOST_SEEDS
+from smoothsweep.sweeps.imported import CARD, ImportedClassifier, TargetCard
 
 NEEDS_PUBLIC = (
     "--public: expected images of the same kind that show none of these people (a folder or a Parquet file), got none: "
     "every attack draws from what such images look like"
 )
-
-
-OF_CLASSES = (
-    "architecture",
-    "answers",
-    "leave_out",
-    "random_answers",
-    "class_names",
-    "stated_acc",
-    "transform_input",
-    "reference",
-    "fix",
-    "trained_on_data",
+NOT_OF_EMBEDDERS = (
+    *("architecture", "answers", "leave_out", "random_answers", "class_names", "stated_acc", "transform_input"),
+    *("reference", "fix", "trained_on_data"),
 )
 """Options that say nothing of an embedder."""
+ON_CARD = (
+    *("architecture", "image_size", "mean", "std", "input_range", "channels", "class_names", "transform_input"),
+    *("stated_acc", "answers", "weights", "leave_out", "random_answers"),
+)
+"""What the card of an imported folder says of a model."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrainedBeside:
-    """What is trained beside the model. reference: the architecture, "" for the model's own."""
-
-    reference: str | None = option(
-        "train such a reference; the network is to be named where the model is a program, e.g. resnet18",
-        nargs="?",
-        const="",
-        metavar="ARCHITECTURE",
-    )
-    fix: bool = option(
-        "and three recipes that are said to leak less: what each leaks, at which accuracy",
-        default=False,
-        action="store_true",
-    )
-    epochs: int | None = option(f"of each of these trainings (default: {EPOCHS})", type=int, metavar="N")
+# Checks of the options
 
 
-@dataclass(frozen=True, kw_only=True)
-class Enrolled:
-    """How the people of a gallery are enrolled with an embedder."""
+def check_request(request: AuditRequest) -> None:
+    """Raise InputError for options that are wrong, before any image or weight is read."""
+    refuse_missing("MODEL", request.model, "a checkpoint or an imported folder")
+    for name in ("data", "gallery", "public"):
+        refuse_missing(f"--{name}", getattr(request, name), "a Parquet file or a folder")
+    if (request.data is None) == (request.gallery is None):
+        raise InputError(f"--data, --gallery: expected one of them, got {'both' if request.data else 'neither'}")
+    kind = model_kind(request)
+    if (foreign := foreign_model(request, kind)) is not None:
+        foreign.check(name_of(request.model))
+    if request.minutes is not None and request.effort is not None:
+        raise InputError(
+            f"--minutes: expected none with --effort, which says how much is tried, got {request.minutes:g}"
+        )
+    if not math.isfinite(request.patience) or request.patience <= 0:
+        raise InputError(f"--minutes: expected more than 0, got {request.patience:g}")
+    if request.people < 2:
+        raise InputError(f"--people: expected at least 2, got {request.people}")
+    if not 1 <= request.seeds <= MOST_SEEDS:
+        raise InputError(f"--seeds: expected between 1 and {MOST_SEEDS}, got {request.seeds}")
+    judge, _ = judges_of(request)
+    _check_gallery(request, judge)
+    _check_trainings(request, kind)
+    if request.prior is not None:
+        imported_prior(request.prior, request.eyes, image_size=1)
+    elif request.eyes is not None:
+        raise InputError("--eyes: expected only with --prior, whose faces they frame")
+    if request.public is None and not any(EMBEDDERS[one["name"]].rendered for one in judge.values()):
+        raise InputError(NEEDS_PUBLIC)
 
-    templates: str | None = option(
-        "one template for a person, the mean of their photographs, or each photograph as one (default: mean)",
-        choices=("mean", "each"),
-    )
-    threshold: float | None = option(
-        "from which on a picture is accepted (default: one of a hundred images of --public is, by mistake)",
-        type=float,
-        metavar="COSINE",
-    )
 
-
-@dataclass(frozen=True, kw_only=True)
-class AuditRequest(TrainedBeside, Enrolled, Reading):
-    """The options of `smoothsweep audit`; None where an option is absent.
-
-    Attributes:
-        model: A file, a folder or the name of the model.
-        data: The private images.
-        gallery: Whether the model is an embedder, and `data` shows the people enrolled with it.
-        out: The folder of the pages.
-        judge, other_judge: The values of the first and of the second `--judge`.
-    """
-
-    model: Source
-    data: Path
-    gallery: bool = False
-    out: Path | None = None
-    judge: str | None = None
-    other_judge: str | None = None
-    trained_on_data: bool = option(
-        "the images of --data marked for training are those that MODEL was trained on, its test images are not: also "
-        "measure how well an attacker tells the two apart (membership)",
-        default=False,
-        action="store_true",
-    )
-    public: Path | None = option(
-        "images of other people, as the attacker has them: a folder or a Parquet file; not needed with --judge "
-        "synthetic, which says that all are rendered",
-        type=Path,
-        metavar="PATH",
-    )
-    access: Access = option(
-        "what the attacker sees of the model; gradients include scores, and scores labels (default: gradients)",
-        default="gradients",
-        choices=("gradients", "scores", "labels"),
-    )
-    effort: str | None = option(
-        "how much is tried: quick attacks once; three runs of them, whose differences have intervals; or all attacks "
-        "five times",
-        choices=EFFORTS,
-    )
-    minutes: float | None = option(
-        "instead: the largest effort that is expected to fit into so many minutes; the first answer takes what it "
-        f"takes (default: {MINUTES:g}, with --reference {REFERENCE_MINUTES:g}, with --fix {FIX_MINUTES:g})",
-        type=float,
-        metavar="N",
-    )
-    seeds: int = option(
-        "at least so many runs of every attack, and of every training; one is always inconclusive (default: as the "
-        "effort says)",
-        default=1,
-        type=int,
-        metavar="N",
-    )
-    people: int = option(
-        "how many of the people to attack, evenly from all (default: 20)", default=20, type=int, metavar="N"
-    )
-    prior: Path | None = option(
-        "an imported generator to attack with, e.g. of `smoothsweep import prior random-face` (default: eigenfaces of "
-        "--public)",
-        type=Path,
-        metavar="FOLDER",
-    )
-    eyes: list[float] | None = option(
-        "with --prior: where the eyes are in the data's images, left then right in the image, and the images' side, in "
-        "pixels: the prior's faces are cropped to that frame (default: all of its image)",
-        type=float,
-        nargs=5,
-        metavar=("LX", "LY", "RX", "RY", "SIDE"),
-    )
-    redact: bool = option("no pictures of people and no names, for sharing", default=False, action="store_true")
-
-    @property
-    def patience(self) -> float:
-        """How many minutes refining the answer may take."""
-        usual = FIX_MINUTES if self.fix else REFERENCE_MINUTES if self.reference is not None else MINUTES
-        return usual if self.minutes is None else self.minutes
-
-    @property
-    def people_option(self) -> str:
-        """The option that names the people, for messages."""
-        return "--gallery" if self.gallery else "--data"
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the store and the pages."""
-        return self.out or Path("audits") / self.model.stem
-
-    @property
-    def title(self) -> str:
-        """What pages call the model: its file without the ending, or its whole name where it is no file."""
-        return self.model.stem if isinstance(self.model, Path) else self.model.name
-
-    @cached_property
-    def form(self) -> ModelUnderAudit:
-        """The model, in the form in which it is named. Raises InputError."""
-        from smoothsweep.orchestrator.commands.audit.importing import EmbedderToEnrol, ImportedModel, ModelToImport
-        from smoothsweep.orchestrator.commands.importing.enrolling import Gallery
-        from smoothsweep.sweeps.imported import CARD
-
-        reading = Reading(**{part.name: getattr(self, part.name) for part in fields(Reading)})
-        common: dict[str, Any] = {"source": self.model, "data": self.data, "reading": reading, "out": self.folder}
-        if isinstance(self.model, Path) and (self.model / CARD).is_file():
-            return ImportedModel(**common)
-        if not self.gallery:
-            return ModelToImport(**common)
-        templates = cast("Templates", self.templates or "mean")
-        gallery = Gallery(people=self.data, templates=templates, threshold=self.threshold, strangers=self.public)
-        return EmbedderToEnrol(**common, gallery=gallery, judge=self.independent.get("embedder", {}))
-
-    @property
-    def independent(self) -> dict[str, dict[str, str]]:
-        """The independent judge as `judges` of a sweep file, empty without one. Raises InputError."""
-        from smoothsweep.orchestrator.commands.audit.judges import judge_of
-
-        return judge_of(self.judge)
-
-    @property
-    def second(self) -> dict[str, dict[str, str]]:
-        """The second independent judge as `judges` of a sweep file, empty without one. Raises InputError.
-
-        Where no second `--judge` is given, weights of another face embedder are looked for, except under `--gallery`:
-        they might be those of the embedder under audit.
-        """
-        from smoothsweep.orchestrator.commands.audit.judges import second_judge
-
-        return second_judge(self.independent, self.other_judge, looked_for=not self.gallery)
-
-    def check(self) -> None:
-        """Raise InputError for options that are wrong, before any image or weight is read."""
-        self.form.check_kind()
-        if self.minutes is not None and self.effort is not None:
-            raise InputError(
-                f"--minutes: expected none with --effort, which says how much is tried, got {self.minutes:g}"
-            )
-        if not math.isfinite(self.patience) or self.patience <= 0:
-            raise InputError(f"--minutes: expected more than 0, got {self.patience:g}")
-        if self.people < 2:
-            raise InputError(f"--people: expected at least 2, got {self.people}")
-        if not 1 <= self.seeds <= MOST_SEEDS:
-            raise InputError(f"--seeds: expected between 1 and {MOST_SEEDS}, got {self.seeds}")
-        self._check_gallery()
-        self._check_trainings()
-        if self.prior is not None:
-            imported_prior(self.prior, self.eyes, image_size=1)
-        elif self.eyes is not None:
-            raise InputError("--eyes: expected only with --prior, whose faces they frame")
-        rendered = any(EMBEDDERS[judge["name"]].rendered for judge in self.independent.values())
-        self.second  # noqa: B018 - read here so that a wrong --judge is refused before any work
-        if self.public is None and not rendered:
-            raise InputError(NEEDS_PUBLIC)
-
-    def _check_gallery(self) -> None:
-        """Raise InputError for an embedder's options without --gallery, and a classifier's with it."""
-        if not self.gallery:
-            for name, value in self.given("templates", "threshold"):
-                raise InputError(f"{name}: expected it with --gallery alone, got {value}")
-            return
-        for name, value in self.given(*OF_CLASSES):
-            if value is not False:
-                raise InputError(f"{name}: expected none with --gallery, whose embedder has no classes of its own")
-        if self.threshold is not None and not -1 < self.threshold < 1:
-            raise InputError(f"--threshold: expected a cosine between -1 and 1, got {self.threshold:g}")
-        if not self.independent:
-            raise InputError(
-                "--judge: expected another face embedder with the file of its weights, which judges what the one under "
-                "audit leaks, got none"
-            )
-
-    def _check_trainings(self) -> None:
-        """Raise InputError for wrong options of the reference and the fixes."""
-        if self.epochs is not None and not (self.reference is not None or self.fix):
-            raise InputError(f"--epochs: expected only with --reference or --fix, which train, got {self.epochs}")
-        if self.epochs is not None and self.epochs < 1:
-            raise InputError(f"--epochs: expected at least 1, got {self.epochs}")
-        if self.reference and self.reference not in LEAST:
-            got = f"got {shortened(self.reference)!r}{suggestion(self.reference, LEAST)}"
-            raise InputError(f"--reference: expected one of {', '.join(LEAST)}, {got}")
-        kind = self.form.kind
-        if (self.fix or self.reference is not None) and not self.reference and is_external(kind):
-            command = "--reference" if self.reference is not None else "--fix"
-            words = KINDS[present(kind, "kind")].words
-            raise InputError(
-                f"{command}: the model is {words}, which cannot be trained here: expected --reference "
-                "ARCHITECTURE, the network to train in its place, e.g. resnet18, got none"
-            )
-        if self.reference and self.image_size is not None:
-            _check_size(self.reference, self.image_size)
-
-    def trainings(self, card: TargetCard) -> tuple[AuditTraining, ...]:
-        """The reference and the fixes to train, empty where neither is asked for.
-
-        Raises InputError where the network cannot take the model's images.
-        """
-        if self.reference is None and not self.fix:
-            return ()
-        architecture = self.reference or card.architecture
-        _check_size(architecture, card.image_size)
-        return audit_trainings(
-            architecture,
-            image_size=card.image_size,
-            epochs=self.epochs or EPOCHS,
-            fix=self.fix,
-            transform_input=card.transform_input and architecture == card.architecture,
+def _check_gallery(request: AuditRequest, judge: Judges) -> None:
+    """Raise InputError for an embedder's options without --gallery, and a classifier's with it."""
+    if not request.gallery:
+        for name, value in request.given("templates", "threshold"):
+            raise InputError(f"{name}: expected it with --gallery alone, got {value}")
+        return
+    for name, value in request.given(*NOT_OF_EMBEDDERS):
+        if value is not False:
+            raise InputError(f"{name}: expected none with --gallery, whose embedder has no classes of its own")
+    if request.threshold is not None and not -1 < request.threshold < 1:
+        raise InputError(f"--threshold: expected a cosine between -1 and 1, got {request.threshold:g}")
+    if not judge:
+        raise InputError(
+            "--judge: expected another face embedder with the file of its weights, which judges what the one under "
+            "audit leaks, got none"
         )
 
 
-def _check_size(reference: str, image_size: int) -> None:
-    try:
-        check_image_size(reference, image_size)
-    except InputError as error:
-        raise InputError(f"--reference {error}") from None
+def _check_trainings(request: AuditRequest, kind: str | None) -> None:
+    """Raise InputError for wrong options of the reference and the fixes. kind: of the model, if it is external."""
+    reference, trains = request.reference, request.fix or request.reference is not None
+    if request.epochs is not None and not trains:
+        raise InputError(f"--epochs: expected only with --reference or --fix, which train, got {request.epochs}")
+    if request.epochs is not None and request.epochs < 1:
+        raise InputError(f"--epochs: expected at least 1, got {request.epochs}")
+    if reference and reference not in LEAST:
+        got = f"got {shortened(reference)!r}{suggestion(reference, LEAST)}"
+        raise InputError(f"--reference: expected one of {', '.join(LEAST)}, {got}")
+    if trains and not reference and is_external(kind):
+        raise InputError(
+            f"{'--fix' if reference is None else '--reference'}: the model is {KINDS[present(kind, 'kind')].words}, "
+            "which cannot be trained here: expected --reference ARCHITECTURE, the network to train in its place, e.g. "
+            "resnet18, got none"
+        )
+    if reference and request.image_size is not None:
+        check_size(reference, request.image_size)
+
+
+# The model: an imported folder, a file or an endpoint, or an embedder with its gallery
+
+
+def is_imported(request: AuditRequest) -> bool:
+    """Whether the model is a folder that `smoothsweep import target` wrote, whose card says how it is read."""
+    return isinstance(request.model, Path) and (request.model / CARD).is_file()
+
+
+def model_kind(request: AuditRequest) -> str | None:
+    """The kind of an external model; None for a network of ours."""
+    if not is_imported(request):
+        return kind_of(request.model) or kind_made_of(request.architecture)
+    architecture = ImportedClassifier(imported=str(cast("Path", request.model).resolve())).checked.architecture
+    return architecture if is_external(architecture) else None
+
+
+def foreign_model(request: AuditRequest, architecture: str | None) -> ForeignModel | None:
+    """The external model with the options of its kind; None for a network of ours. Raises InputError."""
+    return apply_options(architecture if is_external(architecture) else None, request.options, request.model)
+
+
+def check_reading(request: AuditRequest, people: int) -> None:
+    """Raise InputError for what its owner says wrongly of a model to import, as far as no image shows that.
+
+    people: number of people in the private images.
+    """
+    if is_imported(request) or request.gallery:  # its card was checked; enrolment tries an embedder on the gallery
+        return
+    check_description(_target(request, people))
+    if model_kind(request) is None and not _folder(request).exists():
+        read_checkpoint(_target(request, people))  # a wrong --architecture is told before pictures are compared
+
+
+def bring_in(request: AuditRequest, people: int) -> Path:
+    """The folder of the model, which is imported first unless an earlier audit did so. Raises InputError."""
+    if is_imported(request):
+        for option, value in request.given(*ON_CARD):
+            got = f"got {as_typed(value)}"
+            raise InputError(f"{option}: expected none beside an imported folder, whose {CARD} says it, {got}")
+        return cast("Path", request.model)
+    folder = _folder(request)
+    if not request.gallery:
+        if not _is_known(request):
+            import_target_file(_target(request, people))
+        return folder
+    for option, value in request.given("weights"):
+        raise InputError(f"{option}: expected none with --gallery, got {as_typed(value)}")
+    if people < 2:
+        raise InputError(f"--gallery {request.gallery}: expected at least 2 people, got {people or 'nobody'}")
+    templates = cast("Templates", request.templates or "mean")
+    gallery = Gallery(
+        people=request.gallery, templates=templates, threshold=request.threshold, strangers=request.public
+    )
+    if not _is_known(request):
+        judge, _ = judges_of(request)
+        import_recogniser(request.model, request, gallery, folder, judge=judge.get("embedder", {}))
+    elif read_recogniser(folder / EnrolledEmbedder.file).enrolled != gallery.digest:
+        wanted = "audits of this gallery, enrolled alike"
+        raise InputError(f"--out {request.folder}: expected {wanted}, got those of another")
+    return folder
+
+
+def read_card(request: AuditRequest, folder: Path) -> TargetCard:
+    """The card of the imported model, whose queries the user agreed to. Raises InputError."""
+    card = ImportedClassifier(imported=str(folder.resolve())).checked
+    if (foreign := foreign_model(request, card.architecture)) is not None:
+        foreign.agree(folder)
+    return card
+
+
+def _folder(request: AuditRequest) -> Path:
+    """Where an audit imports to."""
+    return request.folder / "model"
+
+
+def _target(request: AuditRequest, people: int) -> TargetRequest:
+    """The request to `smoothsweep import target`."""
+    reading = {part.name: getattr(request, part.name) for part in fields(Reading)}
+    data = str(request.private)
+    return TargetRequest(file=request.model, out=_folder(request), classes=people, data=data, **reading)
+
+
+def _is_known(request: AuditRequest) -> bool:
+    """Whether an earlier audit imported the same file. Raises InputError if it was another."""
+    folder, model = _folder(request), request.model
+    if not folder.exists():
+        return False
+    source = ImportedClassifier(imported=str(folder)).checked.source
+    if isinstance(model, Named):  # what describes a model without a file stands for one
+        described = present(foreign_model(request, model.kind), "kind").describe(model.text, folder)
+        digest = hashlib.sha256(described.encode()).hexdigest()
+    else:
+        digest = file_sha256(model)
+    if source is None or source.sha256 != digest:
+        raise InputError(f"--out {request.folder}: expected a folder of this model's audits, got one of another model")
+    screen.out(f"{model.name}: converted before, as {folder} says; remove it to state another reading")
+    return True
+
+
+# The judges
+
+Judges = dict[str, dict[str, str]]
+"""Judges as in the section `judges` of a sweep file: name -> settings."""
+
+FACE = judge_of_network(next(iter(FACES)))
+ENDINGS = (".safetensors", ".pth", ".pt", ".ckpt")
+
+
+def judge_of(option: str | None) -> Judges:
+    """The judge that `NAME=FILE` names, empty for None. Raises InputError."""
+    if option is None:
+        return {}
+    name, _, weights = option.partition("=")
+    if name not in EMBEDDERS:
+        raise InputError(f"--judge: expected one of {', '.join(EMBEDDERS)}, got {shortened(name)!r}")
+    kind, judge = EMBEDDERS[name], judge_of_network(name)
+    if kind.shipped is not None:
+        if weights:
+            raise InputError(f"--judge: expected no file with {name}, whose weights are shipped")
+        return {judge: {"name": name}}
+    if kind.is_staged and not weights and (staged := find_weight_file(name, weight_folders())) is not None:
+        weights = str(staged)
+    if not weights or not Path(weights).is_file():
+        where = ", or staged by smoothsweep weights stage" if kind.is_staged else ""
+        raise InputError(
+            f"--judge: expected {name}=FILE with the file of its weights{where}, got {shortened(option)!r}"
+        )
+    return {judge: {"name": name, "weights": str(Path(weights).resolve())}}
+
+
+def judges_of(request: AuditRequest) -> tuple[Judges, Judges]:
+    """The independent judge, and a second embedder of faces; each empty without one.
+
+    Where no second is named, one is taken whose weights lie next to the first's or are staged; not with `--gallery`:
+    they might be those of the embedder under audit. Raises InputError for a second that equals the first or embeds no
+    faces.
+    """
+    named = request.judge or []
+    if len(named) > 2:
+        raise InputError(f"--judge: expected it once or twice, got it {len(named)} times")
+    first = judge_of(named[0] if named else None)
+    one = first.get(FACE)
+    if len(named) == 2:
+        second = judge_of(named[1])
+        if one is None or FACE not in second:
+            raise InputError(
+                f"--judge: expected two embedders of faces where it is said twice, got {shortened(named[1])!r}"
+            )
+        if second[FACE]["name"] == one["name"]:
+            raise InputError(f"--judge: expected two different embedders, got {one['name']} twice")
+        return first, second
+    if one is None or "weights" not in one or request.gallery:
+        return first, {}
+    for name, kind in ((name, EMBEDDERS[name]) for name in FACES):
+        if name != one["name"] and kind.shipped is None:
+            places = [Path(one["weights"]).with_name(f"{name}{ending}") for ending in ENDINGS]
+            staged = find_weight_file(name, weight_folders()) if kind.is_staged else None
+            for place in (*places, *([staged] if staged else [])):
+                if place.is_file():
+                    return first, {FACE: {"name": name, "weights": str(place.resolve())}}
+    return first, {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """Whom public images show, in sentences: warnings with names and without, and notes where nothing is to warn of."""
+
+    warnings: tuple[str, ...] = ()
+    unnamed: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+COPIES_ALONE = (
+    "public images were compared for copies alone: with --judge NAME=FILE, a face embedder looks for the same people "
+    "in other photographs, too"
+)
+
+
+def look_for_people(
+    private: Path, public: Path, judges: Judges, *, bits: int | None, tell: Callable[[str], None] = screen.out
+) -> Found:
+    """Compare the people of two sets by the embedder of faces among the judges. Raises InputError."""
+    if (judge := judges.get(FACE)) is None:
+        return Found(notes=(COPIES_ALONE,))
+    from smoothsweep.core.analysis.shown_people import find_shown_people
+
+    shown = find_shown_people(private, public, judge, bits=bits, tell=tell)
+    lines = shown.lines(judge["name"])
+    if not shown.is_surprising:
+        return Found(notes=lines)
+    return Found(warnings=lines, unnamed=shown.lines(judge["name"], named=False))

@@ -7,8 +7,7 @@ import numpy as np
 from PIL import Image
 
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.audit.portfolio import Reach, portfolio
-from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep
+from smoothsweep.orchestrator.commands.audit.sweep_file import Reach, as_file, audit_sweep, portfolio
 from smoothsweep.sweeps.imported import ImportedClassifier
 from tests.foreign_classifier import IMAGENET_MEAN, IMAGENET_STD, SIDE
 
@@ -38,7 +37,7 @@ def sweep_of(imported, owned, tmp_path, **given) -> Path:
     _, people, public = owned
     file, card = tmp_path / "audit.yaml", ImportedClassifier(imported=str(imported)).checked
     reach = given.pop("reach", "quick")
-    attacks = portfolio("gradients", whole=reach == "whole", adapted=reach == "adapted")
+    attacks = portfolio("gradients", reach)
     usual = {"people": 3, "seeds": [1], "has_second": reach == "whole", "independent": {}, "attacks": attacks}
     given = {"public": public, **usual, **given}
     file.write_text(as_file(audit_sweep(model=imported, card=card, data=people, **given)))

@@ -116,9 +116,9 @@ def test_from_a_checkpoint_to_the_pages(owned, tmp_path, capsys):
     found = json.loads((out / "audit.json").read_text())
     [left] = found["said"]["trainings"]
     assert left.startswith("Not tried: ") and "plain training" in left and found["beside"] == []
-    assert found["test_acc"] > 0.8 and len({one["person"] for one in found["people"]} & set(PEOPLE)) == 3
-    [control] = [one["leak"] for one in found["attacks"] if one["control"]]
-    assert max(one["leak"] for one in found["attacks"]) > control
+    assert found["test_acc"] > 0.8 and len({one["name"] for one in found["people"]} & set(PEOPLE)) == 3
+    [control] = [one["leak"] for one in found["reached"] if one["control"]]
+    assert max(one["leak"] for one in found["reached"]) > control
     for name in ("audit.html", "audit.pdf", "audit.yaml"):
         assert (out / name).is_file()
     before = capsys.readouterr().out
@@ -130,5 +130,5 @@ def test_from_a_checkpoint_to_the_pages(owned, tmp_path, capsys):
     so_far, then = said.index(f"so far: {out / 'audit.html'}"), said.index(f"audit: {out / 'audit.html'}")
     assert so_far < then, "who waits for what comes after the first answer hears of the pages"
     assert [one["role"] for one in found["beside"]][:2] == ["model", "reference"]
-    assert all(one["device_seconds"]["training"] > 0 for one in found["beside"][1:])
+    assert all(one["training_s"] > 0 for one in found["beside"][1:])
     assert found["beside"][0]["test_acc"] == found["test_acc"]

@@ -11,9 +11,8 @@ from smoothsweep.core.external.base import Budget
 from smoothsweep.core.external.named import answers_database
 from smoothsweep.core.judges.membership import Membership
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.audit.portfolio import portfolio
-from smoothsweep.orchestrator.commands.audit.queries import allowance_of
-from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep
+from smoothsweep.orchestrator.commands.audit.costs import allowance_of
+from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep, portfolio
 from smoothsweep.sweeps.data import LabelledData
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.load import load_sweep
@@ -103,7 +102,7 @@ def test_membership_takes_no_more_than_the_budget_leaves(monkeypatch, people, ac
     counted = count_labelled(people)
     found = allowance_of(agreed, counted, attacked=len(PEOPLE), access=access, scores=scores, membership=True)
     asked = found.membership
-    first = found.fitting(portfolio(access, whole=False))
+    first = found.fitting(portfolio(access))
     assert found.fixed + found.queries_of(first) <= budget
     if not fits:
         [line] = asked.left_out
@@ -152,7 +151,7 @@ def asking(folder, people, place):
         data=people,
         public=people,
         independent={},
-        attacks=portfolio(card.access, whole=False),
+        attacks=portfolio(card.access),
         people=2,
         seeds=[1],
         has_second=False,
@@ -191,16 +190,16 @@ def test_from_an_endpoint_that_memorised_to_the_pages(tmp_path, capsys, own_home
     said, page = capsys.readouterr().out, (tmp_path / "out" / "audit.html").read_text()
     lines, members = found["said"]["membership"], found["membership"]
     assert lines[0] in said and (members["members"], members["others"]) == (MEMBERS, OTHERS)
-    assert "to come: membership: " in said and members["labels_asked_of"] == drawn
+    assert "to come: membership: " in said and members["drawn"] == drawn
     assert not re.search(rf"\b({'|'.join(PEOPLE)})\b", " ".join(lines))
     assert found["model"]["name"] == "this model" and "127.0.0.1" not in page + json.dumps(found)
     if noise == NOISE:
-        by_name = {one["attack"]: one for one in members["attacks"]}
+        by_name = {one["attack"]: one for one in members["recipes"][0]["told"]}
         assert members["holds"] and by_name["margin"]["auc"] > 0.95 and by_name["margin"]["low"] > 0.9
-        assert by_name["margin"]["found_at_1_percent"] > 0.5 and "better than chance" in lines[0]
+        assert by_name["margin"]["found"] > 0.5 and "better than chance" in lines[0]
         assert "Training images found" in page
     else:
-        assert not members["holds"] and members["attacks"] == [] and lines[0].startswith("No claim about membership")
+        assert not members["holds"] and members["recipes"] == [] and lines[0].startswith("No claim about membership")
         assert "Training images found" not in page and abs(members["shift"] - 0.5) > 0.2
 
 
@@ -212,7 +211,7 @@ def test_of_an_endpoint_that_no_attack_may_ask_enough_the_page_says_what_was_lef
         assert main(["audit", server.url, *map(str, given)]) == 0
         assert len(server.seen) <= 600
     found, said = json.loads((tmp_path / "out" / "audit.json").read_text()), capsys.readouterr().out
-    assert [one["control"] for one in found["attacks"]] == [True] and found["by_access"] == {}
+    assert [one["control"] for one in found["reached"]] == [True] and found["by_access"] == {}
     left = [line for line in found["said"]["unknown"] if line.startswith("Not tried: ")]
     assert len(left) == 4 and all("--queries" in line and line in said for line in left)
     assert found["said"]["answer"][0] in said and "No attack was tried" in (tmp_path / "out" / "audit.html").read_text()

@@ -10,7 +10,7 @@ from smoothsweep.core.attacks.registry import make_attack
 from smoothsweep.core.declared import build
 from smoothsweep.core.defenses.labels import recipe_words
 from smoothsweep.core.models.recipe import TrainingRecipe
-from smoothsweep.orchestrator.commands.audit.portfolio import (
+from smoothsweep.orchestrator.commands.audit.sweep_file import (
     AUGMENTATION,
     EVALUATOR_TRAINING,
     FIXES,
@@ -28,26 +28,26 @@ CMA, RLB, BREP, SELECTION, RANDOM = (
     ("selection_only", None),
     ("random_latents", None),
 )
-TRIED = {  # access, whole, adapted
-    ("gradients", False, False): [PPA, CE, CMA, SELECTION, RANDOM],
-    ("gradients", False, True): [PPA, CE, LOGIT, CMA, SELECTION, RANDOM],
-    ("gradients", True, False): [PPA, CE, LOGIT, CMA, RLB, BREP, SELECTION, RANDOM],
-    ("scores", False, False): [CMA, SELECTION, RANDOM],
-    ("scores", False, True): [CMA, SELECTION, RANDOM],
-    ("scores", True, True): [CMA, RLB, BREP, SELECTION, RANDOM],
-    ("labels", False, False): [BREP, RANDOM],
-    ("labels", True, True): [BREP, RANDOM],
+TRIED = {
+    ("gradients", "quick"): [PPA, CE, CMA, SELECTION, RANDOM],
+    ("gradients", "adapted"): [PPA, CE, LOGIT, CMA, SELECTION, RANDOM],
+    ("gradients", "whole"): [PPA, CE, LOGIT, CMA, RLB, BREP, SELECTION, RANDOM],
+    ("scores", "quick"): [CMA, SELECTION, RANDOM],
+    ("scores", "adapted"): [CMA, SELECTION, RANDOM],
+    ("scores", "whole"): [CMA, RLB, BREP, SELECTION, RANDOM],
+    ("labels", "quick"): [BREP, RANDOM],
+    ("labels", "whole"): [BREP, RANDOM],
 }
 
 
-@pytest.mark.parametrize(("access", "whole", "adapted"), TRIED)
-def test_what_is_tried_in_which_order(access, whole, adapted):
-    found = portfolio(access, whole=whole, adapted=adapted)
-    assert [(one["kind"], one.get("loss")) for one in found] == TRIED[access, whole, adapted]
+@pytest.mark.parametrize(("access", "reach"), TRIED)
+def test_what_is_tried_in_which_order(access, reach):
+    found = portfolio(access, reach)
+    assert [(one["kind"], one.get("loss")) for one in found] == TRIED[access, reach]
 
 
 def test_all_settings_are_ones_that_the_attacks_take():
-    for settings in portfolio("gradients", whole=True):
+    for settings in portfolio("gradients", "whole"):
         make_attack(settings["kind"], **{name: value for name, value in settings.items() if name != "kind"})
     settings = {"architecture": "vgg_small", "image_size": 32, **EVALUATOR_TRAINING}
     recipe = build(TrainingRecipe, settings, what="x", prefix="x ")

@@ -7,8 +7,8 @@ import pytest
 
 from smoothsweep.core.data.sources import count_labelled
 from smoothsweep.core.external.base import Budget
-from smoothsweep.orchestrator.commands.audit.portfolio import portfolio
-from smoothsweep.orchestrator.commands.audit.queries import Allowance, MembershipQueries, allowance_of
+from smoothsweep.orchestrator.commands.audit.costs import Allowance, MembershipQueries, allowance_of
+from smoothsweep.orchestrator.commands.audit.sweep_file import portfolio
 
 
 def kinds(attacks):
@@ -29,7 +29,7 @@ def kinds(attacks):
     ],
 )
 def test_attacks_that_do_not_fit_are_left_out_and_named_with_what_they_need(queries, kept):
-    allowance, every = Allowance(queries=queries, reading=100, per_second=5, people=20), portfolio("scores", whole=True)
+    allowance, every = Allowance(queries=queries, reading=100, per_second=5, people=20), portfolio("scores", "whole")
     assert kinds(allowance.fitting(every)) == kept
     said = allowance.left_out(every)
     assert len(said) == 5 - len(kept) and all(line.startswith("Not tried: ") for line in said)
@@ -50,7 +50,7 @@ ASKED = {
 
 
 def test_what_attacks_may_ask_is_for_every_seed_anew():
-    allowance, every = Allowance(queries=10**7, reading=100, per_second=5, people=20), portfolio("scores", whole=True)
+    allowance, every = Allowance(queries=10**7, reading=100, per_second=5, people=20), portfolio("scores", "whole")
     for one in every:
         for seeds in (1, 3):
             assert allowance.queries_of([one], seeds=seeds) == seeds * ASKED[one["kind"]]
@@ -71,7 +71,7 @@ def test_what_attacks_may_ask_is_for_every_seed_anew():
 @pytest.mark.parametrize("queries", [50, 1099, 1100, 21_100, 181_099, 181_100, 400_000, 587_379, 587_380])
 def test_the_budget_that_is_named_is_enough(queries, measured):
     """Of 587,380 all can be asked for. What membership takes grows with the budget, to 3,000 here."""
-    every = portfolio("scores", whole=True)
+    every = portfolio("scores", "whole")
 
     def allowed(many):
         took = min(measured, max(0, many - 1100))

@@ -14,11 +14,10 @@ from smoothsweep.core.membership.measuring import Measured, measure_within_perso
 from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.audit.forecast import as_loaded, forecast, has_membership
-from smoothsweep.orchestrator.commands.audit.portfolio import audit_trainings
-from smoothsweep.orchestrator.commands.audit.sweep_file import audit_sweep, shadow_sweep
+from smoothsweep.orchestrator.commands.audit.costs import forecast, has_membership
+from smoothsweep.orchestrator.commands.audit.sweep_file import as_loaded, audit_sweep, audit_trainings, shadow_sweep
 from smoothsweep.orchestrator.planning.trial import trials_of
-from smoothsweep.orchestrator.reading.audit.shadows import read_shadows
+from smoothsweep.orchestrator.result.audit_membership import read_shadows
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.imported import ImportedClassifier

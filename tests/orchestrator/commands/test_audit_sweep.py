@@ -4,7 +4,7 @@ import pytest
 
 from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
-from smoothsweep.orchestrator.commands.audit.portfolio import audit_trainings, portfolio
+from smoothsweep.orchestrator.commands.audit.sweep_file import audit_trainings, portfolio
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.result.axes import sweep_axes
 from smoothsweep.sweeps.load import load_sweep
@@ -14,7 +14,7 @@ from tests.orchestrator.commands.owned_model import RENDERED, sweep_of
 
 @pytest.mark.parametrize("access", ["labels", "scores", "gradients"])
 def test_an_attacker_has_the_attacks_of_their_level_and_below_and_always_a_control(access):
-    first, every = portfolio(access, whole=False), portfolio(access, whole=True)
+    first, every = portfolio(access), portfolio(access, "whole")
     level = ACCESS_LEVELS.index(access)
     for tree in (first, every):
         kinds = [ATTACKS[settings["kind"]] for settings in tree]

@@ -1,6 +1,5 @@
 """What an audit tries: steps by effort or by time, forecasts, and a store that already holds an answer."""
 
-import dataclasses
 import json
 from collections import Counter
 from itertools import pairwise
@@ -10,10 +9,10 @@ import pytest
 
 from smoothsweep.core.data.sources import Counted, count_labelled
 from smoothsweep.core.models.recipe import TrainingRecipe
-from smoothsweep.orchestrator.commands.audit.auditing import PreparedAudit, Work, steps_of
-from smoothsweep.orchestrator.commands.audit.forecast import forecast, timed_once, training_seconds
-from smoothsweep.orchestrator.commands.audit.portfolio import audit_trainings
-from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
+from smoothsweep.orchestrator.commands.audit.auditing import Work, steps_of
+from smoothsweep.orchestrator.commands.audit.costs import forecast, timed_once, training_seconds
+from smoothsweep.orchestrator.commands.audit.request import AuditRequest
+from smoothsweep.orchestrator.commands.audit.sweep_file import audit_trainings
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.store.opening import open_store
@@ -50,7 +49,6 @@ def test_a_training_is_forecast_from_a_few_of_its_steps(imported, owned, tmp_pat
     cost = forecast(tree, store, timed=timed)
     assert {name for name, _, _ in asked} == {"resnet18", "vgg_small"} and cost.training == 140.0
     assert (7, SIDE) in {(epochs, given["side"]) for _, epochs, given in asked}
-    assert cost.without(cost).device_s == 0
     recipe = TrainingRecipe(architecture="resnet_small", epochs=4, batch_size=4, image_size=32)
     assert {timed_once(recipe, images=8, classes=2, side=16) for _ in range(3)} and timed_once.cache_info().hits >= 2
     seconds = [training_seconds(recipe, images=n, classes=2, side=16) for n in (8, 800)]
@@ -71,7 +69,7 @@ class Timed(Work):
         return self.now
 
     def seconds_of(self, step):
-        steps = steps_of(self.prepared.trainings, seeds=self.request.seeds)
+        steps = steps_of(self.trainings, seeds=self.request.seeds)
         return self.each[[one.effort for one in steps].index(step.effort)]
 
     def do(self, step):
@@ -89,14 +87,14 @@ def timed(owned, imported, tmp_path, *, told=None, **given):
     if told is not None:
         (tmp_path / "audit.json").write_text(json.dumps(told))
     model = ImportedClassifier(imported=str(imported))
-    missing = dataclasses.MISSING
-    fields = dataclasses.fields(AuditRequest)
-    needed = [one.name for one in fields if one.default is missing and one.default_factory is missing]
-    known = {"model": model.folder, "data": owned[1], "public": owned[2], "access": "gradients", "people": 3}
-    request = AuditRequest(**dict.fromkeys(needed) | known | {"out": tmp_path} | given)
-    people = count_labelled(owned[1])
-    prepared = PreparedAudit(request=request, model=model.folder, card=model.checked, people=people)
-    work = Timed(prepared=prepared, started=0.0)
+    known = {"model": model.folder, "data": owned[1], "public": owned[2], "people": 3, "out": tmp_path}
+    work = Timed(
+        request=AuditRequest(**known | given),
+        model=model.folder,
+        card=model.checked,
+        people=count_labelled(owned[1]),
+        started=0.0,
+    )
     assert work.run() == 0
     return work
 
@@ -125,8 +123,8 @@ def test_an_audit_makes_the_steps_of_its_effort_or_those_that_fit_and_names_the_
     assert [step.effort for step in work.done] == efforts and len(work.lines) == (left is not None)
     assert all(f"--effort {left}" in line and "min" in line for line in work.lines)
     for before, after in pairwise(work.done):
-        assert after.seeds >= before.seeds and {one["kind"] for one in work.prepared.attacks(before)} <= {
-            one["kind"] for one in work.prepared.attacks(after)
+        assert after.seeds >= before.seeds and {one["kind"] for one in work.attacks(before)} <= {
+            one["kind"] for one in work.attacks(after)
         }
     assert work.done[-1].seeds >= given.get("seeds", 1) or left == "quick"
 
@@ -135,8 +133,8 @@ def test_an_audit_makes_the_steps_of_its_effort_or_those_that_fit_and_names_the_
     ("told", "efforts", "seeds"),
     [
         ({"effort": "standard", "attacks": [{"seeds": 3}]}, ["standard"], 3),
-        ({"effort": "quick", "attacks": [{"seeds": 4}]}, ["quick"], 4),
-        ({"effort": "full", "attacks": [{"seeds": 5}, {"seeds": 2}]}, ["full"], 5),
+        ({"effort": "quick", "reached": [{"seeds": 4}]}, ["quick"], 4),
+        ({"effort": "full", "reached": [{"seeds": 5}, {"seeds": 2}]}, ["full"], 5),
         ({"effort": "first", "attacks": [{"seeds": 1}]}, ["quick"], 1),
         ({"attacks": []}, ["quick"], 1),
         ([], ["quick"], 1),
@@ -157,7 +155,7 @@ def test_shadow_models_grow_with_the_effort_and_are_left_out_where_they_say_noth
     given = {"effort": "full", "reference": "", "access": access, "trained_on_data": True}
     work = timed(owned, imported, tmp_path, **given)
     pictures = Counter({(label, split): each for label in range(6) for split in ("train", "test")[: 1 + (each > 1)]})
-    prepared = dataclasses.replace(work.prepared, people=Counted(classes=6, pictures=pictures))
-    trees = [prepared.shadow_tree(step) for step in work.done]
+    work.people = Counted(classes=6, pictures=pictures)
+    trees = [work.shadow_tree(step) for step in work.done]
     counts = [tree and tree["judges"]["membership"]["shadows"] for tree in trees]
     assert counts == ([None, 4, 8, 16] if trained else [None] * 4)

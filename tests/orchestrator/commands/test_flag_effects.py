@@ -14,14 +14,14 @@ from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit import auditing, pages
-from smoothsweep.orchestrator.commands.audit.forecast import Cost
-from smoothsweep.orchestrator.commands.audit.portfolio import spread_classes
+from smoothsweep.orchestrator.commands.audit.costs import Cost
+from smoothsweep.orchestrator.commands.audit.sweep_file import spread_classes
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.load import load_sweep
 from tests.foreign_classifier import PEOPLE, SIDE
 from tests.orchestrator.commands.owned_model import IMAGENET
-from tests.orchestrator.reading.audit.test_result import NAMES, data
+from tests.orchestrator.result.test_audit import NAMES, data
 from tests.tiny import write_tiny
 
 
@@ -102,7 +102,7 @@ def test_a_redacted_audit_leaves_no_name_and_no_picture_of_anybody(owned, import
     )
     people = json.loads(written["audit.json"])["people"]
     assert [one["label"] for one in people] == [0, 1, 2, 3]
-    assert not redact or [one["person"] for one in people] == ["person 0", "person 1", "person 2", "person 3"]
+    assert not redact or [one["name"] for one in people] == ["person 0", "person 1", "person 2", "person 3"]
 
 
 def test_the_place_of_another_models_audits_is_refused(owned, unwritten, tmp_path, capsys):

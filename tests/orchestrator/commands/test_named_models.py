@@ -1,6 +1,5 @@
 """Functions and endpoints, brought in by name: nothing is sent without consent, and what was answered stays."""
 
-import dataclasses
 import json
 import sys
 from pathlib import Path
@@ -13,9 +12,8 @@ from smoothsweep.core.external.asking import KeptAnswers
 from smoothsweep.core.external.kinds import Named
 from smoothsweep.core.external.named import answers_database
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.audit.portfolio import portfolio
-from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
-from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep
+from smoothsweep.orchestrator.commands.audit.request import AuditRequest
+from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep, portfolio
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.tasks.external import keep_external, load_external
@@ -166,7 +164,7 @@ def sweep_of(folder, people, place):
         data=people,
         public=people,
         independent={},
-        attacks=portfolio(card.access, whole=True),
+        attacks=portfolio(card.access, "whole"),
         people=3,
         seeds=[1],
         has_second=True,
@@ -209,6 +207,5 @@ def test_a_folder_from_somebody_else_runs_no_code_and_sends_nothing(
     ],
 )
 def test_a_page_calls_a_model_what_its_user_calls_it_and_shows_no_secret(model, folder, title):
-    needed = [field.name for field in dataclasses.fields(AuditRequest) if field.default is dataclasses.MISSING]
-    request = AuditRequest(**dict.fromkeys(needed) | {"model": model})
+    request = AuditRequest(model=model)
     assert (request.folder.name, request.title) == (folder, title)

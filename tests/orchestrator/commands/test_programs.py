@@ -11,8 +11,14 @@ from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.isolation import process as isolated
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.audit.portfolio import LEAST_PUBLIC, portfolio
-from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep, lesser, untried
+from smoothsweep.orchestrator.commands.audit.sweep_file import (
+    LEAST_PUBLIC,
+    as_file,
+    audit_sweep,
+    lesser,
+    portfolio,
+    untried,
+)
 from smoothsweep.sweeps.data import LabelledData
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.load import load_sweep
@@ -171,7 +177,7 @@ def audit_file(made, folder, tmp_path, access, change=lambda tree: None):
         data=made / "people",
         public=made / "people",
         independent={},
-        attacks=portfolio(access, whole=True),
+        attacks=portfolio(access, "whole"),
         people=3,
         seeds=[1],
         has_second=True,
@@ -210,8 +216,8 @@ def test_an_audit_leaves_out_what_the_model_cannot_be_shown_and_says_so(brought)
     card = ImportedClassifier(imported=str(brought / "labels.pt")).checked
     assert lesser("gradients", card.access) == "labels" and lesser("labels", "gradients") == "labels"
     [said] = untried("gradients", card)
-    left = {settings["kind"] for settings in portfolio("gradients", whole=True)}
-    left -= {settings["kind"] for settings in portfolio("labels", whole=True)}
+    left = {settings["kind"] for settings in portfolio("gradients", "whole")}
+    left -= {settings["kind"] for settings in portfolio("labels", "whole")}
     assert (
         "selection_only" in left and all(ATTACKS[kind].title in said for kind in left) and "gives labels alone" in said
     )

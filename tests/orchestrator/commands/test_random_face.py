@@ -13,7 +13,7 @@ from smoothsweep.core.priors import random_face
 from smoothsweep.core.priors.random_face import WHEEL, PublishedFile, import_package, package_files
 from smoothsweep.core.priors.registry import load_prior
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.audit.portfolio import imported_prior
+from smoothsweep.orchestrator.commands.audit.sweep_file import imported_prior
 from tests.tiny_random_face import graph_of, imported_folder, package_numbers
 
 CHANNELS = (4, 8, 4, 4, 4)

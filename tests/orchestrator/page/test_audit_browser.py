@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from chromium import browsing, find_chromium
 
-from smoothsweep.orchestrator.page.audit import Portrait, audit_page
-from smoothsweep.orchestrator.reading.audit.result import AuditNotes, read_audit
+from smoothsweep.orchestrator.commands.audit.pages import Portrait, audit_page
+from smoothsweep.orchestrator.result.audit import AuditNotes, read_audit
 from smoothsweep.orchestrator.result.summary import summarise
-from tests.orchestrator.reading.audit.test_result import data
+from tests.orchestrator.result.test_audit import data
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
 
@@ -44,7 +44,7 @@ def tab(tmp_path_factory):
     people = tuple(replace(person, control=0.25, verified=0.5) for person in audit.people)
     page = tmp_path_factory.mktemp("page") / "audit.html"
     facts = {"Store": "/somewhere/store"}
-    text = audit_page(replace(audit, people=people), name="m", facts=facts, portraits=shown, anonymous=False)
+    text = audit_page(replace(audit, people=people), name="m", facts=facts, portraits=shown)
     page.write_text(text, encoding="utf-8")
     with browsing(find_chromium(), tmp_path_factory.mktemp("profile")) as tab:
         tab.open(page.as_uri())

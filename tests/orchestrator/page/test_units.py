@@ -6,10 +6,10 @@ from html.parser import HTMLParser
 import pytest
 
 from smoothsweep.core.judges.columns import METRICS
-from smoothsweep.orchestrator.page.audit import audit_page
+from smoothsweep.orchestrator.commands.audit.pages import audit_page
 from smoothsweep.orchestrator.page.render import render
 from smoothsweep.orchestrator.result.summary import summarise
-from tests.orchestrator.reading.audit import test_result
+from tests.orchestrator.result import test_audit
 from tests.orchestrator.result.test_fresh import audited
 from tests.orchestrator.result.test_hiding import data as hiding_data
 from tests.orchestrator.result.test_published import sweep_data
@@ -132,6 +132,6 @@ def test_a_difference_from_the_paper_is_in_points_where_the_row_is_a_rate():
 
 
 def test_so_has_the_page_of_an_audit():
-    page = audit_page(test_result.read(test_result.data()), name="model.pt", facts={}, portraits=[], anonymous=False)
+    page = audit_page(test_audit.read(test_audit.data()), name="model.pt", facts={}, portraits=[])
     found, read = bare(page)
     assert read > 4 and not [one for one in found if not is_pure(*one[:2])]

@@ -1,0 +1,323 @@
+"""What an audit may ask of an endpoint, and how long its steps will take."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import ceil
+from typing import Any
+
+import torch
+
+from smoothsweep.core.allotted import allotted_cpus
+from smoothsweep.core.attacks.registry import make_attack
+from smoothsweep.core.attacks.shared.base import Access, Part
+from smoothsweep.core.checks import present
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.data.sources import TEST, TRAIN, Counted
+from smoothsweep.core.external.base import Budget
+from smoothsweep.core.judges.membership import Membership
+from smoothsweep.core.judges.table import stage_of
+from smoothsweep.core.models.classifiers import build_classifier
+from smoothsweep.core.models.recipe import TrainingRecipe
+from smoothsweep.core.text import duration
+from smoothsweep.core.training.classifier import train_classifier
+from smoothsweep.orchestrator.commands.audit.sweep_file import as_loaded, portfolio
+from smoothsweep.orchestrator.planning.plan import make_plan
+from smoothsweep.orchestrator.planning.trial import inversion_stages, trials_of
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.sweeps.loaded import as_inversion
+from smoothsweep.tasks.parts_of_images import PART
+from smoothsweep.tasks.settings import recipe_from
+
+PROTOCOL = "clean"
+OWN: Mapping[str, Any] = {"trained_on_data": True}
+"""Settings of the judge of membership for a model trained on the training images of `--data`."""
+
+TEST_FRACTION = 0.1
+TRYING = 8
+"""Images, besides those of `--data`, that an import sends to find out what a model answers."""
+
+LEAST_DRAWN = 20
+"""Fewest training images, and fewest test images, whose labels are queried: fewer show nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MembershipQueries:
+    """The queries that measuring membership takes.
+
+    Attributes:
+        settings: Settings of the judge of membership; None where it is not measured.
+        queries: The most that it sends.
+        unbounded: The most that it would send without a limit by --queries.
+        coming: Lines to print before they are sent.
+        left_out: Why membership is not measured although it was asked for.
+    """
+
+    settings: Mapping[str, Any] | None = None
+    queries: int = 0
+    unbounded: int = 0
+    coming: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Allowance:
+    """The query budget of an audit.
+
+    The attack with the fewest queries runs first, then membership, then the other attacks.
+
+    Attributes:
+        queries: The most that may be sent in all; None without bound.
+        reading: Queries that test whether the model recognises the data.
+        per_second: Queries sent per second.
+        people: How many people are attacked.
+        membership: The queries of membership, sent once for all seeds.
+    """
+
+    queries: int | None
+    reading: int = 0
+    per_second: float = 1.0
+    people: int
+    membership: MembershipQueries = MembershipQueries()
+
+    @property
+    def fixed(self) -> int:
+        """Number of queries besides those of the attacks."""
+        return self.reading + self.membership.queries
+
+    def queries_of(self, attacks: Iterable[Mapping[str, Any]], *, seeds: int = 1) -> int:
+        """The most queries that attacks send, over all people and seeds.
+
+        Parts that several attacks share, such as a pool, count once. An attack that states no bound counts as 0.
+        """
+        total, shared = 0, list[tuple[Part, ...]]()
+        for settings in attacks:
+            attack = make_attack(**settings)
+            each = attack.most_queries(PROTOCOL)
+            if each is None:
+                continue
+            total += each * self.people
+            if attack.parts not in shared:
+                shared.append(attack.parts)
+                total += attack.most_queries_once
+        return seeds * total
+
+    def fitting(self, attacks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The attacks that fit into the budget, chosen from the fewest queries upwards, in their given order."""
+        if self.queries is None:
+            return list(attacks)
+        kept = list[dict[str, Any]]()
+        for settings in self._cheapest_first(attacks):
+            if self.covers([*kept, settings]):
+                kept.append(settings)
+        return [settings for settings in attacks if settings in kept]
+
+    def covers(self, attacks: Sequence[Mapping[str, Any]], *, seeds: int = 1) -> bool:
+        """Whether the budget is enough for all of these attacks with so many seeds."""
+        return self.queries is None or self.fixed + self.queries_of(attacks, seeds=seeds) <= self.queries
+
+    def seconds(self, attacks: Sequence[Mapping[str, Any]], *, seeds: int) -> float:
+        """Seconds that the queries of all attacks and seeds take at the agreed pace; 0 without a limit."""
+        return 0.0 if self.queries is None else self.queries_of(attacks, seeds=seeds) / self.per_second
+
+    def left_out(self, attacks: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+        """A sentence for each attack that does not fit: its name, its queries, and the option that would allow it."""
+        kept, ordered, lines = self.fitting(attacks), self._cheapest_first(attacks), []
+        for settings in (one for one in attacks if one not in kept):
+            until = ordered[: ordered.index(settings) + 1]  # a larger budget is spent on these, this one the last
+            attack, asked = make_attack(**settings), self.queries_of(until)
+            each, cost = attack.most_queries(PROTOCOL) or 0, self.queries_of([settings])
+            whole = _rounded(self.reading + self.membership.unbounded + asked)
+            takes = (asked - self.queries_of(one for one in until if one in kept)) / self.per_second
+            after = " after those that ask less" if sum(one not in kept for one in until) > 1 else ""
+            lines.append(
+                f"Not tried: {attack.words}, which may ask {cost:,} queries for {self.people} people ({each:,} a "
+                f"person); --queries {self.queries} does not allow it. The same command with --queries {whole} tries "
+                f"it{after}, in about {duration(takes)} at {self.per_second:g} a second."
+            )
+        return tuple(lines)
+
+    def _cheapest_first(self, attacks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        return sorted(attacks, key=lambda settings: self.queries_of([settings]))
+
+
+def allowance_of(
+    agreed: Budget | None, data: Counted, *, attacked: int, access: Access, scores: bool, membership: bool
+) -> Allowance:
+    """The query budget of an audit: what was agreed for an endpoint, without bound for any other model.
+
+    Args:
+        agreed: The user's limits for an endpoint; None for any other model.
+        data: How many private images each person has.
+        attacked: Number of people to attack.
+        access: What the attacker sees.
+        scores: Whether the model answers with scores.
+        membership: Whether membership is asked for.
+    """
+    if agreed is None:
+        measured = MembershipQueries(settings=OWN if membership else None)
+        return Allowance(queries=None, people=attacked, membership=measured)
+    reading = TRYING + 2 * tested(data)  # as the import shows them, and as the sweep keeps them
+    allowance = Allowance(queries=agreed.queries, reading=reading, per_second=agreed.per_second, people=attacked)
+    if not membership:
+        return allowance
+    every = portfolio(access)
+
+    def before(queries: int) -> int:
+        costs = sorted(allowance.queries_of([one]) for one in replace(allowance, queries=queries).fitting(every))
+        return reading + next((cost for cost in costs if cost), 0)
+
+    return replace(allowance, membership=_membership(allowance, before, data, scores=scores))
+
+
+def _membership(
+    allowance: Allowance, before: Callable[[int], int], data: Counted, *, scores: bool
+) -> MembershipQueries:
+    """Fit membership into the query budget, asking for the labels of as many images as it allows.
+
+    before: maps a budget to the queries that are sent before membership. scores: whether the model answers with scores.
+    """
+    images = data.of(TRAIN), data.of(TEST)
+
+    def cost(drawn: int | None) -> int:
+        return Membership(**OWN, images=drawn).most_pictures(*images, scores=scores)
+
+    def takes(queries: int) -> str:
+        return f"about {duration(queries / allowance.per_second)} at {allowance.per_second:g} a second"
+
+    agreed, drawn = allowance.queries or 0, None
+    if before(agreed) + cost(None) > agreed:
+        fitting = bisect_right(range(LEAST_DRAWN, max(images)), agreed - before(agreed), key=cost)
+        if not fitting:
+            enough = _rounded(before(agreed) + cost(None))
+            while (needed := before(enough) + cost(None)) > enough:  # of more that are allowed attacks take their part
+                enough = _rounded(needed)
+            return MembershipQueries(
+                unbounded=cost(None),
+                left_out=(
+                    f"Not measured: membership, which may ask {cost(None):,} queries for {sum(images):,} images "
+                    f"({cost(LEAST_DRAWN):,} where labels are asked of {LEAST_DRAWN} training and test images alone); "
+                    f"--queries {agreed} does not allow it. The same command with --queries {enough} measures it, in "
+                    f"{takes(cost(None))}.",
+                ),
+            )
+        drawn = LEAST_DRAWN + fitting - 1
+    return MembershipQueries(
+        settings={**OWN, **({} if drawn is None else {"images": drawn})},
+        queries=cost(drawn),
+        unbounded=cost(None),
+        coming=(f"to come: membership: {cost(drawn):,} queries at most, {takes(cost(drawn))}",),
+    )
+
+
+def tested(data: Counted) -> int:
+    """Number of images that test whether the model recognises people: the test images, or a tenth of all."""
+    return data.of(TEST) or ceil(TEST_FRACTION * data.pictures.total())
+
+
+def _rounded(queries: int) -> int:
+    """Round up to two significant digits."""
+    step = 10 ** max(0, len(str(queries)) - 2)
+    return -(-queries // step) * step
+
+
+# Time
+
+START_S = 20.0
+"""Seconds of a step before its first stage runs and after its last."""
+
+TIMED = 3
+"""Timed batches, of which the quickest counts."""
+
+SHADOW_S = 5.0
+"""Seconds of a shadow model besides its training: starting the process, reading images, answering."""
+
+
+def wall_seconds(device_s: float) -> float:
+    """Seconds that so many device-seconds take on this machine, whose devices work in parallel."""
+    return device_s / (torch.cuda.device_count() if torch.cuda.is_available() else allotted_cpus())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """Device-seconds of a sweep.
+
+    Attributes:
+        training: Targets and shadow models missing in the store.
+        rest: Attacks and judges missing in the store.
+        done: Everything that the store holds.
+    """
+
+    training: float
+    rest: float
+    done: float = 0.0
+
+    @property
+    def device_s(self) -> float:
+        """Device-seconds of everything missing in the store."""
+        return self.training + self.rest
+
+
+def training_seconds(
+    recipe: TrainingRecipe, *, images: int, classes: int, side: int, transform_input: bool = False
+) -> float:
+    """Seconds of a plain training of `recipe` on so many images of `side` pixels, on this machine's device.
+
+    side: of the images, in pixels. Trains on one batch of noise, once to warm up and `TIMED` times, of which the
+    quickest counts; on a CPU in one thread, as a stage does. The estimate leaves out measuring the test accuracy.
+    """
+    count = min(recipe.batch_size, images)
+    noise = torch.randint(0, 256, (count, 3, side, side), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    names = tuple(map(str, range(classes)))
+    data = ImageSet(images=noise, labels=torch.arange(count) % classes, names=names)
+    model = build_classifier(recipe.architecture, classes, protocol="clean", transform_input=transform_input)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        records = train_classifier(model, data, replace(recipe, epochs=1 + TIMED), seed=0, device=device)
+    finally:
+        torch.set_num_threads(threads)
+    return min(record.seconds for record in records[1:]) * images / count * recipe.epochs
+
+
+timed_once = lru_cache(training_seconds)
+
+
+def has_membership(tree: dict[str, Any], store: Store) -> bool:
+    """Whether the store holds the judge of membership for the first recipe of a parsed sweep file."""
+    trial = trials_of(as_loaded(tree))[0]
+    stage = inversion_stages(as_inversion(trial.settings), trial.seed).judges.get(stage_of("membership"))
+    return stage is not None and store.has(stage)
+
+
+def forecast(tree: dict[str, Any], store: Store, *, timed: Callable[..., float] = timed_once) -> Cost:
+    """Forecast the cost of the stages of a parsed sweep file that the store, which must hold the data, lacks.
+
+    A stage like a measured one is expected to take as long. A few steps of a training that was never measured are
+    `timed`, once for all trainings that differ in their defense alone. An attack or a judge that was never measured is
+    expected to take the mean of the measured ones.
+    """
+    plan = make_plan(trials_of(as_loaded(tree)), store)
+    training = rest = 0.0
+    for stage in plan.missing:
+        measured, trains = plan.history.expected(stage), stage.name in ("target", "shadow")
+        if not trains:
+            rest += measured[0] if measured else plan.history.usual(stage.name) or 0.0
+        elif measured:
+            training += measured[0]
+        else:
+            data, part = store.metrics(stage.inputs["data"]), stage.config.get(PART)
+            train, test, classes = (int(present(data[key], key)) for key in ("num_train", "num_test", "num_classes"))
+            training += (0.0 if part is None else SHADOW_S) + timed(
+                recipe_from(stage.config),
+                images=train if part is None else round(part["share"] * (train + test)),
+                classes=classes,
+                side=stage.inputs["data"].config["size"],
+                transform_input=bool(stage.config.get("transform_input")),
+            )
+    done = sum(float(store.manifest(stage)["seconds"]) for stage in plan.stages if stage.fingerprint in plan.cached)
+    return Cost(training=training, rest=rest, done=done)

@@ -1,1 +1,0 @@
-"""Audits of single models as their pages read them."""
