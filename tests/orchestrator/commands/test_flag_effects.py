@@ -52,7 +52,7 @@ def found(one_round, imported, monkeypatch):
     """The pages of an audit whose store would hold what `data` says: photographs are of a shade, by their row."""
     made = data()
     trial = SimpleNamespace(
-        id="ppa-1",
+        id="None-ppa-1",
         settings=SimpleNamespace(recipe=ImportedClassifier(imported=str(imported))),
         seed=1,
         cell=SimpleNamespace(axes={}),

@@ -133,7 +133,7 @@ def test_json_has_the_numbers_under_names_that_programs_read(audit):
     assert second.pop("low") <= 0.125 <= second.pop("high")
     known = {"attack": "brep_mi", "access": "labels", "control": False, "leak": 0.125, "seeds": 2}
     assert second == known | {"queries": 100.0, "seconds": 3.0}
-    assert set(found["beyond"]) == {"difference", "low", "high", "n", "verdict", "p"}
+    assert set(found["beyond"]) == {"difference", "low", "high", "n", "verdict"}
     names = {"name": "Zoe <b>", "label": 0, "share": 1.0, "among_top": 1.0, "control": 0.0, "verified": None}
     assert names.items() <= first.items() and 0 < first["low"] < first["rate"] < first["high"] < 1
     assert len(first) == len(names) + 3
