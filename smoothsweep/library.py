@@ -362,8 +362,8 @@ def membership(
         found = _membership(bench, stages, subject)
         shadowed = None if recipe is None else _attack_by_shadows(bench, tree, recipe, shadows, subject)
         if shadowed is not None:
-            found = replace(found, shadows=read_shadows(trials_of(shadowed), bench.store))
-        return MembershipAudit(found=found, access=subject.access)
+            found = replace(found, shadowed=read_shadows(trials_of(shadowed), bench.store))
+        return MembershipAudit(**vars(found), access=subject.access)
 
 
 def compare(audits: Mapping[str, Audit]) -> pd.DataFrame:

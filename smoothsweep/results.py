@@ -15,7 +15,6 @@ from torch import Tensor
 from smoothsweep.core.attacks.registry import PARTS
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.membership import Membership
-from smoothsweep.core.membership.measuring import WithinPersons
 from smoothsweep.core.metrics.accuracy import result_slots, topk_hits
 from smoothsweep.core.metrics.intervals import exposures
 from smoothsweep.core.metrics.leak_comparisons import compare_leaks
@@ -193,15 +192,13 @@ def verdict_of(reconstructions: AttackResult, by: Judge) -> Verdict:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MembershipAudit:
+class MembershipAudit(AuditMembership):
     """How well an attacker tells a model's training images from held-out images of the same people.
 
     Attributes:
-        found: The result as pages of the command show it.
         access: What the attacker sees of the model.
     """
 
-    found: AuditMembership
     access: str
 
     @property
@@ -209,28 +206,8 @@ class MembershipAudit:
         """A row per attack without shadow models, the strongest first: attack, access, auc with low and high (95 %,
         over people), and tpr_fpr1, the training images found at 1 % false positives (None with fewer than 100 held-out
         images)."""
-        rows = [{**_values(one, "attack access auc low high"), "tpr_fpr1": one.found} for one in self.found.model.told]
-        return pd.DataFrame(rows)
-
-    @property
-    def shift(self) -> float:
-        """AUC of a classifier that distinguishes the two sets by their pixels and never queries the model."""
-        return self.found.shift
-
-    @property
-    def copies(self) -> int:
-        """Held-out images that are copies of training images; they were left out."""
-        return self.found.copies
-
-    @property
-    def members(self) -> int:
-        """Training images."""
-        return self.found.members
-
-    @property
-    def others(self) -> int:
-        """Held-out images that are no copies."""
-        return self.found.others
+        table = pd.DataFrame([vars(one) for one in self.model.told]).rename(columns={"found": "tpr_fpr1"})
+        return table[["attack", "access", "auc", "low", "high", "tpr_fpr1"]]
 
     @property
     def queries(self) -> int:
@@ -241,7 +218,7 @@ class MembershipAudit:
     @property
     def shadows(self) -> int:
         """Shadow models that were trained; 0 where no claim is made, since none are trained then."""
-        return 0 if self.found.shadows is None else self.found.shadows.count
+        return 0 if self.shadowed is None else self.shadowed.count
 
     @property
     def by_shadows(self) -> pd.DataFrame:
@@ -249,26 +226,23 @@ class MembershipAudit:
         shadow_models (whether it needs them), auc_within (mean over persons of the AUC among the images of each) with
         low and high, found_at_1_percent and found_at_0_1_percent (None with fewer than 100 and 1,000 held-out images).
         """
-        return pd.DataFrame([_within(one) for one in self.found.shadows.told] if self.found.shadows else [])
-
-    @property
-    def holds(self) -> bool:
-        """Whether the two sets differ in nothing but membership, so that the numbers mean something."""
-        return self.found.holds
-
-    @property
-    def lines(self) -> tuple[str, ...]:
-        """The result in sentences."""
-        return self.found.lines
+        rows = [
+            {
+                "attack": one.attack,
+                "shadow_models": one.has_shadows,
+                "auc_within": one.auc,
+                "low": one.low,
+                "high": one.high,
+                "found_at_1_percent": one.found["fpr1"],
+                "found_at_0_1_percent": one.found["fpr01"],
+            }
+            for one in (self.shadowed.told if self.shadowed else ())
+        ]
+        return pd.DataFrame(rows)
 
     def __str__(self) -> str:
         """The result in a few sentences."""
         return " ".join(self.lines)
-
-
-def _within(one: WithinPersons) -> dict[str, Any]:
-    found = {"found_at_1_percent": one.found["fpr1"], "found_at_0_1_percent": one.found["fpr01"]}
-    return {"attack": one.attack, "shadow_models": one.has_shadows, "auc_within": one.auc, **_ends(one), **found}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,17 +272,10 @@ class Audit:
         """A row per attack, the strongest first, then the controls: attack, words (what a page calls it), access,
         control, leak with low and high (95 %, over seeds and people; NaN without an interval), seeds, queries and
         seconds per person."""
-        rows = [
-            {
-                "attack": self.names[one.attack],
-                "words": one.attack,
-                **_values(one, "access control leak low high seeds"),
-                "queries": one.queries or 0.0,
-                "seconds": one.seconds,
-            }
-            for one in self.result.reached
-        ]
-        return pd.DataFrame(rows)
+        table = pd.DataFrame([vars(one) for one in self.result.reached])
+        table = table.assign(words=table["attack"], attack=table["attack"].map(dict(self.names)))
+        table["queries"] = table["queries"].astype(float).fillna(0.0)
+        return table[[*["attack", "words", "access", "control", "leak", "low", "high", "seeds", "queries", "seconds"]]]
 
     @cached_property
     def people(self) -> pd.DataFrame:
@@ -317,24 +284,19 @@ class Audit:
         the mean of all, 95 %), among_five (that probability), control (the share of the control's images that the judge
         takes for this very person), verified (the share of the strongest attack's that a face recogniser accepts at
         1 % false accepts, NaN where it was not measured)."""
-        rows = [
-            {
-                "class": one.label,
-                **_values(one, "name share rate low high"),
-                "among_five": one.among_top,
-                "control": np.nan if one.control is None else one.control,
-                "verified": np.nan if one.verified is None else one.verified,
-            }
-            for one in self.result.people
-        ]
-        return pd.DataFrame(rows)
+        named = {"label": "class", "among_top": "among_five"}
+        table = pd.DataFrame([vars(one) for one in self.result.people]).rename(columns=named)
+        if not len(table):
+            return table
+        table = table.astype({"control": float, "verified": float})
+        return table[[*["class", "name", "share", "rate", "low", "high", "among_five", "control", "verified"]]]
 
     @cached_property
     def standing(self) -> pd.DataFrame:
         """The strongest attack by every way of judging it: metric, leak with low and high, chance, control, reach of
         the prior, ceiling (NaN: not measured)."""
         rows = [
-            {"metric": one.metric, "leak": one.leak.value, **_ends(one.leak)}
+            {"metric": one.metric, "leak": one.leak.value, "low": one.leak.low, "high": one.leak.high}
             | {name: one.numbers[name].value for name in ("chance", "control", "reach", "ceiling")}
             for one in self.result.standing
         ]
@@ -345,7 +307,7 @@ class Audit:
     def membership(self) -> MembershipAudit | None:
         """How well an attacker tells training from test images, None where that was not asked for."""
         found = self.result.membership
-        return None if found is None else MembershipAudit(found=found, access=self.result.access)
+        return None if found is None else MembershipAudit(**vars(found), access=self.result.access)
 
     @property
     def beyond(self) -> Comparison:
@@ -442,11 +404,3 @@ def _check_alike(where: str, audit: Audit, first: Audit) -> None:
     ):
         if mine != other:
             raise InputError(f"{where}: expected the {what} of the first audit, {other}, got {mine}")
-
-
-def _values(one: object, names: str) -> dict[str, Any]:
-    return {name: getattr(one, name) for name in names.split()}
-
-
-def _ends(one: Any) -> dict[str, float | None]:
-    return {"low": one.low, "high": one.high}

@@ -247,7 +247,7 @@ class Audit(AuditNotes):
         """The audit as JSON has it; without attacks on membership where no claim is made."""
         found = {part.name: getattr(self, part.name) for part in fields(self) if part.repr}
         if (members := self.membership) is not None:
-            shown = members if members.holds else replace(members, recipes=(), shadows=None)
+            shown = members if members.holds else replace(members, recipes=(), shadowed=None)
             chosen = members.beforehand.attack
             found["membership"] = {"holds": members.holds, "chosen_beforehand": chosen, **plain(shown)}
         found["by_access"] = {level: one.attack for level, one in self.by_access().items()}

@@ -149,7 +149,7 @@ class AuditMembership:
         drawn: Images whose labels were queried, where these are fewer than all; else None.
         drawn_members: Training images among them.
         recipes: The model first, then the other recipes in the order of the sweep.
-        shadows: The results of attacks by shadow models; None where none were trained.
+        shadowed: The results of attacks by shadow models; None where none were trained.
         without_shadows: A sentence on why none were trained.
     """
 
@@ -160,7 +160,7 @@ class AuditMembership:
     drawn: int | None
     drawn_members: int | None
     recipes: tuple[Membership, ...]
-    shadows: ByShadows | None = None
+    shadowed: ByShadows | None = None
     without_shadows: str = NO_SHADOWS
 
     @property
@@ -195,7 +195,7 @@ class AuditMembership:
     @property
     def lines(self) -> tuple[str, ...]:
         """Sentences, the finding first; where training and test images differ, why no claim is made."""
-        known = {"found": self, "best": self.strongest, "plain": self.reference, "shadows": self.shadows}
+        known = {"found": self, "best": self.strongest, "plain": self.reference, "shadows": self.shadowed}
         return sections(PLACE, "audit_membership.txt", _WORDS | known)["membership"]
 
 

@@ -121,7 +121,7 @@ def read_stored(
     members = read_membership(trials, store, data, summary, notes.access) if measures_membership else None
     if members is not None:
         shadows = None if shadowed is None else read_shadows(trials_of(shadowed, store), store)
-        members = replace(members, shadows=shadows, without_shadows=without_shadows or members.without_shadows)
+        members = replace(members, shadowed=shadows, without_shadows=without_shadows or members.without_shadows)
     names = class_names(store, inversion_stages(settings[0], trials[0].seed))
     notes = replace(
         notes,

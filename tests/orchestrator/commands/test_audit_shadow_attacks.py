@@ -134,7 +134,7 @@ def test_the_library_finds_the_same_by_the_same_shadow_models(rendered):
     found = smoothsweep.membership(
         model, people.train, people.test, shadows=4, shadow_recipe=recipe, size=SIDE, progress=False
     )
-    by = found.found.shadows
+    by = found.shadowed
     assert found.holds and (found.shadows, by.architecture, by.epochs) == (4, "resnet_small", 8)
     told, _ = measure_within_persons(Measured(scores={name: kept[name].to_numpy() for name in SCORED}, **who(kept)))
     assert found.by_shadows["attack"].tolist() == [one.attack for one in told]

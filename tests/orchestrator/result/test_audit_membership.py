@@ -256,7 +256,7 @@ BY_SHADOWS = ByShadows(
 @pytest.mark.parametrize("shadows", [None, BY_SHADOWS])
 @pytest.mark.parametrize("shift", [0.5, 0.9])
 def test_page_pdf_and_json_say_the_same_and_show_numbers_only_with_a_claim(audit, shift, shadows):  # noqa: F811
-    with_it = replace(audit, membership=replace(one_found(shift), shadows=shadows))
+    with_it = replace(audit, membership=replace(one_found(shift), shadowed=shadows))
     page, lines = audit_page(with_it, **GIVEN), audit_sentences(with_it)["membership"]
     found = json.loads(json.dumps(with_it.dump(), allow_nan=False))
     members, claims = found["membership"], shift == 0.5
@@ -270,9 +270,9 @@ def test_page_pdf_and_json_say_the_same_and_show_numbers_only_with_a_claim(audit
     shown = claims and shadows is not None
     assert any("By shadow models" in line for line in lines) == shown == ("AUC within people" in page)
     assert any("No shadow model" in line for line in lines) == (claims and shadows is None)
-    assert (members["shadows"] is not None) == shown
+    assert (members["shadowed"] is not None) == shown
     if shown:
-        kept = members["shadows"]
+        kept = members["shadowed"]
         assert (kept["count"], kept["seconds"], kept["reference"][0]["auc"]) == (8, 95.0, 0.85)
         assert kept["told"][0]["found"] == {"fpr1": 0.12, "fpr01": None} and kept["told"][0]["auc"] == 0.8
 
