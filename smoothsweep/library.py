@@ -22,7 +22,7 @@ import torch
 
 from smoothsweep.core.attacks.registry import access_needed, make_attack
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS, Attack
-from smoothsweep.core.checks import require
+from smoothsweep.core.checks import present, require
 from smoothsweep.core.data.images import ImageSet as ImageSet
 from smoothsweep.core.data.labelled import SplitImages as SplitImages
 from smoothsweep.core.data.labelled import load_labelled as load_labelled
@@ -47,7 +47,6 @@ from smoothsweep.orchestrator.commands.audit.sweep_file import (
     PLUG_AND_PLAY,
     STORED_SIZE,
     TRAINING,
-    AuditTraining,
     Reach,
     as_loaded,
     audit_sweep,
@@ -56,9 +55,9 @@ from smoothsweep.orchestrator.commands.audit.sweep_file import (
     portfolio,
     shadow_sweep,
 )
-from smoothsweep.orchestrator.planning.trial import InversionStages, inversion_stages, trials_of
+from smoothsweep.orchestrator.planning.trial import inversion_stages, trials_of
 from smoothsweep.orchestrator.result.audit import AuditNotes
-from smoothsweep.orchestrator.result.audit_membership import AuditMembership, measured_membership, read_shadows
+from smoothsweep.orchestrator.result.audit_membership import AuditMembership, read_membership, read_shadows
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.results import (
     QUERIES_PER_IMAGE,
@@ -359,7 +358,7 @@ def membership(
         stages = inversion_stages(as_inversion(as_loaded(tree).sweep), 1)
         bench.adopt(stages.target)
         bench.make([*stages])
-        found = _membership(bench, stages, subject)
+        found = _membership(bench, tree, subject)
         shadowed = None if recipe is None else _attack_by_shadows(bench, tree, recipe, shadows, subject)
         if shadowed is not None:
             found = replace(found, shadowed=read_shadows(trials_of(shadowed), bench.store))
@@ -518,21 +517,19 @@ def _shadow_recipe(count: int, settings: Mapping[str, Any] | None, image_size: i
     return recipe
 
 
-def _membership(bench: Workbench, stages: InversionStages, subject: Subject) -> AuditMembership:
-    """What the finished judge of membership found of the model."""
-    judged = (stages.judges[stage_of("membership")],)
-    return measured_membership({"model": ("model", judged)}, bench.store, subject.access, {})
+def _membership(bench: Workbench, tree: Mapping[str, Any], subject: Subject) -> AuditMembership:
+    """What the finished judge of membership found of the model, which is the target of a sweep's first trial."""
+    first = trials_of(as_loaded({**tree}))[0]
+    return present(read_membership([("model", first)], bench.store, subject.access), "membership")
 
 
 def _attack_by_shadows(
     bench: Workbench, tree: Mapping[str, Any], recipe: Mapping[str, Any], count: int, subject: Subject
 ) -> LoadedSweep | None:
     """The sweep that trained shadow models and attacked with them; None where membership makes no claim."""
-    found = inversion_stages(as_inversion(trials_of(as_loaded({**tree}))[0].settings), tree["seeds"][0])
-    if not _membership(bench, found, subject).holds:
+    if not _membership(bench, tree, subject).holds:
         return None
-    training = AuditTraining(label="", settings=recipe, is_reference=True)
-    shadowed = as_loaded(shadow_sweep(tree, training, count, tree["judges"]["membership"], alone=True))
+    shadowed = as_loaded(shadow_sweep(tree, recipe, count, tree["judges"]["membership"], alone=True))
     bench.make([stage for trial in trials_of(shadowed) for stage in trial.stages])
     return shadowed
 

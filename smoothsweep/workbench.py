@@ -13,7 +13,7 @@ import os
 import shutil
 import tempfile
 import unicodedata
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -27,6 +27,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 from PIL import Image
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from torch import Tensor, nn
 
 from smoothsweep.core.data.images import ImageSet
@@ -42,6 +44,7 @@ from smoothsweep.core.models.reading import Claim, check_reading
 from smoothsweep.core.priors.base import Prior
 from smoothsweep.core.priors.kinds import NETWORKS
 from smoothsweep.core.priors.registry import HeldPrior, card_of, save_prior
+from smoothsweep.core.text import printable
 from smoothsweep.model import Model
 from smoothsweep.orchestrator.commands.audit.sweep_file import (
     EIGENFACES,
@@ -55,7 +58,6 @@ from smoothsweep.orchestrator.scheduling.execute import commit_made, execute_wit
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
-from smoothsweep.progress import OnProgress, progress_bar
 from smoothsweep.sweeps.imported import CARD, CARD_VERSION, TargetCard, checked_card
 from smoothsweep.sweeps.loaded import as_inversion
 from smoothsweep.tasks.class_names import NAMES_FILE
@@ -80,6 +82,9 @@ PriorLike = Prior | Mapping[str, Any]
 Section = dict[str, Any]
 """A part of a sweep file."""
 
+OnProgress = Callable[[float, str], None]
+"""Called with the finished fraction in [0, 1] and a few words."""
+
 PUBLIC_LIMIT = 8000  # images of a place, drawn at random where there are more
 PLAIN_SIZE = 16  # pixels of the pictures of nobody
 
@@ -96,6 +101,18 @@ class Subject:
     def access(self) -> str:
         """What an attacker sees of it."""
         return self.card.access
+
+
+@contextmanager
+def progress_bar(shown: bool) -> Generator[OnProgress]:
+    """A progress bar on stderr, or none."""
+    if not shown:
+        yield lambda fraction, words: None
+        return
+    text = TextColumn("{task.description}", markup=False)
+    with Progress(text, BarColumn(), TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=1.0)
+        yield lambda fraction, words: bar.update(task, completed=fraction, description=printable(words))
 
 
 @contextmanager

@@ -39,7 +39,7 @@ from smoothsweep.orchestrator.result.data import ReportData
 from smoothsweep.orchestrator.result.findings import PLACE
 from smoothsweep.orchestrator.result.format import count, duration
 from smoothsweep.orchestrator.result.membership import LESS, MORE, UNCLEAR, WORDS, two_leaks
-from smoothsweep.orchestrator.result.summary import Summary, recipe_label
+from smoothsweep.orchestrator.result.summary import Summary
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.imported import ImportedClassifier
@@ -200,49 +200,23 @@ class AuditMembership:
 
 
 def read_membership(
-    trials: Sequence[Trial], store: Store, data: ReportData, summary: Summary, access: str
+    trials: Sequence[tuple[str, Trial]], store: Store, access: str, words: Mapping[str, str] | None = None
 ) -> AuditMembership | None:
-    """Read the results of membership attacks with this access; None where the model was not attacked."""
+    """Read the results of membership attacks with this access; None where the model was not attacked.
+
+    trials: each with the name of its recipe. words: recipe -> its verdict relative to the reference.
+    """
     stages: dict[str, dict[str, Stage]] = {}
     roles: dict[str, Role] = {}
-    for trial, stage in _judged(trials, store):
-        name = recipe_label(data.axes, trial.cell.axes)
-        roles[name] = "model" if _is_model(trial) else "reference" if trial.cell.is_baseline else "fix"
-        stages.setdefault(name, {})[stage.fingerprint] = stage
+    for name, trial in trials:
+        if (stage := _judge(trial, store)) is not None:
+            roles[name] = "model" if _is_model(trial) else "reference" if trial.cell.is_baseline else "fix"
+            stages.setdefault(name, {})[stage.fingerprint] = stage
     if "model" not in roles.values():
         return None
     names = sorted(roles, key=lambda name: roles[name] != "model")
-    judged = {name: (roles[name], tuple(stages[name].values())) for name in names}
-    return measured_membership(judged, store, access, _words(data, summary, access))
-
-
-def _judged(trials: Sequence[Trial], store: Store) -> list[tuple[Trial, Stage]]:
-    """The trials whose membership was measured, with the stage that did."""
-    found = []
-    for trial in trials:
-        stage = inversion_stages(as_inversion(trial.settings), trial.seed).judges.get(stage_of("membership"))
-        if stage is not None and store.has(stage):
-            found.append((trial, stage))
-    return found
-
-
-def _is_model(trial: Trial) -> bool:
-    return isinstance(as_inversion(trial.settings).recipe, ImportedClassifier)
-
-
-def measured_membership(
-    judged: Mapping[str, tuple[Role, tuple[Stage, ...]]], store: Store, access: str, words: Mapping[str, str]
-) -> AuditMembership:
-    """The results of finished judges of membership.
-
-    Args:
-        judged: Recipe -> its role and a stage for each of its trainings, the model first.
-        access: What the attacker sees.
-        words: Recipe -> its verdict relative to the reference.
-    """
-    files = {name: tuple(store.needed_file(stage, SCORES) for stage in found) for name, (_, found) in judged.items()}
-    model = next(iter(judged))
-    first, facts = _scored(files[model][0]), store.metrics(judged[model][1][0])
+    files = {name: tuple(store.needed_file(stage, SCORES) for stage in stages[name].values()) for name in names}
+    first, facts = _scored(files[names[0]][0]), store.metrics(next(iter(stages[names[0]].values())))
     seen = np.isfinite(first.scores[BY_LABELS]) if BY_LABELS in first.scores else np.zeros(len(first.member), bool)
     few = not seen.all()
     return AuditMembership(
@@ -255,17 +229,27 @@ def measured_membership(
         recipes=tuple(
             Membership(
                 recipe=name,
-                role=role,
+                role=roles[name],
                 told=attacks_found(files[name], access),
                 trainings=len(files[name]),
-                word=words.get(name, ""),
+                word=(words or {}).get(name, ""),
             )
-            for name, (role, _) in judged.items()
+            for name in names
         ),
     )
 
 
-def _words(data: ReportData, summary: Summary, access: str) -> dict[str, str]:
+def _judge(trial: Trial, store: Store) -> Stage | None:
+    """The stage that measured the membership of a trial's target; None where none did."""
+    stage = inversion_stages(as_inversion(trial.settings), trial.seed).judges.get(stage_of("membership"))
+    return stage if stage is not None and store.has(stage) else None
+
+
+def _is_model(trial: Trial) -> bool:
+    return isinstance(as_inversion(trial.settings).recipe, ImportedClassifier)
+
+
+def verdict_words(data: ReportData, summary: Summary, access: str) -> dict[str, str]:
     """Recipe -> its verdict relative to the baseline, by scores and labels, or by labels where only those are seen."""
     leaks = two_leaks(data, summary)
     if leaks is None or leaks.baseline is None:
@@ -331,8 +315,9 @@ def read_shadows(trials: Sequence[Trial], store: Store) -> ByShadows | None:
     trials: the model's first, then the reference's, where there is one.
     """
     judged: dict[bool, Stage] = {}
-    for trial, stage in _judged(trials, store):
-        judged.setdefault(_is_model(trial), stage)
+    for trial in trials:
+        if (stage := _judge(trial, store)) is not None:
+            judged.setdefault(_is_model(trial), stage)
     if True not in judged:
         return None
     shadows = [source for source in judged[True].inputs.values() if source.name == "shadow"]

@@ -187,7 +187,7 @@ def audited(data, summary):
 
 
 def test_the_audit_s_page_says_it(audited, expected):
-    page = audit_page(audited, name="m", facts={}, portraits=[])
+    page = audit_page(audited, name="m", facts={}, portraits={})
     rows = [plain_text(row) for row in page.split("<tr>")]
     for recipe, (size, word) in expected.items():
         shown = "this model" if recipe == MODEL else recipe

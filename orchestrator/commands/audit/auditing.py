@@ -42,7 +42,6 @@ from smoothsweep.orchestrator.commands.audit.sweep_file import (
     COMPONENTS,
     LEAST_PUBLIC,
     SHADOWS,
-    AuditTraining,
     Reach,
     as_file,
     as_loaded,
@@ -50,6 +49,7 @@ from smoothsweep.orchestrator.commands.audit.sweep_file import (
     audit_trainings,
     components_of,
     imported_prior,
+    label_of,
     lesser,
     portfolio,
     shadow_sweep,
@@ -84,14 +84,14 @@ class Step:
         effort: The least effort that includes it.
         reach: Which attacks of the portfolio are tried.
         seeds: Number of runs of every attack and every training.
-        trainings: The models that are trained for comparison: a reference and fixes.
+        trainings: The recipes that are trained for comparison: a reference, then fixes.
         shadows: Number of shadow models of the reference's recipe, where membership is measured.
     """
 
     effort: str
     reach: Reach
     seeds: int
-    trainings: tuple[AuditTraining, ...] = ()
+    trainings: tuple[dict[str, Any], ...] = ()
     shadows: int = 0
 
 
@@ -99,7 +99,7 @@ FIRST = Step(effort="first", reach="quick", seeds=1)
 """The answer that comes before anything else is trained, or run again."""
 
 
-def steps_of(trainings: Sequence[AuditTraining] = (), *, seeds: int = 1) -> list[Step]:
+def steps_of(trainings: Sequence[dict[str, Any]] = (), *, seeds: int = 1) -> list[Step]:
     """The steps of an audit in their order: a first answer of the model alone, then one for each effort.
 
     seeds: runs that were asked for at least.
@@ -179,7 +179,7 @@ class Work:
         return lesser(self.request.access, self.card.access)
 
     @cached_property
-    def trainings(self) -> tuple[AuditTraining, ...]:
+    def trainings(self) -> tuple[dict[str, Any], ...]:
         """The reference and the fixes that were asked for. Raises InputError where they cannot be trained."""
         request, card = self.request, self.card
         if request.reference is None and not request.fix:
@@ -248,10 +248,9 @@ class Work:
     def shadow_tree(self, step: Step) -> dict[str, Any] | None:
         """The parsed sweep file that attacks membership by shadow models; None where none are trained."""
         settings = self.allowance.membership.settings
-        reference = next((one for one in step.trainings if one.is_reference), None)
-        if reference is None or settings is None or self.access == "labels" or too_few(self.people):
+        if not step.trainings or settings is None or self.access == "labels" or too_few(self.people):
             return None
-        return shadow_sweep(self.tree(FIRST), reference, step.shadows, settings)
+        return shadow_sweep(self.tree(FIRST), step.trainings[0], step.shadows, settings)
 
     def run(self) -> int:
         """Make the steps of the effort that was asked for, or of those that fit into --minutes. Returns the exit code.
@@ -320,9 +319,9 @@ class Work:
             cost = forecast(self.tree(replace(step, trainings=(one,))), store)
             training, rest = cost.training - alone.training, cost.rest - alone.rest
             if training + rest:
-                self.planned[one.label] = training + rest
+                self.planned[label_of(one)] = training + rest
                 screen.out(
-                    f"to come: {one.label}: {one.settings['architecture']}, {one.settings['epochs']} epochs, about "
+                    f"to come: {label_of(one)}: {one['architecture']}, {one['epochs']} epochs, about "
                     f"{duration(training)} of a device to train it and {duration(rest)} to attack it and judge the "
                     "reconstructions"
                 )
@@ -375,9 +374,9 @@ class Work:
 
     def left_words(self, step: Step, *, covered: bool) -> str:
         """A sentence on what a step that is not made would add. covered: whether --queries are enough for it."""
-        before, names = self.attacks(self.step), [one.label for one in self.step.trainings]
+        before = self.attacks(self.step)
         added = [make_attack(**one).words for one in self.attacks(step) if one not in before]
-        added += [one.label for one in step.trainings if one.label not in names]
+        added += [label_of(one) for one in step.trainings if one not in self.step.trainings]
         if step.seeds > self.step.seeds:
             added.append(f"{step.seeds} seeds instead of {self.step.seeds}")
         if not covered:

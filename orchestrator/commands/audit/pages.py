@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ from smoothsweep.orchestrator.result.audit import (
     read_audit,
     with_second,
 )
-from smoothsweep.orchestrator.result.audit_membership import read_membership, read_shadows, shown_rate
+from smoothsweep.orchestrator.result.audit_membership import read_membership, read_shadows, shown_rate, verdict_words
 from smoothsweep.orchestrator.result.format import number
 from smoothsweep.orchestrator.result.leaks import AMONG, among_words, asked_by_parts, rate_words
 from smoothsweep.orchestrator.result.rows import results_table
@@ -118,7 +118,10 @@ def read_stored(
     summary, settings = summarise(data), [as_inversion(trial.settings) for trial in trials]
     models = [isinstance(one.recipe, ImportedClassifier) for one in settings]
     trained = next((one.recipe for one, is_model in zip(settings, models, strict=True) if not is_model), None)
-    members = read_membership(trials, store, data, summary, notes.access) if measures_membership else None
+    named, members = [(recipe_label(data.axes, trial.cell.axes), trial) for trial in trials], None
+    if measures_membership:
+        words = verdict_words(data, summary, notes.access)
+        members = read_membership(named, store, notes.access, words)
     if members is not None:
         shadows = None if shadowed is None else read_shadows(trials_of(shadowed, store), store)
         members = replace(members, shadowed=shadows, without_shadows=without_shadows or members.without_shadows)
@@ -127,7 +130,7 @@ def read_stored(
         notes,
         names=[f"person {label}" for label in range(len(names))] if redact else names,
         classes=card.num_classes,
-        recipe=recipe_label(data.axes, trials[models.index(True)].cell.axes),
+        recipe=named[models.index(True)][0],
         architecture=trained.architecture if trained else "",
         epochs=trained.epochs if trained else 0,
         is_program=card.outside is not None,
@@ -150,33 +153,21 @@ def add_second(audit: Audit, sweep: Path, store: Store, out: Path) -> Audit:
     return audit if judge is None else with_second(audit, summary, judge.name)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Portrait:
-    """A person's photograph beside the best reconstruction, uint8 [H, W, 3] each."""
-
-    label: int
-    photograph: np.ndarray
-    reconstruction: np.ndarray
+Portraits = Mapping[int, tuple[np.ndarray, np.ndarray]]
+"""Label of a person -> a photograph and a reconstruction, uint8 [H, W, 3] each."""
 
 
-def portraits_of(stored: StoredAudit, store: Store) -> list[Portrait]:
-    """Portraits of the people exposed most: a photograph, and the strongest attack's most confident reconstruction."""
+def portraits_of(stored: StoredAudit, store: Store) -> Portraits:
+    """Of the people exposed most: a photograph, and the strongest attack's most confident reconstruction."""
     trial = stored.strongest[0]
     stages = inversion_stages(as_inversion(trial.settings), trial.seed)
-    labels = training_labels(store, stages)
-
-    def upright(image: np.ndarray) -> np.ndarray:  # [3, H, W] -> [H, W, 3]
-        return np.ascontiguousarray(image.transpose(1, 2, 0))
-
-    return [
-        Portrait(
-            label=person.label,
-            photograph=upright(training_image(store, stages, int(np.flatnonzero(labels == person.label)[0]))),
-            reconstruction=upright(reconstruction(store, stages, person.label, 0)),
-        )
-        for person in stored.audit.people[:EXPOSED]
-        if person.share > 0
-    ]
+    labels, found = training_labels(store, stages), {}
+    for person in stored.audit.people[:EXPOSED]:
+        if person.share > 0:
+            photograph = training_image(store, stages, int(np.flatnonzero(labels == person.label)[0]))
+            drawn = reconstruction(store, stages, person.label, 0)
+            found[person.label] = (photograph.transpose(1, 2, 0).copy(), drawn.transpose(1, 2, 0).copy())
+    return found
 
 
 # Pages
@@ -185,7 +176,7 @@ def portraits_of(stored: StoredAudit, store: Store) -> list[Portrait]:
 def write_audit(stored: StoredAudit, store: Store, out: Path, card: TargetCard, name: str, *, redact: bool) -> None:
     """Write the three files; each replaces its predecessor in one step. redact: without names, places and pictures."""
     facts = {key: words for key, words in stored.facts.items() if not redact or key not in NAMES_PLACES}
-    shown = {"name": name, "facts": facts, "portraits": [] if redact else portraits_of(stored, store)}
+    shown = {"name": name, "facts": facts, "portraits": {} if redact else portraits_of(stored, store)}
     write_file(out / "audit.pdf", audit_pdf(stored.audit, **shown))
     model = {"name": name, "architecture": card.architecture, "image_size": card.image_size}
     if card.source:
@@ -195,12 +186,12 @@ def write_audit(stored: StoredAudit, store: Store, out: Path, card: TargetCard, 
     write_file(out / "audit.html", audit_page(stored.audit, **shown))
 
 
-def audit_page(audit: Audit, *, name: str, facts: Mapping[str, str], portraits: Sequence[Portrait]) -> str:
+def audit_page(audit: Audit, *, name: str, facts: Mapping[str, str], portraits: Portraits) -> str:
     """audit.html, for readers who want to know. portraits: of the people exposed most."""
     return fill("audit.html", **_shown(audit, name, facts, portraits))
 
 
-def audit_pdf(audit: Audit, *, name: str, facts: Mapping[str, str], portraits: Sequence[Portrait]) -> bytes:
+def audit_pdf(audit: Audit, *, name: str, facts: Mapping[str, str], portraits: Portraits) -> bytes:
     """audit.pdf, for those who decide: the finding and what each attacker gets; who is exposed, and what is not said.
 
     A4, in a font that knows other scripts than Latin.
@@ -218,14 +209,14 @@ def audit_pdf(audit: Audit, *, name: str, facts: Mapping[str, str], portraits: S
     return bytes(paper.output())
 
 
-def _shown(audit: Audit, name: str, facts: Mapping[str, str], portraits: Sequence[Portrait]) -> dict[str, Any]:
+def _shown(audit: Audit, name: str, facts: Mapping[str, str], portraits: Portraits) -> dict[str, Any]:
     """What the templates of both pages show."""
     return {
         "audit": audit,
         "name": name,
         "facts": facts,
         "said": audit_sentences(audit),
-        "portraits": {one.label: (data_uri(one.photograph), data_uri(one.reconstruction)) for one in portraits},
+        "portraits": {label: tuple(map(data_uri, pair)) for label, pair in portraits.items()},
         "share": lambda value: number(audit.spec, value),
         "accuracy": accuracy,
         "rate_words": rate_words,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, get_args
 
 from smoothsweep.core.attacks.registry import attack_class, make_attack
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS, Access
@@ -62,53 +61,37 @@ Reach = Literal["quick", "adapted", "whole"]
 """Which attacks of the portfolio: those of the first answer, also the adaptive ones, or all."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PortfolioAttack:
-    """One attack of the portfolio.
-
-    Attributes:
-        access: What it sees of the model.
-        quick: Whether it belongs to the first answer.
-        adapted: Whether it is an adaptive attack, built to survive gradient masking, as comparing recipes needs.
-    """
+class Tried(NamedTuple):
+    """An attack of the portfolio: what it sees of the model, the least reach that includes it, its settings."""
 
     access: str
+    reach: Reach
     settings: dict[str, Any]
-    quick: bool = False
-    adapted: bool = False
 
 
-PORTFOLIO: tuple[PortfolioAttack, ...] = (
-    PortfolioAttack(access="gradients", quick=True, settings=PLUG_AND_PLAY),
-    PortfolioAttack(access="gradients", quick=True, settings={**PLUG_AND_PLAY, "loss": "cross_entropy"}),
-    PortfolioAttack(
-        access="gradients",
-        adapted=True,
-        settings={**PLUG_AND_PLAY, "loss": "logit", "select": {"kind": "augmented_margin"}},
-    ),
-    PortfolioAttack(  # an eighth of RLB-MI's queries; shares its pool with selection
-        access="scores",
-        quick=True,
-        settings={"kind": "cma_es", "pool": POOL, "selected": SELECTED, "max_queries": 1000, "population": 12},
-    ),
-    PortfolioAttack(
-        access="scores",
-        settings={"kind": "rlb_mi", "selected": SELECTED, "episodes": 4000, "at_once": 16, "lr": 0.008},
-    ),
-    PortfolioAttack(
-        access="labels",
-        settings={"kind": "brep_mi", "selected": 2, "patience": 100, "max_passes": 300, "starts": {"max_batches": 40}},
-    ),
+ADAPTED = {**PLUG_AND_PLAY, "loss": "logit", "select": {"kind": "augmented_margin"}}
+"""An adaptive attack, built to survive gradient masking, as comparing recipes needs."""
+
+CMA_ES = {"kind": "cma_es", "pool": POOL, "selected": SELECTED, "max_queries": 1000, "population": 12}
+"""A search on scores that costs an eighth of RLB-MI's queries, and shares its pool with selection."""
+
+RLB_MI = {"kind": "rlb_mi", "selected": SELECTED, "episodes": 4000, "at_once": 16, "lr": 0.008}
+BREP_MI = {"kind": "brep_mi", "selected": 2, "patience": 100, "max_passes": 300, "starts": {"max_batches": 40}}
+
+PORTFOLIO = (
+    Tried("gradients", "quick", PLUG_AND_PLAY),
+    Tried("gradients", "quick", {**PLUG_AND_PLAY, "loss": "cross_entropy"}),
+    Tried("gradients", "adapted", ADAPTED),
+    Tried("scores", "quick", CMA_ES),
+    Tried("scores", "whole", RLB_MI),
+    Tried("labels", "whole", BREP_MI),
 )
 """Attacks other than `CHEAPEST`, the strongest first. Settings of the small sweeps: minutes on 2 cores."""
 
-CHEAPEST = PortfolioAttack(access="scores", settings={"kind": "selection_only", "selected": SELECTED, "pool": POOL})
+CHEAPEST = Tried("scores", "quick", {"kind": "selection_only", "selected": SELECTED, "pool": POOL})
 """An attack that optimises nothing, tried wherever scores are given, as a baseline for the other attacks."""
 
-CONTROL = PortfolioAttack(
-    access="none",
-    settings={"kind": "random_latents", "selected": SELECTED, "truncation_psi": 1.0, "truncation_cutoff": None},
-)
+CONTROL = {"kind": "random_latents", "selected": SELECTED, "truncation_psi": 1.0, "truncation_cutoff": None}
 
 
 def components_of(images: int | None) -> int:
@@ -118,13 +101,12 @@ def components_of(images: int | None) -> int:
 
 def portfolio(access: str, reach: Reach = "quick") -> list[dict[str, Any]]:
     """Settings of the attacks and of the control of an attacker with this access."""
-    level = ACCESS_LEVELS.index(access)
+    level, reaches = ACCESS_LEVELS.index(access), get_args(Reach)
     attacks = [tried for tried in PORTFOLIO if ACCESS_LEVELS.index(tried.access) <= level]
-    first = [tried for tried in attacks if tried.quick] or attacks[:1]
-    chosen = [t for t in attacks if reach == "whole" or t in first or (reach == "adapted" and t.adapted)]
+    chosen = [tried for tried in attacks if reaches.index(tried.reach) <= reaches.index(reach)] or attacks[:1]
     if ACCESS_LEVELS.index(CHEAPEST.access) <= level:
         chosen.append(CHEAPEST)
-    return [tried.settings for tried in (*chosen, CONTROL)]
+    return [*(tried.settings for tried in chosen), CONTROL]
 
 
 def spread_classes(classes: int, most: int) -> list[int]:
@@ -152,25 +134,10 @@ FIXES: tuple[Mapping[str, Any], ...] = (
 that costs no more than plain training and goes with every architecture (MIDRE's published setting)."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class AuditTraining:
-    """A recipe that an audit trains: the reference, or one that may lower the leak.
-
-    Attributes:
-        label: The defense in words.
-        settings: The recipe, as in a sweep file.
-        is_reference: Whether it has no defense.
-    """
-
-    label: str
-    settings: Mapping[str, Any]
-    is_reference: bool
-
-
 def audit_trainings(
     architecture: str, *, image_size: int, transform_input: bool, epochs: int = EPOCHS, fix: bool
-) -> tuple[AuditTraining, ...]:
-    """The reference, and with `fix` the other recipes after it, all from random weights.
+) -> tuple[dict[str, Any], ...]:
+    """The reference, and with `fix` the other recipes after it, as a sweep file has them; all from random weights.
 
     architecture, image_size (side in pixels), transform_input: those of the model. Raises InputError for a network that
     cannot take such images.
@@ -179,14 +146,12 @@ def audit_trainings(
     common = {"architecture": architecture, "image_size": image_size, "pretrained": False, **TRAINING, "epochs": epochs}
     if transform_input:
         common["transform_input"] = True
-    return tuple(
-        AuditTraining(
-            label=recipe_words(defense).label,
-            settings={**common, "defense": dict(defense)},
-            is_reference=defense is PLAIN,
-        )
-        for defense in (PLAIN, *(FIXES if fix else ()))
-    )
+    return tuple({**common, "defense": dict(defense)} for defense in (PLAIN, *(FIXES if fix else ())))
+
+
+def label_of(training: Mapping[str, Any]) -> str:
+    """The defense of a training in words."""
+    return recipe_words(training["defense"]).label
 
 
 def check_size(architecture: str, image_size: int) -> None:
@@ -267,7 +232,7 @@ def audit_sweep(
     people: int,
     seeds: list[int],
     has_second: bool,
-    trainings: Sequence[AuditTraining] = (),
+    trainings: Sequence[Mapping[str, Any]] = (),
     images: int | None = None,
     prior: Mapping[str, Any] | None = None,
     membership: Mapping[str, Any] | None = None,
@@ -285,7 +250,7 @@ def audit_sweep(
         attacks: Settings of one or more attacks and controls.
         people: The most people to attack.
         seeds: Seeds of attacks and trainings.
-        trainings: The reference and the fixes.
+        trainings: The recipes of the reference and the fixes.
         prior: The attacker's, None for eigenfaces.
         membership: Settings of its judge, None where it is not measured.
         bits: How many bits the images use whose files have 16 or 32, None where there are none.
@@ -299,13 +264,12 @@ def audit_sweep(
     learns = prior is None or any("public" in make_attack(**attack).reads for attack in attacks)
     judges = verified(independent)
     if not independent or has_second:
-        taken = (card.architecture, *(one.settings["architecture"] for one in trainings))
+        taken = (card.architecture, *(one["architecture"] for one in trainings))
         evaluator = {"architecture": evaluator_of(*taken), "image_size": min(size, 64), "pretrained": False}
         judges["evaluator"] = {**evaluator, **EVALUATOR_TRAINING}
     if membership is not None:
         judges["membership"] = dict(membership)
-    recipes = [{"imported": str(model)}, *(dict(one.settings) for one in trainings)]
-    reference = next((dict(one.settings) for one in trainings if one.is_reference), None)
+    recipes = [{"imported": str(model)}, *map(dict, trainings)]
     return {
         "name": NAME,
         "seeds": seeds,
@@ -318,7 +282,7 @@ def audit_sweep(
         "judges": judges,
         **({"cells": [{"recipe": recipe} for recipe in recipes]} if trainings else {}),
         "grid": {"attack": attacks},
-        **({"baseline": {"recipe": reference}} if reference else {}),
+        **({"baseline": {"recipe": recipes[1]}} if trainings else {}),
     }
 
 
@@ -337,24 +301,30 @@ def as_file(tree: dict[str, Any]) -> str:
 
 
 def shadow_sweep(
-    tree: Mapping[str, Any], reference: AuditTraining, count: int, membership: Mapping[str, Any], *, alone: bool = False
+    tree: Mapping[str, Any],
+    reference: Mapping[str, Any],
+    count: int,
+    membership: Mapping[str, Any],
+    *,
+    alone: bool = False,
 ) -> dict[str, Any]:
     """The sweep file, parsed, that attacks the membership of the model and of the reference's first training.
 
     Args:
         tree: The parsed sweep file of the audit.
+        reference: Its recipe.
         count: Number of shadow models.
         membership: Settings of its judge.
         alone: Attack the model without the reference.
     """
-    recipes = [tree["recipe"], *([] if alone else [dict(reference.settings)])]
+    recipes = [tree["recipe"], *([] if alone else [dict(reference)])]
     return {
         "name": Path(SHADOWS).stem,
         "seeds": tree["seeds"][:1],
         "data": tree["data"],
         "recipe": tree["recipe"],
         "attack": None,
-        "judges": {"membership": {**membership, "shadows": count, "shadow_recipe": dict(reference.settings)}},
+        "judges": {"membership": {**membership, "shadows": count, "shadow_recipe": dict(reference)}},
         **({} if alone else {"cells": [{"recipe": recipe} for recipe in recipes]}),
         **({} if alone else {"baseline": {"recipe": recipes[-1]}}),
     }

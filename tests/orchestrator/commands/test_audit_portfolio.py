@@ -1,4 +1,4 @@
-"""Which attacks an audit tries, whom it attacks, who judges, what is trained: against lists written by hand."""
+"""What an audit tries, whom it attacks, who judges, what is trained: against lists written by hand; its sweep file."""
 
 from itertools import pairwise
 
@@ -8,17 +8,23 @@ from hypothesis import strategies as st
 
 from smoothsweep.core.attacks.registry import make_attack
 from smoothsweep.core.declared import build
-from smoothsweep.core.defenses.labels import recipe_words
 from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.orchestrator.commands.audit.sweep_file import (
     AUGMENTATION,
     EVALUATOR_TRAINING,
     FIXES,
+    PLAIN,
     audit_trainings,
     evaluator_of,
+    label_of,
     portfolio,
     spread_classes,
 )
+from smoothsweep.orchestrator.planning.trial import trials_of
+from smoothsweep.orchestrator.result.axes import sweep_axes
+from smoothsweep.sweeps.load import load_sweep
+from tests.foreign_classifier import SIDE
+from tests.orchestrator.commands.owned_model import RENDERED, sweep_of
 
 PPA, CE, LOGIT = ("ppa", None), ("ppa", "cross_entropy"), ("ppa", "logit")
 CMA, RLB, BREP, SELECTION, RANDOM = (
@@ -48,7 +54,7 @@ def test_what_is_tried_in_which_order(access, reach):
 
 def test_all_settings_are_ones_that_the_attacks_take():
     for settings in portfolio("gradients", "whole"):
-        make_attack(settings["kind"], **{name: value for name, value in settings.items() if name != "kind"})
+        make_attack(**settings)
     settings = {"architecture": "vgg_small", "image_size": 32, **EVALUATOR_TRAINING}
     recipe = build(TrainingRecipe, settings, what="x", prefix="x ")
     assert recipe.epochs == 60 and EVALUATOR_TRAINING["augmentation"] is AUGMENTATION
@@ -76,36 +82,61 @@ def test_the_judge_is_no_network_that_it_judges(given_, judge):
     assert evaluator_of(*given_) == judge
 
 
-def made(**said):
-    return audit_trainings("resnet18", **{"image_size": 64, "transform_input": False, "fix": True, **said})
-
-
-def test_the_first_is_the_reference_and_no_fix_is():
-    found = made()
-    assert [one.is_reference for one in found] == [True, False, False, False]
-    assert found[0].settings["defense"] == {"kind": "label_smoothing", "alpha": 0.0}
-    assert [one.settings["defense"] for one in found[1:]] == [dict(fix) for fix in FIXES]
-    assert [one.is_reference for one in made(fix=False)] == [True]
-
-
-def test_labels_are_those_of_the_defenses_and_differ():
-    found = made()
-    assert [one.label for one in found] == [recipe_words(one.settings["defense"]).label for one in found]
-    assert len({one.label for one in found}) == 4
-
-
 @pytest.mark.parametrize("fix", [True, False])
-def test_all_are_trained_alike_but_for_the_defense(fix):
-    found = made(fix=fix, epochs=7, image_size=96)
-    for one in found:
-        settings = dict(one.settings)
-        settings.pop("defense")
-        augmentation = settings.pop("augmentation")
-        assert settings == {
-            "architecture": "resnet18",
-            "image_size": 96,
-            "pretrained": False,
-            "epochs": 7,
-            "batch_size": 50,
-        }
-        assert augmentation == found[0].settings["augmentation"] and augmentation
+def test_what_is_trained_beside_the_model_is_the_reference_and_then_the_fixes_alike_but_for_the_defense(fix):
+    found = audit_trainings("resnet18", image_size=96, transform_input=False, fix=fix, epochs=7)
+    assert [one.pop("defense") for one in found] == [PLAIN, *map(dict, FIXES if fix else ())]
+    known = {"architecture": "resnet18", "image_size": 96, "pretrained": False, "epochs": 7, "batch_size": 50}
+    assert all(one == {**known, "augmentation": AUGMENTATION} for one in found)
+    assert len({label_of({"defense": fix}) for fix in (PLAIN, *FIXES)}) == 4
+
+
+# The sweep file
+
+
+def test_the_written_sweep_file_is_one_that_run_takes(imported, owned, tmp_path):
+    file = sweep_of(imported, owned, tmp_path, reach="whole")
+    loaded = load_sweep(file)
+    assert loaded.sweep.classes == (0, 2, 5) and "&id" not in file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("independent", "reach", "judges"),
+    [
+        ({}, "quick", {"evaluator"}),
+        (RENDERED, "quick", {"embedder"}),
+        (RENDERED, "adapted", {"embedder"}),
+        (RENDERED, "whole", {"embedder", "evaluator"}),
+        ({"general": {}}, "quick", {"general"}),
+    ],
+)
+def test_an_evaluator_is_trained_where_nobody_else_judges_and_with_all_attacks(
+    imported, owned, tmp_path, independent, reach, judges
+):
+    """The first answer of an independent judge does not wait for a training that it does not need."""
+    found = load_sweep(sweep_of(imported, owned, tmp_path, independent=independent, reach=reach)).sweep.judges
+    assert {name for name in ("embedder", "general", "evaluator") if getattr(found, name) is not None} == judges
+
+
+def test_rendered_faces_need_no_public_images_of_the_user(imported, owned, tmp_path):
+    loaded = load_sweep(sweep_of(imported, owned, tmp_path, public=None, independent=RENDERED))
+    assert loaded.sweep.public.kind == "synthetic" and loaded.sweep.public.size == loaded.sweep.data.size
+
+
+def test_what_is_trained_beside_the_model_are_trials_of_the_same_sweep(imported, owned, tmp_path):
+    """Its file is one that `run` takes; the reference is its baseline, and everybody meets the same attacks."""
+    trainings = audit_trainings("resnet18", image_size=SIDE, transform_input=False, fix=True)
+    loaded = load_sweep(sweep_of(imported, owned, tmp_path, reach="adapted", trainings=trainings))
+    trials = trials_of(loaded)
+    recipes = [trial.settings.recipe for trial in trials]
+    assert [getattr(recipe, "imported", None) is not None for recipe in recipes].count(True) == len(trials) // 5
+    plain = [t for t in trials if t.cell.is_baseline]
+    assert {t.settings.recipe.defense.final_alpha for t in plain} == {0.0} and len(plain) == len(trials) // 5
+    attacks = {}
+    for trial in trials:
+        attacks.setdefault(trial.cell.axes["recipe_settings"], []).append(trial.cell.axes["attack_settings"])
+    assert len({tuple(each) for each in attacks.values()}) == 1 and len(attacks) == 5
+    axis = sweep_axes(loaded, trials)[0]
+    names = list(dict.fromkeys(axis.values[t.cell.axes[axis.key]] for t in trials))
+    assert names == ["imported model", *map(label_of, trainings)]
+    assert axis.bare and axis.defense

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from chromium import browsing, find_chromium
 
-from smoothsweep.orchestrator.commands.audit.pages import Portrait, audit_page
+from smoothsweep.orchestrator.commands.audit.pages import audit_page
 from smoothsweep.orchestrator.result.audit import AuditNotes, read_audit
 from smoothsweep.orchestrator.result.summary import summarise
 from tests.orchestrator.result.test_audit import data
@@ -40,7 +40,7 @@ CUT = """
 def tab(tmp_path_factory):
     given, pixels = data(seeds=(1,)), np.full((64, 64, 3), 90, np.uint8)
     audit = read_audit(given, summarise(given), AuditNotes(names=NAMES, classes=20))
-    shown = [Portrait(label=label, photograph=pixels, reconstruction=pixels) for label in range(3)]
+    shown = {label: (pixels, pixels) for label in range(3)}
     people = tuple(replace(person, control=0.25, verified=0.5) for person in audit.people)
     page = tmp_path_factory.mktemp("page") / "audit.html"
     facts = {"Store": "/somewhere/store"}

@@ -132,6 +132,6 @@ def test_a_difference_from_the_paper_is_in_points_where_the_row_is_a_rate():
 
 
 def test_so_has_the_page_of_an_audit():
-    page = audit_page(test_audit.read(test_audit.data()), name="model.pt", facts={}, portraits=[])
+    page = audit_page(test_audit.read(test_audit.data()), name="model.pt", facts={}, portraits={})
     found, read = bare(page)
     assert read > 4 and not [one for one in found if not is_pure(*one[:2])]

@@ -11,7 +11,7 @@ import pytest
 
 from smoothsweep.core.metrics.comparisons import compare_recipes
 from smoothsweep.core.metrics.intervals import exposures
-from smoothsweep.orchestrator.commands.audit.pages import Portrait, audit_page, audit_pdf
+from smoothsweep.orchestrator.commands.audit.pages import audit_page, audit_pdf
 from smoothsweep.orchestrator.result.audit import AuditNotes, audit_sentences, read_audit, with_second
 from smoothsweep.orchestrator.result.data import Axis, ReportData, StageLink
 from smoothsweep.orchestrator.result.summary import summarise
@@ -22,7 +22,7 @@ ATTACKS = {  # attack -> access, control, hit rate of each person
     "brep_mi": ("labels", False, [0.5, 0.0, 0.0, 0.0]),
     "random_latents": ("none", True, [0.0, 0.0, 0.25, 0.0]),
 }
-GIVEN = {"name": "m", "facts": {"Code": "x"}, "portraits": []}
+GIVEN = {"name": "m", "facts": {"Code": "x"}, "portraits": {}}
 
 
 def made(cells, *, axes=("attack_settings",), links=lambda **cell: (), **more):
@@ -110,7 +110,7 @@ def test_where_nothing_was_judged_or_every_attack_failed_there_is_no_audit():
 
 def test_page_pdf_and_json_tell_the_same_and_escape_names(audit):
     pixels = np.full((8, 8, 3), 90, np.uint8)
-    given = GIVEN | {"portraits": [Portrait(label=0, photograph=pixels, reconstruction=pixels)]}
+    given = GIVEN | {"portraits": {0: (pixels, pixels)}}
     page, pdf = re.sub("</?kbd>", "", audit_page(audit, **given)), audit_pdf(audit, **given)
     found = json.loads(json.dumps(audit.dump(), allow_nan=False))
     assert found["reached"][0]["leak"] == audit.strongest.leak and found["by_access"]["labels"] == "brep_mi"

@@ -20,6 +20,7 @@ from smoothsweep.orchestrator.result.audit_membership import (
     Membership,
     read_membership,
     read_shadows,
+    verdict_words,
 )
 from smoothsweep.orchestrator.result.membership import LESS, SCORES_ALONE, Leaks
 from smoothsweep.sweeps.imported import ImportedClassifier
@@ -97,7 +98,6 @@ def faked(monkeypatch):
     fakes = {
         "as_inversion": lambda settings: settings,
         "inversion_stages": lambda settings, seed: settings.stages[seed],
-        "recipe_label": lambda axes, cell: cell,
         "two_leaks": lambda data, summary: summary,
     }
     for name, fake in fakes.items():
@@ -115,7 +115,8 @@ def reading(tmp_path, faked):
                 tables[f"{place}-{seed}"] = table(gap, seed=10 * place + seed, labels_of=labels_of)
                 trials += [trial_of(recipe, f"{place}-{seed}", seed, imported)] * 2
         trials.reverse()  # the model is not the first
-        return read_membership(trials, Store(tmp_path, tables), SimpleNamespace(axes=()), leaks, access), tables
+        named, words = [(trial.cell.axes, trial) for trial in trials], verdict_words(None, leaks, access)
+        return read_membership(named, Store(tmp_path, tables), access, words), tables
 
     return read
 
@@ -144,7 +145,7 @@ def test_numbers_are_those_of_the_store_and_means_over_trainings(reading):
     assert found.model.by("margin").found == (frame.loc[frame["member"], "margin"] > allowed).mean()
 
 
-def test_every_recipe_gets_its_own_word_and_an_unmeasured_model_none(reading, tmp_path):
+def test_every_recipe_gets_its_own_word(reading):
     less, none = SimpleNamespace(word=REDUCES), SimpleNamespace(word="no difference")
     rows = [
         Leaks(recipe=PLAIN, inversion=None, cells={}),
