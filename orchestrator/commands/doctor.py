@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import NamedTuple
 
 from smoothsweep.core import screen
 from smoothsweep.core.allotted import allotted_cpus, available_memory
@@ -36,8 +36,7 @@ PACKAGES = (
 GIB = 2**30
 
 
-@dataclass(frozen=True, kw_only=True)
-class Finding:
+class Finding(NamedTuple):
     """One line of the examination. needed: without it the demo does not run."""
 
     fine: bool
@@ -73,17 +72,12 @@ def examine_artifacts(location: str) -> list[Finding]:
     store = open_store(location)
     examined = examine_store(store)
     if not examined.artifacts and not examined.damaged and not examined.unread:
-        return [Finding(fine=False, needed=False, text=f"store {store.location}: no artifacts there")]
-    damaged = [
-        Finding(fine=False, needed=True, text=f"store: {line}; a run makes it again") for line in examined.damaged
-    ]
+        return [Finding(False, False, f"store {store.location}: no artifacts there")]
     size = f", {examined.bytes / GIB:.2f} GiB" if examined.bytes else ""  # older manifests tell none
     read = f"{examined.artifacts} artifacts{size}, as they were written"
-    return [
-        *damaged,
-        *(Finding(fine=False, needed=True, text=f"store: {line}") for line in examined.unread),
-        Finding(fine=True, needed=True, text=f"store {store.location}: {read}"),
-    ]
+    wrong = [*(f"{line}; a run makes it again" for line in examined.damaged), *examined.unread]
+    found = [Finding(False, True, f"store: {line}") for line in wrong]
+    return [*found, Finding(True, True, f"store {store.location}: {read}")]
 
 
 def examine(store: str, *, only_read: bool = False) -> list[Finding]:
@@ -91,39 +85,41 @@ def examine(store: str, *, only_read: bool = False) -> list[Finding]:
 
     only_read: whether the store need not be written.
     """
-    machine = [_python(), *map(_package, PACKAGES), _cores(), _memory(), _device()]
-    return [*machine, *map(_shipped, shipped_files()), _staged(), *_store(store, not only_read)]
-
-
-def _python() -> Finding:
-    got = ".".join(map(str, sys.version_info[:3]))
-    return Finding(fine=sys.version_info >= (3, 11), needed=True, text=f"Python {got} (3.11 or newer)")
+    python, cores, free = ".".join(map(str, sys.version_info[:3])), allotted_cpus(), available_memory() / GIB
+    return [
+        Finding(sys.version_info >= (3, 11), True, f"Python {python} (3.11 or newer)"),
+        *map(_package, PACKAGES),
+        Finding(cores >= 2, False, f"{cores} CPU cores to use (the demo is timed for 2)"),
+        Finding(free >= 6, False, f"{free:.1f} GiB of memory free (the demo takes up to 6)"),
+        *map(_shipped, shipped_files()),
+        *_with_torch(),
+        *_store(store, not only_read),
+    ]
 
 
 def _package(name: str) -> Finding:
     try:
-        return Finding(fine=True, needed=True, text=f"{name} {version(name)}")
+        return Finding(True, True, f"{name} {version(name)}")
     except PackageNotFoundError:
-        return Finding(fine=False, needed=True, text=f"{name} is not installed: make env")
+        return Finding(False, True, f"{name} is not installed: make env")
 
 
-def _cores() -> Finding:
-    cores = allotted_cpus()
-    return Finding(fine=cores >= 2, needed=False, text=f"{cores} CPU cores to use (the demo is timed for 2)")
-
-
-def _memory() -> Finding:
-    free = available_memory() / GIB
-    return Finding(fine=free >= 6, needed=False, text=f"{free:.1f} GiB of memory free (the demo takes up to 6)")
-
-
-def _device() -> Finding:
+def _with_torch() -> list[Finding]:
+    """GPUs, and published weights."""
     try:
         import torch
+
+        from smoothsweep.core.models.weight_files import WEIGHT_FILES, find_weight_file, weight_folders
     except ImportError:
-        return Finding(fine=False, needed=False, text="no GPU check without torch")
-    names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    return Finding(fine=bool(names), needed=False, text=f"GPUs: {', '.join(names) or 'none, CPUs will do the work'}")
+        return [Finding(False, False, "no look for GPUs and published weights without torch")]
+    gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    staged = [name for name in WEIGHT_FILES if find_weight_file(name, weight_folders())]
+    here = f"{len(staged)} of {len(WEIGHT_FILES)}{': ' if staged else ''}{', '.join(staged)}"
+    needed = "the paper's sweeps need some: smoothsweep weights stage"
+    return [
+        Finding(bool(gpus), False, f"GPUs: {', '.join(gpus) or 'none, CPUs will do the work'}"),
+        Finding(bool(staged), False, f"published weights here: {here} ({needed})"),
+    ]
 
 
 def shipped_files() -> list[Path]:
@@ -135,32 +131,24 @@ def shipped_files() -> list[Path]:
 def _shipped(path: Path) -> Finding:
     missing = "missing: the README beside it says how to make it"
     size = f"{path.stat().st_size / 2**20:.1f} MiB" if path.is_file() else missing
-    return Finding(fine=path.is_file(), needed=True, text=f"{path.relative_to(TREE).as_posix()} ({size})")
-
-
-def _staged() -> Finding:
-    try:
-        from smoothsweep.core.models.weight_files import WEIGHT_FILES, find_weight_file, weight_folders
-    except ImportError:
-        return Finding(fine=False, needed=False, text="no look for published weights without torch")
-    staged_files = [name for name in WEIGHT_FILES if find_weight_file(name, weight_folders())]
-    staged = f"{len(staged_files)} of {len(WEIGHT_FILES)}{': ' if staged_files else ''}{', '.join(staged_files)}"
-    return Finding(
-        fine=bool(staged_files),
-        needed=False,
-        text=f"published weights here: {staged} (the paper's sweeps need some: smoothsweep weights stage)",
-    )
+    return Finding(path.is_file(), True, f"{path.relative_to(TREE).as_posix()} ({size})")
 
 
 def _store(stated_location: str, written: bool) -> list[Finding]:
     """Examine the store at a location. written: whether it must be writable."""
     if "://" in stated_location:
-        return [_remote_store(stated_location, written)]
-    location = Path(stated_location)
+        try:
+            store = open_store(stated_location)
+        except InputError as error:
+            return [Finding(False, True, str(error))]
+        try:
+            store.prove_writable()
+        except InputError as error:
+            return [Finding(False, written, str(error))]
+        return [Finding(True, True, f"store {stated_location} can be read and written")]
+    location, why = Path(stated_location), ""
     existing = next(p for p in [location.resolve(), *location.resolve().parents] if p.exists())
     free = shutil.disk_usage(existing).free / GIB
-    why = ""
-    findings = [Finding(fine=free >= 5, needed=False, text=f"{free:.0f} GiB of disk free at {existing}")]
     try:
         if location.exists():
             open_store(str(location)).prove_writable()
@@ -168,16 +156,7 @@ def _store(stated_location: str, written: bool) -> list[Finding]:
     except InputError as error:
         writable, why = False, f": {error}"
     can = "can" if writable else "cannot"
-    return [*findings, Finding(fine=writable, needed=written, text=f"store {location.resolve()} {can} be written{why}")]
-
-
-def _remote_store(url: str, written: bool) -> Finding:
-    try:
-        store = open_store(url)
-    except InputError as error:
-        return Finding(fine=False, needed=True, text=str(error))
-    try:
-        store.prove_writable()
-    except InputError as error:
-        return Finding(fine=False, needed=written, text=str(error))
-    return Finding(fine=True, needed=True, text=f"store {url} can be read and written")
+    return [
+        Finding(free >= 5, False, f"{free:.0f} GiB of disk free at {existing}"),
+        Finding(writable, written, f"store {location.resolve()} {can} be written{why}"),
+    ]

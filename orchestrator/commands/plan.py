@@ -24,7 +24,7 @@ from smoothsweep.orchestrator.planning.power import (
 )
 from smoothsweep.orchestrator.planning.trial import ProposalLog
 from smoothsweep.orchestrator.search.agenda import forecast_of
-from smoothsweep.orchestrator.stages.judges import weights_summary
+from smoothsweep.orchestrator.stages.judges import find_missing_weights
 from smoothsweep.orchestrator.stages.stage import files_may_be_absent
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.load import load_sweep
@@ -241,7 +241,9 @@ def print_plan(request: PlanRequest) -> int:
         stated = None if request.overrides else loaded.hardware  # what the file says is of the file as it is
         summary = {**plan_summary(planned, dollars), "absent": absent, "stated": stated}
         summary |= before_data(planned, absent, dollars)
-        summary |= weights_summary(loaded, trials) | power_of_plan(loaded, planned, store, difference)
+        summary |= find_missing_weights(loaded, [trial.cell for trial in trials]) | power_of_plan(
+            loaded, planned, store, difference
+        )
         summary |= membership_of_plan(planned.stages)
     screen.out_text(json.dumps(summary, indent=1) if request.json else plan_text(summary))
     return 0

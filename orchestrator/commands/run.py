@@ -32,7 +32,7 @@ from smoothsweep.orchestrator.search.agenda import (
     write_end,
 )
 from smoothsweep.orchestrator.search.record import frontier_recipes
-from smoothsweep.orchestrator.stages.judges import find_missing_weights
+from smoothsweep.orchestrator.stages.judges import find_missing_weights, unmeasured_lines
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.notes import quarantine_damaged, read_with_repair
@@ -87,9 +87,9 @@ def run_and_report(
     trials, agenda = proposed.trials(), _agenda(proposed)
     first = agenda.preview() if agenda else trials
     first[0].stages  # noqa: B018 - a missing file is found before the store is touched
-    lacks = find_missing_weights(loaded, [*first, *trials], elsewhere=bool(address))
-    for stop in lacks.stops:
-        raise InputError(stop.message)
+    lacks = find_missing_weights(loaded, [trial.cell for trial in (*first, *trials)], elsewhere=bool(address))
+    for stop in lacks["stops"]:
+        raise InputError(stop["message"])
     quarantine_damaged(store, with_ancestors([stage for trial in [*trials, *first] for stage in trial.stages]))
     plan = make_plan(trials, store, forecast_of(proposed))
     work = plan.with_trials(first, store) if agenda else plan
@@ -103,7 +103,18 @@ def run_and_report(
             place.facts  # noqa: B018 - an unfit cluster is found before anything is written
         recorder = open_recorder(loaded, store, tracking_uri, models=loaded.sweep.tracking.models)
         store.open_for_writing()
-        run = _make_run(proposed, plan, recorder, agenda, code)
+        run = begin_run(
+            SweepRun(
+                name=loaded.sweep.name,
+                plan=plan,
+                store=store,
+                recorder=recorder,
+                display=Display(),
+                meter=Meter(store, loaded.sweep.name, loaded.sweep.budget),
+                reserved=loaded.sweep.reaudit.share if agenda and loaded.sweep.reaudit else 0.0,
+                code=code,
+            )
+        )
         _run_phases(run, proposed, [trial for trial in trials if trial.phase != "reaudit"], agenda, place)
     recorder.finish()
     folder = out or store.sweep_folder(loaded.sweep.name)
@@ -112,25 +123,9 @@ def run_and_report(
     page, damaged = read_with_repair(report) if known else (None, False)
     closing = closing_lines(run, time.monotonic() - started, page if tells else None, may_end=agenda is not None)
     where = _where_to_compare(recorder, tracking_uri, location if tells else None)
-    for line in (*closing, *lacks.lines, *where):
+    for line in (*closing, *unmeasured_lines(lacks), *where):
         run.display.say(line)
     return 1 if run.failures or damaged or recorder.unwritten or (run.left_open and agenda is None) else 0
-
-
-def _make_run(proposed: ProposalLog, plan: Plan, recorder: Recorder, agenda: Agenda | None, code: str) -> SweepRun:
-    """Prepare a run of this plan without starting it."""
-    sweep, store = proposed.loaded.sweep, proposed.store
-    return begin_run(
-        name=sweep.name,
-        plan=plan,
-        store=store,
-        resources=sweep.resources.model_dump(),
-        recorder=recorder,
-        display=Display(),
-        meter=Meter(store, sweep.name, sweep.budget),
-        reserved=sweep.reaudit.share if agenda and sweep.reaudit else 0.0,
-        code=code,
-    )
 
 
 def _run_phases(

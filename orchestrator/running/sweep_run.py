@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -61,7 +61,6 @@ class SweepRun:
     name: str
     plan: Plan
     store: Store
-    resources: dict[str, Any]
     recorder: Recorder
     display: Display
     meter: Meter
@@ -209,33 +208,12 @@ class SweepRun:
             write_state(self.store, self.name, self.state, self.failures, finished=finished, stopped=left)
 
 
-def begin_run(
-    *,
-    name: str,
-    plan: Plan,
-    store: Store,
-    resources: dict[str, Any],
-    recorder: Recorder,
-    display: Display,
-    meter: Meter,
-    reserved: float = 0.0,
-    code: str | None = None,
-) -> SweepRun:
-    """A run of this plan, of which nothing has been started."""
+def begin_run(run: SweepRun) -> SweepRun:
+    """Say what is asked for, before anything is started."""
+    store, display = run.store, run.display
     store.sweep_away_drafts()
-    run = SweepRun(
-        name=name,
-        plan=plan,
-        store=store,
-        resources=resources,
-        recorder=recorder,
-        display=display,
-        meter=meter,
-        reserved=reserved,
-        code=code,
-    )
     display.say(
-        f"{name}: {counted(len(plan.trials), 'trial')}, {counted(len(run.plan.stages), 'stage')}, "
+        f"{run.name}: {counted(len(run.plan.trials), 'trial')}, {counted(len(run.plan.stages), 'stage')}, "
         f"{len(run.plan.stages) - len(run.plan.missing)} already in {store.location}"
     )
     if earlier := earlier_versions_line(store, run.plan.missing):
@@ -243,7 +221,7 @@ def begin_run(
     for stage in run.plan.stages:
         if stage.name == "embeddings" and store.has(stage):
             run.say_of_judges(stage, fit=False)
-    if other := other_driver(store, name):
+    if other := other_driver(store, run.name):
         display.say(other)
     return run
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from smoothsweep.core.attacks.shared.base import Attack
 from smoothsweep.core.checks import present
@@ -40,49 +40,6 @@ from smoothsweep.sweeps.training import Training
 STAGE_THEM = f"`{STAGING} SWEEP.yaml` fetches them, or says where to put them by hand"
 
 
-class Trial(Protocol):
-    """What is asked of a trial here (`orchestrator.planning.trial.Trial`)."""
-
-    @property
-    def cell(self) -> Cell: ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class StartRefusal:
-    """Weights without which `run` does not start.
-
-    Attributes:
-        needed_for: What reads them.
-        message: The line that says so.
-    """
-
-    weights: str | None
-    needed_for: str
-    message: str
-    remedy: str = STAGING
-
-
-@dataclass(frozen=True, kw_only=True)
-class MissingWeights:
-    """What a sweep cannot have here.
-
-    Attributes:
-        unmeasured: Judges that it asks for and that cannot be heard, each once.
-        stops: Everything that `run` refuses to start without.
-    """
-
-    unmeasured: tuple[UnavailableJudge, ...] = ()
-    stops: Sequence[StartRefusal] = ()
-
-    @property
-    def lines(self) -> list[str]:
-        """What a run does not measure for want of weights, as one line; none where every judge is heard."""
-        lines = [
-            f"{judge.judge} ({len(judge.columns)} columns): {judge.reason}: {judge.remedy}" for judge in self.unmeasured
-        ]
-        return [f"not measured: {'; '.join(lines)}"] if lines else []
-
-
 def pretrained_architectures(settings: InversionSweep) -> list[str]:
     """Architectures whose training starts from ImageNet weights; those that an attack trains too."""
     models = (settings.recipe, *settings.judges.classifiers.values(), *settings.judges.recipes)
@@ -91,77 +48,70 @@ def pretrained_architectures(settings: InversionSweep) -> list[str]:
     return [*(model.architecture for model in trained if model.pretrained), *by_attack]
 
 
-def missing_imagenet_weights(settings: Iterable[InversionSweep]) -> list[StartRefusal]:
-    """ImageNet weights that a training of these settings would not find on this machine.
+def missing_imagenet_weights(settings: Iterable[InversionSweep]) -> list[dict[str, Any]]:
+    """ImageNet weights that a training of these settings would not find on this machine, as `find_missing_weights` has
+    them.
 
     None where RAY_ADDRESS names a cluster: the workers' machines have folders of their own.
     """
     if os.environ.get("RAY_ADDRESS"):
         return []
     return [
-        StartRefusal(
-            weights=name,
-            needed_for=f"pretrained {name}",
-            message=f"pretrained {name}: expected its ImageNet weights here, got none; {STAGE_THEM}",
-        )
+        {
+            "weights": name,
+            "needed_for": f"pretrained {name}",
+            "message": f"pretrained {name}: expected its ImageNet weights here, got none; {STAGE_THEM}",
+            "remedy": STAGING,
+        }
         for name in dict.fromkeys(name for sweep in settings for name in pretrained_architectures(sweep))
         if staged_file(name) is None
     ]
 
 
-def unmeasured_objectives(sweep: InversionSweep, search: Search, source: str) -> list[StartRefusal]:
+def unmeasured_objectives(sweep: InversionSweep, search: Search, source: str) -> list[dict[str, Any]]:
     """What a search aims at or is bound by, and whose judge cannot be heard: it would look at empty columns.
 
     source: of the sweep file.
     """
     unheard = {column: judge for judge in unavailable_judges(sweep) for column in judge.columns}
     return [
-        StartRefusal(
-            weights=unheard[column].weights,
-            needed_for=f"search: {column}",
-            message=f"{source}: search: {column}: expected a judge that measures it: "
+        {
+            "weights": unheard[column].weights,
+            "needed_for": f"search: {column}",
+            "message": f"{source}: search: {column}: expected a judge that measures it: "
             f"{unheard[column].reason}: {unheard[column].remedy}",
-            remedy=unheard[column].remedy,
-        )
+            "remedy": unheard[column].remedy,
+        }
         for column in (*search.objectives, *search.constraints)
         if column in unheard
     ]
 
 
-def find_missing_weights(loaded: LoadedSweep, trials: Iterable[Trial], *, elsewhere: bool = False) -> MissingWeights:
-    """What these trials lack, and of a search also recipes that hold every choice of its space.
+def find_missing_weights(
+    loaded: LoadedSweep, cells: Iterable[Cell], *, elsewhere: bool = False
+) -> dict[str, list[dict[str, Any]]]:
+    """What trials of these cells lack, and of a search also recipes that hold every choice of its space; as JSON.
 
+    `unmeasured`: judges that are asked for and cannot be heard, each once. `stops`: what `run` refuses to start
+    without: the weights, what reads them, the line that says so, and what to do.
     elsewhere: the work is done by a cluster that was named.
     """
     sweep = loaded.sweep
     if isinstance(sweep, ToySweep):
-        return MissingWeights()
-    cells = {id(trial.cell): trial.cell.settings for trial in trials}  # of all its seeds
-    met = [as_inversion(settings) for settings in (*cells.values(), *loaded.recipes.choices)]
+        return {"unmeasured": [], "stops": []}
+    of_trials = {id(cell): cell.settings for cell in cells}  # of all its seeds
+    met = [as_inversion(settings) for settings in (*of_trials.values(), *loaded.recipes.choices)]
     stops = [] if elsewhere else missing_imagenet_weights(met)
     if sweep.search:
         stops += unmeasured_objectives(sweep, sweep.search, loaded.source)
-    return MissingWeights(
-        unmeasured=tuple(dict.fromkeys(judge for sweep in met for judge in unavailable_judges(sweep))), stops=stops
-    )
+    unheard = dict.fromkeys(judge for sweep in met for judge in unavailable_judges(sweep))
+    return {"unmeasured": [{**asdict(judge), "columns": list(judge.columns)} for judge in unheard], "stops": stops}
 
 
-def weights_summary(loaded: LoadedSweep, trials: Iterable[Trial]) -> dict[str, list[dict[str, Any]]]:
-    """Missing weights as JSON: `unmeasured`, judges that measure nothing here; `stops`, what `run` cannot start for."""
-    lacks = find_missing_weights(loaded, trials)
-    return {
-        "unmeasured": [
-            {
-                "judge": judge.judge,
-                "columns": list(judge.columns),
-                "weights": judge.weights,
-                "reason": judge.reason,
-                "remedy": judge.remedy,
-            }
-            for judge in lacks.unmeasured
-        ],
-        "stops": [asdict(stop) for stop in lacks.stops],
-    }
+def unmeasured_lines(lacks: Mapping[str, list[dict[str, Any]]]) -> list[str]:
+    """What a run does not measure for want of weights, as one line; none where every judge is heard."""
+    lines = [f"{j['judge']} ({len(j['columns'])} columns): {j['reason']}: {j['remedy']}" for j in lacks["unmeasured"]]
+    return [f"not measured: {'; '.join(lines)}"] if lines else []
 
 
 @dataclass(frozen=True, kw_only=True)

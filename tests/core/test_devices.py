@@ -321,12 +321,12 @@ def test_a_process_that_is_pinned_to_one_cpu_asks_for_one():
         "from smoothsweep.core.allotted import allotted_cpus, available_memory\n"
         "from smoothsweep.orchestrator.cluster import connection\n"
         "from smoothsweep.orchestrator.commands.audit.costs import wall_seconds\n"
-        "from smoothsweep.orchestrator.commands.doctor import _cores\n"
+        "from smoothsweep.orchestrator.commands.doctor import examine\n"
         "connection.start_ray = lambda **settings: print(settings['num_cpus'])\n"
         "connection.ray.cluster_resources = dict\n"
         "facts = connection.connect(None, None)\n"
         "import torch; torch.cuda.is_available = lambda: False\n"
-        "print(allotted_cpus(), facts.cpus, facts.node_cpus, facts.trial_slots, wall_seconds(3.0), _cores().text[:5])\n"
+        "print(allotted_cpus(), facts.cpus, facts.node_cpus, facts.trial_slots, wall_seconds(3.0), next(f.text[:5] for f in examine('x') if 'CPU cores' in f.text))\n"
         "assert available_memory() > 0\n"
     )
     environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}

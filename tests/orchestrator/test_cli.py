@@ -146,7 +146,7 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def dear(tmp_path, monkeypatch):
     """A sweep of two trials and a store which knows that training one target takes 30 hours; the rest is unknown."""
-    monkeypatch.setattr("smoothsweep.orchestrator.commands.run.begin_run", lambda **_: pytest.fail("started"))
+    monkeypatch.setattr("smoothsweep.orchestrator.commands.run.begin_run", lambda _: pytest.fail("started"))
     sweep, store = write_tiny(tmp_path), Store(root=tmp_path / "store")
     target = trials_of(load_sweep(sweep))[0].stages[1]
     inputs = {name: {"stage": source.name, "fingerprint": source.fingerprint} for name, source in target.inputs.items()}
@@ -214,7 +214,7 @@ def test_what_another_machine_would_take_asks_above_the_threshold_alone(tmp_path
 @pytest.fixture
 def unknown(tmp_path, monkeypatch):
     """A sweep of a defense that neither the store nor the rates of another machine know, and its store."""
-    monkeypatch.setattr("smoothsweep.orchestrator.commands.run.begin_run", lambda **_: pytest.fail("started"))
+    monkeypatch.setattr("smoothsweep.orchestrator.commands.run.begin_run", lambda _: pytest.fail("started"))
     grid = {"recipe.defense": [{"kind": "focal", "gamma": 2.0}, {"kind": "at_at"}]}
     return write_tiny(tmp_path, grid=grid, baseline={}), Store(root=tmp_path / "none")
 

@@ -34,5 +34,5 @@ def test_an_attack_that_trains_students_needs_theirs(tmp_path, monkeypatch):
     assert needed_files([loaded["ours"]]) == ["efficientnet_b1"] and needed_files([loaded["L_logit"]]) == []
     settings = [cell.settings for cell in expand(loaded["ours"])]
     [stop] = missing_imagenet_weights(settings)
-    assert stop.weights == "efficientnet_b1"
-    assert stop.message.startswith("pretrained efficientnet_b1: expected its ImageNet weights here, got none; ")
+    assert stop["weights"] == "efficientnet_b1"
+    assert stop["message"].startswith("pretrained efficientnet_b1: expected its ImageNet weights here, got none; ")

@@ -10,10 +10,9 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.columns import METRICS
 from smoothsweep.core.models.weight_files import FOLDER_VARIABLE, WEIGHT_FILES, weight_file
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.plan import weights_text
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.stages import judges
-from smoothsweep.orchestrator.stages.judges import find_missing_weights, pretrained_architectures, weights_summary
+from smoothsweep.orchestrator.stages.judges import find_missing_weights, pretrained_architectures, unmeasured_lines
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.loaded import check
 from smoothsweep.sweeps.schema import InversionSweep
@@ -51,6 +50,11 @@ def asking_for(*names):
     return {"evaluator": evaluator, **{name: LACKING[name][0] for name in names}}
 
 
+def not_measured(path):
+    loaded = load_sweep(path)
+    return unmeasured_lines(find_missing_weights(loaded, [trial.cell for trial in trials_of(loaded)]))
+
+
 def plan_of(path, capsys, *more):
     assert main(["plan", str(path), "--store", str(path.parent / "store"), *more]) == 0
     return capsys.readouterr().out
@@ -68,12 +72,7 @@ def test_plan_lists_a_judge_that_cannot_be_heard_with_its_columns_and_the_remedy
     assert judge in line and remedy in line and remedy in found["remedy"] and all(column in line for column in columns)
     if file:
         stage_file(staged, file)
-        loaded = load_sweep(path)
-        assert (
-            find_missing_weights(loaded, trials_of(loaded)).lines
-            == []
-            == weights_text(weights_summary(loaded, trials_of(loaded)))
-        )
+        assert not_measured(path) == []
 
 
 def test_weights_that_run_stops_for_are_in_the_plan_and_run_stops_for_the_first(staged, tmp_path, capsys):
@@ -113,17 +112,13 @@ def test_of_a_search_every_choice_of_its_space_and_every_objective_counts(staged
 
 def test_a_run_ends_with_a_line_on_what_it_has_not_measured(staged, tmp_path):
     path = write_tiny(tmp_path, judges=asking_for("embedder", "fidelity"), grid={}, baseline={})
-    loaded = load_sweep(path)
-    [line] = find_missing_weights(loaded, trials_of(loaded)).lines
+    [line] = not_measured(path)
     counts = {name: sum(metric.measured_by == name for metric in METRICS) for name in LACKING}
     for name, file in (("embedder", "facenet"), ("fidelity", "the FID network")):
         assert f"{name} ({counts[name]} columns): the weights of {file} are not here: smoothsweep weights stage" in line
     stage_file(staged, "facenet")
     stage_file(staged, "fid_inception")
-    assert find_missing_weights(loaded, trials_of(loaded)).lines == [] and set(WEIGHT_FILES) >= {
-        "facenet",
-        "fid_inception",
-    }
+    assert not_measured(path) == [] and set(WEIGHT_FILES) >= {"facenet", "fid_inception"}
 
 
 def settings(of_judges, **changes):

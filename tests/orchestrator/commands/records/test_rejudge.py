@@ -22,8 +22,8 @@ def started(monkeypatch):
     class Started(Exception):
         pass
 
-    def begin_run(*, plan, **_):
-        seen.extend(stage.name for stage in plan.missing)
+    def begin_run(run):
+        seen.extend(stage.name for stage in run.plan.missing)
         raise Started
 
     monkeypatch.setattr("smoothsweep.orchestrator.commands.run.begin_run", begin_run)
