@@ -241,9 +241,8 @@ def print_plan(request: PlanRequest) -> int:
         stated = None if request.overrides else loaded.hardware  # what the file says is of the file as it is
         summary = {**plan_summary(planned, dollars), "absent": absent, "stated": stated}
         summary |= before_data(planned, absent, dollars)
-        summary |= find_missing_weights(loaded, [trial.cell for trial in trials]) | power_of_plan(
-            loaded, planned, store, difference
-        )
+        summary |= find_missing_weights(loaded, [trial.cell for trial in trials])
+        summary |= power_of_plan(loaded, planned, store, difference)
         summary |= membership_of_plan(planned.stages)
     screen.out_text(json.dumps(summary, indent=1) if request.json else plan_text(summary))
     return 0

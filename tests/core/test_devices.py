@@ -326,7 +326,8 @@ def test_a_process_that_is_pinned_to_one_cpu_asks_for_one():
         "connection.ray.cluster_resources = dict\n"
         "facts = connection.connect(None, None)\n"
         "import torch; torch.cuda.is_available = lambda: False\n"
-        "print(allotted_cpus(), facts.cpus, facts.node_cpus, facts.trial_slots, wall_seconds(3.0), next(f.text[:5] for f in examine('x') if 'CPU cores' in f.text))\n"
+        "cores = next(found.text[:5] for found in examine('x') if 'CPU cores' in found.text)\n"
+        "print(allotted_cpus(), facts.cpus, facts.node_cpus, facts.trial_slots, wall_seconds(3.0), cores)\n"
         "assert available_memory() > 0\n"
     )
     environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
