@@ -27,7 +27,7 @@ SINGLE = 3.4e38  # of numbers that networks compute with: what single precision 
 class Checked:
     """A range that no comparison says: `check` returns the value, or raises ValueError."""
 
-    check: Callable[[str], str]
+    check: Callable[[Any], Any]
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
         """How pydantic asks for it, after the type."""
@@ -49,6 +49,21 @@ def is_a_path(text: str) -> str:
     return text
 
 
+def _ascends(pair: tuple[float, float]) -> tuple[float, float]:
+    if not 0 < pair[0] <= pair[1]:
+        raise ValueError(f"expected a pair with 0 < first <= second, got {quoted(pair)}")
+    return pair
+
+
+def _ascends_to_one(pair: tuple[float, float]) -> tuple[float, float]:
+    if not 0 < pair[0] <= pair[1] <= 1:
+        raise ValueError(f"expected a pair with 0 < first <= second <= 1, got {quoted(pair)}")
+    return pair
+
+
+Ratios = Annotated[tuple[float, float], Checked(_ascends)]
+Shares = Annotated[tuple[float, float], Checked(_ascends_to_one)]
+"""The smallest and the largest: of widths over heights, of fractions of an area."""
 Fraction = Annotated[float, Ge(0), Le(1)]
 OpenFraction = Annotated[float, Gt(0), Lt(1)]  # a fraction that is neither none nor all
 Positive = Annotated[float, Gt(0)]

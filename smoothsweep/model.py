@@ -8,14 +8,17 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import Any, TypeGuard, cast, get_args
+from typing import Annotated, Any, TypeGuard, cast, get_args
 
 import torch
+from annotated_types import Ge
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS, Access
-from smoothsweep.core.checks import require, require_choice, require_count
+from smoothsweep.core.bounds import Count
+from smoothsweep.core.checks import require, require_choice
+from smoothsweep.core.declared import check_value
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import Answers
 from smoothsweep.core.external.kinds import KINDS
@@ -76,10 +79,10 @@ class Model:
         elif self.architecture is not None:
             raise InputError(f"architecture: expected it with a state dictionary alone, got {self.architecture}")
         require(callable(self.classifier), "model", "a network, a function or a state dictionary", self.classifier)
-        require_count("image_size", self.image_size)
+        check_value(Count, self.image_size, "image_size")
         require_choice("answers", self.answers, ANSWERS)
         if self.num_classes is not None:
-            require_count("num_classes", self.num_classes, 2)
+            check_value(Annotated[Count, Ge(2)], self.num_classes, "num_classes")
         elif self.answers == "labels":
             raise InputError("num_classes: expected how many classes there are, since labels do not show it, got none")
         if self.access is not None:

@@ -158,7 +158,7 @@ def _key_type(hint: Any) -> Any:
     if is_dataclass(hint):
         return _nested(hint)
     if get_origin(hint) is Annotated:
-        return hint
+        return Annotated[(_key_type(hint.__origin__), *hint.__metadata__)]
     arguments = tuple(_key_type(member) for member in get_args(hint))
     if get_origin(hint) is tuple:  # YAML has lists, no tuples; what is in them stays strict
         listed: Any = GenericAlias(tuple, arguments)

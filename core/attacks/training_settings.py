@@ -17,7 +17,7 @@ from smoothsweep.core.attacks.ppa.config import CropRule, Loss
 from smoothsweep.core.attacks.shared.base import Access, Aggregate, Attack, Importable, Part, Shared
 from smoothsweep.core.bounds import MOST, Beta, Channels, Count, NotNegative, Outputs, Positive, Seed, Width
 from smoothsweep.core.cards import read_network_card
-from smoothsweep.core.checks import require, require_choice, require_count
+from smoothsweep.core.checks import require, require_choice
 from smoothsweep.core.declared import check_fields
 from smoothsweep.core.models.architectures import LEAST
 
@@ -192,11 +192,11 @@ class StudentConfig:
     """A classifier that a target was distilled into. architecture: a row of the classifier table."""
 
     architecture: str
-    classes: int
+    classes: Annotated[Outputs, Ge(2)]
 
     def __post_init__(self) -> None:
         require_choice("student: architecture", self.architecture, tuple(LEAST))
-        require_count("student: classes", self.classes, 2, 2**20)
+        check_fields(self, "student: ")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from dataclasses import dataclass
 from typing import Annotated
 
 from annotated_types import Ge, Le
 
-from smoothsweep.core.bounds import Fraction, NotNegative
+from smoothsweep.core.bounds import Fraction, NotNegative, Ratios, Shares
 from smoothsweep.core.declared import check_fields
-from smoothsweep.core.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +28,8 @@ class Augmentation:
             each.
     """
 
-    crop_scale: tuple[float, float] = (0.85, 1.0)
-    crop_ratio: tuple[float, float] = (1.0, 1.0)
+    crop_scale: Shares = (0.85, 1.0)
+    crop_ratio: Ratios = (1.0, 1.0)
     brightness: NotNegative = 0.2
     contrast: NotNegative = 0.2
     saturation: NotNegative = 0.1
@@ -41,12 +39,6 @@ class Augmentation:
 
     def __post_init__(self) -> None:
         check_fields(self, "augmentation ")
-        low, high = self.crop_scale
-        if not 0 < low <= high <= 1:
-            raise InputError(f"augmentation crop_scale: expected 0 < low <= high <= 1, got {low} and {high}")
-        low, high = self.crop_ratio
-        if not 0 < low <= high < math.inf:
-            raise InputError(f"augmentation crop_ratio: expected 0 < low <= high, got {low} and {high}")
 
     @classmethod
     def none(cls) -> Augmentation:

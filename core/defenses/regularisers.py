@@ -15,8 +15,8 @@ import torch.nn.functional as F
 from annotated_types import Ge, Gt, Le, Lt
 from torch import Generator, Tensor, nn
 
-from smoothsweep.core.bounds import Positive, Width
-from smoothsweep.core.checks import require, require_range
+from smoothsweep.core.bounds import Positive, Ratios, Shares, Width
+from smoothsweep.core.checks import require
 from smoothsweep.core.defenses.base import (
     Defense,
     Labels,
@@ -78,15 +78,13 @@ class RandomErasing(Defense):
     )
 
     p: Annotated[float, Gt(0), Le(1)] = 1.0
-    area: tuple[float, float] = (0.1, 0.4)
-    aspect: tuple[float, float] = (1.0, 1.0)
+    area: Shares = (0.1, 0.4)
+    aspect: Ratios = (1.0, 1.0)
     fill: Literal["constant", "mean", "random"] = "constant"
     colour: tuple[Level, Level, Level] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_range("defense random_erasing: area", self.area, 0, 1)
-        require_range("defense random_erasing: aspect", self.aspect, 0, math.inf)
         if self.colour is not None:
             require(self.fill == "constant", "defense random_erasing: colour", f"nothing with {self.fill}", self.colour)
 

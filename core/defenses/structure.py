@@ -9,8 +9,8 @@ from typing import Any, Literal
 import torch
 from torch import Generator, Tensor, nn
 
-from smoothsweep.core.bounds import Count, OpenFraction
-from smoothsweep.core.checks import present, require, require_choice, require_number
+from smoothsweep.core.bounds import Beta, Count, Fraction, OpenFraction
+from smoothsweep.core.checks import present, require
 from smoothsweep.core.defenses.base import Defense, Step, StepLoss, new_linear
 from smoothsweep.core.defenses.strengths import Family, Strength, is_number, value_text
 from smoothsweep.core.errors import InputError
@@ -171,18 +171,14 @@ class SkipRemoval(Defense):
     cites = ("koh2024vulnerability",)
     family = Family(name="Skip removal (RoLSS)", word="skip removal", read=_skipped)
 
-    scale: float = 0.0
-    skip: Literal["facescrub", "stanford_dogs"] | tuple[float, ...] | None = None
+    scale: Beta = 0.0
+    skip: Literal["facescrub", "stanford_dogs"] | tuple[Fraction, ...] | None = None
 
     def __post_init__(self) -> None:
-        require_number("defense skip_removal: scale", self.scale, 0, 1, below=True)
-        what = "defense skip_removal: skip"
-        if isinstance(self.skip, str):
-            require_choice(what, self.skip, tuple(OFFICIAL))
-        elif self.skip is not None:
-            for factor in self.skip:
-                require_number(what, factor, 0, 1)
-            require(any(factor < 1 for factor in self.skip), what, "a factor below 1", self.skip)
+        super().__post_init__()
+        if isinstance(self.skip, tuple):
+            below = any(factor < 1 for factor in self.skip)
+            require(below, "defense skip_removal: skip", "a factor below 1", self.skip)
         if self.skip is not None:
             require(self.scale == 0, "defense skip_removal: scale", f"none with skip {self.skip}", self.scale)
 

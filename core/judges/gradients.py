@@ -9,8 +9,7 @@ from typing import Annotated, Any, ClassVar
 from annotated_types import Ge, Le
 
 from smoothsweep.core.attacks.ppa.config import Averaging, Loss, OptimiseConfig
-from smoothsweep.core.bounds import MOST, Beta, Count, Positive, Seed
-from smoothsweep.core.checks import require_range
+from smoothsweep.core.bounds import MOST, Beta, Count, Positive, Seed, Shares
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.base import Judge, Planned, StageBuilder, StageWork
 from smoothsweep.core.metrics.metric import Metric
@@ -93,11 +92,8 @@ class Gradients(Judge):
     steps: Annotated[int, Ge(2), Le(MOST)] = 50
     lr: Positive = 0.005
     betas: tuple[Beta, Beta] = (0.1, 0.1)
-    crop_scale: tuple[float, float] = (0.9, 1.0)
+    crop_scale: Shares = (0.9, 1.0)
     average: Averaging | None = None
-
-    def __post_init__(self) -> None:
-        require_range("judges.gradients.crop_scale", self.crop_scale, 0, 1)
 
     def descent(self, loss: Loss) -> OptimiseConfig:
         """These settings as stage 2 knows them."""

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from annotated_types import Ge, Le
+from annotated_types import Ge, Le, Len, MultipleOf
 
-from smoothsweep.core.bounds import Count, FilePath, Seed
+from smoothsweep.core.bounds import Channels, Count, FilePath, Fraction, Positive, Seed, Width
 from smoothsweep.core.cards import NetworkCard, NetworkKind
-from smoothsweep.core.checks import require_count, require_number
+from smoothsweep.core.declared import check_fields
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.named_code import load_named
 
@@ -111,12 +111,11 @@ class EigenfacesConfig:
         components: Number of principal components (= z_dim = w_dim).
     """
 
-    resolution: int
-    components: int
+    resolution: Annotated[int, Ge(1), Le(4096)]
+    components: Annotated[int, Ge(1), Le(2**20)]
 
     def __post_init__(self) -> None:
-        require_count("eigenfaces: resolution", self.resolution, 1, 4096)
-        require_count("eigenfaces: components", self.components, 1, 2**20)
+        check_fields(self, "eigenfaces: ")
 
     num_ws: ClassVar[int] = 1
 
@@ -199,15 +198,9 @@ class PriorFolder(PriorSettings):
         )
 
 
-_RANGES = (
-    ("resolution", 8, 4096),
-    ("z_dim", 1, 2**14),
-    ("w_dim", 1, 2**14),
-    ("mapping_layers", 1, 64),
-    ("channel_base", 8, 2**20),
-    ("channel_max", 1, 2**14),
-)
-"""The least and most that a description may ask for; what is published reaches an eighth of it."""
+Side = Annotated[int, Ge(8), Le(4096)]
+MappingLayers = Annotated[int, Ge(1), Le(64)]
+"""The most that a description may ask for, of widths too; what is published reaches an eighth of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,27 +227,23 @@ class StyleGAN2Config:
             official ones for 1024 pixels.
     """
 
-    resolution: int = 1024
-    z_dim: int = 512
-    w_dim: int = 512
-    mapping_layers: int = 8
-    channel_base: int = 32768
-    channel_max: int = 512
-    conv_clamp: float | None = None
-    mbstd_group: int | None = 4
+    resolution: Side = 1024
+    z_dim: Width = 512
+    w_dim: Width = 512
+    mapping_layers: MappingLayers = 8
+    channel_base: Annotated[int, Ge(8), Le(2**20)] = 32768
+    channel_max: Width = 512
+    conv_clamp: Positive | None = None
+    mbstd_group: Annotated[int, Ge(1), Le(2**20)] | None = 4
 
     def __post_init__(self) -> None:
-        for name, minimum, maximum in _RANGES:
-            require_count(f"stylegan2: {name}", getattr(self, name), minimum, maximum)
+        check_fields(self, "stylegan2: ")
         if self.resolution & (self.resolution - 1):
             raise InputError(f"stylegan2: resolution: expected a power of two >= 8, got {self.resolution}")
         if self.channel_base < self.resolution:
             expected = f"expected at least {self.resolution}"
             raise InputError(f"stylegan2: channel_base: {expected}, got {self.channel_base}")
-        if self.mbstd_group is not None:
-            require_count("stylegan2: mbstd_group", self.mbstd_group, 1, 2**20)
         if self.conv_clamp is not None:
-            require_number("stylegan2: conv_clamp", self.conv_clamp, 0, above=True)
             object.__setattr__(self, "conv_clamp", float(self.conv_clamp))  # 256 and 256.0 are one network
 
     @property
@@ -276,7 +265,6 @@ EYES = ((383, 482), (641, 482))
 LEVEL = 0.2  # how far one eye may stand above the other, of their distance: frames are not turned
 
 Coordinate = Annotated[float, Ge(0), Le(4096)]
-Side = Annotated[int, Ge(8), Le(4096)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -344,43 +332,26 @@ class MobileStyleGANConfig:
         size: Side in pixels of what is made of the frame, None: as many as it has.
     """
 
-    channels: tuple[int, ...]
-    head: int | None = None
-    z_dim: int = 512
-    w_dim: int = 512
-    mapping_layers: int = 8
-    frame: tuple[float, float, float] | None = None
-    size: int | None = None
+    channels: Annotated[tuple[Annotated[Channels, Ge(4), MultipleOf(4)], ...], Len(2, 10)]
+    head: Channels | None = None
+    z_dim: Width = 512
+    w_dim: Width = 512
+    mapping_layers: MappingLayers = 8
+    frame: tuple[Fraction, Fraction, Fraction] | None = None
+    size: Side | None = None
 
     num_ws: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        for name, minimum, maximum in (("z_dim", 1, 2**14), ("w_dim", 1, 2**14), ("mapping_layers", 1, 64)):
-            require_count(f"mobilestylegan: {name}", getattr(self, name), minimum, maximum)
-        channels = self.channels
-        if not isinstance(channels, list | tuple) or not 2 <= len(channels) <= 10:
-            raise InputError(f"mobilestylegan: channels: expected 2 to 10 numbers, got {channels!r}")
-        for count in channels:
-            require_count("mobilestylegan: channels", count, 4, 2**12)
-            if count % 4:
-                raise InputError(f"mobilestylegan: channels: expected multiples of 4, got {count}")
-        object.__setattr__(self, "channels", tuple(channels))  # JSON has lists
-        if self.head is not None:
-            require_count("mobilestylegan: head", self.head, 1, 2**12)
-        if self.size is not None:
-            require_count("mobilestylegan: size", self.size, 8, 4096)
+        for name in ("channels", "frame"):
+            if isinstance(stated := getattr(self, name), list):
+                object.__setattr__(self, name, tuple(stated))  # JSON has lists
+        check_fields(self, "mobilestylegan: ")
         if self.frame is not None:
-            self._check_frame(self.frame)
-
-    def _check_frame(self, frame: object) -> None:
-        if not isinstance(frame, list | tuple) or len(frame) != 3:
-            raise InputError(f"mobilestylegan: frame: expected left, top and side, got {frame!r}")
-        for number in frame:
-            require_number("mobilestylegan: frame", number, 0, 1)
-        left, top, side = frame
-        if not side > 0 or max(left, top) + side > 1 + 1e-9:
-            raise InputError(f"mobilestylegan: frame: expected a square within the image, got {list(frame)}")
-        object.__setattr__(self, "frame", (float(left), float(top), float(side)))
+            left, top, side = map(float, self.frame)
+            if not side > 0 or max(left, top) + side > 1 + 1e-9:
+                raise InputError(f"mobilestylegan: frame: expected a square within the image, got {list(self.frame)}")
+            object.__setattr__(self, "frame", (left, top, side))
 
     @property
     def whole(self) -> int:

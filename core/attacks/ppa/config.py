@@ -25,9 +25,11 @@ from smoothsweep.core.bounds import (
     NotNegative,
     OpenFraction,
     Positive,
+    Ratios,
     Seed,
+    Shares,
 )
-from smoothsweep.core.checks import require, require_range
+from smoothsweep.core.checks import require
 from smoothsweep.core.declared import check_fields
 from smoothsweep.core.errors import InputError
 
@@ -84,15 +86,14 @@ class Averaging:
 
     views: Count = 8
     kind: Literal["transforms", "noise"] = "transforms"
-    crop_scale: tuple[float, float] = (0.8, 1.0)
-    crop_ratio: tuple[float, float] = (0.9, 1.1)
+    crop_scale: Shares = (0.8, 1.0)
+    crop_ratio: Ratios = (0.9, 1.1)
     hflip: Fraction = 0.5
     degrees: Annotated[float, Ge(0), Le(MOST_DEGREES)] = 5.0
     noise: Positive = 0.05
 
     def __post_init__(self) -> None:
-        require_range("attack.average.crop_scale", self.crop_scale, 0, 1)
-        require_range("attack.average.crop_ratio", self.crop_ratio, 0, float("inf"))
+        check_fields(self, "attack.average.")
         unread = _OF_NOISE if self.kind == "transforms" else _OF_TRANSFORMS
         for setting in fields(self):
             read = setting.name not in unread or getattr(self, setting.name) == setting.default
@@ -204,8 +205,8 @@ class OptimiseConfig:
     betas: tuple[Beta, Beta] = (0.1, 0.1)
     weight_decay: NotNegative = 0.0
     loss: Loss = "poincare"
-    crop_scale: tuple[float, float] = (0.9, 1.0)
-    crop_ratio: tuple[float, float] = (1.0, 1.0)
+    crop_scale: Shares = (0.9, 1.0)
+    crop_ratio: Ratios = (1.0, 1.0)
     batch_size: Count = 25
     clip: bool = False
     lr_milestones: tuple[int, ...] = ()
@@ -231,7 +232,6 @@ class OptimiseConfig:
             f"no value with loss {self.loss}, which is not measured by it",
             self.temperature,
         )
-        _check_crops("attack.crop_scale", self.crop_scale, "attack.crop_ratio", self.crop_ratio)
 
     @property
     def adapted(self) -> tuple[str, ...]:
@@ -266,19 +266,13 @@ class SelectConfig:
 
     selected: Latents = 50
     selection_repeats: Count = 100
-    selection_crop_scale: tuple[float, float] = (0.5, 0.9)
-    selection_crop_ratio: tuple[float, float] = (0.8, 1.2)
+    selection_crop_scale: Shares = (0.5, 0.9)
+    selection_crop_ratio: Ratios = (0.8, 1.2)
     selection_hflip: Fraction = 0.5
     selection_view_size: Count | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, "attack.")
-        _check_crops(
-            "attack.selection_crop_scale",
-            self.selection_crop_scale,
-            "attack.selection_crop_ratio",
-            self.selection_crop_ratio,
-        )
         still = tuple(self.selection_crop_scale) == tuple(self.selection_crop_ratio) == (1, 1)
         if still and not self.selection_hflip and (self.selection_repeats > 1 or self.selection_view_size is not None):
             raise InputError(
@@ -297,11 +291,6 @@ def check_stages(pool: Pool, candidates: CandidateConfig, select: SelectConfig) 
     got = candidates.candidates
     require(got <= pool.size, "attack.candidates", f"at most pool.size ({pool.size})", got)
     require(select.selected <= got, "attack.selected", f"at most candidates ({got})", select.selected)
-
-
-def _check_crops(scale_name: str, scale: tuple[float, float], ratio_name: str, ratio: tuple[float, float]) -> None:
-    require_range(scale_name, scale, 0, 1)
-    require_range(ratio_name, ratio, 0, float("inf"))
 
 
 @dataclass(frozen=True, kw_only=True)

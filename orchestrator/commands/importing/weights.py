@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from annotated_types import Ge, Le
 from safetensors.torch import save
 
 from smoothsweep.core import screen
 from smoothsweep.core.arguments import refuse_missing
 from smoothsweep.core.attacks.gan_networks import official_networks
 from smoothsweep.core.attacks.kept_networks import save_network
-from smoothsweep.core.checks import require_count
+from smoothsweep.core.declared import check_value
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import making_folder, write_file
 from smoothsweep.core.models.embedder_kinds import FACES
@@ -82,7 +83,7 @@ def _import_random_face(options: PriorRequest, out: Path) -> int:
     resolutions = sorted(set(options.resolution or READ_OUT))
     images = IMAGES if options.images is None else options.images
     face_judge = _face_judge(options.judge)
-    require_count("--images", images, CLOSED + 1, 10_000)
+    check_value(Annotated[int, Ge(CLOSED + 1), Le(10_000)], images, "--images")
     place = find_package(options.package)
     network = import_package(place)
     screen.out(f"{place.name}: MobileStyleGAN of {network.resolution} pixels, package random-face {VERSION}")

@@ -209,7 +209,7 @@ def poisoned(value):
     ("edit", "words"),
     [
         (set_argument("G_ema", "c_dim", value=10), "G_ema: c_dim: expected 0, got 10"),
-        (set_argument("G_ema", "z_dim", value=None), "z_dim: expected a whole number"),
+        (set_argument("G_ema", "z_dim", value=None), "z_dim: expected a valid integer"),
         (both("img_resolution", "img_resolution", 24), "resolution: expected a power of two"),
         (
             both("synthesis_kwargs.channel_max", "channel_max", 3),

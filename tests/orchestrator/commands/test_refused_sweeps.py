@@ -32,7 +32,7 @@ def refused(folder, capsys, path, words, *more):
 SET = {  # --set -> words of the line
     "attack.crop_scale=[0.9, 1.1]": "attack.crop_scale: expected a pair with 0 < first <= second <= 1",
     "attack.selection_crop_ratio=[1.2, 0.8]": "attack.selection_crop_ratio: expected a pair with 0 < first",
-    "recipe.augmentation.crop_scale=[0.5, 2.0]": "crop_scale: expected 0 < low <= high <= 1",
+    "recipe.augmentation.crop_scale=[0.5, 2.0]": "crop_scale: expected a pair with 0 < first <= second <= 1",
     "recipe.image_size=16": "resnet_small: expected images of at least 32 pixels, got 16",
     "judges.evaluator.architecture=vit_b_16": "vit_b_16: expected images of 224 pixels, got 32",
     "attack.pool.seed=-1": "attack.pool.seed: expected a whole number of at least 0, got -1",
