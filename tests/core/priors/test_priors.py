@@ -356,10 +356,10 @@ def test_the_mean_pulls_latents():
     ("wrong", "expected"),
     [
         ({"channels": (8,)}, "channels: expected at least 2 items"),
-        ({"channels": (8, 6)}, "multiples of 4"),
+        ({"channels": (8, 6)}, "a multiple of 4"),
         ({"channels": "88"}, "channels: "),
         ({"frame": (0.5, 0.0, 0.6)}, "a square within the image"),
-        ({"frame": (0.1, 0.1)}, "left, top and side"),
+        ({"frame": (0.1, 0.1)}, "frame: "),
         ({"frame": (0.1, 0.1, 0.0)}, "a square within the image"),
         ({"frame": (-0.1, 0.1, 0.5)}, "frame: "),
         ({"size": 4}, "size: "),
