@@ -14,7 +14,17 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import ray
 import yaml
+
+from benchmarks.sleeping import Sleep
+from smoothsweep.orchestrator.cluster.connection import connect, disconnect
+from smoothsweep.orchestrator.planning.trial import inversion_stages
+from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+from smoothsweep.orchestrator.scheduling.scheduler import StageScheduler
+from smoothsweep.orchestrator.scheduling.worker import execute_shard_remotely
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.sweeps.load import load_sweep
 
 QUICKSTART = Path(__file__).resolve().parent.parent / "sweeps" / "quickstart.yaml"
 ATTACKS = ("poincare", "cross_entropy")
@@ -82,13 +92,6 @@ def _plan(folder: Path, trials: int, seeds: int) -> tuple[float, float]:
 
 def _empty_classes(root: Path) -> dict[str, float]:
     """Classes of no work through the scheduler: one class per task, which is the dearest cut."""
-    import ray
-
-    from benchmarks.sleeping import Sleep
-    from smoothsweep.orchestrator.cluster.connection import connect, disconnect
-    from smoothsweep.orchestrator.scheduling.scheduler import StageScheduler
-    from smoothsweep.orchestrator.store.base import Store
-
     facts, store = connect(None, None), Store(root=root)
     resources = {"classes_per_task": 1, "cpus_per_task": 1, "gpus_per_training": 1, "gpus_per_task": 1}
     scheduler = StageScheduler.remote(store, resources, facts.cpus, facts.gpus)
@@ -109,15 +112,6 @@ def _cached_sweep(folder: Path) -> dict[str, float]:
 
 def _two_attack_tasks(root: Path) -> dict[str, float]:
     """The same attack with one task at a time and with two: work is equal, so the ratio is the speed-up."""
-    import ray
-
-    from smoothsweep.orchestrator.cluster.connection import connect, disconnect
-    from smoothsweep.orchestrator.planning.trial import inversion_stages, trials_of
-    from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
-    from smoothsweep.orchestrator.scheduling.worker import execute_shard_remotely
-    from smoothsweep.orchestrator.store.base import Store
-    from smoothsweep.sweeps.load import load_sweep
-
     trial = trials_of(load_sweep(QUICKSTART, ["recipe.epochs=1", "judges={}"]))[0]
     stages, store = inversion_stages(trial.settings, trial.seed), Store(root=root)
     for source in stages.attack.inputs.values():

@@ -90,13 +90,13 @@ def read_table(path: Path, reference: tuple[float, float] | None = None) -> Reco
         rows = pd.read_csv(path)
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: expected a table, got: {error}") from None
-    missing = [name for name in ("seed", ACCURACY, LEAK, COST) if name not in rows.columns]
-    axes = [name for name in rows.columns if name not in ("seed", ACCURACY, LEAK, COST)]
-    if missing or not axes or rows.empty:
-        got = ", ".join(rows.columns)
-        raise InputError(f"{path}: expected axes, seed, {ACCURACY}, {LEAK}, {COST} and at least one row, got {got}")
+    needed = ("seed", ACCURACY, LEAK, COST)
+    axes = [name for name in rows.columns if name not in needed]
+    if not {*needed} <= {*rows.columns} or not axes or rows.empty:
+        expected, got = ", ".join(needed), ", ".join(rows.columns)
+        raise InputError(f"{path}: expected axes, {expected} and at least one row, got {got}")
     groups = rows.groupby(axes, dropna=False, sort=False)
-    recipes = [{a: _plain(v) for a, v in zip(axes, _key(key), strict=True) if not pd.isna(v)} for key, _ in groups]
+    recipes = [{a: _plain(v) for a, v in zip(axes, key, strict=True) if not pd.isna(v)} for key, _ in groups]
     points = groups[[ACCURACY, LEAK]].mean().to_numpy(dtype=float)
     worst = (float(points[:, 0].min()), float(points[:, 1].max()))
     trials = [
@@ -163,36 +163,30 @@ def replay(
         yield finish()
 
 
-def time_to(curve: Sequence[tuple[float, float]], goal: float = GOAL) -> float:
-    """Share of the grid's device time at which `goal` of its hypervolume is reached; infinite if it never is."""
-    return next((spent for spent, share in curve if share >= goal - 1e-12), math.inf)
-
-
-def _until_goal(curve: Iterator[tuple[float, float]]) -> list[tuple[float, float]]:
-    found = []
-    for spent, share in curve:
-        found.append((spent, share))
-        if share >= GOAL - 1e-12 or spent > UNTIL:
-            break
-    return found
-
-
 def compare(recorded: Recorded, *, seeds: Sequence[int], in_flight: int, searches: Sequence[str]) -> dict[str, Any]:
-    """The times of search and random choice, seed by seed, and what they have reached at fixed shares of the time."""
+    """The share of the device time at which each strategy reaches the goal, seed by seed (infinite if it does not until
+    UNTIL), and what it has reached at fixed shares of the time."""
     found: dict[str, Any] = {"recipes": len(recorded.recipes), "reference": list(recorded.reference), "goal": GOAL}
     for name in searches:
         way, sampler = SEARCHES[name]
-        curves = [_until_goal(replay(recorded, way, seed=seed, in_flight=in_flight, sampler=sampler)) for seed in seeds]
-        times = [time_to(curve) for curve in curves]
-        found[name] = {
-            "device_time_to_goal": times,
-            "median": median(times),
-            "worst": max(times),
-            "hypervolume_at": {
-                f"{limit:.0%}": median(max((v for s, v in curve if s <= limit), default=0.0) for curve in curves)
-                for limit in (0.1, 0.2, 0.3, 0.5)
-            },
+        curves, times = [], []
+        for seed in seeds:
+            curve, reached = [], math.inf
+            for spent, share in replay(recorded, way, seed=seed, in_flight=in_flight, sampler=sampler):
+                curve.append((spent, share))
+                if share >= GOAL - 1e-12:
+                    reached = spent
+                if reached < math.inf or spent > UNTIL:
+                    break
+            curves.append(curve)
+            times.append(reached)
+        limits = {f"{limit:.0%}": limit for limit in (0.1, 0.2, 0.3, 0.5)}
+        shares = {
+            words: median(max((v for s, v in curve if s <= limit), default=0.0) for curve in curves)
+            for words, limit in limits.items()
         }
+        summary = {"median": median(times), "worst": max(times), "hypervolume_at": shares}
+        found[name] = {"device_time_to_goal": times, **summary}
     return found
 
 
@@ -208,10 +202,6 @@ def _cost(trials: Mapping[int, Mapping[str, float]], proposals: Sequence[Proposa
     before = [p for p in proposals[:-1] if last.of is not None and last.of in (p.number, p.of)]
     met = before[-1].seeds if before else 0
     return sum(trials[seed][COST] for seed in list(trials)[met : last.seeds])
-
-
-def _key(key: Any) -> tuple[Any, ...]:
-    return key if isinstance(key, tuple) else (key,)
 
 
 def _plain(value: Any) -> Any:
