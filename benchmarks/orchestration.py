@@ -19,7 +19,7 @@ import yaml
 
 from benchmarks.sleeping import Sleep
 from smoothsweep.orchestrator.cluster.connection import connect, disconnect
-from smoothsweep.orchestrator.planning.trial import inversion_stages
+from smoothsweep.orchestrator.planning.trial import inversion_stages, trials_of
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.scheduling.scheduler import StageScheduler
 from smoothsweep.orchestrator.scheduling.worker import execute_shard_remotely
