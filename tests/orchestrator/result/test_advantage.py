@@ -121,17 +121,3 @@ def test_each_number_is_that_of_the_estimator_and_the_surest_come_first():
         assert (one.share, one.rate, one.low, one.high, one.among_top) == pytest.approx(
             (wanted.share[at], wanted.rate[at], wanted.low[at], wanted.high[at], wanted.among_top[at])
         )
-
-
-def test_only_classes_of_every_seed_are_named():
-    found = exposed(summary(sample(), sample("hgfedc")), 0, METRIC)
-    assert sorted(one.key for one in found) == list("cdefgh")
-
-
-def test_fewer_images_are_less_sure():
-    many, one = (exposed(summary(sample(images=images), sample(images=images)), 0, METRIC)[0] for images in (200, None))
-    assert many.key == one.key == "h" and many.high - many.low < one.high - one.low
-
-
-def test_without_rates_by_class_nobody_is_named():
-    assert exposed(summary(), 0, METRIC) == () == exposed(summary(Sample(value=0.4)), 0, METRIC)

@@ -27,11 +27,6 @@ def by_class(tmp_path):
     return write
 
 
-def test_of_uneven_classes_each_counts_alike(by_class):
-    """9 of 10 images of one person and 1 of 2 of another: the accuracy is 10 of 12, the balanced one 0.7."""
-    assert mean_over_classes(by_class([0.9, 0.5])) == pytest.approx(0.7) != 10 / 12
-
-
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=2, max_size=6))
 def test_it_is_the_mean_recall_of_the_library(tmp_path_factory, counts):
     truth = np.repeat(np.arange(len(counts)), [images for images, _ in counts])

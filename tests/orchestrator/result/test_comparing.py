@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from smoothsweep.core.metrics.frontier import accuracy_leak_frontier
 from smoothsweep.orchestrator.page.figures.accuracy_leak import Panels, plot
 from smoothsweep.orchestrator.page.figures.colours import assign
 from smoothsweep.orchestrator.page.render import render
@@ -41,15 +40,6 @@ def sweep(points, *, seeds=2, noise=0.04, baseline=None, **changes):
 
 
 POINTS = {"base": (0.95, 0.7, 0.9), "best": (0.9, 0.3, 0.8), "dear": (0.6, 0.2, 0.5), "beaten": (0.85, 0.6, 0.85)}
-
-
-def test_the_frontier_is_that_of_the_means():
-    summary = summarise(sweep(POINTS, baseline="base"), resamples=100)
-    rows = summary.evidence.rows
-    places = np.array([[summary.frame.loc[rows[r], key] for key in ("test_acc", "embedder_acc1")] for r in POINTS])
-    members = accuracy_leak_frontier(places[:, 0], places[:, 1]).members
-    assert decide(summary).front == tuple(list(POINTS)[k] for k in members) == ("base", "best", "dear")
-    assert "base, best and dear" in ascii_text(frontier_words(summary))
 
 
 def test_the_accuracy_asked_for_is_drawn_and_bounds_the_frontier():

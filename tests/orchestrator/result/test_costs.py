@@ -29,7 +29,6 @@ def found(links):
             "trial": trial,
             "seed": int(trial[1]),
             "status": "done",
-            "failure": None,
             "name": trial[0],
             "test_acc": 0.9,
             "embedder_acc1": 0.3,

@@ -22,7 +22,7 @@ from smoothsweep.orchestrator.result.defenses import (
 )
 from smoothsweep.orchestrator.result.format import ascii_text
 from smoothsweep.orchestrator.result.published import our_order, paper_orders
-from smoothsweep.orchestrator.result.summary import decide, summarise
+from smoothsweep.orchestrator.result.summary import summarise
 from tests.orchestrator import made_defenses
 
 MADE_UP = {defense["kind"] for defense, _ in made_defenses.DEFENSES}
@@ -67,13 +67,6 @@ def test_families_come_in_one_order_and_hold_every_recipe(whole):
     assert group.plain.recipe == group.reference == summary.baseline_recipe
 
 
-def test_both_arms_of_smoothing_meet_in_plain_training(whole):
-    (group,) = defense_groups(whole[1])
-    (arm,) = family(group, "label_smoothing").arms
-    assert [point.words.order for point in arm.points] == [(-0.2,), (-0.05,), (0.0,), (0.1,)]
-    assert arm.points[2].recipe == group.plain.recipe
-
-
 def test_curves_run_from_weak_to_strong_and_start_where_nothing_is_left(whole):
     (group,) = defense_groups(whole[1])
     (mid,) = family(group, "mid").arms
@@ -83,26 +76,6 @@ def test_curves_run_from_weak_to_strong_and_start_where_nothing_is_left(whole):
     assert strengths(skip.points)[1:] == ["scale 0.5", "skip removal"]
     hsic, coco = family(group, "bido").arms
     assert (len(hsic.points), len(coco.points), coco.name) == (2, 1, "COCO")
-
-
-def test_a_combination_starts_at_the_smoothing_it_is_combined_with(whole):
-    (group,) = defense_groups(whole[1])
-    main, combined = family(group, "dropout").arms
-    assert [point.words.combined for point in main.points] == [False] * 3
-    smoothed, mixed = combined.points
-    assert (smoothed.words.family, mixed.words.combined) == ("label_smoothing", True)
-    assert mixed.words.smoothing == smoothed.words.label
-
-
-def test_the_attacker_chooses_the_loss_that_works_better(whole):
-    _, summary = whole
-    worst = summary.rows("embedder_acc1")
-    assert worst == decide(summary).rows
-    for recipe, row in worst.items():
-        leaks = summary.frame.loc[summary.frame["recipe"] == recipe, "embedder_acc1"]
-        assert summary.frame.loc[row, "embedder_acc1"] == leaks.max()
-    poincare = summary.rows("embedder_acc1", summary.attacks[1])
-    assert set(summary.frame.loc[list(poincare.values()), "attack"]) == {summary.attacks[1]}
 
 
 def test_the_best_of_a_family_is_accurate_enough(whole):

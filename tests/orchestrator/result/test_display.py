@@ -25,7 +25,6 @@ def data(recipes, baseline="r00", metric="embedder_acc1", **more):
             "trial": f"{number}-{attack}-{seed}",
             "seed": seed,
             "status": "done",
-            "failure": None,
             "name": f"r{number:02}",
             "attack_name": attack,
             "attack_access": "gradients",

@@ -33,7 +33,6 @@ def sweep(leaks, *, seeds=3, accs=None, noise=0.02, drift=0.0, metric="embedder_
                     "trial": trial,
                     "seed": seed,
                     "status": "done",
-                    "failure": None,
                     "alpha": alpha,
                     "test_acc": acc,
                     metric: values.mean(),
@@ -165,7 +164,6 @@ def test_where_no_recipe_has_met_every_attack_failures_and_masked_gradients_are_
         {
             "trial": f"{alpha}/{attack}/{seed}",
             "seed": seed,
-            "failure": None,
             "alpha": alpha,
             "attack_name": attack,
             "status": "done" if (alpha == 0.0) == (attack == "x") else "failed" if seed else "missing",

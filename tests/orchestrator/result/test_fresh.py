@@ -28,7 +28,6 @@ def rows(leaks, seeds, *, metric="embedder_acc1", noise=0.03, tag=""):
                     "trial": trial,
                     "seed": seed,
                     "status": "done",
-                    "failure": None,
                     "alpha": alpha,
                     "test_acc": 0.9 - 0.1 * abs(alpha),
                     metric: values.mean(),

@@ -27,7 +27,6 @@ def summary(attack=ATTACK, checks=CHECKS):
             "trial": f"{name}-{seed}",
             "seed": seed,
             "status": "done",
-            "failure": None,
             "attack_settings": name,
             "attack_access": access,
             "attack_control": control,

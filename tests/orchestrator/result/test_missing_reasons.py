@@ -46,8 +46,3 @@ def test_an_attack_that_is_done_says_what_it_has_not(tmp_path, column):
     assert trial.settings.attack.built.access == "none"
     assert reasons(trial, done={"attack"})[column] == BY_KEY[column].null
     assert reasons(trial, done={"target"})[column] == "the stage that measures it has not finished"
-
-
-def test_a_judge_that_is_done_and_could_not_say_is_no_waiting(tmp_path):
-    found = reasons(trial_of(tmp_path), done={"judge_embedder"})
-    assert found["dist_face"] == "there was too little to compute it from"

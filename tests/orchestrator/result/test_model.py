@@ -6,12 +6,9 @@ import pytest
 
 from smoothsweep.orchestrator.result.data import (
     Axis,
-    ContactSheet,
     FeatureView,
     PaperReference,
     ReportData,
-    SheetRow,
-    Tile,
 )
 
 
@@ -41,21 +38,6 @@ def test_wrong_data_is_refused_with_a_sentence(changes, message):
     fields = {"title": "t", "results": results(), "axes": (Axis(key="alpha"),)}
     with pytest.raises(ValueError, match=message):
         ReportData(**(fields | changes))
-
-
-def test_tiles_come_with_channels_first_or_last():
-    first = np.arange(48, dtype=np.uint8).reshape(3, 4, 4)
-    assert np.array_equal(Tile(image=first).pixels, Tile(image=first.transpose(1, 2, 0)).pixels)
-    with pytest.raises(ValueError, match="expected uint8"):
-        Tile(image=first.astype(np.float32))
-    with pytest.raises(ValueError, match="expected uint8"):
-        Tile(image=first[:2])
-
-
-def test_every_row_of_a_sheet_has_every_column():
-    tile = Tile(image=np.zeros((4, 4, 3), np.uint8))
-    with pytest.raises(ValueError, match="expected 2 reconstructions, got 1"):
-        ContactSheet(title="s", columns=("a", "b"), rows=(SheetRow(name="x", real=tile, reconstructions=(tile,)),))
 
 
 @pytest.mark.parametrize(("points", "drawn"), [(3, 3), (999, 999), (1000, 1000), (1001, 1000), (5000, 1000)])

@@ -47,7 +47,6 @@ def sweep(*, seeds, gap, seed_noise=0.05, draw=0, **changes):
                     "trial": trial,
                     "seed": seed,
                     "status": "done",
-                    "failure": None,
                     "alpha": alpha,
                     "test_acc": 0.9 + gap * place / 10 + shift / 10,
                     "ece": 0.05 + gap * place + abs(shift) / 5,
@@ -88,17 +87,6 @@ def test_one_seed_gets_no_verdict_by_any_door(gap):
     for door, text in doors.items():
         assert not VERDICT_WORDS.search(text), (door, VERDICT_WORDS.search(text))
     assert "With one seed, what leaks least" in doors["page"]
-
-
-def test_the_words_looked_for_are_those_the_doors_use():
-    data = sweep(seeds=4, gap=0.2, seed_noise=0.005)
-    summary = summarise(data, resamples=100)
-    for text in (
-        terminal_text(result_of(data, summary)),
-        " ".join(find(data, summary)["answer"]),
-        visible(render(data, summary)),
-    ):
-        assert VERDICT_WORDS.search(text)
 
 
 @settings(max_examples=12, deadline=None)

@@ -31,7 +31,6 @@ def found():
                         "trial": trial,
                         "seed": seed,
                         "status": "done",
-                        "failure": None,
                         "alpha": alpha,
                         "attack_settings": attack,
                         "attack_access": access,

@@ -27,7 +27,6 @@ def sweep(alphas=(0.0, -0.8)):
             "trial": f"{attack}-{alpha}-{seed}",
             "seed": seed,
             "status": "done",
-            "failure": None,
             "attack_settings": attack,
             "alpha": alpha,
             "attack_access": "none" if control else "gradients",

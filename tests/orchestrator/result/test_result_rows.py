@@ -14,7 +14,6 @@ from smoothsweep.core.judges.columns import BY_KEY, TIME_COLUMNS
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.result.data import Axis
 from smoothsweep.orchestrator.result.rows import (
-    least_of_data,
     one_type_a_column,
     per_class_rows,
     results_table,
@@ -225,13 +224,6 @@ def test_the_rows_of_any_sweep_can_be_written_and_read(tmp_path_factory, grid, s
     assert list(read["seed"]) == [trial.seed for trial in trials] and list(read.columns) == list(table.columns)
 
 
-class Made:
-    """A stage without inputs."""
-
-    def __init__(self, name):
-        self.name, self.fingerprint, self.inputs = name, name, {}
-
-
 class Shelf:
     """A store of files by the name of their stage; manifests hold metrics."""
 
@@ -278,13 +270,3 @@ def test_every_rate_knows_of_how_many_images_it_is(tmp_path):
     assert rows["embedder_acc1_images"].to_dict() == {0: 2, 3: 3}
     assert rows["general_acc1_images"].to_dict() == {0: 1, 3: 1}
     assert "attack_acc1_images" not in rows and rows["attack_acc1"].to_dict() == {0: 0.25, 3: 0.75}
-
-
-def test_test_images_are_the_fewest_of_any_trial(tmp_path):
-    def trial(*names):
-        return SimpleNamespace(stages=[Made(name) for name in names])
-
-    store = Shelf(tmp_path, {"data": {"num_test": 40.0}, "target": {"num_test": 7}})
-    assert least_of_data([trial("data"), trial("target")], store, "num_test") == 40
-    assert least_of_data([trial("target")], store, "num_test") is None
-    assert least_of_data([trial("data")], Shelf(tmp_path, {"data": {"num_test": None}}), "num_test") is None

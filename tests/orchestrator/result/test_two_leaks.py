@@ -45,7 +45,6 @@ def data(shift=0.5, copies=0.0, *, shadows=True):
                     "trial": trial,
                     "seed": seed,
                     "status": "done",
-                    "failure": None,
                     "alpha": alpha,
                     "test_acc": 0.9,
                     "embedder_acc1": columns["embedder_acc1"].mean(),
