@@ -206,7 +206,7 @@ def names_of(loaded: LoadedSweep, trials: list[Trial]) -> Named:
     """What the report calls each trial's recipe and attack; of the two-dimensional example its axes."""
     if isinstance(loaded.sweep, ToySweep):
         return lambda trial: (" · ".join(f"{name} {value}" for name, value in trial.cell.axes.items()), "")
-    from smoothsweep.orchestrator.result.axes import sweep_axes
+    from smoothsweep.orchestrator.result.rows import sweep_axes
     from smoothsweep.orchestrator.result.summary import attack_label, recipe_label
 
     axes = sweep_axes(loaded, trials)

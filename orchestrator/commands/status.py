@@ -14,10 +14,10 @@ from smoothsweep.orchestrator.commands.requests import StatusRequest
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.planning.state import StageProgress, read_stage_progress, read_state, trial_name
 from smoothsweep.orchestrator.planning.trial import Trial, trials_of
-from smoothsweep.orchestrator.result.axes import sweep_axes
 from smoothsweep.orchestrator.result.cells import complete_cases
 from smoothsweep.orchestrator.result.data import Axis
 from smoothsweep.orchestrator.result.display import incomplete_sentences
+from smoothsweep.orchestrator.result.rows import sweep_axes
 from smoothsweep.orchestrator.result.summary import attack_label, recipe_label
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.opening import open_existing_store

@@ -44,8 +44,8 @@ from smoothsweep.orchestrator.page.pictures import (
 )
 from smoothsweep.orchestrator.page.render import fill, policy, resource
 from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inversion_stages, trials_of
-from smoothsweep.orchestrator.result.axes import by_attack, sweep_axes
 from smoothsweep.orchestrator.result.format import aligned, ascii_text, listing
+from smoothsweep.orchestrator.result.rows import by_attack, sweep_axes
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.base import Model, Several

@@ -38,7 +38,7 @@ from smoothsweep.orchestrator.planning.trial import Trial, inversion_stages
 from smoothsweep.orchestrator.result.data import ReportData
 from smoothsweep.orchestrator.result.findings import PLACE
 from smoothsweep.orchestrator.result.format import count, duration
-from smoothsweep.orchestrator.result.membership import LESS, MORE, UNCLEAR, WORDS, two_leaks
+from smoothsweep.orchestrator.result.standing import LESS, MORE, UNCLEAR, WORDS, two_leaks
 from smoothsweep.orchestrator.result.summary import Summary
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.base import Store

@@ -30,7 +30,6 @@ from smoothsweep.orchestrator.result.display import (
 from smoothsweep.orchestrator.result.findings import captions, find, limits
 from smoothsweep.orchestrator.result.format import ascii_text, is_null
 from smoothsweep.orchestrator.result.leaks import exposed, hiding_sentences, hiding_verdicts
-from smoothsweep.orchestrator.result.membership import two_leaks, warnings_of
 from smoothsweep.orchestrator.result.more_seeds import (
     check_reaudit,
     fresh_words,
@@ -40,7 +39,7 @@ from smoothsweep.orchestrator.result.more_seeds import (
 )
 from smoothsweep.orchestrator.result.published import paper_comparison
 from smoothsweep.orchestrator.result.searches import search_words
-from smoothsweep.orchestrator.result.standing import recipe_standings
+from smoothsweep.orchestrator.result.standing import recipe_standings, two_leaks, warnings_of
 from smoothsweep.orchestrator.result.summary import Decision, Summary, decide
 
 

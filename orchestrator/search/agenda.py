@@ -238,10 +238,9 @@ class LookAgenda(Agenda):
     def _still_open(self, looks_begun: int) -> list[dict[str, Any]]:
         """The baseline and the recipes still open after `looks_begun` looks; empty where none is open."""
         # statistics, which a plan does without
-        from smoothsweep.orchestrator.result.axes import baseline_axes, sweep_axes
         from smoothsweep.orchestrator.result.data import ReportData
         from smoothsweep.orchestrator.result.estimates import Settings
-        from smoothsweep.orchestrator.result.rows import per_class_rows, results_table
+        from smoothsweep.orchestrator.result.rows import baseline_axes, per_class_rows, results_table, sweep_axes
         from smoothsweep.orchestrator.result.summary import cells_of
 
         trials = [

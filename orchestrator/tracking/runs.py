@@ -27,8 +27,8 @@ from smoothsweep.core.judges.columns import BY_KEY, TIME_COLUMNS, TOY_COLUMNS, m
 from smoothsweep.core.judges.table import stage_that_draws
 from smoothsweep.core.readers.tables import read_rows
 from smoothsweep.orchestrator.planning.trial import ProposalLog, Trial
-from smoothsweep.orchestrator.result.axes import sweep_axes
 from smoothsweep.orchestrator.result.format import ascii_text, is_null
+from smoothsweep.orchestrator.result.rows import sweep_axes
 from smoothsweep.orchestrator.result.summary import attack_label, recipe_label
 from smoothsweep.orchestrator.result.sweep_result import SweepResult, rows_of
 from smoothsweep.orchestrator.stages.stage import with_ancestors

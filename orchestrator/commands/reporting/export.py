@@ -40,10 +40,9 @@ from smoothsweep.orchestrator.page.pictures import (
 )
 from smoothsweep.orchestrator.page.tables import csv_table, latex_tables, markdown_table, tables_of
 from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inversion_stages, trials_of
-from smoothsweep.orchestrator.result.axes import by_attack
 from smoothsweep.orchestrator.result.data import Axis, ReportData
 from smoothsweep.orchestrator.result.format import ascii_text
-from smoothsweep.orchestrator.result.rows import results_table
+from smoothsweep.orchestrator.result.rows import by_attack, results_table
 from smoothsweep.orchestrator.result.summary import Summary, summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of
 from smoothsweep.orchestrator.running.sweep_run import earlier_failures

@@ -16,12 +16,10 @@ from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.judges.table import stage_that_draws
 from smoothsweep.core.plugins import plugin_version, with_plugin_name
 from smoothsweep.core.readers.tables import read_rows
-from smoothsweep.orchestrator.page.content import UNNAMED_ATTACK, extremes
 from smoothsweep.orchestrator.page.pictures import comparison_sheet
-from smoothsweep.orchestrator.page.render import figure_files, write_report
+from smoothsweep.orchestrator.page.render import UNNAMED_ATTACK, extremes, figure_files, write_report
 from smoothsweep.orchestrator.page.tables import markdown_table, tables_of, terminal_text
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.result.axes import baseline_axes, by_attack, first_finished, sweep_axes
 from smoothsweep.orchestrator.result.data import (
     Axis,
     ContactSheet,
@@ -34,10 +32,14 @@ from smoothsweep.orchestrator.result.display import sheet_recipes
 from smoothsweep.orchestrator.result.format import ascii_text, listing
 from smoothsweep.orchestrator.result.leaks import asked_by_parts, query_frame
 from smoothsweep.orchestrator.result.rows import (
+    baseline_axes,
+    by_attack,
+    first_finished,
     least_of_data,
     per_class_rows,
     relative_links,
     surrogate_lines,
+    sweep_axes,
     write_results,
     write_rows,
 )

@@ -17,7 +17,7 @@ from smoothsweep.orchestrator.result.data import FeatureView, Objective, ReportD
 from smoothsweep.orchestrator.result.defenses import DefenseFamily, DefenseGroup, defense_groups
 from smoothsweep.orchestrator.result.display import MANY, judges_shown, sheet_recipes
 from smoothsweep.orchestrator.result.leaks import advantage_panels
-from smoothsweep.orchestrator.result.membership import two_leaks
+from smoothsweep.orchestrator.result.standing import two_leaks
 from smoothsweep.orchestrator.result.summary import Summary
 
 OVERVIEW, OVERVIEW_PLOT = 860.0, 360.0

@@ -37,7 +37,7 @@ from smoothsweep.orchestrator.result.data import FeatureView
 from smoothsweep.orchestrator.result.display import LONG, shown_rows
 from smoothsweep.orchestrator.result.format import count, estimate, number
 from smoothsweep.orchestrator.result.leaks import AMONG, Exposed, among_words, exposed, rate_words
-from smoothsweep.orchestrator.result.membership import TwoLeaks, title_of
+from smoothsweep.orchestrator.result.standing import TwoLeaks, title_of
 from smoothsweep.orchestrator.result.summary import Summary
 
 if TYPE_CHECKING:

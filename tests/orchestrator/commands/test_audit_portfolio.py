@@ -21,7 +21,7 @@ from smoothsweep.orchestrator.commands.audit.sweep_file import (
     spread_classes,
 )
 from smoothsweep.orchestrator.planning.trial import trials_of
-from smoothsweep.orchestrator.result.axes import sweep_axes
+from smoothsweep.orchestrator.result.rows import sweep_axes
 from smoothsweep.sweeps.load import load_sweep
 from tests.foreign_classifier import SIDE
 from tests.orchestrator.commands.owned_model import RENDERED, sweep_of

@@ -10,10 +10,9 @@ import pytest
 from PIL import Image
 from study_answers import ALPHAS, PEOPLE, REAL_RED, made_sweep, red_of
 
-from smoothsweep.orchestrator.page.content import extremes, faces
 from smoothsweep.orchestrator.page.figures.canvas import ACCENT
 from smoothsweep.orchestrator.page.pictures import comparison_sheet, data_uri, sheet_image
-from smoothsweep.orchestrator.page.render import part, render
+from smoothsweep.orchestrator.page.render import extremes, faces, part, render
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.result.data import ContactSheet, SheetRow, Tile
 from smoothsweep.orchestrator.result.summary import summarise

@@ -22,7 +22,7 @@ from smoothsweep.orchestrator.result.audit_membership import (
     read_shadows,
     verdict_words,
 )
-from smoothsweep.orchestrator.result.membership import LESS, SCORES_ALONE, Leaks
+from smoothsweep.orchestrator.result.standing import LESS, SCORES_ALONE, Leaks
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.training import Recipe
 from tests.orchestrator.result.test_audit import GIVEN, audit  # noqa: F401 - a fixture

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from smoothsweep.orchestrator.planning.trial import trials_of
-from smoothsweep.orchestrator.result.axes import sweep_axes
+from smoothsweep.orchestrator.result.rows import sweep_axes
 from smoothsweep.orchestrator.result.summary import UNCHANGED, attack_label, recipe_label
 from smoothsweep.sweeps.load import load_sweep
 from tests.tiny import write_tiny

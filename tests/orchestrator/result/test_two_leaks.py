@@ -6,7 +6,7 @@ import pytest
 
 from smoothsweep.orchestrator.page.render import render
 from smoothsweep.orchestrator.result.data import Axis, ReportData
-from smoothsweep.orchestrator.result.membership import (
+from smoothsweep.orchestrator.result.standing import (
     LESS,
     MORE,
     SCORES_ALONE,
