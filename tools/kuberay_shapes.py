@@ -1,8 +1,8 @@
 """What KubeRay's custom resources may hold, cut to what our manifests use: `python -m tools.kuberay_shapes CRD... `.
 
 CRD: files ray.io_rayjobs.yaml and ray.io_rayclusters.yaml of a release of ray-project/kuberay. Writes
-tests/deploy/kuberay_shapes.json: for each place of our manifests the names that are allowed there, the required ones
-and the types. Names and types alone: no text of theirs.
+tests/deploy/kuberay_shapes.json: a JSON schema of the names that our manifests use, with their types and what is
+required. Names and types alone: no text of theirs.
 """
 
 from __future__ import annotations
@@ -21,24 +21,20 @@ VERSION = "v1"
 
 
 def shape(schema: dict[str, Any], example: Any) -> dict[str, Any]:
-    """The schema without words, and below only what the example has."""
+    """The JSON schema without words, cut to what the example has: any other name is refused."""
     kept: dict[str, Any] = {key: schema[key] for key in ("type", "enum", "pattern", "required") if key in schema}
     if schema.get("x-kubernetes-int-or-string"):
         kept["type"] = ["integer", "string"]
+    used = example if isinstance(example, dict) else {}
     if "additionalProperties" in schema:
-        values = list(example.values()) if isinstance(example, dict) else []
-        kept["values"] = shape(schema["additionalProperties"], values[0] if values else None)
+        kept["additionalProperties"] = shape(schema["additionalProperties"], next(iter(used.values()), None))
     if "properties" in schema:
-        kept["names"] = sorted(schema["properties"])
-        used = example if isinstance(example, dict) else {}
-        kept["below"] = {
-            name: shape(part, used[name]) for name, part in sorted(schema["properties"].items()) if name in used
-        }
+        known = schema["properties"]
+        kept["properties"] = {name: shape(known[name], used[name]) for name in sorted(known.keys() & used.keys())}
+        kept["additionalProperties"] = False
     if "items" in schema and isinstance(example, list):
-        merged: dict[str, Any] = {}
-        for item in example:
-            merged |= item if isinstance(item, dict) else {}
-        kept["items"] = shape(schema["items"], merged or (example[0] if example else None))
+        merged = {name: part for item in example if isinstance(item, dict) for name, part in item.items()}
+        kept["items"] = shape(schema["items"], merged or next(iter(example), None))
     return kept
 
 
