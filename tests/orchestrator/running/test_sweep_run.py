@@ -222,7 +222,7 @@ def begun(folder, *overrides: str) -> SweepRun:
     store, parts = open_store(str(folder)), dict.fromkeys(("recorder", "display", "meter"), None)
     plan = make_plan(trials_of(load_sweep(Path("sweeps/quickstart.yaml"), [*overrides])), store)
     plan = dataclasses.replace(plan, trials=[])  # nobody asks the empty store what the judges know
-    return SweepRun(name="quickstart", plan=plan, store=store, resources={}, **parts)
+    return SweepRun(name="quickstart", plan=plan, store=store, **parts)
 
 
 def moments(run: SweepRun, pace: float):
