@@ -13,7 +13,7 @@ from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.planning.trial import Trial, trials_of
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
-from smoothsweep.orchestrator.stages import code_version as module
+from smoothsweep.orchestrator.stages import stage as module
 from smoothsweep.orchestrator.stages.stage import CODE_VERSION_VARIABLE, code_version
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.opening import open_store

@@ -44,7 +44,7 @@ def test_the_first_node_is_the_head_and_all_have_the_jobs_token_and_what_the_use
         assert str(own / "token") == path and os.stat(path).st_mode & 0o777 == 0o600
         return 7
 
-    with patch.dict(os.environ, kept), patch.object(node, "_start", start), patch.object(node.tokens, "sweep_away"):
+    with patch.dict(os.environ, kept), patch.object(node, "_start", start), patch.object(node, "sweep_away"):
         assert node.main([str(job), *more]) == 7
     ((folder, own, was_head, token, environment),) = started
     assert (folder, was_head, token) == (job, head, "the job's token")
