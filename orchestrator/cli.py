@@ -139,20 +139,12 @@ class _Parser(argparse.ArgumentParser):
         An unknown flag is named also where argparse misses another argument: it is often that one, mistyped.
         """
         known = [*self._option_string_actions]
+        typed = [word.partition("=")[0] for word in self._typed if word.startswith("--")]
         if wrong_choice := _CHOICE.search(message):
             message += suggestion(wrong_choice["got"], re.findall(r"[\w-]+", wrong_choice["known"]))
-        elif strange := next((word for word in map(_flag, self._typed) if not _fits(word, known)), None):
+        elif strange := next((flag for flag in typed if not any(one.startswith(flag) for one in known)), None):
             message += ("" if strange in message else f"; unknown flag {strange}") + suggestion(strange, known)
         super().error(message)
-
-
-def _flag(word: str) -> str:
-    return word.partition("=")[0]
-
-
-def _fits(word: str, known: list[str]) -> bool:
-    """Whether this is no flag, or one that argparse takes."""
-    return not word.startswith("--") or any(flag.startswith(word) for flag in known)
 
 
 class _Version(argparse.Action):

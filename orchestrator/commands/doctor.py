@@ -85,13 +85,14 @@ def examine(store: str, *, only_read: bool = False) -> list[Finding]:
 
     only_read: whether the store need not be written.
     """
+    embedders = [kind.shipped_file for kind in EMBEDDERS.values() if kind.shipped_file is not None]
     python, cores, free = ".".join(map(str, sys.version_info[:3])), allotted_cpus(), available_memory() / GIB
     return [
         Finding(sys.version_info >= (3, 11), True, f"Python {python} (3.11 or newer)"),
         *map(_package, PACKAGES),
         Finding(cores >= 2, False, f"{cores} CPU cores to use (the demo is timed for 2)"),
         Finding(free >= 6, False, f"{free:.1f} GiB of memory free (the demo takes up to 6)"),
-        *map(_shipped, shipped_files()),
+        *map(_shipped, [*embedders, *(stem.with_suffix(".safetensors") for stem in SHIPPED.values())]),
         *_with_torch(),
         *_store(store, not only_read),
     ]
@@ -120,12 +121,6 @@ def _with_torch() -> list[Finding]:
         Finding(bool(gpus), False, f"GPUs: {', '.join(gpus) or 'none, CPUs will do the work'}"),
         Finding(bool(staged), False, f"published weights here: {here} ({needed})"),
     ]
-
-
-def shipped_files() -> list[Path]:
-    """The weights that come with smoothsweep: of embedders, and of priors."""
-    embedders = [kind.shipped_file for kind in EMBEDDERS.values() if kind.shipped_file is not None]
-    return [*embedders, *(stem.with_suffix(".safetensors") for stem in SHIPPED.values())]
 
 
 def _shipped(path: Path) -> Finding:

@@ -167,7 +167,8 @@ def print_lineage(request: LineageRequest) -> int:
     Raises InputError for what names nothing.
     """
     store = open_existing_store(request.store)
-    told = _of_file if _is_place(request.name) else _of_trial
+    is_place = "/" in request.name or Path(request.name).exists() or Path(request.name).suffix in (PAGE, SUFFIX)
+    told = _of_file if is_place else _of_trial
     title, ends, wrong = told(store, request.name, request.number)
     stages = read_lineage(store, ends)
     if request.json:
@@ -253,10 +254,6 @@ def _of_trial(store: Store, name: str, number: str | None) -> Ends:
     value = metrics[measuring[0]].get(number)
     told = "not there" if value is None else _number(value)
     return f"{number} {told} of {named.title}", measuring[:1], []
-
-
-def _is_place(name: str) -> bool:
-    return "/" in name or Path(name).exists() or Path(name).suffix in (PAGE, SUFFIX)
 
 
 def _of_file(store: Store, name: str, number: str | None) -> Ends:

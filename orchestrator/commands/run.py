@@ -16,11 +16,11 @@ from smoothsweep.orchestrator.cluster import interrupts
 from smoothsweep.orchestrator.commands.plan import ASK_ABOVE_DOLLARS, ASK_ABOVE_HOURS, Confirmation, amount, confirm
 from smoothsweep.orchestrator.commands.requests import RejudgeRequest, RunRequest
 from smoothsweep.orchestrator.planning.plan import Plan, make_plan, refuse_impossible
-from smoothsweep.orchestrator.planning.state import Named, write_trial_notes
+from smoothsweep.orchestrator.planning.state import Named, read_failures, write_trial_notes
 from smoothsweep.orchestrator.planning.trial import ProposalLog, Trial, trials_of
 from smoothsweep.orchestrator.running.driver import ClusterSession, run_search, run_trials
 from smoothsweep.orchestrator.running.recorder import REPORT, Recorder, open_recorder
-from smoothsweep.orchestrator.running.sweep_run import Display, SweepRun, begin_run, closing_lines, earlier_failures
+from smoothsweep.orchestrator.running.sweep_run import Display, SweepRun, begin_run, closing_lines
 from smoothsweep.orchestrator.search.agenda import (
     Agenda,
     LookAgenda,
@@ -168,7 +168,7 @@ def report_only(sweep_file: Path, overrides: list[str], location: str, out: Path
     trials = trials_of(loaded, store)
     if not trials:
         raise InputError(f"{loaded.source}: expected a search that has proposed something in {location}, got none")
-    failures = earlier_failures(store, loaded.sweep.name)
+    failures = read_failures(store, loaded.sweep.name)
     page, _ = read_with_repair(lambda: _report(loaded, trials, store, failures, folder, None))
     screen.err(f"report: {page}")
     return 0

@@ -56,10 +56,12 @@ def status_summary(name: str, trials: list[Trial], store: Store, axes: Sequence[
             "name": _name(trial, axes),
             "stages_done": len(done),
             "stages": len(trial.stages),
-            "state": _trial_state(len(done) == len(trial.stages), trial.id in state["failures"], state["alive"]),
+            "state": "pending" if state["alive"] else "missing",
         }
-        if row["state"] == "failed":
-            row["cause"] = state["failures"][trial.id]
+        if len(done) == len(trial.stages):
+            row["state"] = "done"
+        elif trial.id in state["failures"]:
+            row["state"], row["cause"] = "failed", state["failures"][trial.id]
         elif row["state"] == "missing" and trial.id in stopped:
             row["state"], row["cause"] = "open", stopped[trial.id]
         rows.append(row)
@@ -130,11 +132,3 @@ def _line(entry: dict[str, Any], width: int) -> str:
     percent = "waits" if entry.get("waits") else f"{100 * entry['fraction']:3.0f} %"
     words = f"for {entry['waits']}" if entry.get("waits") else entry["words"]
     return f"  {stage_title(entry['stage']):<{width}} {entry['fingerprint'][:8]}  {percent}  {words}".rstrip()
-
-
-def _trial_state(done: bool, failed: bool, alive: bool) -> str:
-    if done:
-        return "done"
-    if failed:
-        return "failed"
-    return "pending" if alive else "missing"

@@ -97,7 +97,9 @@ def collect_garbage(request: GarbageRequest) -> int:
         screen.out(f"{goes} {others}" if unused or damaged else "nothing to remove")
         return DONE
     for kind, fingerprint in unused:
-        _remove(usage.store.root / kind / fingerprint)
+        folder = usage.store.root / kind / fingerprint
+        (folder / MANIFEST).unlink(missing_ok=True)  # first: what is half removed is then no artifact
+        shutil.rmtree(folder, ignore_errors=True)
     for path in damaged:
         shutil.rmtree(path)
     screen.out(f"freed {in_words(freed)}")
@@ -213,12 +215,6 @@ def _refuse_unclear(usage: Usage) -> None:
         state = read_state(usage.store, name)
         if state and state["alive"]:
             raise InputError(f"{name}: expected a store on which nothing runs, got a run that is at work")
-
-
-def _remove(folder: Path) -> None:
-    """The manifest goes first: what is half removed is then no artifact."""
-    (folder / MANIFEST).unlink(missing_ok=True)
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _print(rows: Sequence[Sequence[str]]) -> None:

@@ -129,7 +129,8 @@ def _watch(
     from smoothsweep.orchestrator.running.tuning import TuneStop
 
     halt, scheduler, parallel = TuneStop(), place.scheduler, int(place.facts.gpus) or place.facts.cpus
-    tuning = _in_thread(lambda: work(halt))
+    tuning = _Background(lambda: work(halt))
+    tuning.start()
     saved_at, through = 0.0, False
     try:
         with explaining_rays_errors(), run.display:
@@ -236,12 +237,6 @@ class _Background(threading.Thread):
             from smoothsweep.orchestrator.scheduling.worker import last_of_traceback
 
             self.problem = f"Ray Tune stopped: {last_of_traceback(error)}"
-
-
-def _in_thread(work: Callable[[], None]) -> _Background:
-    thread = _Background(work)
-    thread.start()
-    return thread
 
 
 class ClusterSession:

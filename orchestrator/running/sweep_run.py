@@ -25,7 +25,7 @@ from smoothsweep.core.text import counted, duration, printable, shortened
 from smoothsweep.core.uris import hidden
 from smoothsweep.orchestrator.planning.costs import reference_s
 from smoothsweep.orchestrator.planning.plan import Plan
-from smoothsweep.orchestrator.planning.state import SweepState, other_driver, read_failures, write_state
+from smoothsweep.orchestrator.planning.state import SweepState, other_driver, write_state
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.result.estimates import judge_checks, untold
 from smoothsweep.orchestrator.result.format import ascii_text
@@ -239,11 +239,6 @@ def earlier_versions_line(store: Store, missing: Iterable[Stage]) -> str | None:
     if not earlier:
         return None
     return f"artifacts of earlier versions of the code stay in the store and are not used: {'; '.join(earlier)}"
-
-
-def earlier_failures(store: Store, name: str) -> dict[str, str]:
-    """Trial id -> cause, as the last run of the sweep left them."""
-    return read_failures(store, name)
 
 
 def closing_lines(run: SweepRun, seconds: float, report: Path | None, *, may_end: bool) -> list[str]:

@@ -164,7 +164,7 @@ def _fit(
         tune_config=tune.TuneConfig(
             max_concurrent_trials=slots,
             reuse_actors=True,  # a process for every trial would cost more than most of its stages
-            trial_dirname_creator=_folder_of,
+            trial_dirname_creator=lambda trial: trial.trial_id,  # Tune's own name would hold the whole recipe
             **search,
         ),
         run_config=tune.RunConfig(
@@ -191,8 +191,3 @@ def own_folder(folder: Path) -> Path:
         if other in (folder, own) or is_gone(writer, other):
             shutil.rmtree(other, ignore_errors=True)
     return own
-
-
-def _folder_of(trial: Any) -> str:
-    """Tune's own name would hold the whole recipe."""
-    return trial.trial_id

@@ -23,7 +23,7 @@ from smoothsweep.orchestrator.stages.stage import Stage, content_of, is_absent, 
 from smoothsweep.sweeps.data import AnyData, LabelledData, PublishedData, PublishedPublic, UnlabelledPublic
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.schema import InversionSweep, known_classes
-from smoothsweep.sweeps.training import Poison, Recipe, Training
+from smoothsweep.sweeps.training import Recipe, Training
 
 
 def data_stage(settings: InversionSweep, image_size: int, *, for_judges: bool = False) -> Stage:
@@ -178,15 +178,10 @@ def target_stage(settings: InversionSweep, seed: int) -> Stage:
 
 def poison_stage(settings: InversionSweep, data: Stage, seed: int) -> Stage:
     """Which training images carry the backdoor's trigger, and the trigger."""
-    config, own = _poison_config(present(settings.recipe.poison, "poison"), settings.recipe.image_size)
-    return Stage(name="poison", config={**config, "seeds": [own, seed]}, inputs={"data": data})
-
-
-def _poison_config(poison: Poison, image_size: int) -> tuple[dict[str, Any], int]:
-    """Configuration but for the seeds, and its own seed."""
-    config = normalised(poison)
-    seed = config.pop("seed")
-    return {"poison": config, "image_size": image_size}, seed
+    poison = normalised(present(settings.recipe.poison, "poison"))
+    seeds = [poison.pop("seed"), seed]
+    config = {"poison": poison, "image_size": settings.recipe.image_size, "seeds": seeds}
+    return Stage(name="poison", config=config, inputs={"data": data})
 
 
 def judging_model_stage(model: Training | ImportedClassifier, data: Stage, protocol: str) -> Stage:

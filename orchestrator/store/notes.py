@@ -82,7 +82,10 @@ def quarantine_damaged(store: Store, stages: Iterable[Stage]) -> None:
     for stage in stages:
         if store.has(stage):
             try:
-                _verify(store, stage)
+                for name in store.manifest(stage)["files"]:
+                    path = store.place(stage) / name  # of a remote store what is here; the rest as it is fetched
+                    if path.is_file() and path.stat().st_size < SHOWN_BYTES:
+                        store.file(stage, name)
             except ArtifactDamaged as damaged:
                 report_damage(str(damaged))
 
@@ -98,10 +101,3 @@ def read_with_repair(read: Callable[[], Result]) -> tuple[Result, bool]:
                 raise InputError(str(damaged)) from None
             report_damage(str(damaged))
             met.add(str(damaged))
-
-
-def _verify(store: Store, stage: Stage) -> None:
-    for name in store.manifest(stage)["files"]:
-        path = store.place(stage) / name  # of a remote store what is here; the rest is verified as it is fetched
-        if path.is_file() and path.stat().st_size < SHOWN_BYTES:
-            store.file(stage, name)

@@ -21,14 +21,8 @@ sys.exit(start.main())
 """
 MODULES = (
     "smoothsweep.orchestrator.cli",
-    "argparse",
-    "smoothsweep.core.screen",
     "smoothsweep.orchestrator.cluster.interrupts",
-    "smoothsweep.core.text",
-    "smoothsweep.orchestrator.commands.audit.request",
-    "smoothsweep.orchestrator.commands.status",
-    "smoothsweep.sweeps.load",
-    "pydantic",
+    "smoothsweep.orchestrator.commands.audit.arguments",
     "smoothsweep.orchestrator.store.opening",
 )
 

@@ -159,13 +159,10 @@ def start_options(address: str | None) -> list[str]:
     options += ["--node-ip-address", own_address] if own_address else []
     if address is not None:
         return [*options, "--address", address]
-    slots = json.dumps({SLOT: SLOTS_PER_CPU * int(os.environ.get("SLURM_CPUS_ON_NODE", "8")) * _nodes()})
+    cpus, nodes = os.environ.get("SLURM_CPUS_ON_NODE", "8"), os.environ.get("SLURM_JOB_NUM_NODES", "1")
+    slots = json.dumps({SLOT: SLOTS_PER_CPU * int(cpus) * int(nodes)})
     ports = ["--port", str(_free_port()), "--ray-client-server-port", str(_free_port())]
     return [*options, "--head", "--include-dashboard", "false", "--resources", slots, *ports]
-
-
-def _nodes() -> int:
-    return int(os.environ.get("SLURM_JOB_NUM_NODES", "1"))
 
 
 def _text(path: Path) -> str:

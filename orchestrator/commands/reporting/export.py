@@ -39,13 +39,13 @@ from smoothsweep.orchestrator.page.pictures import (
     sheet_image,
 )
 from smoothsweep.orchestrator.page.tables import csv_table, latex_tables, markdown_table, tables_of
+from smoothsweep.orchestrator.planning.state import read_failures
 from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inversion_stages, trials_of
 from smoothsweep.orchestrator.result.data import Axis, ReportData
 from smoothsweep.orchestrator.result.format import ascii_text
 from smoothsweep.orchestrator.result.rows import by_attack, results_table
 from smoothsweep.orchestrator.result.summary import Summary, summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of
-from smoothsweep.orchestrator.running.sweep_run import earlier_failures
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.notes import read_with_repair
 from smoothsweep.orchestrator.store.opening import open_existing_store
@@ -298,7 +298,7 @@ class SweepContents:
 
 def gather_sweep(loaded: LoadedSweep, trials: list[Trial], store: Store, *, redact: bool = False) -> SweepContents:
     """Read what is there of a sweep. redact: classes get numbers for names. Raises InputError where nothing is."""
-    table = results_table(trials, store, earlier_failures(store, loaded.sweep.name))
+    table = results_table(trials, store, read_failures(store, loaded.sweep.name))
     if not (table["status"] == "done").any():
         raise InputError(f"{loaded.source}: expected a finished trial in {store.location}, got none")
     data, summary = gather_report(loaded, trials, store, table, store.sweep_folder(loaded.sweep.name))

@@ -105,12 +105,9 @@ def test_half_written_files_of_dead_writers_are_swept_away_and_those_of_others_k
 
 
 def test_an_unwritable_store_is_one_line(tmp_path):
-    blocked = tmp_path / "file"
-    blocked.write_text("not a directory")
+    (blocked := tmp_path / "file").write_text("not a directory")
     with pytest.raises(InputError, match="expected a folder that can be written"):
         Store(root=blocked / "store").open_for_writing()
-    with pytest.raises(InputError, match="expected a directory on a file system"):
-        open_store("gs://bucket/x")
 
 
 json_values = st.recursive(
@@ -198,13 +195,6 @@ def test_a_path_and_a_file_url_are_one_local_store(tmp_path, monkeypatch):
     assert not (tmp_path / "s").exists()  # looking leaves nothing
 
 
-@pytest.mark.parametrize("location", ["gs://bucket/x", "http://a:b@host/x", "FILE:///x", "S3://bucket"])
-def test_another_kind_of_url_is_one_line_without_its_secrets(location):
-    with pytest.raises(InputError, match=r"^--store: expected a directory .* or s3://bucket/prefix, got ") as error:
-        open_store(location)
-    assert "a:b@" not in str(error.value) and "\n" not in str(error.value)
-
-
 @pytest.mark.parametrize("held", [(), (".DS_Store",), ("lost+found",), ("lost+found", ".nfs0001")])
 def test_an_empty_folder_may_become_a_store(held, tmp_path):
     for name in held:
@@ -224,20 +214,28 @@ def test_a_store_of_today_and_one_from_before_the_version_file_go_on(tmp_path):
         assert open_store(str(place)).root == place
 
 
-@pytest.mark.parametrize("held", [("a.txt",), ("a.txt", "b.txt"), ("targets",), (".git", "src")])
-def test_a_folder_of_other_things_does_not_become_a_store(held, tmp_path):
+OTHER = "expected a store, an empty folder or a new one, got "
+
+
+@pytest.mark.parametrize(
+    ("location", "held", "line"),
+    [
+        ("gs://bucket/x", (), "expected a directory on a file system"),
+        ("http://a:b@host/x", (), "or s3://bucket/prefix, got http://***@host/x"),
+        ("FILE:///x", (), "expected a directory on a file system"),
+        ("S3://bucket", (), "or s3://bucket/prefix, got S3://bucket"),
+        (".", ("a.txt",), f"{OTHER}a folder of other things (a.txt)"),
+        (".", ("a.txt", "b.txt"), f"{OTHER}a folder of other things (a.txt, ...)"),
+        (".", (".git", "src"), f"{OTHER}a folder of other things (src)"),
+        ("a.txt", ("a.txt",), f"{OTHER}a file"),
+    ],
+)
+def test_what_is_no_store_is_one_line_without_secrets_and_stays(location, held, line, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     for name in held:
         (tmp_path / name).touch()
-    first, *others = [name for name in held if not name.startswith(".")]
-    got = f"a folder of other things ({first}{', ...' if others else ''})"
     with pytest.raises(InputError) as refused:
-        open_store(str(tmp_path))
-    expected = "expected a store, an empty folder or a new one"
-    assert str(refused.value) == f"--store {tmp_path}: {expected}, got {got}"
+        open_store(location)
+    said = str(refused.value)
+    assert said.startswith("--store") and line in said and "a:b" not in said and "\n" not in said
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(held)
-
-
-def test_a_file_is_no_store(tmp_path):
-    (tmp_path / "s").touch()
-    with pytest.raises(InputError, match=r"expected a store, an empty folder or a new one, got a file$"):
-        open_store(str(tmp_path / "s"))

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 from contextlib import contextmanager
@@ -14,7 +13,6 @@ from unittest.mock import patch
 import psutil
 import pytest
 
-from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.commands.batch import node
 from smoothsweep.orchestrator.commands.batch.node import start_options
 
@@ -161,29 +159,3 @@ def test_the_nodes_address_is_that_of_slurms_name_where_it_is_this_machines(job,
     ):
         assert node._own_address() == own
         assert values(start_options("h:1")).get("--node-ip-address") == own
-
-
-def test_a_node_waits_fifteen_minutes_for_the_head(job, monkeypatch):
-    now = [100.0]
-    waited = []
-
-    def sleep(seconds):
-        waited.append(seconds)
-        now[0] += seconds
-        if now[0] >= 999 and late:
-            (job / "address").write_text("h:1")
-
-    # A clock of this module alone: other threads of the process sleep by the usual one.
-    monkeypatch.setattr(node, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
-    late = False
-    with pytest.raises(
-        InputError, match=re.escape(f"{job}/address: expected the head's address within 900 s, got none")
-    ):
-        node._address_of_head(job)
-    assert sum(waited) == 900
-    now[0], late = 100.0, True
-    assert node._address_of_head(job) == "h:1"
-    waited.clear()
-    with pytest.raises(InputError):
-        node._address_of_head(job / "gone")
-    assert not waited

@@ -156,34 +156,7 @@ CORPUS = {
 }
 
 
-OFTEN = (
-    "seconds infinite sealed",
-    "seconds text sealed",
-    "finished_at 1e308 sealed",
-    "metrics a list sealed",
-    "config deep sealed",
-    "inputs text sealed",
-    "in metrics 10^400",
-    "in metrics NaN",
-    "in metrics nothing",
-    "in sizes below 0",
-    "in files nothing",
-    "in config infinite",
-    "in libraries a mapping",
-    "without seconds",
-    "without metrics",
-    "device a mapping sealed",
-    "libraries nothing sealed",
-    "files a mapping sealed",
-    "metrics a mapping sealed",
-    "made_of_itself",
-    "made_of_what_was_made_of_it",
-    "a_folder",
-    "a_pipe",
-    "a_device",
-)
-
-
+OFTEN = {*list(CORPUS)[::17], "made_of_itself", "made_of_what_was_made_of_it", "a_folder", "a_pipe", "a_device"}
 IN_TIME_S = 60
 
 
@@ -255,26 +228,13 @@ def test_every_command_that_reads_ends_with_words_of_ours(harm, made, tmp_path, 
             assert said.err.count("\n") >= 1
 
 
-@pytest.mark.parametrize(
-    "harm",
-    [
-        "a_pipe",
-        "a_folder",
-        "made_of_itself",
-        "seconds 10^400 sealed",
-        "in metrics 10^400",
-        "config infinite sealed",
-        "in config NaN",
-        "'{'",
-    ],
-)
+@pytest.mark.parametrize("harm", ["a_pipe", "made_of_itself", "in metrics 10^400", "config infinite sealed"])
 def test_doctor_goes_on_to_the_others(harm, made, tmp_path, capsys, monkeypatch):
     _, trials, store = made
     root = shutil.copytree(store.root, tmp_path / "store")
     total = len(list(root.glob("*/*/manifest.json")))
-    found = CORPUS.get(harm) or CORPUS[repr(b"{")]
     target = next(stage for stage in trials[0].stages if stage.name == "target")
-    found(root / target.name / target.fingerprint / "manifest.json")
+    CORPUS[harm](root / target.name / target.fingerprint / "manifest.json")
     with in_time():
         assert main(["doctor", "--store", str(root)]) in (0, 1)
     said = capsys.readouterr().out

@@ -17,7 +17,6 @@ from chromium import browsing, find_chromium
 from mlflow import MlflowClient
 
 from smoothsweep.orchestrator.cli import main
-from tests.orchestrator.commands.records.ports import free_port
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +43,8 @@ class Served:
 
 @pytest.fixture(scope="module")
 def served(swept):
-    port = free_port()
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
     command = [sys.executable, "-m", "smoothsweep", "ui", "--no-browser", "--store", str(swept.root)]
     command = subprocess.Popen(
         [*command, "--port", str(port)],
