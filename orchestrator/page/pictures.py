@@ -83,72 +83,66 @@ IMAGES_SHOWN = 6
 
 def comparison_sheet(trials: Sequence[Trial], columns: Sequence[str], store: Store, title: str) -> ContactSheet | None:
     """Classes in rows, one trial per column, each with its best reconstruction; None until one trial has some."""
-    stages = [_stages(trial) for trial in trials]
-    ready = [s for s in stages if s is not None and s.has_pictures(store)]
-    if not ready:
-        return None
-    labels, names = _classes_shown(store, ready[0]), class_names(store, ready[0])
-    rows = []
-    for label in labels:
-        tiles = tuple(_reconstruction(store, s, label, 0) if s is not None and s in ready else None for s in stages)
-        rows.append(SheetRow(name=names[label], real=_real(store, ready[0], label), reconstructions=tiles))
+    stages = [_with_pictures(trial, store) for trial in trials]
     caption = f"Seed {trials[0].seed}; the reconstruction each target was surest of; classes chosen by number."
-    judge = judge_name(ready[0]) or "judge"
-    return ContactSheet(title=title, columns=tuple(columns), rows=tuple(rows), caption=caption, judge=judge)
+    return _sheet([(one, 0) for one in stages], columns, store, title=title, caption=caption)
 
 
 def contact_sheet_png(trial: Trial, store: Store) -> bytes | None:
-    """One trial's classes with their best reconstructions, as a PNG; None where there is no reconstructions."""
-    stages = _stages(trial)
-    if stages is None or not stages.has_pictures(store):
+    """One trial's classes with their best reconstructions, as a PNG; None where there is no reconstructions.
+
+    Beside them the training image nearest to the best one, where a judge has looked.
+    """
+    stages = _with_pictures(trial, store)
+    most = int(np.bincount(reconstructed_labels(store, stages)).max()) if stages else 0
+    columns = ["best", *(f"no. {rank + 1}" for rank in range(1, min(IMAGES_SHOWN, most)))]
+    tried = [(stages, rank) for rank in range(len(columns))]
+    sheet = _sheet(tried, columns, store, title=trial.label, nearest=True)
+    return None if sheet is None else png(sheet_image(sheet))
+
+
+def _sheet(
+    cells: Sequence[tuple[InversionStages | None, int]],
+    columns: Sequence[str],
+    store: Store,
+    *,
+    nearest: bool = False,
+    **words: str,
+) -> ContactSheet | None:
+    """Classes in rows, in each column the reconstruction of a rank; None where no column has any.
+
+    Attacked classes evenly spread by number: they are not picked for their looks. nearest: show the training image
+    that a judge found nearest to the best reconstruction, else the first of the class.
+    """
+    first = next((stages for stages, _ in cells if stages is not None), None)
+    if first is None:
         return None
-    labels, names = _classes_shown(store, stages), class_names(store, stages)
-    count = min(IMAGES_SHOWN, int(np.bincount(reconstructed_labels(store, stages)).max()))
-    rows = [
-        SheetRow(
-            name=names[label],
-            real=_real(store, stages, label, _nearest(store, stages, label)),
-            reconstructions=tuple(_reconstruction(store, stages, label, rank) for rank in range(count)),
-        )
-        for label in labels
-    ]
-    columns = tuple("best" if rank == 0 else f"no. {rank + 1}" for rank in range(count))
-    sheet = ContactSheet(title=trial.label, columns=columns, rows=tuple(rows))
-    return png(sheet_image(sheet))
+    attacked, trained = np.unique(reconstructed_labels(store, first)), training_labels(store, first)
+    spread = np.linspace(0, len(attacked) - 1, min(CLASSES_SHOWN, len(attacked))).round().astype(int)
+    rows = []
+    for label in map(int, attacked[spread]):
+        file, place = store.needed_file(first.data, "train.safetensors"), int(np.flatnonzero(trained == label)[0])
+        for judge, seen in [*_judged(store, first, label, 0)][::-1] if nearest else ():  # the most telling one's last
+            if "nearest" in seen:
+                file = store.needed_file(judge.inputs["real"].inputs["data"], "train.safetensors")
+                place = int(seen["nearest"].iloc[0])
+        tiles = tuple(stages and _tile(store, stages, label, rank) for stages, rank in cells)
+        real = Tile(image=image_in(file, place))
+        rows.append(SheetRow(name=class_names(store, first)[label], real=real, reconstructions=tiles))
+    return ContactSheet(columns=tuple(columns), rows=tuple(rows), judge=judge_name(first) or "judge", **words)
 
 
-def _stages(trial: Trial) -> InversionStages | None:
+def _tile(store: Store, stages: InversionStages, label: int, rank: int) -> Tile:
+    recognised = is_recognised(store, stages, label, rank)
+    return Tile(image=reconstruction(store, stages, label, rank), recognised=recognised)
+
+
+def _with_pictures(trial: Trial, store: Store) -> InversionStages | None:
+    """The stages of a trial that has reconstructions."""
     if isinstance(trial.settings, ToySweep) or trial.settings.attack is None:
         return None
-    return inversion_stages(trial.settings, trial.seed)
-
-
-def _classes_shown(store: Store, stages: InversionStages) -> list[int]:
-    """Evenly spread attacked classes: they are not picked for their looks."""
-    labels = np.unique(reconstructed_labels(store, stages))
-    spread = np.linspace(0, len(labels) - 1, min(CLASSES_SHOWN, len(labels))).round().astype(int)
-    return [int(label) for label in labels[spread]]
-
-
-def _real(store: Store, stages: InversionStages, label: int, nearest: tuple[Path, int] | None = None) -> Tile:
-    """The training image nearest to the best reconstruction where a judge has looked, else the first of the class."""
-    if nearest is not None:
-        return Tile(image=image_in(*nearest))
-    return Tile(image=training_image(store, stages, int(np.flatnonzero(training_labels(store, stages) == label)[0])))
-
-
-def _nearest(store: Store, stages: InversionStages, label: int) -> tuple[Path, int] | None:
-    """File and row of the training image that a judge found nearest to the class's best reconstruction."""
-    for judge, rows in _judged(store, stages, label, 0):
-        if "nearest" in rows:
-            data = store.needed_file(judge.inputs["real"].inputs["data"], "train.safetensors")
-            return data, int(rows["nearest"].iloc[0])
-    return None
-
-
-def _reconstruction(store: Store, stages: InversionStages, label: int, rank: int) -> Tile:
-    image = reconstruction(store, stages, label, rank)
-    return Tile(image=image, recognised=is_recognised(store, stages, label, rank))
+    stages = inversion_stages(trial.settings, trial.seed)
+    return stages if stages.has_pictures(store) else None
 
 
 def is_recognised(store: Store, stages: InversionStages, label: int, rank: int) -> bool | None:

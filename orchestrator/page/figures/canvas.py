@@ -13,6 +13,7 @@ import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -152,9 +153,13 @@ class Canvas:
             self.figure.savefig(buffer, format=kind, **options)
         return buffer.getvalue()
 
-    def _tree(self) -> ElementTree.Element:
+    @cached_property
+    def _drawn(self) -> bytes:
         empty = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        tree = ElementTree.fromstring(self._saved("svg", metadata=empty, transparent=True))
+        return self._saved("svg", metadata=empty, transparent=True)
+
+    def _tree(self) -> ElementTree.Element:
+        tree = ElementTree.fromstring(self._drawn)
         for metadata in tree.findall(f"{{{SVG}}}metadata"):
             tree.remove(metadata)
         _write_tooltips(tree, self._tooltips)

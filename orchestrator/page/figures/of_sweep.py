@@ -52,6 +52,7 @@ class Figures:
         alone = self.summary.primary if self.panels.frontier() else None
         return [plot([panel], 500, 390) for panel in self.panels.attacks(but=alone)]
 
+    @cached_property
     def searched(self) -> list[tuple[Objective, Canvas]]:
         """The recipes of the search by their parameters, once coloured by each objective."""
         view = self.data.search
@@ -95,7 +96,7 @@ class Figures:
     def files(self) -> dict[str, Canvas | None]:
         """File name -> figure."""
         figures = {name: self[name] for name in FILES}
-        for place, (_, canvas) in enumerate(self.searched(), start=1):
+        for place, (_, canvas) in enumerate(self.searched, start=1):
             figures[f"search-recipes-{place}.svg"] = canvas
         measured = self.summary.primary in self.summary.measured
         for place, group in enumerate(defense_groups(self.summary) if measured else (), start=1):
