@@ -137,7 +137,7 @@ def recipe_cells(sheet: Mapping[str, Any], numbers: Numbers, recipe: str) -> Cel
     for measure, row in found.items():
         cells[sheet["measures"][measure]] = rate(row)
         if measure in sheet.get("compared", ()):
-            cells["reduction" if measure in (JUDGE, "Evaluator") else sheet.get("beside", "difference")] = change(row)
+            cells["reduction" if measure in (JUDGE, "Evaluator") else "difference"] = change(row)
     return cells
 
 
