@@ -186,7 +186,7 @@ HEAD_LINE, HEAD_LINES = 18, 3
 def png(image: Image.Image, text: PngInfo | None = None) -> bytes:
     """The image as a file, with text in it if asked."""
     buffer = io.BytesIO()
-    image.save(buffer, format="PNG", optimize=True, pnginfo=text)
+    image.save(buffer, format="PNG", pnginfo=text)  # optimised they are 2 % smaller and take three times as long
     return buffer.getvalue()
 
 
