@@ -26,32 +26,23 @@ FENCED = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)
 
 
 def gather(out: Path) -> None:
-    """Write every page into the folder `out`, which is made anew."""
+    """Write every page, and every file that one shows or links to, into the folder `out`, which is made anew."""
     shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
-    for page in (*(ROOT / name for name in AT_THE_TOP), *sorted((ROOT / "docs").rglob("*.md"))):
+    docs = ROOT / "docs"
+    pages = {page: page.read_text() for page in (*(ROOT / name for name in AT_THE_TOP), *sorted(docs.rglob("*.md")))}
+    pages |= {notebook: as_page(notebook) for notebook in sorted(docs.glob("*.ipynb"))}
+    copied = {found for kind in BESIDE for found in docs.rglob(kind)}
+    for page, text in pages.items():
         place = out / place_of(page)
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(relinked(page.read_text(), page.parent))
-        _copy_linked(page.read_text(), page.parent, out)
-    for notebook in sorted((ROOT / "docs").glob("*.ipynb")):
-        (out / place_of(notebook)).write_text(relinked(as_page(notebook), notebook.parent))
-        _copy_linked(as_page(notebook), notebook.parent, out)
-    for beside in (found for kind in BESIDE for found in sorted((ROOT / "docs").rglob(kind))):
-        place = out / place_of(beside)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(beside, place)
-
-
-def _copy_linked(text: str, folder: Path, out: Path) -> None:
-    """Copy the repository's files that a page links to and that are no pages."""
-    for found in LINK.finditer("".join(FENCED.split(text)[::2])):
-        name = found.group(3).partition("#")[0]
-        target = (folder / name).resolve()
-        if name and "://" not in name and target.is_file() and not _is_page(target):
-            place = out / place_of(target)
+        place.write_text(relinked(text, page.parent))
+        links = LINK.findall("".join(FENCED.split(text)[::2]))
+        copied |= {(page.parent / link.partition("#")[0]).resolve() for _, _, link in links if "://" not in link}
+    for file in sorted(copied):
+        if file.is_file() and file not in pages:
+            place = out / place_of(file)
             place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(target, place)
+            shutil.copy(file, place)
 
 
 def place_of(page: Path) -> str:
