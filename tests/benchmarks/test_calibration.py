@@ -1,21 +1,14 @@
-"""The rule of comparisons keeps its bars in a small simulation, chosen so that each of its parts is needed.
-
-Taking away the correction for the choice of attack, Dunnett's number of comparisons, the guards, any part of the one
-that comparisons with a baseline have, or the spent error of looks takes one of these cells beyond its bar, which is
-tested too. benchmarks/calibration.py has the whole design.
-"""
+"""The rule of comparisons keeps its bars in a small simulation; benchmarks/calibration.py has the whole design."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from benchmarks import calibration
 from benchmarks.calibration import LEVEL, SPREADS, Design, Results, beyond, cells_of, drawn, report, simulated
-from smoothsweep.core.metrics.leak_comparisons import LeakCells, compare_leaks
+from smoothsweep.core.metrics.leak_comparisons import compare_leaks
 from smoothsweep.core.metrics.looks import Looks
-from smoothsweep.core.metrics.verdicts import CrossedEffects, Dunnett
 
 DRAWS = 1500
 BARS = {"reduces": 0.025, "missed": 0.05}
@@ -35,72 +28,15 @@ CELLS = {
     "looks": Design(recipes=2, attacks=1, seeds=20, people=48, seed_spread=6.0, wild=3.0, wild_recipe=0),
 }
 LOOKS = Looks(seeds=(4, 8, 12, 16, 20))
-MORE_DRAWS = {"the baseline of three times the spread": 16_000}
-"""Where leaving out one part takes the cell over its bar by little."""
-
-
-def over(name):
-    """The bars that a cell is over by more than two standard errors of the simulation."""
-    looks = LOOKS if name == "looks" else None
-    draws = MORE_DRAWS.get(name, DRAWS)
-    found = simulated(CELLS[name], (), draws, (1, 2), looks, 0.0001 if looks else None)
-    slack = {bar: 2 * np.sqrt(most * (1 - most) / draws) for bar, most in BARS.items()}
-    return [bar for bar, most in BARS.items() if getattr(found, bar) > most + slack[bar]]
 
 
 @pytest.mark.parametrize("name", CELLS)
 def test_errors_stay_below_their_bars(name):
-    assert over(name) == []
-
-
-def test_without_the_correction_for_the_choice_of_attack_they_do_not(monkeypatch):
-    shipped = LeakCells.reduction
-    monkeypatch.setattr(LeakCells, "reduction", lambda self, *pair: replace(shipped(self, *pair), looked_at=1))
-    assert "reduces" in over("one attack works on the recipe, five on the baseline")
-
-
-def test_nor_with_fewer_comparisons_than_there_are_recipes(monkeypatch):
-    monkeypatch.setattr(calibration, "against_baseline", lambda recipes, among: Dunnett(comparisons=1))
-    assert "missed" in over("many recipes")
-
-
-def test_nor_without_both_guards(monkeypatch):
-    def nothing(self):
-        return np.zeros((*self.cells.shape[:-4], self.cells.shape[-4] ** 2, 4))
-
-    monkeypatch.setattr(CrossedEffects, "_seeds_by_pair", property(nothing))
-    monkeypatch.setattr(Dunnett, "of_recipes", None)
-    assert "missed" in over("one recipe of three times the spread")
-
-
-def test_nor_without_the_guard_of_comparisons_with_a_baseline(monkeypatch):
-    monkeypatch.setattr(Dunnett, "of_recipes", None)
-    assert over("the baseline of three times the spread") == ["reduces", "missed"]
-    assert "missed" in over("the same, many recipes")
-
-
-def test_nor_if_it_adds_the_spreads_of_two_recipes_up(monkeypatch):
-    monkeypatch.setattr(CrossedEffects, "_seeds_within", lambda self, weights, recipe: 0.0)
-    assert over("the baseline of three times the spread") == ["reduces"]
-
-
-def test_nor_if_it_is_for_one_statement(monkeypatch):
-    monkeypatch.setattr(Dunnett, "of_recipes", Dunnett(comparisons=1))
-    assert over("the baseline of three times the spread") == ["reduces"]
-
-
-def test_nor_if_it_has_the_degrees_of_freedom_of_all_recipes(monkeypatch):
-    def all_recipes(self):
-        recipes, _, seeds, _ = self.cells.shape[-4:]
-        return np.array([(recipes - 1.0) * (seeds - 1), self.cells.shape[-1] - 1.0])
-
-    monkeypatch.setattr(CrossedEffects, "_freedoms_alone", property(all_recipes))
-    assert over("the same, many recipes") == ["missed"]
-
-
-def test_nor_where_every_look_has_the_whole_error(monkeypatch):
-    monkeypatch.setattr(Looks, "errors", (1 - LEVEL,) * len(LOOKS.seeds))
-    assert "reduces" in over("looks")
+    """No bar is exceeded by more than two standard errors of the simulation."""
+    looks = LOOKS if name == "looks" else None
+    found = simulated(CELLS[name], (), DRAWS, (1, 2), looks, 0.0001 if looks else None)
+    slack = {bar: 2 * np.sqrt(most * (1 - most) / DRAWS) for bar, most in BARS.items()}
+    assert [bar for bar, most in BARS.items() if getattr(found, bar) > most + slack[bar]] == []
 
 
 def test_power_is_what_is_asked_for():
