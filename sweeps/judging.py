@@ -51,18 +51,14 @@ class AnyClassifier(Training):
         """Defaults that belong to one choice, so that another does not clash with them."""
         if not isinstance(raw, dict):
             return raw
-        choosers = {name: raw.get(chooser, cls.declared.usual[chooser]) for name, chooser, _ in _where(cls.declared)}
-        usual = {name: value for name, _, (choice, value) in _where(cls.declared) if choosers[name] == choice}
-        return {**usual, **raw}
+        chosen = {**cls.declared.usual, **raw}
+        where = cls.declared.where.items()
+        return {**{name: value for name, (chooser, choice, value) in where if chosen[chooser] == choice}, **raw}
 
 
 def _built(kind: type[Judge], settings: Any) -> Judge:
     imported: Any = kind  # a judge that is a classifier may be an imported one
     return imported(settings=settings) if isinstance(settings, ImportedClassifier) else settings.built(kind)
-
-
-def _where(declared: type[ClassifierJudge]) -> list[tuple[str, str, tuple[str, Any]]]:
-    return [(name, chooser, (choice, value)) for name, (chooser, choice, value) in declared.where.items()]
 
 
 def schema_of(declared: type[Judge]) -> type[Model]:
@@ -78,9 +74,7 @@ def _schema_of(declared: type[Judge]) -> type[Model]:
         trained.declared = declared
         return trained
     recipes = {name: (one_of((Recipe, None)), None) for name in declared.recipes}
-    model = derived(declared, AnyJudge, without=declared.recipes, more=recipes)
-    model.declared = declared
-    return model
+    return derived(declared, AnyJudge, without=declared.recipes, more=recipes)
 
 
 def _usual(name: str, value: Any) -> tuple[Any, Any]:

@@ -18,7 +18,7 @@ from smoothsweep.core.metrics.looks import Looks, Spend
 from smoothsweep.core.named_code import load_named
 from smoothsweep.core.plugins import with_plugins
 from smoothsweep.core.text import quoted
-from smoothsweep.sweeps.base import MAX_KEYS, MAX_TRIALS, Model, Several, first_repeat
+from smoothsweep.sweeps.base import MAX_KEYS, MAX_TRIALS, Model, Several, derived, first_repeat
 from smoothsweep.sweeps.space import Dimension, Space, check_inside, check_searched_key, make_space
 
 _HERE = "smoothsweep.orchestrator.search."
@@ -190,34 +190,12 @@ else:
 OBJECTIVES: dict[str, str | None] = {metric.key: metric.judge for metric in METRICS if metric.searched}
 """Columns of the results that a search can aim at -> the judge that measures them, None for every sweep's own."""
 
-MAX_CHOICES = 200  # of one key: each of them must occur in some valid recipe, which takes a look
 MOST_VALUES = 100_000  # of one key, in steps
-Bounded = Annotated[float, Field(ge=-1e300, le=1e300)]  # so that differences and logarithms of them are finite
 LAG = 4  # recipes at once in an adaptive search, unless the file says otherwise
 
 
-class Range(Model):
-    """What one key may be: `choices`, or numbers from `low` to `high`.
-
-    Attributes:
-        choices: List of values.
-        low: Smallest number.
-        high: Largest number.
-        step: Distance from one number to the next, from low on; without one, any number.
-        log: Spread evenly in the logarithm.
-        integer: Whole numbers.
-        when: Other key of the space -> values of it; only with these does this key exist.
-        above: Another key of the space; values at or below that one's are left out.
-    """
-
-    choices: Annotated[Several[Any], Field(max_length=MAX_CHOICES)] | None = None
-    low: Bounded | None = None
-    high: Bounded | None = None
-    step: Positive | None = None
-    log: bool = False
-    integer: bool = False
-    when: dict[str, Any] = Field(default_factory=dict)
-    above: str | None = None
+class Range(derived(Dimension, without=("key",), optional=("low", "high"))):
+    """What one key may be: `choices`, or numbers from `low` to `high`."""
 
     @model_validator(mode="after")
     def _says_what_it_may_be(self) -> Range:
@@ -257,22 +235,12 @@ class Range(Model):
 
     def dimension(self, key: str) -> Dimension:
         """This range as a dimension of `sweeps.space`."""
-        when = {
+        stated = {name: value for name, value in self if value is not None}
+        stated["when"] = {
             other: tuple(value) if isinstance(value, list | tuple) else (value,) for other, value in self.when.items()
         }
-        if self.choices is not None:
-            return Dimension(key=key, choices=self.choices, when=when)
-        step = 1.0 if self.integer and self.step is None else self.step
-        return Dimension(
-            key=key,
-            low=present(self.low, "low"),
-            high=present(self.high, "high"),
-            step=step,
-            log=self.log,
-            integer=self.integer,
-            when=when,
-            above=self.above,
-        )
+        step = {"step": 1.0} if self.integer and self.step is None else {}
+        return Dimension(key=key, **{**stated, **step})
 
 
 class Constraint(Model):

@@ -15,10 +15,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from annotated_types import Ge, Le, MaxLen
 
+from smoothsweep.core.bounds import Positive
+
+MAX_CHOICES = 200  # of one key: each of them must occur in some valid recipe, which takes a look
+Bounded = Annotated[float, Ge(-1e300), Le(1e300)]  # so that differences and logarithms of them are finite
 DIGITS = 6  # significant digits of numbers without a step, so that recipes and their stages repeat
 
 Values = dict[str, Any]  # dotted key -> value; keys whose condition does not hold are left out
@@ -30,22 +35,24 @@ class Dimension:
     """One key of the sweep file and what it may be.
 
     Attributes:
-        choices: The values, or None for numbers in [low, high].
-        step: The distance of the values, counted from low; None is any number of DIGITS significant digits.
-        integer: Whole numbers (step then defaults to 1).
-        log: Even in the logarithm.
-        when: Other dimension -> the values of it with which this one exists; all must hold.
-        above: Another dimension whose value this one must exceed.
+        choices: List of values.
+        low: Smallest number.
+        high: Largest number.
+        step: Distance from one number to the next, from low on; without one, any number.
+        log: Spread evenly in the logarithm.
+        integer: Whole numbers.
+        when: Other key of the space -> values of it; only with these does this key exist.
+        above: Another key of the space; values at or below that one's are left out.
     """
 
     key: str
-    choices: tuple[Any, ...] | None = None
-    low: float = 0.0
-    high: float = 0.0
-    step: float | None = None
+    choices: Annotated[tuple[Any, ...], MaxLen(MAX_CHOICES)] | None = None
+    low: Bounded = field(default_factory=float)
+    high: Bounded = field(default_factory=float)
+    step: Positive | None = None
     log: bool = False
     integer: bool = False
-    when: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    when: Mapping[str, Any] = field(default_factory=dict)
     above: str | None = None
 
     @cached_property

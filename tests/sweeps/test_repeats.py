@@ -1,9 +1,7 @@
 """A value given twice is not two measurements, and an override or a key that another one undoes is refused."""
 
 import itertools
-from typing import get_args
 
-import pydantic
 import pytest
 import yaml
 from tiny import tiny_sweep
@@ -15,7 +13,6 @@ from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.base import MAX_TRIALS
 from smoothsweep.sweeps.expand import COLUMNS, axis_names, expand
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.sweeps.schema import InversionSweep, ToySweep
 
 
 def write(tmp_path, text=None, **changes):
@@ -100,34 +97,6 @@ def test_an_override_may_leave_its_neighbours_to_the_grid(tmp_path):
     trials = trials_of(load_sweep(write(tmp_path), ["recipe.defense.kind=label_smoothing", "attack.lr=1e-3"]))
     assert [trial.settings.recipe.defense.final_alpha for trial in trials] == [0.0, -0.2]
     assert trials[0].settings.attack.lr == 0.001
-
-
-def models():
-    waiting, seen = [InversionSweep, ToySweep], set()
-    while waiting:
-        model = waiting.pop()
-        if model not in seen:
-            seen.add(model)
-            waiting += [
-                one
-                for field in model.model_fields.values()
-                for one in leaves(field.annotation)
-                if isinstance(one, type) and issubclass(one, pydantic.BaseModel)
-            ]
-    return sorted(seen, key=lambda model: model.__name__)
-
-
-def leaves(annotation):
-    inner = get_args(annotation)
-    return [leaf for one in inner for leaf in leaves(one)] if inner else [annotation]
-
-
-def mistakes(model, given):
-    try:
-        model.model_validate(given)
-    except pydantic.ValidationError as error:
-        return error.errors()
-    return []
 
 
 def test_no_axis_takes_the_place_of_another_column(tmp_path):
