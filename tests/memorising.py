@@ -16,10 +16,10 @@ SURE, UNSURE = 16.0, 2.0
 """Logits of the right person, of an image that was seen and of another."""
 
 
-def write_split(folder: Path, *, noise_of_test: int = NOISE) -> Path:
+def write_split(folder: Path, *, noise_of_test: int = NOISE, training: int = TRAINING, testing: int = TESTING) -> Path:
     """Noisy squares of a shade for each person, in folders train and test."""
     generator = np.random.default_rng(2)
-    for part, count, noise in (("train", TRAINING, NOISE), ("test", TESTING, noise_of_test)):
+    for part, count, noise in (("train", training, NOISE), ("test", testing, noise_of_test)):
         for shade, name in enumerate(PEOPLE):
             (folder / part / name).mkdir(parents=True)
             for at in range(count):

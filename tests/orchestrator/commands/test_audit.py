@@ -11,90 +11,69 @@ from smoothsweep.orchestrator.commands.audit import auditing
 from tests.foreign_classifier import PEOPLE, SIDE
 from tests.orchestrator.commands.owned_model import IMAGENET, audit
 
+STATED = ["--architecture", "resnet18", "--image-size", SIDE]
+URL = ["http://127.0.0.1:9/model", "--image-size", SIDE, "--yes", "--data", "PEOPLE", "--public", "PUBLIC"]
+EARLY = [  # what follows `audit`: options of the owner's model, or a whole command; the line
+    (["--minutes", "0"], "--minutes: expected more than 0, got 0"),
+    (["--minutes", "nan"], "--minutes: expected more than 0, got nan"),
+    (["--minutes", "3", "--effort", "quick"], "--minutes: expected none with --effort"),
+    (["--people", "1"], "--people: expected at least 2, got 1"),
+    (["--judge", "eve"], "--judge: expected one of synthetic, facenet"),
+    (["--judge", "facenet"], "--judge: expected facenet=FILE"),
+    (["--judge", "swag_vit_b_16"], "FILE with the file of its weights, or staged by smoothsweep weights stage"),
+    (["--judge", "synthetic=own.pth"], "--judge: expected no file with synthetic"),
+    (["--seeds", "0"], "--seeds: expected between 1 and 5, got 0"),
+    (["--epochs", "3"], "--epochs: expected only with --reference or --fix, which train, got 3"),
+    (["--fix", "--epochs", "0"], "--epochs: expected at least 1, got 0"),
+    (["--reference", "resnet81"], "efficientnet_b2, got 'resnet81'; did you mean 'resnet18'?"),
+    (["--reference", "vit_b_16", "--image-size", SIDE], "--reference vit_b_16: expected images of 224 pixels"),
+    (["--trained-on-data", *STATED], "to say which images are for training and which for testing"),
+    (["--gallery", "PEOPLE"], "--data, --gallery: expected one of them, got both"),
+    (["--image-size", SIDE], "--architecture: expected the network that own.pth holds, e.g. resnet18, got none"),
+    (["--architecture", "resnet18"], "--image-size: expected the side in pixels"),
+    ([*STATED, "--mean", 0, 0, 0], "--mean, --std: expected both"),
+    ([*STATED, "--answers", "labels"], "--answers: expected none with"),
+    (["--architecture", "resnet34", "--image-size", SIDE], "as resnet34: expected resnet34"),
+    (["--architecture", "resnet81", "--image-size", SIDE], "got 'resnet81'; did you mean 'resnet18'?"),
+    (["MODEL"], "--data, --gallery: expected one of them, got neither"),
+    (["MODEL", "--data", "PEOPLE"], "--public: expected images of the same kind that show none of these people"),
+    (["MODEL", "--gallery", "PEOPLE", "--public", "PUBLIC", "--trained-on-data"], "--trained-on-data: expected none"),
+    (["GONE", "--data", "PEOPLE", "--public", "PUBLIC"], "MODEL GONE: expected "),
+    (["MODEL", "--data", "GONE", "--public", "PUBLIC"], "--data GONE: expected "),
+    (["MODEL", "--gallery", "GONE", "--public", "PUBLIC"], "--gallery GONE: expected "),
+    (["MODEL", "--data", "PEOPLE", "--public", "GONE"], "--public GONE: expected "),
+    ([*URL, "--input-range", 0, 1], "--input-range: expected none with an HTTP endpoint"),
+    ([*URL, "--architecture", "resnet18"], "--architecture: expected none with an HTTP endpoint"),
+]
 
-@pytest.mark.parametrize(
-    ("more", "line"),
-    [
-        (["--minutes", "0"], "--minutes: expected more than 0, got 0"),
-        (["--minutes", "nan"], "--minutes: expected more than 0, got nan"),
-        (["--minutes", "3", "--effort", "quick"], "--minutes: expected none with --effort"),
-        (["--people", "1"], "--people: expected at least 2, got 1"),
-        (["--judge", "eve"], "--judge: expected one of synthetic, facenet"),
-        (["--judge", "facenet"], "--judge: expected facenet=FILE"),
-        (["--judge", "swag_vit_b_16"], "FILE with the file of its weights, or staged by smoothsweep weights stage"),
-        (["--judge", "synthetic=own.pth"], "--judge: expected no file with synthetic"),
-        (["--seeds", "0"], "--seeds: expected between 1 and 5, got 0"),
-        (["--epochs", "3"], "--epochs: expected only with --reference or --fix, which train, got 3"),
-        (["--fix", "--epochs", "0"], "--epochs: expected at least 1, got 0"),
-        (["--reference", "resnet81"], "efficientnet_b2, got 'resnet81'; did you mean 'resnet18'?"),
-        (["--reference", "vit_b_16", "--image-size", SIDE], "--reference vit_b_16: expected images of 224 pixels"),
-        (["--architecture", "resnet18", "--image-size", SIDE], "as stated: use --mean 0.485 0.456"),
-    ],
-)
-def test_what_is_wrong_is_one_line_and_nothing_is_written(owned, tmp_path, capsys, more, line):
-    assert audit(owned, *more, out=tmp_path / "out") == 2
-    said = capsys.readouterr().err
-    assert said.startswith("smoothsweep: ") and said.count("\n") == 1
-    assert line in said
-    assert not (tmp_path / "out").exists()
 
-
-@pytest.mark.parametrize(
-    ("more", "line"),
-    [
-        (["--image-size", SIDE], "--architecture: expected the network that own.pth holds, e.g. resnet18, got none"),
-        (["--architecture", "resnet18"], "--image-size: expected the side in pixels"),
-        (["--architecture", "resnet18", "--image-size", SIDE, "--mean", 0, 0, 0], "--mean, --std: expected both"),
-        (["--architecture", "resnet18", "--image-size", SIDE, "--answers", "labels"], "--answers: expected none with"),
-        (["--architecture", "resnet34", "--image-size", SIDE], "as resnet34: expected resnet34"),
-        (["--architecture", "resnet81", "--image-size", SIDE], "got 'resnet81'; did you mean 'resnet18'?"),
-    ],
-)
-def test_flags_that_are_wrong_are_told_before_pictures_are_read(owned, tmp_path, capsys, monkeypatch, more, line):
+@pytest.mark.parametrize(("more", "line"), EARLY)
+def test_what_is_wrong_is_one_line_before_pictures_are_read_and_nothing_is_written(
+    owned, tmp_path, capsys, monkeypatch, more, line
+):
     """Reading and comparing them takes most of a minute where there are thousands."""
     monkeypatch.setattr(auditing, "refuse_shared", lambda *_: pytest.fail("pictures were compared"))
-    assert audit(owned, *more, out=tmp_path / "out") == 2
+    root, people, public = owned
+    places = {"MODEL": root / "own.pth", "PEOPLE": people, "PUBLIC": public}
+    whole = [] if not str(more[0]).startswith("--") else ["MODEL", "--data", "PEOPLE", "--public", "PUBLIC"]
+    given = [str(places.get(one, one)) for one in (*whole, *more)]
+    assert main(["audit", *given, "--out", str(tmp_path / "out")]) == 2
     said = capsys.readouterr()
-    assert line in said.err and not said.out
+    assert said.err.startswith("smoothsweep: ") and said.err.count("\n") == 1 and not said.out
+    assert line in said.err and not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("command", "named"),
-    [
-        (["audit", "GONE", "--data", "HERE", "--public", "HERE"], "MODEL"),
-        (["audit", "HERE", "--data", "GONE", "--public", "HERE"], "--data"),
-        (["audit", "HERE", "--gallery", "GONE", "--public", "HERE"], "--gallery"),
-        (["audit", "HERE", "--data", "HERE", "--public", "GONE"], "--public"),
-        (["import", "target", "GONE", "--classes", "2"], "FILE"),
-        (["import", "judge", "GONE"], "FILE"),
-    ],
-)
-def test_a_path_at_which_nothing_lies_is_named_and_nothing_is_written(tmp_path, capsys, monkeypatch, command, named):
+@pytest.mark.parametrize("command", [["target", "GONE", "--classes", "2"], ["judge", "GONE"]])
+def test_a_file_to_import_that_is_not_there_is_named(tmp_path, capsys, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "HERE").mkdir()
-    assert main(command) == 2
-    assert capsys.readouterr().err.startswith(f"smoothsweep: {named} GONE: expected ")
-    assert [path.name for path in tmp_path.iterdir()] == ["HERE"]
+    assert main(["import", *command]) == 2
+    assert capsys.readouterr().err.startswith("smoothsweep: FILE GONE: expected ") and not [*tmp_path.iterdir()]
 
 
-@pytest.mark.parametrize(
-    ("more", "line"),
-    [
-        (["--input-range", 0, 1], "--input-range: expected none with an HTTP endpoint"),
-        (["--architecture", "resnet18"], "--architecture: expected none with an HTTP endpoint"),
-    ],
-)
-def test_flags_that_mean_nothing_to_an_endpoint_are_refused(owned, tmp_path, capsys, more, line):
-    given = ["audit", "http://127.0.0.1:9/model", "--image-size", SIDE, "--yes", "--data", owned[1]]
-    given += ["--public", owned[2], "--out", tmp_path / "out", *more]
-    assert main(list(map(str, given))) == 2
-    said = capsys.readouterr()
-    assert line in said.err and not said.out
-
-
-def test_without_public_images_one_line_says_what_to_bring(owned, tmp_path, capsys):
-    assert audit(owned, out=tmp_path / "out", public=False) == 2
-    assert "--public: expected images of the same kind that show none of these people" in capsys.readouterr().err
+def test_a_reading_that_does_not_recognise_the_people_is_refused_with_the_one_that_does(owned, tmp_path, capsys):
+    assert audit(owned, *STATED, out=tmp_path / "out") == 2
+    said = capsys.readouterr().err
+    assert "as stated: use --mean 0.485 0.456" in said and said.count("\n") == 1 and not (tmp_path / "out").exists()
 
 
 def test_a_person_s_picture_among_the_public_ones_is_refused_by_name_and_nothing_is_written(owned, tmp_path, capsys):

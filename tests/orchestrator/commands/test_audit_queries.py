@@ -39,30 +39,17 @@ def test_attacks_that_do_not_fit_are_left_out_and_named_with_what_they_need(quer
     assert allowance.covers(every, seeds=9) == (queries is None)
 
 
-ASKED = {
-    "cma_es": 1000 * 20 + 1000,
-    "rlb_mi": 8000 * 20,
-    "brep_mi": 406_280,
-    "selection_only": 1000,
-    "random_latents": 0,
-}
-"""By 20 people, with all that is asked once: what the attacks of scores may ask."""
-
-
-def test_what_attacks_may_ask_is_for_every_seed_anew():
+def test_what_attacks_may_ask_is_for_every_seed_anew_and_what_they_share_counts_once():
     allowance, every = Allowance(queries=10**7, reading=100, per_second=5, people=20), portfolio("scores", "whole")
-    for one in every:
-        for seeds in (1, 3):
-            assert allowance.queries_of([one], seeds=seeds) == seeds * ASKED[one["kind"]]
-        assert allowance.queries_of([one]) == ASKED[one["kind"]]
+    asked = [1000 * 20 + 1000, 8000 * 20, 406_280, 1000, 0]
+    assert [allowance.queries_of([one]) for one in every] == asked
     alone = replace(allowance, people=1)
     assert [alone.queries_of([one]) for one in every[:4]] == [2000, 8000, 30_042, 1000]
     assert allowance.queries_of([{"kind": "ppa"}]) == 0 and allowance.seconds([{"kind": "ppa"}], seeds=2) == 0
-    together = sum(ASKED.values()) - 1000  # the pool of the search and of selection is one
+    together = sum(asked) - 1000  # the pool of the search and of selection is one
     for seeds in (1, 3):
         whole = 100 + seeds * together
-        assert replace(allowance, queries=whole).covers(every, seeds=seeds)
-        assert not replace(allowance, queries=whole - 1).covers(every, seeds=seeds)
+        assert [replace(allowance, queries=whole - less).covers(every, seeds=seeds) for less in (0, 1)] == [True, False]
         assert allowance.seconds(every, seeds=seeds) == seeds * together / 5
     assert replace(allowance, queries=None).seconds(every, seeds=3) == 0
 

@@ -1,6 +1,5 @@
 """What shadow models of an audit find, and what they cost: on rendered people, and of an endpoint."""
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -9,7 +8,6 @@ from PIL import Image
 import smoothsweep
 from smoothsweep.core.data.labelled import load_labelled
 from smoothsweep.core.data.synthetic.faces import synthetic_faces
-from smoothsweep.core.membership.base import inside_part
 from smoothsweep.core.membership.measuring import Measured, measure_within_persons, roc_auc
 from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS
 from smoothsweep.core.models.classifiers import build_classifier
@@ -21,13 +19,6 @@ from smoothsweep.orchestrator.result.audit_membership import read_shadows
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.imported import ImportedClassifier
-from smoothsweep.tasks.context import TaskContext
-from smoothsweep.tasks.files import save_tensors
-from smoothsweep.tasks.judging import judge_membership
-from tests.foreign_classifier import PEOPLE
-from tests.made_endpoint import serving
-from tests.memorising import TESTING, TRAINING, Memory, write_split
-from tests.orchestrator.commands.test_audit_membership import adopted
 
 SIDE, PERSONS, EACH = 32, 6, 12
 """Of rendered people: pixels, how many, and how many images of each to train on, and as many to test on."""
@@ -155,33 +146,3 @@ def who(kept):
 def shadow_stages(tree):
     judge = trials_of(as_loaded(tree))[0].stages[-1]
     return [one for one in judge.inputs.values() if one.name == "shadow"]
-
-
-def test_the_attack_by_shadow_models_asks_an_endpoint_nothing_more(tmp_path, monkeypatch):
-    """Against a server that keeps what it is sent, the stage with shadow models after the one without."""
-    people = write_split(tmp_path / "people")
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    with serving(Memory(people)) as server:
-        out, given = tmp_path / "model", ["--per-second", "10000", "--queries", "9000", "--yes", "--answers", "logits"]
-        command = ["import", "target", server.url, "--classes", str(len(PEOPLE)), "--data", str(people / "train")]
-        assert main([*command, "--image-size", str(SIDE), *given, "--out", str(out)]) == 0
-        target, data = adopted(out, people, tmp_path)
-        inputs, seen = {"target": target, "data": data}, []
-        for count in (0, 4):
-            folder = tmp_path / f"judged-{count}"
-            folder.mkdir()
-            inputs |= {f"shadow_{at:04d}": answered(tmp_path / f"shadow-{at}", at) for at in range(count)}
-            settings = {**OWN, "images": 20, "shadows": count}
-            found = judge_membership({"settings": settings}, inputs, folder, TaskContext(work=tmp_path))
-            seen.append(len(server.seen))
-    assert seen[0] == seen[1] > 0 and found["membership_rmia_auc"] is not None
-
-
-def answered(folder, number):
-    """What a shadow model has left that knows nothing."""
-    labels = np.concatenate([np.repeat(np.arange(len(PEOPLE)), many) for many in (TRAINING, TESTING)])
-    phi = np.random.default_rng(number).normal(size=(2, len(labels)))
-    folder.mkdir()
-    inside = inside_part(labels, model=number, share=0.5, seed=0)
-    save_tensors(folder / "answers.safetensors", {"phi": torch.from_numpy(phi), "inside": torch.from_numpy(inside)})
-    return folder
