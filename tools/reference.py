@@ -402,7 +402,9 @@ class Page:
         if one.also:
             notes.append(f"The same keys stand under {' and '.join(map(_code, one.also))}.")
         every = list(self.sections.values())
-        before = [two for two in every[: every.index(one)] if two.chapter == one.chapter or two.place == "recipe"]
+        before = [
+            two for two in every[: every.index(one)] if two.chapter == one.chapter or two.place in ("recipe", "data")
+        ]
         while before:
             rows = [{key.same for key in other.printed} for other in before]
             known = [[key for key in one.printed if key.same in there] for there in rows]
