@@ -15,6 +15,9 @@ OWN_FLAGS = ("--help", "--version", "--print-completion")
 """Options that need no command."""
 
 
+_TYPES = {"int": int, "float": float, "Path": Path}
+
+
 def option(help: str, *flags: str, default: Any = None, **how: Any) -> Any:
     """A field of a command's request that is an option of its command line, `--its-name` unless `flags` say otherwise.
 
@@ -25,11 +28,16 @@ def option(help: str, *flags: str, default: Any = None, **how: Any) -> Any:
 
 
 def add_options(parser: argparse.ArgumentParser | argparse._ArgumentGroup, request: type[Any]) -> None:
-    """Give a command the options that the fields are which a request itself declares."""
+    """Give a command the options that the fields are which a request itself declares, of the types that they state."""
     for entry in fields(request):
         if (how := dict(entry.metadata)) and entry.name in request.__annotations__:
             flags = how.pop("flags") or (f"--{entry.name.replace('_', '-')}",)
             default = entry.default if entry.default_factory is MISSING else entry.default_factory()
+            stated = str(entry.type).removesuffix(" | None").removeprefix("list[").removesuffix("]")
+            if stated in _TYPES and "action" not in how:
+                how.setdefault("type", _TYPES[stated])
+            if stated == "bool" and not {"action", "choices"} & how.keys():
+                how["action"], default = "store_true", default or False
             parser.add_argument(*flags, default=default, **how)
 
 

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 GRACE = "300"  # seconds
 _ORDER = ("R", "G", "B")
 _NAMES = "a sweep's name, SWEEP:RECIPE with the report's name of it, or a trial's id"
-_NUMBER: dict[str, Any] = {"type": int, "metavar": "N"}
-_FLAG: dict[str, Any] = {"default": False, "action": "store_true"}
-_PATH, _FILE, _FOLDER = ({"type": Path, "metavar": what} for what in ("PATH", "FILE", "DIR"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,10 +36,7 @@ class OfStore:
 @dataclass(frozen=True, kw_only=True)
 class OfSweep(OfStore):
     sweep: Path = option(
-        "a sweep file, or the name of one that comes with smoothsweep: quickstart",
-        "sweep",
-        type=Path,
-        metavar="SWEEP.yaml",
+        "a sweep file, or the name of one that comes with smoothsweep: quickstart", "sweep", metavar="SWEEP.yaml"
     )
     overrides: list[str] = option(
         "set a key of the sweep file, e.g. --set recipe.epochs=20 (repeatable)",
@@ -69,7 +63,7 @@ class Spending:
     confirm_above_dollars: str | None = option(
         "with --price: ask above so many dollars (default: 100)", metavar="DOLLARS"
     )
-    yes: bool = option("the answer, for scripts", **_FLAG)
+    yes: bool = option("the answer, for scripts")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,14 +81,14 @@ class PlanRequest(OfSweep):
 
     price: str | None = option("price of a device-hour, e.g. 4.1: shows what is to be spent", metavar="DOLLARS")
     tell: str | None = option("what a difference of so many percentage points needs", metavar="POINTS")
-    json: bool = option("as JSON", **_FLAG)
+    json: bool = option("as JSON")
 
 
 @dataclass(frozen=True, kw_only=True)
 class StatusRequest(OfSweep):
     """What is done, running, failed, missing."""
 
-    json: bool = option("as JSON", **_FLAG)
+    json: bool = option("as JSON")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,15 +96,10 @@ class ReportRequest(OfSweep):
     """Write results, report.html and figures from the store."""
 
     more: list[Path] = option(
-        "further sweep files or bundles (OUT.zip), in one table",
-        "more",
-        default=[],
-        nargs="*",
-        type=Path,
-        metavar="MORE",
+        "further sweep files or bundles (OUT.zip), in one table", "more", default=[], nargs="*", metavar="MORE"
     )
     out: Path | None = option("where to write (default: STORE/sweeps/NAME; needed with several sweeps)", **OUT)
-    json: bool = option("print the whole result as JSON, write nothing", **_FLAG)
+    json: bool = option("print the whole result as JSON, write nothing")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +115,7 @@ class RejudgeRequest(OfSweep):
     )
     name: str | None = option("of the new table, beside the old one (default: NAME-rejudged)", metavar="NAME")
     out: Path | None = option("where the report goes (default: STORE/sweeps/NAME)", **OUT)
-    yes: bool = option("the answer where it would ask, as `run` does", **_FLAG)
+    yes: bool = option("the answer where it would ask, as `run` does")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,9 +149,9 @@ class SlurmRequest(OfSweep):
         metavar="WORDS",
     )
     grace: str = option(f"warning before the time limit (default: {GRACE})", default=GRACE, metavar="SECONDS")
-    folder: Path | None = option("for script, token, address; all nodes see it (default: ./slurm/NAME)", **_FOLDER)
+    folder: Path | None = option("for script, token, address; all nodes see it (default: ./slurm/NAME)", metavar="DIR")
     tracking_uri: str | None = option("MLflow tracking URI (default: SQLite in the store)", metavar="URI")
-    dry_run: bool = option("print the script; write and submit nothing", **_FLAG)
+    dry_run: bool = option("print the script; write and submit nothing")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,15 +166,15 @@ class ExportRequest(OfSweep):
         "first seed (default; with --redact: none)",
         choices=("best", "all", "none"),
     )
-    redact: bool = option("no names of classes and no pictures, for sharing", **_FLAG)
+    redact: bool = option("no names of classes and no pictures, for sharing")
 
 
 @dataclass(frozen=True, kw_only=True)
 class BundleRequest(OfSweep):
     """Report, tables, manifests and settings of a sweep as one file, which `report` opens."""
 
-    out: Path = option("a new file", "out", type=Path, metavar="OUT.zip")
-    with_images: bool = option("training images beside reconstructions too", **_FLAG)
+    out: Path = option("a new file", "out", metavar="OUT.zip")
+    with_images: bool = option("training images beside reconstructions too")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,12 +184,12 @@ class StudyBuild(OfSweep):
     out: Path | None = option(
         "where study.html and its key study.json go; keep the key (default: STORE/sweeps/NAME/study)", **OUT
     )
-    seed: int | None = option("of people, pictures and order (default: drawn, and kept)", **_NUMBER)
-    people: int | None = option("how many to ask about (default: 150, or all)", **_NUMBER)
-    examples: int = option("photographs shown of each (default: 5)", default=5, **_NUMBER)
+    seed: int | None = option("of people, pictures and order (default: drawn, and kept)", metavar="N")
+    people: int | None = option("how many to ask about (default: 150, or all)", metavar="N")
+    examples: int = option("photographs shown of each (default: 5)", default=5, metavar="N")
     checks: int | None = option(
         "attention checks, a photograph among the choices (default: the fewest that tell attention from guessing)",
-        **_NUMBER,
+        metavar="N",
     )
     recipes: list[str] = option(
         "a recipe to show, by the report's name for it (repeatable; default: all)",
@@ -217,16 +206,16 @@ class StudyBuild(OfSweep):
 class StudyRead:
     """Shares with intervals and agreement, from the annotators' files."""
 
-    answers: list[Path] = option("a file from every annotator", "answers", type=Path, nargs="+", metavar="ANSWERS")
-    study: Path | None = option("the key (default: study.json beside the first file)", **_FILE)
-    json: bool = option("as JSON", **_FLAG)
+    answers: list[Path] = option("a file from every annotator", "answers", nargs="+", metavar="ANSWERS")
+    study: Path | None = option("the key (default: study.json beside the first file)", metavar="FILE")
+    json: bool = option("as JSON")
 
 
 @dataclass(frozen=True, kw_only=True)
 class UiRequest(OfStore):
     """MLflow's pages on the local store, opened where the newest sweep is compared."""
 
-    port: int = option("port on this machine (default: 5000)", default=5000, type=int)
+    port: int = option("port on this machine (default: 5000)", default=5000)
     browser: bool = option(
         "print the links, open nothing", "--no-browser", dest="browser", default=True, action="store_false"
     )
@@ -239,7 +228,7 @@ class DiffRequest(OfStore):
     a: str = option(_NAMES, "a", metavar="A")
     b: str = option("likewise", "b", metavar="B")
     other_store: str | None = option("where B lies, if not in the same store", metavar="STORE")
-    json: bool = option("as JSON", **_FLAG)
+    json: bool = option("as JSON")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,7 +241,7 @@ class LineageRequest(OfStore):
         metavar="TRIAL|FILE",
     )
     number: str | None = option("of a trial: only what this number stands on", metavar="COLUMN")
-    json: bool = option("as JSON", **_FLAG)
+    json: bool = option("as JSON")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -271,7 +260,7 @@ class PluginsRequest:
 class GarbageRequest(OfStore):
     """Remove artifacts that no sweep of this store needs, and damaged ones."""
 
-    yes: bool = option("remove; without it the command only lists", **_FLAG)
+    yes: bool = option("remove; without it the command only lists")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -279,7 +268,7 @@ class StoreExport(OfStore):
     """Copy all that a sweep needs into a new store."""
 
     sweep: str = option("the sweep's name, as `store ls` lists it", "sweep", metavar="NAME")
-    out: Path = option("the new store; must not exist", "out", **_FOLDER)
+    out: Path = option("the new store; must not exist", "out", metavar="DIR")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -326,12 +315,12 @@ class OwnImages:
 class DataCheck(OwnImages):
     """What was found, what is missing, broken or there twice; of a published set, whether counts equal the paper's."""
 
-    path: Path = option("your own: a folder per person, or a Parquet file", "path", **_PATH)
+    path: Path = option("your own: a folder per person, or a Parquet file", "path", metavar="PATH")
     public: Path | None = option(
-        "your public images of other people: none of them may be a private one", type=Path, metavar="PATH"
+        "your public images of other people: none of them may be a private one", metavar="PATH"
     )
     kind: str | None = option("the published data set it should be", "--as", choices=PUBLISHED_SETS, dest="kind")
-    classes: int | None = option("with --as: how many classes to expect (default: the paper's)", type=int)
+    classes: int | None = option("with --as: how many classes to expect (default: the paper's)")
     pictures: str | None = option("celeba only: crops, aligned, in_the_wild or in_the_wild_68")
 
 
@@ -340,10 +329,9 @@ class InitRequest(OwnImages):
     """Write a first sweep file for your own data."""
 
     data: Path | None = option(
-        "the private images: a folder per person, or a Parquet file (default: a name to fill in)",
-        **_PATH,
+        "the private images: a folder per person, or a Parquet file (default: a name to fill in)", metavar="PATH"
     )
-    public: Path | None = option("images of other people, as the attacker has them", **_PATH)
+    public: Path | None = option("images of other people, as the attacker has them", metavar="PATH")
     faces: bool = option(
         "the images show no faces: the general judge in place of a face embedder",
         "--no-faces",
@@ -351,17 +339,15 @@ class InitRequest(OwnImages):
         default=True,
         action="store_false",
     )
-    out: Path | None = option("where to write (default: NAME.yaml, after the data)", **_FILE)
+    out: Path | None = option("where to write (default: NAME.yaml, after the data)", metavar="FILE")
 
 
 @dataclass(frozen=True, kw_only=True)
 class WeightsRequest:
     """Fetch and verify what sweeps need, before they run; say what could not be had."""
 
-    sweeps: list[Path] = option(
-        "default: every file we know of", "sweeps", default=[], type=Path, nargs="*", metavar="SWEEP.yaml"
-    )
-    dir: Path | None = option("where to put them (default: SMOOTHSWEEP_WEIGHTS or torch hub's cache)", **_FOLDER)
+    sweeps: list[Path] = option("default: every file we know of", "sweeps", default=[], nargs="*", metavar="SWEEP.yaml")
+    dir: Path | None = option("where to put them (default: SMOOTHSWEEP_WEIGHTS or torch hub's cache)", metavar="DIR")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -374,7 +360,7 @@ class OfImported(OfStore):
 
 @dataclass(frozen=True, kw_only=True)
 class ImportRequest(OfImported):
-    file: Path = option("what is brought in", "file", **_FILE)
+    file: Path = option("what is brought in", "file", metavar="FILE")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -387,20 +373,19 @@ class PriorRequest(ImportRequest):
     package: Path | None = option(
         "the wheel or a folder of its files (default: the installed package, else the wheel in SMOOTHSWEEP_WEIGHTS)",
         "package",
-        type=Path,
         nargs="?",
         metavar="PATH",
     )
     resolution: list[int] | None = option(
         f"train a read-out for images of so many pixels: {', '.join(map(str, READ_OUT))} (default: all); 1024 needs "
         "none",
-        type=int,
         nargs="+",
         choices=READ_OUT,
         metavar="N",
     )
     images: int | None = option(
-        f"images of 1024 pixels that the read-outs learn from, a CPU second or two each (default: {IMAGES})", **_NUMBER
+        f"images of 1024 pixels that the read-outs learn from, a CPU second or two each (default: {IMAGES})",
+        metavar="N",
     )
     judge: str | None = option(
         "a face embedder, e.g. mobilefacenet_a and its weights: notes how far it takes a read-out's images for those "
@@ -415,8 +400,8 @@ class JudgeRequest(OfStore):
     which it is, the file says.
     """
 
-    file: Path = option("its checkpoint", "file", **_FILE)
-    out: Path | None = option("default: STORE/imported/judges/NAME.safetensors", **_FILE)
+    file: Path = option("its checkpoint", "file", metavar="FILE")
+    out: Path | None = option("default: STORE/imported/judges/NAME.safetensors", metavar="FILE")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -424,7 +409,7 @@ class GanRequest(ImportRequest):
     """The GAN of GMI, KED-MI, LOMMA or PLG-MI, from the official checkpoints."""
 
     part: str = option("which part of an attack it is", choices=tuple(NETWORKS), required=True)
-    discriminator: Path | None = option("of its discriminator, unless it is a plg_gan", **_FILE)
+    discriminator: Path | None = option("of its discriminator, unless it is a plg_gan", metavar="FILE")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -444,24 +429,16 @@ class Reading:
     architecture: str | None = None
     image_size: int | None = option(
         "side of its images; needed unless the architecture fixes it (vit_b_16: 224, inception_v3: 299)",
-        type=int,
         metavar="PIXELS",
     )
     mean: list[float] | None = option(
-        "mean of the channels of pictures in [0, 1], e.g. ImageNet's (default: 0.5 0.5 0.5)",
-        type=float,
-        nargs=3,
-        metavar=_ORDER,
+        "mean of the channels of pictures in [0, 1], e.g. ImageNet's (default: 0.5 0.5 0.5)", nargs=3, metavar=_ORDER
     )
     std: list[float] | None = option(
-        "std of the channels of pictures in [0, 1], e.g. ImageNet's (default: 0.5 0.5 0.5)",
-        type=float,
-        nargs=3,
-        metavar=_ORDER,
+        "std of the channels of pictures in [0, 1], e.g. ImageNet's (default: 0.5 0.5 0.5)", nargs=3, metavar=_ORDER
     )
     input_range: list[float] | None = option(
         "instead: black and white as it was shown them, e.g. 0 1 or 0 255 (default: -1 1)",
-        type=float,
         nargs=2,
         metavar=("LOW", "HIGH"),
     )
@@ -485,20 +462,17 @@ class Reading:
         metavar="NAME",
     )
     leave_out: list[int] | None = option(
-        "outputs of a program that are nobody of the data, from 0: a background class, say",
-        type=int,
-        nargs="+",
-        metavar="OUTPUT",
+        "outputs of a program that are nobody of the data, from 0: a background class, say", nargs="+", metavar="OUTPUT"
     )
     random_answers: bool | None = option(
         "the program draws noise on purpose, as some defenses do: a picture's answer may vary", action="store_true"
     )
     stated_acc: float | None = option(
-        "the test accuracy it is said to have", "--test-acc", dest="stated_acc", type=float, metavar="FRACTION"
+        "the test accuracy it is said to have", "--test-acc", dest="stated_acc", metavar="FRACTION"
     )
     class_names: Path | None = option(
         "a name per line, in the order of its outputs, as the data have them (default: the data's own order)",
-        **_FILE,
+        metavar="FILE",
     )
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -522,14 +496,14 @@ class TargetRequest(Reading, OfImported):
     architecture: str | None = option(
         "needed for a checkpoint, e.g. resnet152 or timm:vit_tiny_patch16_224; a program brings its own"
     )
-    classes: int = option("how many classes it tells apart", type=int, required=True)
-    alpha: float | None = option("the smoothing factor it was trained with, for the tables", type=float)
+    classes: int = option("how many classes it tells apart", required=True)
+    alpha: float | None = option("the smoothing factor it was trained with, for the tables")
     data: str | None = option(
         "what it was trained on, to measure its test accuracy: a folder of class folders, a Parquet file, or one of "
         f"{', '.join(PUBLISHED_SETS)}",
         metavar="NAME|PATH",
     )
-    data_path: Path | None = option("where the published data set of that name lies", **_FOLDER)
+    data_path: Path | None = option("where the published data set of that name lies", metavar="DIR")
 
 
 def add_request(parser: argparse.ArgumentParser, request: type[Any]) -> None:

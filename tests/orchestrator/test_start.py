@@ -22,7 +22,7 @@ sys.exit(start.main())
 MODULES = (
     "smoothsweep.orchestrator.cli",
     "smoothsweep.orchestrator.cluster.interrupts",
-    "smoothsweep.orchestrator.commands.audit.arguments",
+    "smoothsweep.orchestrator.commands.audit.request",
     "smoothsweep.orchestrator.store.opening",
 )
 
