@@ -7,11 +7,9 @@ A test compares the pages with the program: whoever changes a key, a bound, a de
 
 from __future__ import annotations
 
-import ast
 import inspect
 import json
 import re
-import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -247,17 +245,10 @@ def _documented(owner: type) -> dict[str, str]:
 def _commented(owner: type) -> dict[str, str]:
     """Field -> the comment beside it."""
     try:
-        lines = textwrap.dedent(inspect.getsource(owner)).splitlines()
+        source = inspect.getsource(owner)
     except (OSError, TypeError):  # made at run time
         return {}
-    [statement] = ast.parse("\n".join(lines)).body
-    found = {}
-    for node in statement.body if isinstance(statement, ast.ClassDef) else ():
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            _, mark, said = lines[(node.end_lineno or 1) - 1].partition("  # ")
-            if mark and "noqa" not in said:
-                found[node.target.id] = said.strip()
-    return found
+    return dict(re.findall(r"^ +(\w+): [^#\n]*  # (?!noqa)(.*)$", source, re.MULTILINE))
 
 
 @cache
@@ -307,10 +298,10 @@ class Section:
     @property
     def chapter(self) -> str:
         """The heading that it stands below."""
-        family = next((one for place, one in FAMILIES.items() if f"{self.place}.".startswith(f"{place}.")), None)
-        return (
-            family.title if self.members and family else f"`{self.place.split('.')[0]}`" if self.place else self.title
-        )
+        for place, family in FAMILIES.items():
+            if self.members and f"{self.place}.".startswith(f"{place}."):
+                return family.title
+        return _code(self.place.split(".")[0]) if self.place else self.title
 
     @property
     def link(self) -> str:
