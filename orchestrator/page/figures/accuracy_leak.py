@@ -142,16 +142,14 @@ def plot(
 
 def draw(canvas: Canvas, panel: Panel, left: float, top: float, width: float, height: float) -> None:
     """The panel between these pixels of the canvas."""
-    axes = canvas.axes(left + 48, top + 30, left + width - 12, top + height - 44, x="test accuracy, %", percent="xy")
+    axes = canvas.axes(left + 48, top + 30, left + width - 12, top + height - 44, x="test accuracy, %", percent="x")
     axes.set(xlim=panel.x, ylim=panel.y)
     axes.locator_params(nbins=5 if width < 400 else 7)
-    rate = panel.spec.unit == "percent"
-    axes.yaxis.set_major_formatter(lambda value, at: as_percent(value, at) + "\u00a0%" if rate else f"{value:g}")
+    if panel.spec.unit == "percent":
+        axes.yaxis.set_major_formatter(lambda value, at: as_percent(value, at) + "\u00a0%")
     if panel.shape is None:
-        lines, size = title_lines(panel.title, width)
-        axes.set_title(
-            clean("\n".join(lines)), fontsize=size, weight="bold", pad=6 if len(lines) == 1 else 2, loc="left"
-        )
+        lines = title_lines(panel.title, width)
+        axes.set_title(clean("\n".join(lines)), fontsize=13 - len(lines), weight="bold", loc="left", pad=3)
     else:
         axes.plot([], [], ls="", marker=mark_of(panel.shape), ms=8, color=panel.colour, label=clean(panel.title))
         look = KEY | {"prop": {"weight": "bold", "size": 12.5}, "labelcolor": panel.colour}
@@ -169,13 +167,9 @@ def draw(canvas: Canvas, panel: Panel, left: float, top: float, width: float, he
     write_names(canvas, axes, names, labels)
 
 
-def title_lines(title: str, width: float) -> tuple[list[str], float]:
-    """The title of a panel where it leaves room for the corner's word, and its size: on one line if it can be, else
-    on two smaller ones, cut at need."""
-    room = width - 120  # both margins, and the corner's word
-    if text_width(title, 12.5) <= room:
-        return [title], 12.5
-    return fold(title, room, lambda line: text_width(line, 10), 2), 10
+def title_lines(title: str, width: float) -> list[str]:
+    """The title of a panel on one line or two, where it leaves room for both margins and the corner's word."""
+    return fold(title, width - 120, lambda line: text_width(line, 11.5), 2)
 
 
 def _background(axes: Axes, panel: Panel, labels: Labels) -> None:

@@ -304,6 +304,7 @@ def coordinates(view: SearchView, objective: Objective) -> Canvas | None:
         axes.plot([], [], color=colour, lw=5, label=f"{value_words(objective, low)} to {value_words(objective, high)}")
     key = axes.legend(title=aim_words(objective), loc="lower left", bbox_to_anchor=(0, 1.14), ncols=len(RAMP), **KEY)
     key.set(alignment="left")
+    key.get_title().set(color=INK, weight="bold")
     return canvas
 
 
@@ -334,7 +335,7 @@ def importance(view: SearchView | None) -> Canvas | None:
         axes = canvas.axes(*box, title=head, x=what, percent="x", grid="x")
         names, shares = zip(*one.shares, strict=True)
         bars = axes.barh(range(len(names)), shares, color=RAMP[1], height=0.6)
-        axes.bar_label(bars, [f"{100 * share:.0f} %" for share in shares], padding=5, fontsize=11)
+        axes.bar_label(bars, [f"{100 * share:.0f} %" for share in shares], padding=5, fontsize=11, color=INK)
         axes.set(xlim=(0, 1), ylim=(most - 0.4, -0.6))
         axes.set_yticks(range(len(names)), map(clean, names))
     return canvas

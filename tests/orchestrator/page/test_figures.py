@@ -18,7 +18,7 @@ from smoothsweep.orchestrator.page.figures.canvas import Canvas, Labels, text_wi
 from smoothsweep.orchestrator.page.figures.colours import Colours, assign
 from smoothsweep.orchestrator.page.figures.of_sweep import FILES, Figures
 from smoothsweep.orchestrator.page.render import part
-from smoothsweep.orchestrator.result.data import FeatureView
+from smoothsweep.orchestrator.result.data import FeatureView, Importance
 from smoothsweep.orchestrator.result.defenses import defense_groups
 from smoothsweep.orchestrator.result.leaks import by_access
 from smoothsweep.orchestrator.result.summary import summarise
@@ -30,7 +30,10 @@ NAMES = ("alpha\u00a0\u22120.2", "alpha\u00a00", "alpha\u00a00.1")
 
 
 def drawn(canvas):
-    return ElementTree.fromstring(canvas.svg_file())
+    """As its reader gets it, with a colour for every text: what has none is black on a dark screen, too."""
+    tree = ElementTree.fromstring(canvas.svg_file())
+    assert all("fill" in text.get("style") for text in tree.iter(f"{SVG}text"))
+    return tree
 
 
 def titles(canvas):
@@ -138,6 +141,7 @@ def test_the_overview_is_one_plot_of_the_strongest_attack_beside_the_reconstruct
     figures = Figures(data=data, summary=summary, colours=assign(summary))
     overview = figures["overview.png"]
     assert figures["overview.png"] is overview and set(figures.files()) >= set(FILES)
+    assert all(drawn(canvas) for canvas in figures.files().values() if canvas)
     (plotted,) = [axes for axes in overview.figure.axes if axes.get_xlabel()]
     assert "strongest attack" in plotted.get_title("left")
     (sheet,) = [axes for axes in overview.figure.axes if axes.images]
@@ -149,9 +153,9 @@ def test_the_overview_is_one_plot_of_the_strongest_attack_beside_the_reconstruct
 @example(attack="sampling target alpha 0, selection target alpha 0")
 @example(attack=60 * " w")
 def test_a_title_stays_beside_its_corner_whatever_the_attack_is_called(width, attack):
-    lines, size = title_lines(f"Leak: independent judge \u00b7 {attack}", width)
+    lines = title_lines(f"Leak: independent judge \u00b7 {attack}", width)
     assert 1 <= len(lines) <= 2 and lines[0].startswith("Leak: independent")
-    assert max(text_width(line, size) for line in lines) <= width - 110
+    assert max(text_width(line, 11) for line in lines) <= width - 110
 
 
 def test_no_name_lies_on_a_curve(defense_data):
@@ -270,6 +274,9 @@ def test_lines_of_a_search_run_through_the_values_and_the_best_fifth_is_blue():
     assert worst[0][-2] == pytest.approx(1.0), "the recipe that leaks most is the most accurate"
     assert {"70.0\u00a0%", "90.0\u00a0%"} <= {text.get_text() for text in axes.texts}, "percentages with their unit"
     assert curves.coordinates(view(*tried(leaks[:2])), OBJECTIVES[1]) is None
+    shares = (Importance(objective="test_acc", recipes=6, shares=(("alpha", 0.75), ("kind", 0.25))),)
+    bars = drawn(curves.importance(view(*tried(leaks), importances=shares)))
+    assert drawn(canvas) and {"75 %", "25 %"} <= {text.text for text in bars.iter(f"{SVG}text")}
     assert curves.importance(view(*tried(leaks))) is None
 
 
