@@ -17,7 +17,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast, get_args
 
-import pandas as pd
 import torch
 
 from smoothsweep.core.attacks.registry import access_needed, make_attack
@@ -66,12 +65,12 @@ from smoothsweep.results import (
     Judge,
     MembershipAudit,
     Rate,
-    Verdict,
-    compare_audits,
     stored_attack,
     stored_audit,
-    verdict_of,
 )
+from smoothsweep.results import Verdict as Verdict
+from smoothsweep.results import compare as compare
+from smoothsweep.results import judge as judge
 from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion, check
 from smoothsweep.tasks.files import load_images, load_tensors
 from smoothsweep.tasks.judges import HEAD_SEED, embedding_of
@@ -176,11 +175,6 @@ def fit_judge(
     with workbench(device, progress) as bench:
         section = bench.people(data, size)
         return _judge(bench, section, by, architecture, weights=weights, training=training, seed=seed)
-
-
-def judge(reconstructions: AttackResult, by: Judge) -> Verdict:
-    """Whom a judge takes reconstructions for. Raises InputError for those of a class that the judge does not know."""
-    return verdict_of(reconstructions, by)
 
 
 def audit(
@@ -363,23 +357,6 @@ def membership(
         if shadowed is not None:
             found = replace(found, shadowed=read_shadows(trials_of(shadowed), bench.store))
         return MembershipAudit(**vars(found), access=subject.access)
-
-
-def compare(audits: Mapping[str, Audit]) -> pd.DataFrame:
-    """Models beside the first one, each under the attack that works best against it.
-
-    audits: by a name of each model; of the same people, seeds and attacks, by the same judge. A row per model: model,
-    test_acc, attack, leak with low and high, and for all but the first: reduction (the first's leak minus this one's,
-    paired by person and seed: positive leaks less), reduction_low and reduction_high (95 %, for all models at once, the
-    choice of the strongest attack paid for), verdict ("reduces", "hides", "leaks more" or "inconclusive") and
-    seeds_needed (how many might settle an inconclusive one; NaN where that is not known). difference, difference_low
-    and difference_high are minus the reduction, as in earlier versions. Each model is one training: a verdict holds of
-    these models; recipes are compared by sweeps, which train each with several seeds. The quick attacks alone take what
-    a defense hides for a reduction: audit with attacks="adapted".
-
-    Raises InputError, one line, for fewer than two audits or such as cannot be paired.
-    """
-    return compare_audits(audits)
 
 
 # What several of them need

@@ -175,8 +175,8 @@ class Verdict:
         return found.loc[order].reset_index(drop=True)
 
 
-def verdict_of(reconstructions: AttackResult, by: Judge) -> Verdict:
-    """Judge reconstructions. Raises InputError for a class that the judge does not know."""
+def judge(reconstructions: AttackResult, by: Judge) -> Verdict:
+    """Whom a judge takes reconstructions for. Raises InputError for those of a class that the judge does not know."""
     labels = reconstructions.labels
     if int(labels.max()) >= len(by.names):
         raise InputError(f"judge: expected classes below {len(by.names)}, which it knows, got {int(labels.max())}")
@@ -364,8 +364,20 @@ def _shares(summary: Summary, row: int, metric: str) -> np.ndarray:
     return np.stack([seed.by_class.sort_index().to_numpy() for seed in seeds if seed.by_class is not None])
 
 
-def compare_audits(audits: Mapping[str, Audit]) -> pd.DataFrame:
-    """One row per audit, as `smoothsweep.compare` returns it. Raises InputError for audits that cannot be paired."""
+def compare(audits: Mapping[str, Audit]) -> pd.DataFrame:
+    """Models beside the first one, each under the attack that works best against it.
+
+    audits: by a name of each model; of the same people, seeds and attacks, by the same judge. A row per model: model,
+    test_acc, attack, leak with low and high, and for all but the first: reduction (the first's leak minus this one's,
+    paired by person and seed: positive leaks less), reduction_low and reduction_high (95 %, for all models at once, the
+    choice of the strongest attack paid for), verdict ("reduces", "hides", "leaks more" or "inconclusive") and
+    seeds_needed (how many might settle an inconclusive one; NaN where that is not known). difference, difference_low
+    and difference_high are minus the reduction, as in earlier versions. Each model is one training: a verdict holds of
+    these models; recipes are compared by sweeps, which train each with several seeds. The quick attacks alone take what
+    a defense hides for a reduction: audit with attacks="adapted".
+
+    Raises InputError, one line, for fewer than two audits or such as cannot be paired.
+    """
     names = list(audits)
     if len(names) < 2:
         raise InputError(f"compare: expected at least two audits, got {len(names)}")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from smoothsweep.core import screen
 from smoothsweep.core.attacks.registry import make_attack
@@ -19,44 +19,10 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.core.readers.files import read_text
 from smoothsweep.core.text import duration, shortened
-from smoothsweep.orchestrator.commands.audit.costs import (
-    START_S,
-    Allowance,
-    allowance_of,
-    forecast,
-    has_membership,
-    wall_seconds,
-)
+from smoothsweep.orchestrator.commands.audit import costs, subject, sweep_file
 from smoothsweep.orchestrator.commands.audit.pages import add_second, read_stored, write_audit
 from smoothsweep.orchestrator.commands.audit.request import EFFORTS, EPOCHS, AuditRequest
-from smoothsweep.orchestrator.commands.audit.subject import (
-    bring_in,
-    check_reading,
-    check_request,
-    foreign_model,
-    judges_of,
-    look_for_people,
-    read_card,
-)
-from smoothsweep.orchestrator.commands.audit.sweep_file import (
-    COMPONENTS,
-    LEAST_PUBLIC,
-    SHADOWS,
-    Reach,
-    as_file,
-    as_loaded,
-    audit_sweep,
-    audit_trainings,
-    components_of,
-    imported_prior,
-    label_of,
-    lesser,
-    portfolio,
-    shadow_sweep,
-    too_few,
-    untried,
-    verified,
-)
+from smoothsweep.orchestrator.commands.audit.sweep_file import SHADOWS, Reach, label_of, portfolio
 from smoothsweep.orchestrator.commands.plan import Confirmation
 from smoothsweep.orchestrator.commands.run import run_and_report
 from smoothsweep.orchestrator.result.audit import MOST_SEEDS, Audit, AuditNotes, audit_sentences
@@ -76,8 +42,7 @@ LABELS_ALONE = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Step:
+class Step(NamedTuple):
     """What one run of an audit covers.
 
     Attributes:
@@ -95,7 +60,7 @@ class Step:
     shadows: int = 0
 
 
-FIRST = Step(effort="first", reach="quick", seeds=1)
+FIRST = Step("first", "quick", seeds=1)
 """The answer that comes before anything else is trained, or run again."""
 
 
@@ -105,12 +70,12 @@ def steps_of(trainings: Sequence[dict[str, Any]] = (), *, seeds: int = 1) -> lis
     seeds: runs that were asked for at least.
     """
     quick: Reach = "adapted" if trainings else "quick"
-    covered = ((quick, seeds, 4), (quick, max(STANDARD_SEEDS, seeds), 8), ("whole", MOST_SEEDS, 16))
     efforts = [
-        Step(effort=effort, reach=reach, seeds=runs, trainings=tuple(trainings), shadows=count if trainings else 0)
-        for effort, (reach, runs, count) in zip(EFFORTS, covered, strict=True)
+        Step("quick", quick, seeds, tuple(trainings), shadows=4),
+        Step("standard", quick, max(STANDARD_SEEDS, seeds), tuple(trainings), shadows=8),
+        Step("full", "whole", MOST_SEEDS, tuple(trainings), shadows=16),
     ]
-    return efforts if replace(FIRST, effort="quick") == efforts[0] else [FIRST, *efforts]
+    return efforts if not trainings and seeds == FIRST.seeds else [FIRST, *efforts]
 
 
 def run_audit(request: AuditRequest) -> int:
@@ -119,23 +84,23 @@ def run_audit(request: AuditRequest) -> int:
     Raises InputError for a faulty request, before anything is attacked.
     """
     started = time.monotonic()
-    check_request(request)
+    subject.check_request(request)
     people = count_labelled(request.private)
     if request.trained_on_data and not people.of(TEST):
         raise InputError(
             f"--trained-on-data: expected --data {request.data} to say which images are for training and which for "
             "testing (folders train and test, or a column split), got no split"
         )
-    check_reading(request, people.classes)
+    subject.check_reading(request, people.classes)
     told = _warn_of_shared_pictures(request)
-    model = bring_in(request, people.classes)
-    card = read_card(request, model)
+    model = subject.bring_in(request, people.classes)
+    card = subject.read_card(request, model)
     if card.num_classes != people.classes:
         wanted = f"the model's {card.num_classes} people"
         raise InputError(f"{request.people_option} {request.private}: expected {wanted}, got {people.classes}")
     work = Work(request=request, model=model.resolve(), card=card, people=people, started=started, told=told)
     coming = work.allowance.membership.coming  # of queries whose answers the store does not hold
-    for line in coming if coming and not has_membership(work.tree(FIRST), open_store(work.store)) else ():
+    for line in coming if coming and not costs.has_membership(work.tree(FIRST), open_store(work.store)) else ():
         screen.out(line)
     code = work.run()
     work.print_result()
@@ -171,12 +136,12 @@ class Work:
 
     def __post_init__(self) -> None:
         self.store = str(self.request.folder / STORE)
-        self.independent, self.second = judges_of(self.request)
+        self.independent, self.second = subject.judges_of(self.request)
 
     @property
     def access(self) -> Access:
         """What the attacker sees: the access that was asked for, as far as the model gives it."""
-        return lesser(self.request.access, self.card.access)
+        return sweep_file.lesser(self.request.access, self.card.access)
 
     @cached_property
     def trainings(self) -> tuple[dict[str, Any], ...]:
@@ -185,7 +150,7 @@ class Work:
         if request.reference is None and not request.fix:
             return ()
         architecture = request.reference or card.architecture
-        return audit_trainings(
+        return sweep_file.audit_trainings(
             architecture,
             image_size=card.image_size,
             epochs=request.epochs or EPOCHS,
@@ -194,10 +159,10 @@ class Work:
         )
 
     @cached_property
-    def allowance(self) -> Allowance:
+    def allowance(self) -> costs.Allowance:
         """The query budget; without bound unless the model is an endpoint."""
-        foreign = foreign_model(self.request, self.card.architecture)
-        return allowance_of(
+        foreign = subject.foreign_model(self.request, self.card.architecture)
+        return costs.allowance_of(
             None if foreign is None else foreign.budget,
             self.people,
             attacked=min(self.request.people, self.card.num_classes),
@@ -214,7 +179,10 @@ class Work:
     @property
     def left_out(self) -> tuple[str, ...]:
         """A sentence on every attack that needs more access than the model gives, or more queries than allowed."""
-        return (*untried(self.request.access, self.card), *self.allowance.left_out(portfolio(self.access, "whole")))
+        return (
+            *sweep_file.untried(self.request.access, self.card),
+            *self.allowance.left_out(portfolio(self.access, "whole")),
+        )
 
     @property
     def spent(self) -> float:
@@ -228,7 +196,7 @@ class Work:
     def tree(self, step: Step) -> dict[str, Any]:
         """The parsed sweep file of a step."""
         request, size = self.request, self.card.image_size
-        return audit_sweep(
+        return sweep_file.audit_sweep(
             model=self.model,
             card=self.card,
             data=request.private.resolve(),
@@ -240,7 +208,7 @@ class Work:
             has_second=step.reach == "whole",
             trainings=step.trainings,
             images=self.images,
-            prior=None if request.prior is None else imported_prior(request.prior, request.eyes, size),
+            prior=None if request.prior is None else sweep_file.imported_prior(request.prior, request.eyes, size),
             membership=self.allowance.membership.settings,
             bits=request.bits,
         )
@@ -248,9 +216,9 @@ class Work:
     def shadow_tree(self, step: Step) -> dict[str, Any] | None:
         """The parsed sweep file that attacks membership by shadow models; None where none are trained."""
         settings = self.allowance.membership.settings
-        if not step.trainings or settings is None or self.access == "labels" or too_few(self.people):
+        if not step.trainings or settings is None or self.access == "labels" or sweep_file.too_few(self.people):
             return None
-        return shadow_sweep(self.tree(FIRST), step.trainings[0], step.shadows, settings)
+        return sweep_file.shadow_sweep(self.tree(FIRST), step.trainings[0], step.shadows, settings)
 
     def run(self) -> int:
         """Make the steps of the effort that was asked for, or of those that fit into --minutes. Returns the exit code.
@@ -289,13 +257,13 @@ class Work:
     def seconds_of(self, step: Step) -> float:
         """Expected seconds of a step; 0 for one that the store holds."""
         store, trees = open_store(self.store), [self.tree(step), self.shadow_tree(step)]
-        costs = [forecast(tree, store) for tree in trees if tree is not None]
-        device_s = sum(cost.device_s for cost in costs)
+        expected = [costs.forecast(tree, store) for tree in trees if tree is not None]
+        device_s = sum(cost.device_s for cost in expected)
         if not device_s:
             return 0.0
         paced = self.allowance.seconds(self.attacks(step), seeds=step.seeds)
-        unmeasured = SLOWER * max(self.spent, wall_seconds(costs[0].done)) if step.reach == "whole" else 0.0
-        return START_S + max(wall_seconds(device_s), paced, unmeasured)
+        unmeasured = SLOWER * max(self.spent, costs.wall_seconds(expected[0].done)) if step.reach == "whole" else 0.0
+        return costs.START_S + max(costs.wall_seconds(device_s), paced, unmeasured)
 
     def do(self, step: Step) -> int:
         """Run a step and write the pages. Returns the exit code."""
@@ -305,7 +273,7 @@ class Work:
         tree = self.tree(step)
         code = self._run(SWEEP, tree)
         if not code and self.second:  # it judges the same reconstructions
-            code = self._run(SECOND, {**tree, "name": Path(SECOND).stem, "judges": verified(self.second)})
+            code = self._run(SECOND, {**tree, "name": Path(SECOND).stem, "judges": sweep_file.verified(self.second)})
         members = None if self.found is None else self.found.membership
         if not code and members is not None and members.holds and (shadowed := self.shadow_tree(step)) is not None:
             code = self._run(SHADOWS, shadowed)
@@ -314,9 +282,9 @@ class Work:
     def forecast_trainings(self, step: Step) -> None:
         """Print what each training that a step begins with will cost."""
         store = open_store(self.store)
-        alone = forecast(self.tree(replace(step, trainings=())), store)
+        alone = costs.forecast(self.tree(step._replace(trainings=())), store)
         for one in step.trainings:
-            cost = forecast(self.tree(replace(step, trainings=(one,))), store)
+            cost = costs.forecast(self.tree(step._replace(trainings=(one,))), store)
             training, rest = cost.training - alone.training, cost.rest - alone.rest
             if training + rest:
                 self.planned[label_of(one)] = training + rest
@@ -332,7 +300,7 @@ class Work:
         if self.found is not None:
             screen.out(f"so far: {audit_sentences(self.found)['answer'][0]}")
             screen.out(f"so far: {self.request.folder / 'audit.html'}; what follows refines it")
-        write_file(sweep, as_file(tree), parents=True)
+        write_file(sweep, sweep_file.as_file(tree), parents=True)
         code = run_and_report(sweep, [], self.store, None, None, None, Confirmation(yes=True), tells=False)
         self.write()
         return code
@@ -341,9 +309,9 @@ class Work:
         """Write the pages from what is in the store."""
         request, folder, store = self.request, self.request.folder, open_store(self.store)
         shadowed, second = self.shadow_tree(self.step), folder / SECOND
-        if shadowed is not None and not has_membership(shadowed, store):
+        if shadowed is not None and not costs.has_membership(shadowed, store):
             shadowed = None
-        few = too_few(self.people) if request.trained_on_data and self.step.trainings else ""
+        few = sweep_file.too_few(self.people) if request.trained_on_data and self.step.trainings else ""
         stored = read_stored(
             load_sweep(folder / SWEEP),
             store,
@@ -362,7 +330,7 @@ class Work:
                 judge_name=next((judge["name"] for judge in self.independent.values()), ""),
             ),
             measures_membership=request.trained_on_data,
-            shadowed=None if shadowed is None else as_loaded(shadowed),
+            shadowed=None if shadowed is None else sweep_file.as_loaded(shadowed),
             without_shadows=LABELS_ALONE if self.access == "labels" and self.trainings else "",
             redact=request.redact,
         )
@@ -406,16 +374,19 @@ def _warn_of_shared_pictures(request: AuditRequest) -> tuple[str, ...]:
     if (public := request.public) is None:
         return ()
     option, data, bits = request.people_option, request.private, request.bits
-    if (images := len(list_unlabelled(public))) < LEAST_PUBLIC:
-        raise InputError(f"--public {public}: expected at least {LEAST_PUBLIC} images, got {images or 'none'}")
+    if (images := len(list_unlabelled(public))) < sweep_file.LEAST_PUBLIC:
+        raise InputError(
+            f"--public {public}: expected at least {sweep_file.LEAST_PUBLIC} images, got {images or 'none'}"
+        )
     screen.out(f"comparing the pictures of {option} with {images} of --public")
     pairs, doubts = refuse_shared(data, public, bits=bits)
-    shown = look_for_people(data, public, judges_of(request)[0], bits=bits)
+    shown = subject.look_for_people(data, public, subject.judges_of(request)[0], bits=bits)
     for line in (*warnings_of(pairs, doubts, private=option), *shown.warnings):
         screen.err(f"smoothsweep: --public {public}: {line}")
     for line in shown.notes:
         screen.out(line)
-    if images <= COMPONENTS:
-        fewer = f"{images} images make a prior of {components_of(images)} directions instead of {COMPONENTS}"
+    if images <= sweep_file.COMPONENTS:
+        fewer = f"{images} images make a prior of {sweep_file.components_of(images)} directions instead of "
+        fewer += str(sweep_file.COMPONENTS)
         screen.err(f"smoothsweep: --public {public}: {fewer}; an attacker with more images may find more")
     return (*warnings_of(pairs, doubts, private="the private set", named=False), *shown.unnamed)

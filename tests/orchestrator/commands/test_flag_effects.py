@@ -13,8 +13,7 @@ import torch
 from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.audit import auditing, pages
-from smoothsweep.orchestrator.commands.audit.costs import Cost
+from smoothsweep.orchestrator.commands.audit import auditing, costs, pages
 from smoothsweep.orchestrator.commands.audit.sweep_file import spread_classes
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.imported import ImportedClassifier
@@ -29,7 +28,7 @@ from tests.tiny import write_tiny
 def one_round(monkeypatch):
     """An audit whose first round does nothing, and for whose others there is no time."""
     monkeypatch.setattr(auditing, "run_and_report", lambda *_, **__: 0)
-    monkeypatch.setattr(auditing, "forecast", lambda tree, store: Cost(training=1e9, rest=1e9))
+    monkeypatch.setattr(costs, "forecast", lambda tree, store: costs.Cost(training=1e9, rest=1e9))
     monkeypatch.setattr(auditing, "_warn_of_shared_pictures", lambda *_: ())
 
 
