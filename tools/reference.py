@@ -485,7 +485,15 @@ def columns_page() -> str:
         title, said = f"The {by}", f"Measured of every {by}, whatever the judges."
         if by in JUDGES:
             title, said = f"Judge `{by}`", _first_line(JUDGES[by])
-        parts += [f'| <a id="{anchor(title)[1:]}"></a>**{title}** | {said} | | | |\n', *map(_metric, metrics)]
+        parts.append(f'| <a id="{anchor(title)[1:]}"></a>**{title}** | {said} | | | |\n')
+        rows: list[list[str]] = []
+        for metric in metrics:
+            name, meaning, *rest = _metric(metric)
+            if rows and rows[-1][2:] == rest and metric.description.startswith("The same "):
+                rows[-1][:2] = f"{rows[-1][0]}, {name}", f"{rows[-1][1]} {meaning}"
+            else:
+                rows.append([name, meaning, *rest])
+        parts += [f"| {' | '.join(row)} |\n" for row in rows]
     parts.append(FRAMES_HEAD)
     for name, columns in FRAMES.items():
         parts.append(f"| **Frame `{name}`** | | |\n")
@@ -496,7 +504,7 @@ def columns_page() -> str:
     return "".join(parts)
 
 
-def _metric(metric: Metric) -> str:
+def _metric(metric: Metric) -> tuple[str, ...]:
     ceiling = f" Ceiling: `{metric.ceiling}`." if metric.ceiling else ""
     null = f" *Null*: {metric.null}." if metric.null else ""
     kind = f"{metric.group}, search" if metric.searched else metric.group
@@ -506,7 +514,7 @@ def _metric(metric: Metric) -> str:
     if values == "number" and metric.range is not None:
         low, high = metric.range
         values = f"number ≥ {low:g}" if high == float("inf") else f"number in [{low:g}, {high:g}]"
-    return f"| `{metric.key}` | {meaning} | {values} | {metric.better or ''} | {kind} |\n"
+    return _code(metric.key), meaning, values, metric.better or "", kind
 
 
 PAGES = {KEYS_PAGE: lambda: Page().write(), COLUMNS_PAGE: columns_page}
