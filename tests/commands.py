@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ class Commands:
         self._process, self._folder = process, folder
 
     def __call__(self, *arguments: object) -> Done:
-        """Run `smoothsweep` with these arguments."""
+        """Run `smoothsweep` with these arguments; after -c, a program as `python -c` does."""
         self._process.stdin.write(json.dumps([str(self._folder), *map(str, arguments)]).encode() + b"\n")
         self._process.stdin.flush()
         late = Timer(SECONDS, self._process.kill)
@@ -51,9 +52,9 @@ class Commands:
 
 
 @contextmanager
-def commands() -> Iterator[Commands]:
-    """Start the process, end it with the block."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+def commands(*places: Path) -> Iterator[Commands]:
+    """Start the process, end it with the block. places: where else it finds packages."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(map(str, places))}
     with tempfile.TemporaryDirectory(prefix="commands-") as folder:
         process = subprocess.Popen(
             [sys.executable, str(Path(__file__)), str(Path(__file__).parents[1])],
@@ -86,13 +87,23 @@ def _serve() -> None:
             os.dup2(file, number)
             os.close(file)
         try:
-            code = main(arguments)
+            code = main(arguments) if arguments[0] != "-c" else _program(*arguments[1:])
         except SystemExit as end:
             code = end.code
         sys.stdout.flush()
         sys.stderr.flush()
         answers.write(_DONE + str(code).encode() + b"\n")
         answers.flush()
+
+
+def _program(code: str, *arguments: str) -> int:
+    sys.argv = ["-c", *arguments]
+    try:
+        exec(compile(code, "-c", "exec"), {"__name__": "__main__"})
+    except Exception:
+        traceback.print_exc()
+        return 1
+    return 0
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ gc.disable()  # until everything is collected
 # A gate draws the same examples every time; `make explore` draws new ones, and more.
 # Neither says no because the machine is slow.
 patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("gate", patient, derandomize=True, max_examples=30)
+settings.register_profile("gate", patient, derandomize=True, max_examples=20)
 settings.register_profile("explore", patient, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "gate"))
 

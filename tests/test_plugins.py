@@ -15,6 +15,8 @@ import yaml
 from safetensors.torch import load_file
 from tiny import searchable, tiny_sweep
 
+from tests.commands import commands
+
 RUN = """
 import sys
 from pathlib import Path
@@ -54,9 +56,9 @@ SWEEP = tiny_sweep(
 )
 
 
-def ours(arguments, installed):
-    """A command of another process that finds what is installed there."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [*installed, Path(__file__).parents[1]]))}
+def beside(places, *arguments):
+    """A process of its own that finds what is installed there."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [*places, Path(__file__).parents[1]]))}
     return subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, check=False)
 
 
@@ -75,6 +77,13 @@ def installed(repository):
     shutil.rmtree(place)
 
 
+@pytest.fixture(scope="module")
+def ours(installed):
+    """Runs commands and programs in a process that finds the example."""
+    with commands(installed) as run:
+        yield run
+
+
 @pytest.fixture
 def sweep(tmp_path):
     path = tmp_path / "tiny.yaml"
@@ -82,8 +91,8 @@ def sweep(tmp_path):
     return path
 
 
-def test_the_command_lists_what_other_packages_bring(installed):
-    listed = ours(["-m", "smoothsweep", "plugins"], [installed])
+def test_the_command_lists_what_other_packages_bring(ours):
+    listed = ours("plugins")
     assert listed.returncode == 0 and not listed.stderr
     rows = [line.split() for line in listed.stdout.splitlines()]
     assert [row[:4] for row in rows] == [
@@ -101,9 +110,9 @@ def test_the_command_lists_what_other_packages_bring(installed):
     assert all(Path(row[4]).is_file() for row in rows)
 
 
-def test_a_sweep_of_foreign_members_runs_and_its_report_says_whose_they_are(installed, sweep, tmp_path):
+def test_a_sweep_of_foreign_members_runs_and_its_report_says_whose_they_are(ours, sweep, tmp_path):
     store = tmp_path / "store"
-    done = ours(["-c", RUN, str(sweep), str(store)], [installed])
+    done = ours("-c", RUN, sweep, store)
     assert done.returncode == 0, done.stderr
     results = (store / "sweeps" / "tiny" / "report.html").read_text()
     facts = dict(re.findall(r"<dt>([^<]+)</dt><dd>([^<]+)</dd>", results))
@@ -131,13 +140,13 @@ def test_a_sweep_of_foreign_members_runs_and_its_report_says_whose_they_are(inst
     }
 
 
-def test_a_part_that_an_attack_of_a_plugin_brings_is_a_stage_with_its_version(installed, tmp_path):
+def test_a_part_that_an_attack_of_a_plugin_brings_is_a_stage_with_its_version(ours, tmp_path):
     """It is made of the pool and of a target's scores; the attack's latents lie half way between it and the best."""
     path, store = tmp_path / "tiny.yaml", tmp_path / "store"
     attack = {"kind": "centres", "selected": 2, "pool": SMALL["pool"]}
     settings = tiny_sweep(attack=attack, judges={"embedder": {"name": "synthetic"}}, grid={}, baseline={})
     path.write_text(yaml.safe_dump(settings, sort_keys=False))
-    done = ours(["-c", RUN, str(path), str(store)], [installed])
+    done = ours("-c", RUN, path, store)
     assert done.returncode == 0, done.stderr
 
     def made(kind, file):
@@ -168,18 +177,16 @@ def fake(folder, name, version, rows):
     return folder
 
 
-def test_another_version_is_another_fingerprint(installed, sweep, tmp_path):
+def test_another_version_is_another_fingerprint(installed, ours, sweep, tmp_path):
     newer = tmp_path / "newer"
     shutil.copytree(installed, newer)
     [info] = newer.glob("*.dist-info")
     (info / "METADATA").write_text((info / "METADATA").read_text().replace("Version: 0.1.0", "Version: 0.2.0"))
-    planned = {}
-    for place in (installed, newer):
-        done = ours(["-c", STAGES, str(sweep)], [place])
+    planned = []
+    for done in (ours("-c", STAGES, sweep), beside([newer], "-c", STAGES, str(sweep))):
         assert done.returncode == 0, done.stderr
-        planned[place] = set(done.stdout.splitlines())
-    common = {line.split()[0] for line in planned[installed] & planned[newer]}
-    assert not common  # the data, and all that is made of them
+        planned.append(set(done.stdout.splitlines()))
+    assert not planned[0] & planned[1]  # the data, and all that is made of them
 
 
 SEARCH = {
@@ -212,22 +219,22 @@ while (proposal := strategy(search.strategy)(setup, found, {})) is not None:
 """
 
 
-def test_a_strategy_of_a_plugin_proposes_and_its_version_is_part_of_the_search(installed, tmp_path):
+def test_a_strategy_of_a_plugin_proposes_and_its_version_is_part_of_the_search(ours, tmp_path):
     path = tmp_path / "tiny.yaml"
     path.write_text(yaml.safe_dump(searchable("tiny", SEARCH), sort_keys=False))
-    done = ours(["-c", SEARCHED, str(path), str(tmp_path / "store")], [installed])
+    done = ours("-c", SEARCHED, path, tmp_path / "store")
     assert done.returncode == 0, done.stderr
     source, *drawn = done.stdout.splitlines()
     assert source == "smoothsweep-example 0.1.0 7 7"
     assert sorted(int((float(alpha) + 1) * 5) for alpha in drawn) == [0, 1, 2, 3, 4]  # each fifth once
 
 
-def test_a_model_of_a_plugin_is_imported_and_its_version_is_part_of_the_target(installed, tmp_path):
+def test_a_model_of_a_plugin_is_imported_and_its_version_is_part_of_the_target(ours, tmp_path):
     draw = np.random.default_rng(0)
     np.savez(tmp_path / "net.npz", weight=draw.normal(size=(4, 3 * 32 * 32)), bias=np.zeros(4))
     out, path = tmp_path / "brought", tmp_path / "tiny.yaml"
-    command = ["-m", "smoothsweep", "import", "target", str(tmp_path / "net.npz"), "--out", str(out)]
-    done = ours([*command, "--classes", "4", "--image-size", "32"], [installed])
+    options = ["--out", out, "--classes", "4", "--image-size", "32"]
+    done = ours("import", "target", tmp_path / "net.npz", *options)
     assert done.returncode == 0, done.stderr
     assert json.loads((out / "target.json").read_text())["architecture"] == "linear" and (out / "linear.npz").is_file()
     changed = {
@@ -237,7 +244,7 @@ def test_a_model_of_a_plugin_is_imported_and_its_version_is_part_of_the_target(i
         "judges": {"embedder": {"name": "synthetic"}},
     }
     path.write_text(yaml.safe_dump(tiny_sweep(**changed), sort_keys=False))
-    done = ours(["-c", CONFIGS, str(path)], [installed])
+    done = ours("-c", CONFIGS, path)
     assert done.returncode == 0, done.stderr
     configs = json.loads(done.stdout)
     assert [one["plugin"] for one in configs["imported"]] == ["smoothsweep-example 0.1.0"]
@@ -255,3 +262,272 @@ for stage in with_ancestors([stage for trial in trials_of(load_sweep(Path(sys.ar
     found.setdefault(stage.name, []).append(dict(stage.config))
 print(json.dumps(found))
 """
+
+
+FAULTS = {
+    "attacks": {
+        "needy = odd_attacks:Needy": "",  # a part that nobody brings is told where it is named
+        "broken = no_such_module:Thing": "cannot load no_such_module:Thing: ModuleNotFoundError",
+        "ppa = smoothsweep.core.attacks.random_latents:RandomLatents": "smoothsweep itself both bring attacks ppa",
+        "taken = odd_attacks:Taken": "expected names of parts that no other attack has, got pool",
+        "unlike = odd_attacks:Unlike": "expected names of parts that begin with own_, got target",
+        "zero = odd_attacks:Zero": "the default of steps: expected a whole number of at least 1, got 0",
+        "typeless = odd_attacks:Typeless": "expected types that its module knows, got: name 'Nowhere' is not defined",
+        "made = odd_attacks:MADE": "expected an Attack at odd_attacks:MADE, got Attack(",
+        "Big-Name = odd_attacks:Fine": "expected a name of small letters, digits and _, got 'Big-Name'",
+        "draws = odd_attacks:Draws": "expected names of networks that no other attack has, got critic",
+        "sees = odd_attacks:Sees": "access: expected one of none, labels, scores, gradients, got 'everything'",
+        "cited = odd_attacks:Cited": "expected a key of citations.bib or a BibTeX entry, got 'nobody2020nothing'",
+        "ends = odd_ends:Thing": "cannot load odd_ends:Thing: SystemExit: 7",
+        "ends_early = odd_package.inner:Thing": "cannot load odd_package.inner:Thing: SystemExit: 7",
+        "raises = odd_raises.inner:Thing": "cannot load odd_raises.inner:Thing: Odd: nothing works",
+        "place = not a place:at all": "cannot load not a place:at all: ",
+        "empty =": "cannot load : ",
+        "twice = smoothsweep.core.attacks.random_latents:RandomLatents": "another package both bring attacks twice",
+    },
+    "judges": {
+        "blank = odd_attacks:Blank": "expected at least one column, got none",
+        "odd = json:JSONDecoder": "expected a Judge at json:JSONDecoder",
+        "twin = smoothsweep.core.judges.fidelity:Fidelity": "columns that no other judge has, got coverage, density",
+    },
+    "models": {
+        "resnet18 = odd_attacks:Model": "expected a name that no architecture has, got 'resnet18'",
+    },
+    "priors": {
+        "number = odd_attacks:NUMBER": "expected a dataclass of settings, got <class 'int'>",
+        "plain = odd_attacks:PLAIN": "expected settings that derive from PriorSettings, got Plain",
+    },
+    "search": {
+        "best = no_such_module:BEST": "cannot load no_such_module:BEST: ModuleNotFoundError",
+    },
+}
+ODD = """
+from dataclasses import dataclass
+from smoothsweep.core.bounds import Count
+from smoothsweep.core.priors.settings import PriorKind
+from smoothsweep.core.attacks.shared.base import Attack, Part
+from smoothsweep.core.judges.base import Judge
+from smoothsweep.core.attacks.shared.base import PartKind
+from smoothsweep.core.cards import NetworkKind
+from smoothsweep.core.external.base import ForeignModel
+
+class Taken(Attack):
+    own_parts = {"pool": PartKind(version=1, make="odd_attacks:make")}
+
+class Fine(Attack):
+    pass
+
+class Draws(Attack):
+    networks = {"critic": NetworkKind(config=int, network="odd_attacks:Network")}
+    own_parts = {"own_shades": PartKind(version=1, make="odd_attacks:make", networks=networks)}
+
+class Sees(Attack):
+    access = "everything"
+
+class Cited(Attack):
+    cites = ("nobody2020nothing",)
+
+class Needy(Attack):
+    @property
+    def parts(self):
+        return (Part(name="own_nothing", needs=("target",), settings={}),)
+
+class Blank(Judge):
+    stage = "blank"
+
+class Model(ForeignModel):
+    file = "model.odd"
+
+class Unlike(Attack):
+    own_parts = {"target": PartKind(version=1, make="odd_attacks:make")}
+
+@dataclass(frozen=True, kw_only=True)
+class Zero(Attack):
+    steps: Count = 0
+
+@dataclass(frozen=True, kw_only=True)
+class Typeless(Attack):
+    place: "Nowhere" = None
+
+@dataclass(frozen=True, kw_only=True)
+class Plain:
+    count: Count = 1
+
+MADE = Attack()
+NUMBER = PriorKind(settings=int, make="odd_attacks:make")
+PLAIN = PriorKind(settings=Plain, make="odd_attacks:make")
+"""
+RAISES = "class Odd(BaseException): pass\nraise Odd('nothing works')"
+PLAN = """
+import sys
+from smoothsweep.orchestrator.cli import main
+for path in sys.argv[2:]:
+    print(main(["plan", path, "--store", sys.argv[1]]))
+"""
+
+PROVENANCE = """
+from smoothsweep.orchestrator.tracking.tracker import provenance_tags, _installed
+assert "smoothsweep.torch" in provenance_tags()
+print(*(f"{name}=={version}" for name, version in _installed().items()))
+"""
+
+
+def test_what_cannot_be_used_is_one_line_where_it_is_listed_and_where_it_is_named(tmp_path):
+    places = [
+        fake(tmp_path / "a", "odd-one", "3.1", {family: "\n".join(lines) for family, lines in FAULTS.items()}),
+        fake(tmp_path / "b", "other", "1.0", {"attacks": list(FAULTS["attacks"])[-1]}),
+    ]
+    (tmp_path / "a" / "odd_attacks.py").write_text(ODD)
+    (tmp_path / "a" / "odd_ends.py").write_text("raise SystemExit(7)")
+    for package, text in (("odd_package", "import os\nraise SystemExit(7)"), ("odd_raises", RAISES)):
+        (tmp_path / "a" / package).mkdir()
+        (tmp_path / "a" / package / "__init__.py").write_text(text)
+    listed, named = beside(places, "-m", "smoothsweep", "plugins"), {}
+    faults = [said for lines in FAULTS.values() for said in lines.values() if said]
+    assert listed.returncode == 2 and listed.stderr.count("\n") == len(faults)
+    assert all(said in listed.stderr for said in faults) and "plugin odd-one 3.1" in listed.stderr
+    for family in ("attacks", "judges", "search"):  # which a sweep file names; a model's card does, too
+        for line, said in FAULTS[family].items():
+            name = line.partition(" ")[0]
+            naming = {
+                "attacks": lambda name: tiny_sweep(attack={**(SMALL if name != "needy" else {}), "kind": name}),
+                "judges": lambda name: tiny_sweep(judges={name: {}}),
+                "search": lambda name: searchable("tiny", {**SEARCH, "strategy": name}),
+            }
+            path = tmp_path / f"{name}.yaml"
+            path.write_text(yaml.safe_dump(naming[family](name), sort_keys=False))
+            named[str(path)] = said or "parts: expected one of pool, candidates,"
+    refused = beside(places, "-c", PLAN, str(tmp_path / "store"), *named)
+    assert refused.stdout.split() == ["2"] * len(named)
+    lines = [line for line in refused.stderr.splitlines() if not line.endswith("it is left out")]
+    for said, line in zip(named.values(), lines, strict=True):
+        assert said in line
+
+
+def test_what_nobody_names_breaks_nothing(tmp_path):
+    """What cannot be loaded is named in a line; what pip left says nothing."""
+    place = fake(tmp_path / "site", "odd-one", "3.1", {"judges": "broken = odd_package.inner:Thing"})
+    (place / "odd_package.py").write_text("raise SystemExit(7)")
+    fake(place, "~d-one", "3.0", {"judges": "rest = no_such_module:Thing"})
+    fake(place, "nameless", "1", {"judges": "rest = no_such_module:Thing"})
+    (place / "nameless-1.dist-info" / "METADATA").write_bytes(b"\xff\xfe")
+    (place / "empty-1.dist-info").mkdir()
+    path = tmp_path / "tiny.yaml"
+    path.write_text(yaml.safe_dump(tiny_sweep(), sort_keys=False))
+    planned = beside([place], "-m", "smoothsweep", "plan", str(path), "--store", str(tmp_path / "s"))
+    assert planned.returncode == 0 and planned.stderr.count("\n") == 1
+    assert "odd-one 3.1" in planned.stderr and "SystemExit: 7" in planned.stderr
+    noted = beside([place], "-c", PROVENANCE)
+    assert noted.returncode == 0 and "odd-one==3.1" in noted.stdout and "odd-one==3.0" not in noted.stdout
+
+
+CODE = '''
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from smoothsweep.core.attacks.shared.base import Attack, MadePart, Part, PartKind, Reconstructions
+from smoothsweep.core.cards import NetworkKind
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShadesConfig:
+    """Settings of the network.
+
+    Attributes:
+        resolution: Side of its images in pixels.
+    """
+
+    resolution: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shades(Attack):
+    """Mean public image, darker or brighter."""
+
+    title: ClassVar[str] = "shades of the mean image"
+    own_parts: ClassVar[Mapping[str, PartKind]] = {
+        "own_shades": PartKind(
+            version=1,
+            make="shades_networks:make",
+            trains=True,
+            told_protocol=False,
+            networks={"shades": NetworkKind(config=ShadesConfig, network="shades_networks:ShadesNetwork")},
+        )
+    }
+
+    @property
+    def parts(self):
+        return (Part(name="own_shades", needs=("public",), settings={}),)
+
+    @property
+    def needs(self):
+        return ("own_shades",)
+
+    @property
+    def decoder(self):
+        return "own_shades"
+
+    def invert(self, view, inputs, target_class, *, seed):
+        import torch
+
+        assert type(inputs.networks["own_shades"]["generator"]).__name__ == "ShadesNetwork"
+        return Reconstructions(w=torch.linspace(0.5, 1.5, self.selected).reshape(-1, 1, 1))
+'''
+NETWORKS = """
+import torch
+from shades import ShadesConfig
+from smoothsweep.core.attacks.shared.base import MadePart
+from torch import nn
+
+
+class ShadesNetwork(nn.Module):
+    num_ws, w_dim, z_dim = 1, 1, 1
+
+    def __init__(self, config):
+        super().__init__()
+        self.config, self.resolution = config, config.resolution
+        self.mean = nn.Parameter(torch.zeros(3, config.resolution, config.resolution))
+
+    def synthesize(self, w):
+        return w[:, :, :, None] * self.mean
+
+
+def make(settings, inputs, view, part_context):
+    network = ShadesNetwork(ShadesConfig(resolution=inputs.public.shape[-1]))
+    network.mean.data = inputs.public.float().mean(0) / 127.5 - 1
+    return MadePart(tensors={}, networks={"generator": network.eval().requires_grad_(False)})
+"""
+RUN_PLUGIN_NETWORKS = """
+import sys
+from pathlib import Path
+from smoothsweep.orchestrator.planning.trial import trials_of
+from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.load import load_sweep
+store = open_store(sys.argv[2])
+for trial in trials_of(load_sweep(Path(sys.argv[1]))):
+    for stage in trial.stages:
+        execute_with_inputs(store, stage)
+"""
+
+
+@pytest.fixture
+def sweep_of_plugin_networks(tmp_path):
+    path = tmp_path / "shades.yaml"
+    settings = tiny_sweep(
+        name="shades", attack={"kind": "shades", "selected": 3}, prior=None, judges={}, grid={}, baseline={}
+    )
+    path.write_text(yaml.safe_dump(settings, sort_keys=False))
+    return path
+
+
+def test_its_network_is_kept_read_and_draws_the_reconstructions(tmp_path, sweep_of_plugin_networks):
+    place = fake(tmp_path / "site", "shading", "1.0", {"attacks": "shades = shades:Shades"})
+    (tmp_path / "site" / "shades.py").write_text(CODE)
+    (tmp_path / "site" / "shades_networks.py").write_text(NETWORKS)
+    done = beside([place], "-c", RUN_PLUGIN_NETWORKS, str(sweep_of_plugin_networks), str(tmp_path / "store"))
+    assert done.returncode == 0, done.stderr
+    [card] = (tmp_path / "store").glob("own_shades/*/generator.network.json")
+    assert json.loads(card.read_text())["kind"] == "shades"
+    assert list((tmp_path / "store").glob("loot/*/manifest.json"))

@@ -19,8 +19,8 @@ from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.models.embedder_kinds import KINDS
 from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.core.training.classifier import train_classifier
-from tests.attack_examples import EXAMPLES, PEOPLE, SIZE
-from tests.defense_examples import EXAMPLES as DEFENSES
+from tests.core.attacks.examples import EXAMPLES, PEOPLE, SIZE
+from tests.core.defenses.examples import EXAMPLES as DEFENSES
 
 PPA = {"kind": "ppa", **EXAMPLES["ppa"]}
 BREP = {"kind": "brep_mi", **EXAMPLES["brep_mi"]}

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from checkout import copy_packages
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from smoothsweep.core import same_code
@@ -164,7 +164,6 @@ def test_the_derivation_does_not_change():
     assert derive_seed(42, 3, "optimise", 0) == 6137726443759718973
 
 
-@settings(deadline=None)
 @given(KEYS, KEYS)
 def test_a_seed_is_a_function_of_its_key_and_fits_63_bits(first, second):
     assert 0 <= derive_seed(*first) < 2**63

@@ -162,7 +162,7 @@ LATENTS = {
 RLB_MI = {
     **LATENTS,
     "selected": {"selected": 1},
-    "episodes": {"episodes": 14},
+    "episodes": {"episodes": 9},
     "steps": {"steps": 3},
     "diversity": {"diversity": 0.5},
     "at_once": {"at_once": 3},
@@ -171,7 +171,7 @@ RLB_MI = {
     "lr": {"lr": 0.3},
     "gamma": {"gamma": 0.1},
     "tau": {"tau": 0.9},
-    "minibatch": {"minibatch": 11},
+    "minibatch": {"minibatch": 5},
 }
 STARTS = {
     **{

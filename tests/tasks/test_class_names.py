@@ -10,7 +10,7 @@ from smoothsweep.core.attacks.registry import ATTACKS, make_attack
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.table import measured
 from smoothsweep.core.models.classifiers import build_classifier
-from smoothsweep.tasks.class_names import NAMES_FILE, check_same_classes, class_names_of, with_same_classes
+from smoothsweep.tasks.class_names import NAMES_FILE, class_names_of
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.registry import TASKS, task
 from tests.core.attacks.examples import needed, prior_of
@@ -112,22 +112,3 @@ def test_every_input_with_classes_is_compared(tmp_path, monkeypatch):
     for stage in stages:
         has_classes = {n for n, source in stage.inputs.items() if source.name == "data" or TASKS[source.name].labelled}
         assert has_classes <= set(TASKS[stage.name].labelled), stage.name
-
-
-def test_an_artifact_has_the_classes_of_its_inputs(tmp_path):
-    (tmp_path / "out").mkdir()
-    run = with_same_classes(lambda config, inputs, out, context: {"n": 1.0}, ("data", "network"))
-    context = TaskContext(work=tmp_path)
-    assert run({}, {"data": labelled(tmp_path / "data")}, tmp_path / "out", context) == {"n": 1.0}
-    assert check_same_classes({"made": tmp_path / "out", "data": tmp_path / "data"}) == tuple(PEOPLE)
-
-
-def test_a_task_that_renames_its_classes_is_refused(tmp_path):
-    def renames(config, inputs, out, context):
-        labelled(out, PEOPLE[::-1])
-        return {}
-
-    with pytest.raises(InputError, match="its own artifact: expected the classes of data"):
-        with_same_classes(renames, ("data",))(
-            {}, {"data": labelled(tmp_path / "data")}, tmp_path / "out", TaskContext(work=tmp_path)
-        )

@@ -1,4 +1,4 @@
-"""The low-resolution attacks as stages: their parts, shards, kills, settings, and the reports of their papers."""
+"""The low-resolution attacks as stages: parts, shards, kills, settings, and the reports of their papers."""
 
 import json
 import shutil
@@ -31,8 +31,30 @@ from smoothsweep.tasks.judges import reported
 from smoothsweep.tasks.reconstructions import decoded_reconstructions, reconstructed_images
 from smoothsweep.tasks.training import load_classifier
 from tests.dear import first_of
-from tests.killed_parts import KILLED
 from tests.tasks.travelling import made, outcome
+
+KILLED = """
+import json, os, signal, sys
+from pathlib import Path
+import torch
+from smoothsweep.tasks import attack as parts
+from smoothsweep.tasks.context import TaskContext
+
+config, inputs, folder, threads = json.loads(sys.argv[1])
+torch.set_num_threads(threads)
+keep, kept = parts.WorkFolder.keep_state, []
+
+def keep_and_die(self, state):
+    keep(self, state)
+    kept.append(state)
+    if len(kept) == 4:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+parts.WorkFolder.keep_state = keep_and_die
+work = TaskContext(work=Path(folder) / "work")
+parts.make_part(config, {name: Path(path) for name, path in inputs.items()}, Path(folder) / "out", work)
+"""
+
 
 GAN = {"width": 2, "epochs": 2, "batch_size": 6, "critic_steps": 2, "z_dim": 4}
 STUDENTS = {"architectures": ["resnet_small"], "pretrained": False, "epochs": 2, "batch_size": 10}

@@ -17,15 +17,17 @@ from smoothsweep.sweeps.training import Recipe
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.registry import TASKS
 from smoothsweep.tasks.training import load_classifier
+from tests.core.defenses.examples import EXAMPLES
 from tests.dear import but_dear
-from tests.defense_examples import EXAMPLES
 from tests.elsewhere import ELSEWHERE, elsewhere
 from tests.stage_numbers import differences, numbers_of
 from tests.tasks.kept_stages import ALONE, IN_A_TRIAL, OTHER_STAGES
 from tests.tasks.test_stage_numbers import executed
 
 MADE = [*IN_A_TRIAL, *ALONE]
-CASES = [f"{case}, clean" for case in MADE] + [f"{case}, paper" for case in MADE if case.startswith("judge_")]
+ONE_WAY = ("judge_robustness", "judge_membership", "judge_gradients")  # they compute the same under both protocols
+CASES = [f"{case}, clean" for case in MADE]
+CASES += [f"{case}, paper" for case in MADE if case.startswith("judge_") and not case.startswith(ONE_WAY)]
 DEAR = [case for case in CASES if case.startswith(("attack, ", "plg_gan", "projected", "specific_gan", "students"))]
 COMPUTED = [case for case in OTHER_STAGES if TASKS[case.partition(",")[0]].on_device]
 

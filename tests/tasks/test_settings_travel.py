@@ -251,7 +251,7 @@ def test_of_random_latents(key, hunted, travels, private):
 def test_of_rlb_mi(key, begun, travels):
     _, inputs, _ = begun
     base = {**LATENTS, "kind": "rlb_mi", "selected": 2}
-    base |= {"episodes": 18, "steps": 2, "minibatch": 10, "hidden": 8, "lr": 0.1}
+    base |= {"episodes": 8, "steps": 2, "minibatch": 6, "hidden": 8, "lr": 0.1}
     travels("attack", base, {**base, **RLB_MI[key]}, {name: inputs[name] for name in ("prior", "target")})
 
 

@@ -8,8 +8,7 @@ from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.priors.eigenfaces import fit_eigenfaces
 from smoothsweep.core.priors.kinds import make_settings
 from smoothsweep.core.priors.registry import from_files
-from tests.attack_examples import EXAMPLES, PEOPLE, SIZE
-from tests.core.attacks.examples import example
+from tests.core.attacks.examples import EXAMPLES, PEOPLE, SIZE, example
 from tests.core.attacks.looking import Kept, classifier, look
 
 

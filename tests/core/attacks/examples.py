@@ -29,6 +29,7 @@ from smoothsweep.core.attacks.plg_mi import PLGMI
 from smoothsweep.core.attacks.ppa.attack import PlugAndPlay
 from smoothsweep.core.attacks.ppa.config import Averaging, Pool, Restarts
 from smoothsweep.core.attacks.random_latents import RandomLatents
+from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.attacks.rlb_mi import RLBMI
 from smoothsweep.core.attacks.selection_only import SelectionOnly
 from smoothsweep.core.attacks.surrogates import SurrogateLabels, SurrogateScores
@@ -576,3 +577,6 @@ class surrogate_scores:
         )
     }
     QUERIES = 4 * 4
+
+
+EXAMPLES = {name: example(name).EXAMPLE for name in ATTACKS}

@@ -1,4 +1,4 @@
-"""What tests of attacks look with: a network trained in seconds, a view of it, and what another sees in an image."""
+"""What tests of attacks look with: networks trained in seconds or made by hand, a view of them, what another sees."""
 
 import copy
 
@@ -11,7 +11,7 @@ from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.core.training.classifier import train_classifier
-from tests.attack_examples import PEOPLE, SIZE
+from tests.core.attacks.examples import PEOPLE, SIZE
 
 
 def classifier(architecture, data, seed):
@@ -87,3 +87,24 @@ def recognised(judge, decoder, w, target_class):
 
 def taken_for(judge, images, target_class):
     return (judge(resize(images, SIZE)).argmax(1) == target_class).float().mean().item()
+
+
+class Rows:
+    """Images [n, 3, side, side] -> logits [n, classes].
+
+    seen: rows of every pass; blind: bool of the images' means for which it gives no numbers; coupled: how much its
+    answer to an image depends on what it is shown beside it.
+    """
+
+    def __init__(self, classes, side, *, seed, blind=None, coupled=0.0):
+        source = torch.Generator().manual_seed(seed)
+        self.weight = torch.randn(classes, 3 * side * side, generator=source) / 4
+        self.seen, self.blind, self.coupled = [], blind, coupled
+
+    def __call__(self, images):
+        self.seen.append(len(images))
+        flat = images.contiguous().flatten(1)
+        logits = (flat[:, None] * self.weight).sum(2).tanh() * 4
+        if self.coupled:
+            logits = logits + self.coupled * logits.mean(0)
+        return logits if self.blind is None else logits.where(~self.blind(flat.mean(1))[:, None], torch.nan)

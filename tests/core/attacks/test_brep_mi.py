@@ -21,12 +21,11 @@ from smoothsweep.core.attacks.registry import make_attack
 from smoothsweep.core.attacks.shared.base import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import view_of
-from smoothsweep.core.attacks.training_settings import GanTraining, PlainGanConfig
+from smoothsweep.core.attacks.training_settings import PlainGanConfig
 from smoothsweep.core.data.images import truncated_bytes
 from smoothsweep.core.devices import ExecutionConfig
-from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import build_classifier
-from smoothsweep.core.priors.base import Prior, sample_latents
+from smoothsweep.core.priors.base import sample_latents
 from smoothsweep.core.seeds import generator
 
 GOLDEN = np.load(Path(__file__).parents[2] / "golden" / "black_box.npz")
@@ -328,15 +327,6 @@ def decoder():
     return PlainGenerator(PlainGanConfig(resolution=32, z_dim=12, width=2)).eval().requires_grad_(False)
 
 
-def test_the_generator_is_a_prior_whose_w_is_z(decoder):
-    assert isinstance(decoder, Prior)
-    z = torch.from_numpy(decoder.sample_z(3, 5))
-    w = decoder.map(z)
-    assert (decoder.z_dim, decoder.w_dim, decoder.num_ws) == (12, 12, 1) and w.shape == (3, 1, 12)
-    assert torch.equal(w[:, 0], z.float()) and torch.equal(decoder.map(z, psi=0.5), 0.5 * w)
-    assert torch.equal(decoder.map(z, psi=0.5, cutoff=0), w)
-
-
 @pytest.mark.parametrize("kind", SMALL)
 def test_the_part_decodes_as_the_same_network_as_a_prior_does(kind, decoder):
     target = build_classifier("resnet_small", 3, protocol="clean", seed=1).eval().requires_grad_(False)
@@ -355,25 +345,3 @@ def test_the_part_decodes_as_the_same_network_as_a_prior_does(kind, decoder):
         inputs = AttackInputs(protocol="paper", prior=inputs.prior, networks=networks, parts=parts)
         found.append(attack.invert(view, inputs, 1, seed=7))
     assert torch.equal(found[0].w, found[1].w) and found[1].w.shape == (2, 1, 12)
-
-
-@pytest.mark.parametrize("kind", SMALL)
-def test_what_cannot_be_is_one_line(kind):
-    wide = GanTraining(width=8)
-    with pytest.raises(InputError, match=r"^attack\.gan: expected no value with generator prior"):
-        make_attack(kind, gan=wide)
-    with pytest.raises(InputError, match=r"^attack\.generator: expected one of prior, general_gan, got 'gan'"):
-        make_attack(kind, generator="gan")
-    own = make_attack(kind, generator="general_gan")
-    own.check(image_size=64, prior_kind=None, has_public=True)
-    with pytest.raises(InputError, match=r"^recipe\.image_size: expected 32 or 64 pixels with generator general_gan"):
-        own.check(image_size=224, prior_kind=None, has_public=True)
-    with pytest.raises(InputError, match="public: expected the images that this attack learns from, got none"):
-        own.check(image_size=64, prior_kind=None, has_public=False)
-    with pytest.raises(InputError, match=r"^public: expected at least attack\.gan\.batch_size \(64\) images, got 63"):
-        own.check_public(63)
-    usual = make_attack(kind)
-    usual.check(image_size=224, prior_kind="shipped", has_public=False)
-    usual.check_public(1)
-    with pytest.raises(InputError, match=r"^prior: expected what this attack decodes its latents with, got none"):
-        usual.check(image_size=64, prior_kind=None, has_public=True)

@@ -16,8 +16,7 @@ from smoothsweep.core.attacks.registry import ATTACKS, PARTS, make_attack
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.core.data.images import to_unit
 from smoothsweep.core.errors import InputError
-from tests.attack_examples import EXAMPLES, PEOPLE, POOL
-from tests.core.attacks.examples import example, needed
+from tests.core.attacks.examples import EXAMPLES, PEOPLE, POOL, example, needed
 from tests.core.attacks.looking import Counted, look, recognised, taken_for
 from tests.nonsense import beyond, nested_of, nonsense_for
 

@@ -249,7 +249,6 @@ def nearest_by_trying(change, radius):
 entries = st.lists(st.floats(-4, 4, allow_subnormal=False).map(lambda x: round(x, 3)), min_size=1, max_size=4)
 
 
-@settings(max_examples=30)
 @given(entries, st.floats(0.01, 0.99))
 def test_it_is_the_nearest_point_of_the_ball(values, share):
     change = torch.tensor(values, dtype=torch.float64)

@@ -26,10 +26,9 @@ from smoothsweep.core.data.images import truncated_bytes
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.accuracy import topk_hits
 from smoothsweep.core.models.classifiers import build_classifier
-from tests.core.attacks.looking import seen
+from tests.core.attacks.looking import Rows, seen
 from tests.lowres import Spied, blocky, check_losses, golden, pooled
 from tests.lowres import s as signed
-from tests.made_rows import Rows
 from tests.official_gans import networks_of
 from tests.plg import golden as of_plg
 

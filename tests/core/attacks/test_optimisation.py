@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 import torchvision.transforms.functional as tvf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from torchvision.transforms import RandomResizedCrop
@@ -27,7 +27,6 @@ from smoothsweep.core.attacks.optimisation.crops import (
 )
 from smoothsweep.core.attacks.optimisation.descent import StepGradient, descend
 from smoothsweep.core.attacks.optimisation.losses import (
-    ATTACK_LOSSES,
     attack_loss,
     cross_entropy_loss,
     logit_loss,
@@ -71,7 +70,6 @@ def test_whole_pixel_boxes_match_torchvision(box, size, mirror):
     torch.testing.assert_close(apply_crops(images, crops(box, mirror=mirror), size), expected, atol=1e-5, rtol=0)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     height=st.integers(1, 70),
     width=st.integers(1, 70),
@@ -191,7 +189,6 @@ def test_poincare_stays_finite_at_extreme_scales(norm, scale):
 
 
 @pytest.mark.parametrize("norm", NORMS)
-@settings(deadline=None)
 @given(
     logits=hnp.arrays(np.float32, (3, 6), elements=st.integers(-160, 160).map(lambda i: i / 8)),
     scale=st.floats(1e-3, 1e3),
@@ -206,14 +203,6 @@ def test_poincare_is_finite_and_ignores_the_scale(norm, logits, scale, target):
     torch.testing.assert_close(
         poincare_loss(x.detach() * scale, labels, norm=norm), loss.detach(), rtol=1e-6, atol=1e-6
     )
-
-
-@pytest.mark.parametrize("name", sorted(ATTACK_LOSSES))
-@pytest.mark.parametrize("protocol", ["paper", "clean"])
-def test_every_loss_is_per_sample_and_lower_for_the_right_class(name, protocol):
-    logits = torch.tensor([[4.0, 1.0, 0.5], [1.0, 4.0, 0.5]])
-    loss = attack_loss(name, protocol)(logits, torch.tensor([0, 0]))
-    assert loss.shape == (2,) and loss[0] < loss[1]
 
 
 def test_the_paper_protocol_keeps_the_rounding_of_the_official_loss():

@@ -1,11 +1,8 @@
 """Plug & Play: its stages one by one, swapped, adapted to a target; what it refuses."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 from hypothesis import given as drawn
-from hypothesis import settings
 from hypothesis import strategies as st
 from torch import nn
 
@@ -26,19 +23,16 @@ from smoothsweep.core.attacks.ppa.pool import (
     around,
     best_first,
     fitted_temperature,
-    make_pool_features,
-    make_temperature,
     mean_confidence,
 )
 from smoothsweep.core.attacks.ppa.selection import select, select_by_confidence, select_by_margin
 from smoothsweep.core.attacks.registry import make_attack
 from smoothsweep.core.attacks.shared.base import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
-from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.seeds import generator
-from tests.attack_examples import EXAMPLES
+from tests.core.attacks.examples import EXAMPLES
 from tests.core.attacks.looking import Counted, look, recognised
 
 SIDE, CLASSES, PLACES = 8, 3, 2
@@ -142,26 +136,10 @@ def test_a_latent_that_breaks_is_frozen_counted_and_ranked_last():
     assert kept.order[-1] == 2 and kept.scores[:-1].isfinite().all() and kept.scores[-1].isnan()
 
 
-@settings(deadline=None)
 @drawn(scores=st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0, float("nan")]), min_size=1, max_size=30))
 def test_equal_scores_keep_their_order_and_nan_comes_last(scores):
     key = [(1, 0.0, i) if s != s else (0, -s, i) for i, s in enumerate(scores)]
     assert best_first(torch.tensor(scores)).tolist() == [i for _, _, i in sorted(key)]
-
-
-@pytest.mark.parametrize("select", ["augmented_confidence", "top_confidence"])
-@pytest.mark.parametrize("optimise", ["adam", "none"])
-@pytest.mark.parametrize("sample", ["top_confidence", "random"])
-def test_the_stages_of_plug_and_play_can_be_swapped(sample, optimise, select, target, given):
-    changed = {"sample": {"kind": sample}, "optimise": {"kind": optimise}, "select": {"kind": select}}
-    kept = {key: value for key, value in EXAMPLES["ppa"].items() if key not in ("steps", "lr", "selection_repeats")}
-    own = given("ppa")
-    found = make_attack("ppa", **kept, **changed).invert(look(target), own, 1, seed=7)
-    pool, confidences = own.parts["pool"]["w"], own.parts["candidates"]["confidences"][:, 1]
-    best = confidences.argsort(descending=True)[:8]
-    assert found.w.shape[0] == 4 and found.scores.tolist() == sorted(found.scores.tolist(), reverse=True)
-    assert (set(found.rows["pool_index"].tolist()) <= set(best.tolist())) == (sample == "top_confidence")
-    assert torch.equal(found.w, pool[found.rows["pool_index"]][:, :1]) == (optimise == "none")
 
 
 ADAPTED = {
@@ -193,33 +171,11 @@ def test_plug_and_play_adapted_to_a_target_leaks_and_is_counted_and_depends_on_t
     assert ("margin" in alone.rows) == ("select" in adapted)
 
 
-def test_learning_rate_milestones():
-    config = OptimiseConfig(steps=5, lr=1.0, lr_milestones=(2, 4), lr_gamma=0.5)
-    assert [config.lr_at(step) for step in range(5)] == [1, 1, 0.5, 0.5, 0.25]
-
-
 def test_a_discriminator_comes_with_a_folder_alone():
     attack = make_attack("ppa", steps=1, discriminator_weight=0.1, pool={"crop": None})
     attack.check(image_size=64, prior_kind="folder", has_public=False)
     with pytest.raises(InputError, match=r"^attack\.discriminator_weight: expected a prior of kind folder.* shipped$"):
         attack.check(image_size=64, prior_kind="shipped", has_public=False)
-
-
-@pytest.mark.parametrize(
-    ("changes", "published"),
-    [
-        ({}, True),
-        ({"loss": "cross_entropy"}, True),
-        ({"loss": "logit"}, False),
-        ({"loss": "max_margin"}, False),
-        ({"select": {"kind": "augmented_margin"}}, False),
-        ({"restarts": {"count": 2}}, False),
-        ({"average": {"views": 4}}, False),
-        ({"loss": "cross_entropy", "temperature": {}}, False),
-    ],
-)
-def test_only_the_two_losses_as_published_are_what_a_defense_is_usually_measured_with(changes, published):
-    assert make_attack("ppa", **changes).published is published
 
 
 def test_without_augmentation_the_surest_images_come_first():
@@ -247,17 +203,6 @@ def test_averaged_steps_do_not_depend_on_what_is_computed_together(protocol, kin
         torch.testing.assert_close(runs[0].w, other.w, rtol=0, atol=1e-4)
     again = moved(protocol, rows=3, average=Averaging(views=3, kind=kind))
     assert torch.equal(runs[1].w, again.w) and not torch.equal(runs[1].w, moved(protocol, rows=3).w)
-
-
-@BOTH
-def test_averaged_classes_in_a_list_are_those_alone(protocol):
-    """Neighbours are drawn by the class: a group may hold several."""
-    config = OptimiseConfig(steps=2, lr=0.05, batch_size=4, average=Averaging(views=2))
-    starts, classes = [WORLD.w0[:, :1], WORLD.pool[:7, :1]], [2, 0]
-    beside = optimise(WORLD, WORLD.target, starts, classes, config, **common(protocol))
-    for w0, c, one in zip(starts, classes, beside, strict=True):
-        (alone,) = optimise(WORLD, WORLD.target, [w0], [c], config, **common(protocol))
-        torch.testing.assert_close(one.w, alone.w, rtol=0, atol=1e-5)
 
 
 def neighbours(protocol, count=4, **averaging):
@@ -375,24 +320,3 @@ def test_restarts_begin_around_the_candidates_and_follow_from_seed_and_class():
     torch.testing.assert_close(gaps[0], 0.5 * first[:, 0] * torch.tensor([1.0, 0.0, 0.0]))
     assert not torch.equal(gaps[0], gaps[1]) and torch.equal(begun()[0], w)
     assert not torch.equal(begun(seed=2)[0], w) and not torch.equal(begun(target_class=0)[0], w)
-
-
-def test_the_temperature_part_asks_once_for_every_image_of_the_pool():
-    images, run = torch.rand(9, 3, SIDE, SIDE), Execution(ExecutionConfig(), "cpu")
-    view = view_of(WORLD.target, "gradients", num_classes=CLASSES, image_size=SIDE, execution=run)
-    made = make_temperature({"mean_confidence": 0.6}, SimpleNamespace(parts={"pool": {"images": images}}), view, None)
-    temperature = made.tensors["temperature"]
-    assert view.queries == 9 and made.facts["temperature"] == float(temperature)
-    assert mean_confidence(WORLD.target(images).detach(), float(temperature)) == pytest.approx(0.6, abs=1e-6)
-
-
-def test_the_mean_feature_of_the_pool_is_that_of_all_its_images():
-    images = torch.randn(70, 3, 8, 8, generator=torch.Generator().manual_seed(2))  # more than a batch
-    weight = torch.randn(3, 5, generator=torch.Generator().manual_seed(3))
-    view = SimpleNamespace(
-        execution=Execution(ExecutionConfig(), torch.device("cpu")),
-        features=lambda batch: (batch.mean((2, 3)) @ weight, None),
-    )
-    made = make_pool_features({}, SimpleNamespace(parts={"pool": {"images": images}}), view, None)
-    torch.testing.assert_close(made.tensors["mean"], (images.mean((2, 3)) @ weight).mean(0))
-    assert made.facts == {"pool_images": 70.0}

@@ -33,7 +33,7 @@ from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.priors.base import sample_latents
-from tests.made_rows import Rows
+from tests.core.attacks.looking import Rows
 
 RUN = Execution(ExecutionConfig(), "cpu")
 GOLDEN = np.load(Path(__file__).parents[2] / "golden" / "ppa.npz")

@@ -176,7 +176,6 @@ def sampled(picture, x, y):
     return total
 
 
-@settings(max_examples=60, deadline=None)
 @given(angle=angles, scale=scales, x=shifts, y=shifts)
 def test_a_similarity_is_recovered(angle, scale, x, y):
     matrix = similarity(TARGET, turned(TARGET, angle, scale, (x, y)))

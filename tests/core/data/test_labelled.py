@@ -368,7 +368,6 @@ def test_classes_are_counted_as_the_reader_numbers_them(tmp_path):
         count_labelled(nameless)
 
 
-@settings(max_examples=50)
 @given(st.lists(st.integers(0, 5), max_size=40), st.integers(1, 6))
 def test_the_largest_come_first_and_no_other_is_larger(labels, count):
     labels = torch.tensor(labels, dtype=torch.int64)

@@ -84,7 +84,6 @@ def test_frequency_ranks_break_ties_by_first_appearance():
         frequency_ranks([1, 2], 3)
 
 
-@settings(max_examples=40, deadline=None)
 @given(sizes=class_sizes, fraction=st.floats(0.05, 0.95), seed=st.integers(0, 1000))
 def test_stratified_split_is_a_partition_with_the_share_of_every_class(sizes, fraction, seed):
     labels, names = labels_of(sizes), names_of(sizes)
@@ -97,7 +96,6 @@ def test_stratified_split_is_a_partition_with_the_share_of_every_class(sizes, fr
     assert torch.equal(again[0], train) and torch.equal(again[1], test)
 
 
-@settings(max_examples=40, deadline=None)
 @given(sizes=st.lists(st.integers(8, 30), min_size=1, max_size=6), seed=st.integers(0, 1000), data=st.data())
 def test_samples_per_class_are_nested(sizes, seed, data):
     labels, names = labels_of(sizes), names_of(sizes)
@@ -234,7 +232,6 @@ def test_colour_factors_are_torchvisions(images, part, function):
     torch.testing.assert_close(apply_augmentation(images, draw), want, atol=1e-5, rtol=0)
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     low=st.floats(0.05, 1.0),
     high=st.floats(0.05, 1.0),
@@ -272,7 +269,6 @@ def test_impossible_settings_are_refused(changes, message):
         Augmentation(**changes)
 
 
-@settings(max_examples=30, deadline=None)
 @given(n=st.integers(1, 12), seed=st.integers(0, 2**31), flip=st.sampled_from([0.0, 0.5]))
 def test_a_shared_draw_is_one_images_draw_for_all(n, seed, flip):
     augmentation = Augmentation(flip=flip, shared=True)

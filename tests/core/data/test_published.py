@@ -66,7 +66,6 @@ def test_squares_equal_the_official_test_transform(golden):
         np.testing.assert_allclose(ours, golden[name], atol=1e-5)
 
 
-@settings(max_examples=60, deadline=None)
 @given(width=st.integers(1, 60), height=st.integers(1, 60), size=st.integers(1, 40))
 def test_the_shorter_side_fits_as_in_torchvision(width, height, size):
     image = Image.fromarray(pixels(width * 100 + height, width, height))

@@ -9,6 +9,8 @@ training images are counted otherwise; UNSMOOTHED: parameters under which its ow
 parameters with which two ranks train.
 """
 
+from smoothsweep.core.defenses.registry import DEFENSES
+
 
 def example(name):
     """The class of a defense's expectations. Fails with what to write where there is none."""
@@ -195,3 +197,7 @@ class weight_decay:
     WRONG = [{"value": 0}]
     TRAVEL = {"value": ({"value": 0.001}, 0.5)}
     CHANGES_RECIPE = True
+
+
+EXAMPLES = {name: example(name).EXAMPLE for name in DEFENSES}
+"""Parameters with which every defense can be tried: those it needs, one value each."""

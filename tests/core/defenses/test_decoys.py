@@ -192,19 +192,6 @@ def test_the_loss_is_the_published_mixture(tools):
         assert torch.equal(result.logits, seen[-1][:8])
 
 
-def test_the_companion_goes_into_a_file_of_plain_tensors_and_back(tools, tmp_path):
-    model, (images, labels) = tools.prepared(TrapMid()), tools.colours(per_class=2)
-    one, two = tools.companion(TrapMid(), model), tools.companion(TrapMid(), model, seed=9)
-    one.train_discriminator(images, labels, epoch=0)
-    one.sharpen(model, images, labels, SmoothedLoss(), tools.generator())
-    torch.save(one.state_dict(), tmp_path / "state.pt")
-    two.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
-    for traps in (one, two):
-        traps.train_discriminator(images, labels, epoch=0)
-    pairs = zip(one.discriminator.parameters(), two.discriminator.parameters(), strict=True)
-    assert all(torch.equal(*pair) for pair in pairs) and torch.equal(one.triggers, two.triggers)
-
-
 def tensor(*values):
     return torch.tensor([values], dtype=torch.float64)
 

@@ -5,8 +5,7 @@ from smoothsweep.core.defenses.registry import DEFENSES, make_defense, restore_w
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.models.recipe import TrainingRecipe
-from tests.core.defenses.examples import example, told
-from tests.defense_examples import EXAMPLES
+from tests.core.defenses.examples import EXAMPLES, example, told
 from tests.nonsense import nonsense_for
 
 PAIRS = [

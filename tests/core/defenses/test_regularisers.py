@@ -201,7 +201,6 @@ def test_the_published_setting_erases_a_square_of_every_image():
     assert torch.equal(altered.permute(0, 2, 3, 1)[~erased], IMAGES.permute(0, 2, 3, 1)[~erased])
 
 
-@settings(deadline=None, max_examples=30)
 @given(
     area=st.tuples(st.floats(0.01, 0.9), st.floats(0.01, 0.9)).map(sorted),
     aspect=st.tuples(st.floats(0.2, 4), st.floats(0.2, 4)).map(sorted),

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
@@ -74,7 +74,6 @@ def test_ties_go_to_the_lower_class():
     assert torch.equal(logits.argmax(1) == torch.arange(3), topk_hits(logits, torch.arange(3), 1))
 
 
-@settings(deadline=None, max_examples=30)
 @given(seed=st.integers(0, 999), classes=st.integers(1, 9), data=st.data())
 def test_hits_are_those_of_topk_and_grow_with_k(seed, classes, data):
     k = data.draw(st.integers(1, classes))
@@ -258,7 +257,6 @@ pairs = st.integers(2, 12).flatmap(
 )
 
 
-@settings(deadline=None, max_examples=100)
 @given(sides=pairs)
 def test_the_coefficients_are_scipys(sides):
     proxy, full = sides
@@ -270,7 +268,6 @@ def test_the_coefficients_are_scipys(sides):
     assert found.kendall.value == pytest.approx(stats.kendalltau(proxy, full).statistic)
 
 
-@settings(deadline=None, max_examples=60)
 @given(sides=pairs, data=st.data())
 def test_only_ranks_matter_and_the_sides_are_alike(sides, data):
     proxy, full = np.array(sides[0]), np.array(sides[1])
@@ -365,7 +362,6 @@ def test_a_further_objective_saves_a_dominated_point():
     assert found.members == (0,)
 
 
-@settings(deadline=None, max_examples=100)
 @given(points=clouds())
 def test_the_mask_is_what_the_definition_says(points):
     expected = [not any(dominates(other, point) for other in points) for point in points]
@@ -377,7 +373,6 @@ def test_the_mask_is_what_the_definition_says(points):
     assert pareto_mask(-points, ("max",) * points.shape[1]).tolist() == expected
 
 
-@settings(deadline=None, max_examples=100)
 @given(points=clouds(), reference=st.tuples(*[st.integers(0, 8)] * 3))
 def test_hypervolume_counts_the_dominated_cells(points, reference):
     reference = reference[: points.shape[1]]

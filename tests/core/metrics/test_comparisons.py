@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -52,7 +52,6 @@ def test_two_recipes_over_seeds_and_classes_are_banerjees_interval():
     assert at_p == pytest.approx(gaps.mean() ** 2)
 
 
-@settings(deadline=None, max_examples=40)
 @given(
     shape=st.tuples(st.integers(2, 5), st.integers(1, 4), st.integers(1, 8)),
     seed=st.integers(0, 999),
@@ -82,7 +81,6 @@ def test_comparisons_scale_with_the_data_and_turn_with_the_order(shape, seed, sc
         assert back.p_corrected == pytest.approx(pair.p_corrected, abs=1e-9)
 
 
-@settings(deadline=None, max_examples=40)
 @given(shape=st.tuples(st.integers(2, 4), st.integers(1, 3), st.integers(1, 4)), seed=st.integers(0, 999))
 def test_no_interval_leaves_what_a_difference_can_be_and_no_verdict_changes(shape, seed):
     shares = np.random.default_rng(seed).random(shape)
@@ -199,7 +197,6 @@ def test_a_single_seed_cannot_tell():
 
 
 @given(gap=st.floats(0, 3), seed=st.integers(0, 99))
-@settings(deadline=None, max_examples=30)
 def test_no_probability_contradicts_the_verdicts(gap, seed):
     """Beside a recipe that it cannot be told from, none is the best with more than the level; told from all, with more
     than not."""
@@ -209,7 +206,6 @@ def test_no_probability_contradicts_the_verdicts(gap, seed):
     assert sum(found.probability_best.values()) == pytest.approx(1)
 
 
-@settings(deadline=None, max_examples=40)
 @given(
     truth=st.lists(st.floats(-2, 2), min_size=1, max_size=5),
     seeds=st.integers(2, 3),
@@ -398,15 +394,6 @@ def test_recipes_whose_truth_is_known_get_its_word() -> None:
     assert sum(one.word == "reduces" and one.hidden.is_clear for one in found) >= 15, "what is hidden beside is known"
 
 
-def test_false_removes_are_rare_where_nothing_was_removed() -> None:
-    """The hardest case for it: many attacks that are equally good against the baseline, one alone against the recipe,
-    so that the baseline's best is flattered by the choice and the recipe's is not."""
-    equal = dict.fromkeys(ATTACKS, 0.5)
-    one = dict(zip(ATTACKS, (0.1, 0.1, 0.5, 0.1), strict=True))
-    said = words({"plain": equal, "blinding": one, "other": equal}, 200, "blinding")
-    assert sum("reduces" in word for word in said) <= 0.05 * len(said)
-
-
 def test_a_sweep_of_many_equal_recipes_says_something_false_of_any_of_them_in_one_of_twenty() -> None:
     """Of twelve recipes that leak as the baseline does, each meets it at the same level: without a correction for their
     number, every seventh sweep calls one of them better or worse."""
@@ -416,12 +403,6 @@ def test_a_sweep_of_many_equal_recipes_says_something_false_of_any_of_them_in_on
     sweeps = [verdicts(drawn_of_leak_comparisons(rates, seed), **asked) for seed in range(100)]
     false = [any(found.word != "inconclusive" for found in sweep.values()) for sweep in sweeps]
     assert sum(false) <= 5
-
-
-def test_false_hides_are_rare_where_nothing_was_hidden() -> None:
-    rates = {"plain": dict.fromkeys(ATTACKS, 0.5), "less": dict.fromkeys(ATTACKS, 0.25)}
-    said = words(rates, 200, "less")
-    assert sum("hides" in word for word in said) <= 0.05 * len(said)
 
 
 def test_the_numbers_by_hand() -> None:

@@ -50,7 +50,6 @@ def test_known_values():
     assert frechet_distance(zero, 0 * eye, zero, 0 * eye) == 0
 
 
-@settings(deadline=None, max_examples=30)
 @given(seed=st.integers(0, 999), n=st.integers(2, 30), m=st.integers(2, 30), d=st.integers(1, 12))
 def test_a_distance_whatever_the_rank(seed, n, m, d):
     a, b = rows(n, d, seed), 3 * rows(m, d, seed + 1, 0.5)
@@ -187,7 +186,6 @@ def balls_by_definition(real, fake, k, definition):
     return [means[0], means[1], density, means[2]]
 
 
-@settings(deadline=None, max_examples=40)
 @given(
     seed=st.integers(0, 999),
     n=st.integers(6, 25),
@@ -281,7 +279,6 @@ def test_squared_is_the_square_and_classes_do_not_mix():
     ]
 
 
-@settings(deadline=None, max_examples=30)
 @given(seed=st.integers(0, 999), chunk=st.integers(1, 40))
 def test_chunks_change_nothing_and_a_copy_is_at_distance_zero(seed, chunk):
     generator = torch.Generator().manual_seed(seed)

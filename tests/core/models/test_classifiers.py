@@ -183,17 +183,6 @@ def test_hidden_layers_skips_and_norms_are_modules(model):
         assert isinstance(model.backbone.get_submodule(anatomy.last_norm), torch.nn.BatchNorm1d)
 
 
-@pytest.mark.parametrize("name", ["resnet_small", "vgg_small", "resnet18", "densenet121"])
-def test_hidden_layers_come_in_the_order_of_the_forward_pass(name):
-    model, seen = build_classifier(name, 3, protocol="clean").eval(), []
-    for layer in ANATOMY[name].hidden:
-        module = model.backbone.get_submodule(layer)
-        module.register_forward_hook(lambda *_, layer=layer: seen.append(layer))
-    with torch.no_grad():
-        model(torch.zeros(1, 3, 32, 32))
-    assert seen == list(ANATOMY[name].hidden)
-
-
 def scheduled(scheduler_of, recipe):
     """The rates that a torch scheduler, stepped after every epoch, would use."""
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=recipe.lr)

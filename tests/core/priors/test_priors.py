@@ -352,26 +352,6 @@ def test_the_mean_pulls_latents():
     torch.testing.assert_close(network.mapping.mean, mean, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "expected"),
-    [
-        ({"channels": (8,)}, "channels: expected at least 2 items"),
-        ({"channels": (8, 6)}, "a multiple of 4"),
-        ({"channels": "88"}, "channels: "),
-        ({"frame": (0.5, 0.0, 0.6)}, "a square within the image"),
-        ({"frame": (0.1, 0.1)}, "frame: "),
-        ({"frame": (0.1, 0.1, 0.0)}, "a square within the image"),
-        ({"frame": (-0.1, 0.1, 0.5)}, "frame: "),
-        ({"size": 4}, "size: "),
-        ({"head": 0}, "head: "),
-        ({"w_dim": 2.5}, "w_dim: "),
-    ],
-)
-def test_a_card_that_cannot_be_is_refused(wrong, expected):
-    with pytest.raises(InputError, match=expected):
-        replace(CONFIG, **wrong)
-
-
 def test_the_frame_follows_from_the_eyes():
     frame = Crop(left_eye=(19, 20), right_eye=(45, 20), side=64).frame()
     assert [round(number * 1024) for number in frame] == [194, 284, 635]

@@ -21,10 +21,10 @@ from smoothsweep.core.training.batches import (
     preparation_generator,
 )
 from smoothsweep.core.training.classifier import train_classifier
-from tests import defense_examples
+from tests.core.defenses.examples import EXAMPLES as DEFENDED
 from tests.core.defenses.examples import told
 
-EXAMPLES = {name: parameters for name, parameters in defense_examples.EXAMPLES.items() if name != "label_smoothing"}
+EXAMPLES = {name: parameters for name, parameters in DEFENDED.items() if name != "label_smoothing"}
 
 
 def faces(per_class=8, classes=3):

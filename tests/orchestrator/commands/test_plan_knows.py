@@ -14,11 +14,10 @@ from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.load import load_sweep
-from tests.attack_examples import EXAMPLES as ATTACK_EXAMPLES
+from tests.core.attacks.examples import EXAMPLES as ATTACK_EXAMPLES
 from tests.core.attacks.examples import example
-from tests.core.defenses.examples import told
+from tests.core.defenses.examples import EXAMPLES, told
 from tests.dear import but_dear
-from tests.defense_examples import EXAMPLES
 from tests.orchestrator.commands.test_refused_sweeps import refused
 
 SMALL = {"kind": "synthetic", "test_per_class": 1, "size": 16}
@@ -211,7 +210,7 @@ def test_an_attack_is_refused_when_planned_or_ends(kind, tmp_path):
     """On two people with one image each, from latents of a single direction."""
     judges, recipe = {"embedder": {"name": "synthetic"}}, {**tiny_sweep()["recipe"], "epochs": 1}
     data = {**SMALL, "identities": 2, "train_per_class": 1}
-    attack = {"kind": kind, **ATTACK_EXAMPLES[kind]}
+    attack = {"kind": kind, **(example(kind).KEPT or ATTACK_EXAMPLES[kind])}
     reads = make_attack(**attack).reads
     prior = {"kind": "eigenfaces", "components": 1} if "prior" in reads else None
     beside = {"kind": "ppa", **ATTACK_EXAMPLES["ppa"]}  # a control alone is no sweep
