@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from annotated_types import Ge, Le
 
 from smoothsweep.core.bounds import Count, Seed
 from smoothsweep.core.cards import NetworkCard
-from smoothsweep.core.checks import require_count
+from smoothsweep.core.declared import check_fields
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.settings import PriorKind, PriorNetworkKind, PriorSettings
 
@@ -23,12 +25,11 @@ class PartsConfig:
 
     num_ws: ClassVar[int] = 1
 
-    resolution: int
-    parts: int
+    resolution: Annotated[int, Ge(1), Le(4096)]
+    parts: Annotated[int, Ge(1), Le(2**20)]
 
     def __post_init__(self) -> None:
-        require_count("parts: resolution", self.resolution, 1, 4096)
-        require_count("parts: parts", self.parts, 1, 2**20)
+        check_fields(self, "parts: ")
 
     @property
     def z_dim(self) -> int:
