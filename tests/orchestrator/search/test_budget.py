@@ -131,7 +131,7 @@ def test_the_plan_of_a_search_says_what_may_come_and_counts_the_re_audit_until_i
     more = begun["search"]["at_most_more_recipes"]
     assert 0 < more == 6 - len(trials_of(loaded, store)) / 2
     assert begun["search"]["budget_device_hours_left"] == 1.0
-    assert f"search: at most {more:.0f} more recipes, not proposed yet" in plan_text(begun)
+    assert f"search: at most {more:.0f} more recipe" in plan_text(begun)
     work_off(loaded, store)
     left = summary_of(loaded, store)
     assert left["search"]["at_most_more_recipes"] == 0 and left["search"]["at_most_audited_again"] == 2
