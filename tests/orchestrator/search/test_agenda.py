@@ -1,11 +1,14 @@
 """What a search does next: when it proposes, what it opens, how it ends, and what is known of it."""
 
+from __future__ import annotations
+
+import numpy as np
 import pytest
-from made import ALPHA, KIND, SPACE, finish, load, work_off
+from made import ALPHA, KIND, SPACE, START, finish, load, work_off
 
 from smoothsweep.orchestrator.planning.trial import PROPOSALS, ProposalLog, trials_of
 from smoothsweep.orchestrator.search.agenda import Agenda, write_end
-from smoothsweep.orchestrator.search.record import search_view
+from smoothsweep.orchestrator.search.record import LEAST, importances, search_view
 from smoothsweep.orchestrator.search.setup import Wait
 from smoothsweep.orchestrator.store.base import Store
 
@@ -125,3 +128,44 @@ def test_the_record_tells_what_is_known(tmp_path):
     assert all(p.device_hours < rungs[0][1].device_hours for p in rungs[1])
     phases = [trial.phase for trial in trials_of(loaded, store)]
     assert phases.count("sweep") == 2 * len(rungs[2]) and phases.count("proxy") == 2 * (8 + len(rungs[1]))
+
+
+@pytest.fixture
+def loaded(tmp_path):
+    return load(tmp_path, HALVING)
+
+
+def tried(values, accuracy, leak):
+    return values, {"test_acc": accuracy, "embedder_acc1": leak}
+
+
+def drawn(count):
+    """Leak follows alpha; accuracy follows when a ramp begins, which half of the recipes have, about a middle."""
+    random, made = np.random.default_rng(3), []
+    for number in range(count):
+        alpha = round(float(random.choice(np.arange(-0.4, 0.11, 0.05))), 2)
+        values = {ALPHA: alpha, KIND: "constant"}
+        if number % 2:
+            values = {ALPHA: alpha, KIND: "ramp", START: round(float(random.choice(np.arange(0, 0.71, 0.1))), 1)}
+        accuracy = 0.9 - 0.2 * (values.get(START, 0.35) - 0.35)
+        made.append(tried(values, accuracy, 0.5 + alpha))
+    return made
+
+
+def test_the_parameter_that_decides_comes_first_and_the_shares_are_a_whole(loaded):
+    accuracy, leak = importances(loaded, drawn(40))
+    assert leak.objective == "embedder_acc1" and leak.recipes == 40
+    assert leak.shares[0][0] == ALPHA and leak.shares[0][1] > 0.9
+    assert accuracy.shares[0][0] == START and accuracy.shares[0][1] > 0.6
+    for one in (accuracy, leak):
+        assert sum(share for _, share in one.shares) == pytest.approx(1.0)
+        assert {key for key, _ in one.shares} == {ALPHA, KIND, START}
+    assert importances(loaded, drawn(12)) == importances(loaded, drawn(12))
+
+
+def test_few_recipes_equal_values_and_recipes_outside_count_for_nothing(loaded):
+    assert importances(loaded, drawn(LEAST - 1)) == ()
+    equal = [tried({ALPHA: -0.05 * n, KIND: "constant"}, 0.9, 0.5) for n in range(LEAST)]
+    assert importances(loaded, equal) == ()
+    outside = [tried({ALPHA: 0.4 + n, KIND: "constant"}, 0.9, n / 9) for n in range(LEAST)]
+    assert importances(loaded, outside) == ()
