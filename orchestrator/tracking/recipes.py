@@ -10,21 +10,18 @@ import math
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from smoothsweep.core.files import write_file
-from smoothsweep.core.judges.columns import BY_KEY, METRICS
+from smoothsweep.core.judges.columns import METRICS
 from smoothsweep.core.tree import TREE
 from smoothsweep.orchestrator.page.pictures import contact_sheet_png
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.result.estimates import Settings, collect, estimate
-from smoothsweep.orchestrator.result.rows import least_of_data, per_class_rows, trial_row
+from smoothsweep.orchestrator.result.rows import trial_row
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.tracking.runs import (
     Verdicts,
@@ -84,11 +81,13 @@ def table_json(rows: list[dict[str, Any]]) -> str:
     return json.dumps({"columns": list(rows[0]), "data": data})
 
 
-SETTINGS = Settings()
 MEANS = (
     "Means over the seeds {seeds}. `_low` and `_high`: 95 % intervals, of rates Wilson's over seeds and, where "
     "hit rates by class are known, over classes, else Student's t over seeds."
 )
+
+
+NOTHING: Mapping[str, float] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,20 +135,22 @@ def target_of(trial: Trial) -> str:
     return next((stage.fingerprint for stage in stages if stage.name in ("target", "imported")), stages[0].fingerprint)
 
 
-def recipe_means(trials: Sequence[Trial], store: Store, loaded: LoadedSweep) -> RecipeMeans:
-    """The means of one recipe over its finished trials, at least one of them. loaded: the sweep, for their words."""
+def recipe_means(
+    trials: Sequence[Trial], store: Store, loaded: LoadedSweep, told: Mapping[str, float] = NOTHING
+) -> RecipeMeans:
+    """The means of one recipe over its finished trials, at least one of them.
+
+    loaded: the sweep, for their words. told: what the result says of the recipe, left out where it is of other trials;
+    of what it does not know, as times and trials of a second audit, the mean is without an interval.
+    """
     trials = sorted(trials, key=lambda trial: trial.seed)
     rows = [trial_row(trial, store) for trial in trials]
-    samples = collect(pd.DataFrame(rows), per_class_rows(trials, store), least_of_data(trials, store, "num_test"))
-    measured = [metrics_of(row) for row in rows]
+    measured, told = [metrics_of(row) for row in rows], told if told.get("n_seeds") == len(trials) else NOTHING
     metrics: dict[str, float] = {}
     for name in dict.fromkeys(name for row in measured for name in row):
         values = [row[name] for row in measured if name in row]
-        metrics[name] = math.fsum(values) / len(values)
-        if name in BY_KEY and BY_KEY[name].better:
-            known = estimate(BY_KEY[name], samples[name], SETTINGS)
-            ends = {f"{name}_low": known.low, f"{name}_high": known.high}
-            metrics |= {key: end for key, end in ends.items() if end is not None and math.isfinite(end)}
+        metrics[name] = told.get(name, math.fsum(values) / len(values))
+        metrics |= {key: told[key] for key in (f"{name}_low", f"{name}_high") if key in told}
     metrics["n_seeds"] = float(len(trials))
     return RecipeMeans(
         label=run_words(trials[0], loaded),

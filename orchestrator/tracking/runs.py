@@ -437,6 +437,7 @@ class Verdicts:
 
     Attributes:
         of_trials: Trial -> the verdict on its recipe under its attack, the same for all seeds.
+        means: Trial -> the means of its recipe under its attack over the seeds, with their intervals.
         whole: Tags of the sweep's own run.
         note: What the sweep's run is described by, in Markdown: the report's first sentence and its table.
         leak: The metric that decides; None where no leak was measured.
@@ -446,6 +447,7 @@ class Verdicts:
     """
 
     of_trials: Mapping[str, RunVerdict] = field(default_factory=dict)
+    means: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     whole: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
     leak: str | None = None
@@ -462,9 +464,9 @@ class Verdicts:
 def verdicts_of(result: SweepResult, note: str = "") -> Verdicts:
     """What the result says of every trial that it counts. note: see `Verdicts`."""
     facts, of_trials, strongest = result.facts, {}, {}
-    leak = facts["leak"]
+    leak, means = facts["leak"], _means_of(result)
     if leak is None:
-        return Verdicts(note=note)
+        return Verdicts(note=note, means=means)
     recipes = {row["recipe"]: row for row in rows_of(result.recipes)}
     for row in rows_of(result.attacks[~result.attacks["control"].astype(bool)]):
         recipe = recipes[row["recipe"]]
@@ -490,6 +492,7 @@ def verdicts_of(result: SweepResult, note: str = "") -> Verdicts:
     ranked = sorted((name for name in strongest if recipes[name]["is_accurate"]), key=lambda n: sign * recipes[n][leak])
     return Verdicts(
         of_trials=of_trials,
+        means=means,
         whole={HIDING: words} if words else {},
         note=note,
         leak=str(leak),
@@ -497,6 +500,17 @@ def verdicts_of(result: SweepResult, note: str = "") -> Verdicts:
         front=tuple(strongest[name] for name in facts["front"] if name in ranked),
         is_marked=facts["best_mark"] is not None,
     )
+
+
+def _means_of(result: SweepResult) -> dict[str, dict[str, float]]:
+    """As `Verdicts.means`; an interval has what one direction is better of."""
+    names = [name for name in BY_KEY if name in result.attacks]
+    names += [f"{name}{end}" for name in names if BY_KEY[name].better for end in ("_low", "_high")]
+    means: dict[str, dict[str, float]] = {}
+    for row in rows_of(result.attacks):
+        known = {name: float(row[name]) for name in names if row[name] is not None and math.isfinite(row[name])}
+        means |= dict.fromkeys(row["trials"], {**known, "n_seeds": float(row["n"])})
+    return means
 
 
 def write_verdict(client: Any, run: StoredRun, verdict: RunVerdict, *, at: int) -> dict[str, str]:

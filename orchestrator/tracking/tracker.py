@@ -10,7 +10,7 @@ import json
 import platform
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.metadata import distributions
@@ -311,7 +311,7 @@ class Tracker:
         self.store.check_there()
         self._runs.read()  # another driver may have written the same trials
         self._tag_proposals(closing.trials, progress)
-        recipes = self._record_means(closing.trials, parent, progress)
+        recipes = self._record_means(closing, parent, progress)
         present = {"trial": {t.id for t in closing.trials}, "recipe": {recipe_id(t) for t in closing.trials}}
         if retired := self._runs.retire(present):
             gone = "runs of trials that the sweep no longer has, by other settings, code or data, are no longer shown"
@@ -388,20 +388,26 @@ class Tracker:
                 self._runs.note("trial", trial_id, run, tags)
                 progress()
 
-    def _record_means(self, trials: Sequence[Trial], parent: str, progress: Callable[[], None]) -> list[RecipeMeans]:
+    def _record_means(self, closing: Closing, parent: str, progress: Callable[[], None]) -> list[RecipeMeans]:
         """The means of every recipe, each in one run. Another driver may write them now, and one of two runs goes."""
-        done = [trial for trial in trials if all(self.store.has(stage) for stage in trial.stages)]
+        done = [trial for trial in closing.trials if all(self.store.has(stage) for stage in trial.stages)]
         means: list[RecipeMeans] = []
         for _ in range(PASSES):
             for trial in done:
                 self.record(trial, parent)
-            means = self._record_recipes(done, parent, progress)
+            means = self._record_recipes(done, closing.verdicts.means, parent, progress)
             self._runs.read()
             if all(self._holds(one) for one in means):
                 break
         return means
 
-    def _record_recipes(self, trials: Iterable[Trial], parent: str, progress: Callable[[], None]) -> list[RecipeMeans]:
+    def _record_recipes(
+        self,
+        trials: Iterable[Trial],
+        told: Mapping[str, Mapping[str, float]],
+        parent: str,
+        progress: Callable[[], None],
+    ) -> list[RecipeMeans]:
         """The means of every recipe over its finished trials, all of them written. progress: called after each."""
         recipes: dict[str, dict[int, Trial]] = {}
         for trial in trials:
@@ -410,7 +416,8 @@ class Tracker:
         means = []
         for fingerprint, by_seed in recipes.items():
             self._runs.bring_back("recipe", fingerprint)
-            means.append(recipe_means(list(by_seed.values()), self.store, self._loaded))
+            known = told.get(next(iter(by_seed.values())).id, {})
+            means.append(recipe_means(list(by_seed.values()), self.store, self._loaded, known))
             if not self._holds(means[-1]):
                 self._record_recipe(fingerprint, means[-1], parent)
             progress()

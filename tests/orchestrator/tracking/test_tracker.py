@@ -98,12 +98,12 @@ def test_params_are_numbers_under_the_same_names_and_conditional_ones_absent(loa
 def test_means_are_over_the_seeds_and_grow_with_them(load, store, uri, finished):
     loaded = load(seeds=[1, 2], grid=RAMP)
     trials = finished(loaded)
-    record(loaded, store, trials)
+    record(loaded, store, trials, verdicts=reported(loaded, trials, store))
     client, kinds = look(uri)
     first = {run.info.run_id for run in kinds["recipe"]}
     wider = load(seeds=[1, 2, 3], grid=RAMP)
     trials = finished(wider)
-    record(wider, store, trials)
+    record(wider, store, trials, verdicts=reported(wider, trials, store))
     client, kinds = look(uri)
     assert {run.info.run_id for run in kinds["recipe"]} == first
     for run in kinds["recipe"]:
