@@ -509,7 +509,8 @@ def _means_of(result: SweepResult) -> dict[str, dict[str, float]]:
     means: dict[str, dict[str, float]] = {}
     for row in rows_of(result.attacks):
         known = {name: float(row[name]) for name in names if row[name] is not None and math.isfinite(row[name])}
-        means |= dict.fromkeys(row["trials"], {**known, "n_seeds": float(row["n"])})
+        known["n_seeds"] = float(row["n"])
+        means |= dict.fromkeys(row["trials"], known)
     return means
 
 
