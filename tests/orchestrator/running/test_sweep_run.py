@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import io
-import json
 import os
 import random
 import time
@@ -23,7 +22,6 @@ from smoothsweep.orchestrator.planning.costs import reference_s
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.planning.state import SweepState
 from smoothsweep.orchestrator.planning.trial import run_trial, trials_of
-from smoothsweep.orchestrator.running import tuning
 from smoothsweep.orchestrator.running.sweep_run import Display, SweepRun, _panel, earlier_versions_line
 from smoothsweep.orchestrator.running.tuning import own_folder
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
@@ -161,49 +159,6 @@ def test_what_waits_for_a_device_is_not_said_to_run():
     stream = io.StringIO()
     Console(file=stream, width=120).print(_panel(found))
     assert stream.getvalue().count("for a free GPU") == 3 and stream.getvalue().count("50 %") == 2
-
-
-class Scheduler:
-    """Notes what is asked of it; every method is called as Ray's are."""
-
-    def __init__(self):
-        self.stages, self.ended = [], []
-        self.ensure, self.trial_ended = self, self
-
-    def remote(self, *given):
-        (self.stages if len(given) == 1 else self.ended).append(given)
-
-
-@pytest.fixture
-def asked(tmp_path, monkeypatch):
-    trials = trials_of(load_sweep(write_tiny(tmp_path)))
-
-    def make(values, beside):
-        return trials[values["place"]].cell
-
-    monkeypatch.setattr(tuning, "_cell_maker", lambda raw, source: make)
-    monkeypatch.setattr(tuning.ray, "get", lambda reference: None)
-
-    def drive(place, planned_as):
-        scheduler = Scheduler()
-        config = {
-            "trial": planned_as,
-            "values": json.dumps({"place": place}),
-            "beside": "{}",
-            "seed": 1,
-            "phase": "sweep",
-        }
-        return tuning.drive_proposals(config, "{}", "a sweep", scheduler), scheduler
-
-    return trials, drive
-
-
-def test_another_trial_than_was_planned_fails_under_the_planned_name_and_runs_nothing(asked):
-    trials, drive = asked
-    result, scheduler = drive(1, trials[0].id)
-    [(told, failure)] = scheduler.ended
-    assert told == trials[0].id and failure == result["failure"] and scheduler.stages == []
-    assert failure.startswith(f"expected trial {trials[0].id}, as planned, got {trials[1].id}")
 
 
 def test_folders_of_dead_drivers_go_and_those_of_living_ones_stay(tmp_path):

@@ -43,17 +43,12 @@ def both(made, tmp_path):
 
 @pytest.fixture
 def two(made, tmp_path):
-    """(stages, the lab's store with every second of them, a colleague's with all, one's own that reads through both).
-
-    Every artifact of the colleague is older than the lab's, and none is of the same time.
-    """
+    """(stages, the lab's store with every second of them, a colleague's with all, one's own that reads through both)."""
     trials, store = made
     lab, colleague, own = (Store(root=tmp_path / name) for name in ("lab", "colleague", "own"))
     for one in (lab, colleague):
         shutil.copytree(store.root, one.root)
     for number, stage in enumerate(stages(trials)):
-        os.utime(lab.manifest_file(stage.name, stage.fingerprint), (9000 + number, 9000 + number))
-        os.utime(colleague.manifest_file(stage.name, stage.fingerprint), (5000 + number, 5000 + number))
         if number % 2:
             shutil.rmtree(lab.place(stage))
     own.open_for_writing()
@@ -195,20 +190,3 @@ def test_of_several_stores_the_first_that_has_a_stage_serves_it_and_the_own_come
         assert own.finished(kind) == {stage.fingerprint for stage in found if stage.name == kind}
     shutil.rmtree(colleague.root)
     assert own.finished(found[0].name) == {p.name for p in (lab.root / found[0].name).iterdir()}
-
-
-def test_what_stages_cost_is_told_by_the_own_store_first_and_then_by_the_others_in_order(two):
-    found, lab, colleague, own = two
-    kind = max({stage.name for stage in found}, key=lambda name: sum(stage.name == name for stage in found))
-    mine = [number for number, stage in enumerate(found) if stage.name == kind]
-    assert len(mine) >= 3, "several of a kind, so that there is something to choose"
-    for number in mine[:2]:
-        keep(own, found[number])
-        os.utime(own.manifest_file(kind, found[number].fingerprint), (number + 1, number + 1))  # older than all others
-    by_age = [
-        *(Store(root=own.root).place(found[number]) for number in reversed(mine[:2])),
-        *(lab.place(found[number]) for number in reversed(mine) if number % 2 == 0),
-        *(colleague.place(found[number]) for number in reversed(mine)),
-    ]
-    for at_most in (1, 2, 3, len(by_age) - 1, 99):
-        assert own.newest_manifests(kind, at_most) == [place / MANIFEST for place in by_age[:at_most]]
