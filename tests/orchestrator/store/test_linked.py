@@ -43,7 +43,7 @@ def both(made, tmp_path):
 
 @pytest.fixture
 def two(made, tmp_path):
-    """(stages, the lab's store with every second of them, a colleague's with all, one's own that reads through both)."""
+    """(stages, the lab's store with every second of them, a colleague's with all, one that reads through both)."""
     trials, store = made
     lab, colleague, own = (Store(root=tmp_path / name) for name in ("lab", "colleague", "own"))
     for one in (lab, colleague):
