@@ -20,7 +20,7 @@ CAPS = {  # lines and files of Python: never raised, lowered when a room shrinks
 }
 TWICE = {  # class names that a room uses for two things; the list only shrinks
     ("core", "tasks", "smoothsweep"): "Judge Stage",
-    ("orchestrator", "sweeps"): "Standing Trial",
+    ("orchestrator", "sweeps"): "Standing",
     ("tools", "benchmarks"): "",
 }
 RANK = {"core": 0, "tasks": 1, "sweeps": 1, "orchestrator": 2}

@@ -1,4 +1,4 @@
-"""`smoothsweep lineage`: every manifest that a number stands on, and what is gone or not as it was written."""
+"""`smoothsweep lineage` and `diff`: every manifest that a number stands on, and what differs down to the stage."""
 
 import html
 import json
@@ -82,19 +82,24 @@ def test_a_manifest_that_is_gone_or_damaged_is_told_and_the_rest_stays(made, tmp
 
 
 @pytest.mark.parametrize(
-    ("name", "more", "line"),
+    ("arguments", "line"),
     [
-        ("tiny", [], "expected one trial, by its id or the name that `status` has, got tiny with 2"),
-        ("tiny:plain training", ["--number", "embeder_acc1"], "got 'embeder_acc1'; did you mean 'embedder_acc1'?"),
-        ("tiny:plain training", ["--number", "fid"], "--number fid: expected one that the trial measures"),
-        ("sweeps/none.parquet", [], "or an exported reconstruction, got nothing there"),
-        ("report.html", [], "report.html: expected a trial, a file of an artifact in "),
-        ("face.png", [], "or an exported reconstruction, got nothing there"),
+        (["lineage", "tiny"], "expected one trial, by its id or the name that `status` has, got tiny with 2"),
+        (["lineage", "tiny:plain training", "--number", "embeder_acc1"], "did you mean 'embedder_acc1'?"),
+        (["lineage", "tiny:plain training", "--number", "fid"], "--number fid: expected one that the trial measures"),
+        (["lineage", "sweeps/none.parquet"], "or an exported reconstruction, got nothing there"),
+        (["lineage", "report.html"], "report.html: expected a trial, a file of an artifact in "),
+        (["lineage", "face.png"], "or an exported reconstruction, got nothing there"),
+        (["diff", "tinny", "tiny"], "got 'tinny'; did you mean 'tiny'?"),
+        (["diff", "tiny:alpha=0", "tiny"], "(plain training; smoothing -0.2) or of a trial, as `status` has it, got"),
+        (["diff", "tiny:plane training", "tiny"], "did you mean 'plain training'?"),
+        (["diff", "ffffffffffff", "tiny"], "or a trial's id, got 'ffffffffffff'"),
+        (["diff", "\x1b[31mred", "tiny"], "got '\\x1b[31mred'"),
     ],
 )
-def test_what_names_nothing_is_one_line(made, capsys, name, more, line):
+def test_what_names_nothing_is_one_line(made, capsys, arguments, line):
     _, store = made
-    assert lineage(store, name, *more) == 2
+    assert main([*arguments, "--store", str(store.root)]) == 2
     said = capsys.readouterr().err
     assert line in said and said.count("\n") == 1
 
@@ -166,3 +171,82 @@ def test_a_page_is_not_trusted(made, tmp_path, capsys, said, line):
     assert lineage(store, page(tmp_path, said)) == 2
     shown = capsys.readouterr().err
     assert line in shown and shown.count("\n") == 1
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory):
+    """A sweep of two recipes under two seeds."""
+    return recorded(tmp_path_factory.mktemp("diff"), seeds=[1, 2])
+
+
+def diff(store, a, b, *more):
+    return main(["diff", a, b, "--store", str(store.root), *more])
+
+
+def told(capsys, store, a, b, *more):
+    assert diff(store, a, b, "--json", *more) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_two_recipes_differ_in_what_was_swept_and_in_nothing_before_it(pairs, capsys):
+    trials, store = pairs
+    found = told(capsys, store, trials[0].id, trials[1].id)
+    changes = [change for change, _ in found["changes"]]
+    assert {change["stage"] for change in changes} == {"target"}
+    assert {(c["key"], c["a"], c["b"]) for c in changes} >= {("defense.alpha", 0.0, -0.2)}
+    assert all(change["key"].startswith("defense.") for change in changes)
+    assert {"data", "prior", "target (evaluator)"} <= set(found["same"])
+    assert not {"target", "attack", "loot", "judge_embedder"} & set(found["same"])
+    numbers = {number["key"]: number for number in found["numbers"]}
+    stages = {stage.name: (stage, other) for stage, other in zip(trials[0].stages, trials[1].stages, strict=True)}
+    for kind, key in (("target", "test_acc"), ("judge_embedder", "embedder_acc1")):
+        a, b = (store.metrics(stage)[key] for stage in stages[kind])
+        assert (numbers[key]["stage"], numbers[key]["a"], numbers[key]["b"]) == (kind, a, b)
+
+
+def test_a_trial_differs_in_nothing_from_itself(pairs, capsys):
+    trials, store = pairs
+    assert diff(store, trials[0].id, trials[0].id) == 0
+    assert capsys.readouterr().out.endswith("\nnothing differs\n")
+    found = told(capsys, store, trials[0].id, trials[0].id)
+    assert found["changes"] == [] and all(number["apart"] == 0 for number in found["numbers"])
+
+
+def test_recipes_are_compared_seed_by_seed(pairs, capsys):
+    trials, store = pairs
+    found = told(capsys, store, "tiny:plain training", "tiny:smoothing -0.2")
+    assert found["pairs"] == 2 and not found["only_a"] and not found["only_b"]
+    assert all(count == 2 for _, count in found["changes"])
+    target = [next(stage for stage in trial.stages if stage.name == "target") for trial in trials]
+    accuracy = [store.metrics(stage)["test_acc"] for stage in target]
+    number = next(number for number in found["numbers"] if number["key"] == "test_acc")
+    assert number["a"] == pytest.approx((accuracy[0] + accuracy[2]) / 2) and number["pairs"] == 2
+    assert number["b"] == pytest.approx((accuracy[1] + accuracy[3]) / 2)
+
+
+def test_two_runs_in_two_stores_are_paired_and_say_code_versions_and_what_is_only_in_one(pairs, tmp_path, capsys):
+    _, store = pairs
+    _, other = recorded(tmp_path / "b", seeds=[2, 3], code="9f9f9f")
+    found = told(capsys, store, "tiny", "tiny", "--other-store", str(other.root))
+    assert found["pairs"] == 2 and len(found["only_a"]) == len(found["only_b"]) == 2
+    assert {(c["what"], c["a"], c["b"]) for c, _ in found["changes"]} == {("made by", "1a2b3c", "9f9f9f")}
+    assert diff(store, "tiny", "tiny", "--other-store", str(other.root)) == 0
+    assert "made by:\n  private images code_version: 1a2b3c -> 9f9f9f" in capsys.readouterr().out
+
+
+def test_a_sweep_whose_trials_were_never_noted_says_who_notes_them(pairs, tmp_path, capsys):
+    _, store = pairs
+    root = shutil.copytree(store.root, tmp_path / "store")
+    (root / "sweeps" / "tiny" / "trials.jsonl").unlink()
+    assert main(["diff", "tiny", "tiny", "--store", str(root)]) == 2
+    assert "sweep tiny: expected trials.jsonl" in capsys.readouterr().err
+
+
+NAMES = ["tiny:{label}", "tiny:smoothing \u22120.2 \u00b7 seed 1", "tiny:smoothing -0.2, seed 1", "tiny:{id}", "{id}"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_trial_is_found_by_every_name_that_outputs_give_it(pairs, capsys, name):
+    trials, store = pairs
+    found = told(capsys, store, name.format(label=trials[1].label, id=trials[1].id), trials[1].id)
+    assert found["pairs"] == 1 and found["changes"] == [] and trials[1].id in found["a"]
