@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -20,13 +21,12 @@ from smoothsweep.core.metrics.leak_comparisons import HIDES, Bounded, LeakCompar
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE, LEAST_SEEDS
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.result.data import Axis
 from smoothsweep.orchestrator.result.display import (
     WORDING,
     reduction_words,
     settling,
 )
-from smoothsweep.orchestrator.result.estimates import Seeds, rates
+from smoothsweep.orchestrator.result.estimates import rates
 from smoothsweep.orchestrator.result.findings import share as percentage
 from smoothsweep.orchestrator.result.format import (
     axis_value,
@@ -174,7 +174,7 @@ def exposed(summary: Summary, row: int, metric: str) -> tuple[Exposed, ...]:
     hits, by_class = rates(list(seeds.values()))
     if not by_class:
         return ()
-    keys = _classes(seeds)
+    keys = list(reduce(pd.Index.intersection, (present(one.by_class, "by class").index for one in seeds.values())))
     images = [[1 if sample.counts is None else sample.counts.get(key, 1) for key in keys] for sample in seeds.values()]
     exposure = exposures(hits, np.array(images), level=summary.settings.level)
     columns = zip(keys, exposure.share, exposure.rate, exposure.low, exposure.high, exposure.among_top, strict=True)
@@ -193,14 +193,6 @@ def rate_words(spec: Metric, person: Exposed) -> str:
 def among_words(person: Exposed) -> str:
     """The probability of being among the most exposed as text, such as `93 %`; never 0 or 100."""
     return percentage(person.among_top)
-
-
-def _classes(seeds: Seeds) -> list[Hashable]:
-    """The classes that all seeds have, in the order of `rates`."""
-    first, *others = (present(sample.by_class, "by class").index for sample in seeds.values())
-    for other in others:
-        first = first.intersection(other)
-    return list(first)
 
 
 ASKS_NOTHING = "none"  # the access of an attack that sees no answer
@@ -290,8 +282,7 @@ ALPHA, SAMPLES = "alpha", "samples_per_class"
 LEAST = 3  # factors, or two sizes of a training set, that make a curve
 
 
-@dataclass(frozen=True, kw_only=True)
-class AdvantagePoint:
+class AdvantagePoint(NamedTuple):
     """A point of the figure on the attacker's advantage.
 
     Attributes:
@@ -306,22 +297,17 @@ class AdvantagePoint:
     high: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class AdvantagePanel:
-    """Curves over one quantity.
-
-    Attributes:
-        title: The metric, or what the sweep varies beside.
-        curves: Name -> points by x.
-    """
+class AdvantagePanel(NamedTuple):
+    """Curves over one quantity. title: the metric, or what the sweep varies beside; curves: name -> points by x."""
 
     title: str
     x_label: str
-    curves: dict[str, tuple[AdvantagePoint, ...]]
+    curves: dict[str, list[AdvantagePoint]]
 
 
 def advantage_panels(summary: Summary) -> list[AdvantagePanel]:
-    """Figure 2b where a sweep has several smoothing factors, 2a where it has several sizes of the training set.
+    """Figure 2b where a sweep has several smoothing factors, 2a where it has several sizes of the training set: then
+    one panel per metric with a curve per smoothing factor but that of plain training.
 
     Empty where the sweep varies no smoothing factor, or names no plain training to compare with.
     """
@@ -329,54 +315,40 @@ def advantage_panels(summary: Summary) -> list[AdvantagePanel]:
     judged = [key for key in JUDGED if key in summary.measured]
     if ALPHA not in axes or not judged or not len(summary.frame) or f"{judged[0]}_diff" not in summary.frame:
         return []
-    frame = summary.frame[~summary.frame["control"] & summary.frame[ALPHA].map(_is_number)]
-    other_axes = [axis for axis in summary.axes if axis.key not in (ALPHA, SAMPLES)]
-    panels: list[AdvantagePanel] = []
-    for title, rows in _groups(frame, other_axes):
-        if SAMPLES in axes:
-            panels += _by_samples(rows, judged, title)
-        elif rows[ALPHA].nunique() >= LEAST:
-            curves = {metric_of(key).label: _points(rows, key, ALPHA) for key in judged}
-            panels.append(AdvantagePanel(title=title, x_label="smoothing factor alpha", curves=_measured(curves)))
-    return [panel for panel in panels if panel.curves]
+    varied = [key for key in (ALPHA, SAMPLES) if key in axes]
+    frame = summary.frame[~summary.frame["control"] & summary.frame[varied].map(_is_number).all(axis=1)]
+    others, panels = [axis for axis in summary.axes if axis.key not in varied], []
+    shared = [frame[axis.key].map(str) for axis in others] or [pd.Series("", index=frame.index)]
+    for _, rows in frame.groupby(shared, sort=False):  # rows that differ only in smoothing and samples
+        title = ", ".join(axis_value(axis, rows[axis.key].iloc[0]) for axis in others)
+        if SAMPLES not in axes:
+            if rows[ALPHA].nunique() >= LEAST:
+                curves = {metric_of(key).label: _points(rows, key, ALPHA) for key in judged}
+                panels.append(AdvantagePanel(title, "smoothing factor alpha", curves))
+        elif rows[SAMPLES].nunique() >= LEAST - 1:
+            by_alpha = [(f"alpha {alpha:g}", same) for alpha, same in rows.groupby(ALPHA) if alpha != 0]
+            for key in judged:
+                curves = {name: _points(same, key, SAMPLES) for name, same in by_alpha}
+                name = " \u00b7 ".join(filter(None, (metric_of(key).label, title)))
+                panels.append(AdvantagePanel(name, "training images per class", curves))
+    drawn = [
+        panel._replace(curves={name: points for name, points in panel.curves.items() if len(points) > 1})
+        for panel in panels
+    ]
+    return [panel for panel in drawn if panel.curves]
 
 
-def _by_samples(rows: pd.DataFrame, judged: Sequence[str], title: str) -> list[AdvantagePanel]:
-    """One panel per metric, one curve per smoothing factor but that of plain training."""
-    rows = rows[rows[SAMPLES].map(_is_number)]
-    if rows[SAMPLES].nunique() < LEAST - 1:
-        return []
-    panels = []
-    for key in judged:
-        curves = {f"alpha {alpha:g}": _points(same, key, SAMPLES) for alpha, same in rows.groupby(ALPHA) if alpha != 0}
-        name = " \u00b7 ".join(filter(None, (metric_of(key).label, title)))
-        panels.append(AdvantagePanel(title=name, x_label="training images per class", curves=_measured(curves)))
-    return panels
-
-
-def _groups(frame: pd.DataFrame, other_axes: Sequence[Axis]) -> list[tuple[str, pd.DataFrame]]:
-    """Group the rows that differ only in smoothing and samples, under a label of what they share."""
-    if not other_axes:
-        return [("", frame)]
-    groups = [rows for _, rows in frame.groupby([frame[axis.key].map(str) for axis in other_axes], sort=False)]
-    return [(", ".join(axis_value(axis, rows[axis.key].iloc[0]) for axis in other_axes), rows) for rows in groups]
-
-
-def _points(rows: pd.DataFrame, key: str, over: str) -> tuple[AdvantagePoint, ...]:
+def _points(rows: pd.DataFrame, key: str, over: str) -> list[AdvantagePoint]:
     sign, points = metric_of(key).sign, []
-    for _, row in rows.sort_values(over).iterrows():
+    for row in rows.sort_values(over).to_dict("records"):
         difference = 0.0 if row["is_baseline"] else row[f"{key}_diff"]
         plain = row[key] - difference
         if is_null(difference) or is_null(plain) or not plain:
             continue
         ends = [math.nan] * 2 if row["is_baseline"] else [row[f"{key}_diff_low"], row[f"{key}_diff_high"]]
         value, low, high = (sign * float(value) / abs(plain) for value in (difference, *ends[::sign]))
-        points.append(AdvantagePoint(x=float(row[over]), value=value, low=low, high=high))
-    return tuple(points)
-
-
-def _measured(curves: dict[str, tuple[AdvantagePoint, ...]]) -> dict[str, tuple[AdvantagePoint, ...]]:
-    return {name: points for name, points in curves.items() if len(points) > 1}
+        points.append(AdvantagePoint(float(row[over]), value, low, high))
+    return points
 
 
 def _is_number(value: object) -> bool:
