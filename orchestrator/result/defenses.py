@@ -254,13 +254,26 @@ def family_sentence(
     """
     measured = [point for point in family.points if point.recipe in compared]
     absent = [point for point in family.points if point.recipe not in compared]
+    leaks = {p.recipe: gap for p in measured if (gap := compared[p.recipe].leak) is not None}
     if not measured:
         return "No leak has been measured."
-    if all(compared[point.recipe].leak is None for point in measured):
+    if not leaks:
         parts = [f"Nothing to compare with at {_strengths(measured)}: no reference shares a seed."]
     else:
-        gains, losses = (_clear(summary, group, measured, compared, gain=gain) for gain in (True, False))
-        parts = [*gains, *losses, *_unclear(group, measured, compared)]
+        told = {word: [p for p in measured if p.recipe in leaks and leaks[p.recipe].word == word] for word in WORDING}
+        parts = [
+            *_clear(summary, group, told[REDUCES], compared, leaks),
+            *_clear(summary, group, told[LEAKS_MORE], compared, leaks),
+        ]
+        against = f"against {reference_words(group)}"
+        for word, first in ((HIDES, "Hides the leak from published attacks"), (INCONCLUSIVE, "Inconclusive")):
+            if told[word]:
+                seeds = sorted({leaks[point.recipe].seeds for point in told[word]})
+                sample = count(seeds[0], "seed") if len(seeds) == 1 else f"{seeds[0]} to {count(seeds[-1], 'seed')}"
+                parts.append(f"{first}, {against} with {sample}: {_strengths(told[word])}.")
+        alone = [p for p in measured if p.recipe not in leaks and p.recipe != group.reference]
+        if alone:
+            parts.append(f"Without a seed in common with {reference_words(group)}: {_strengths(alone)}.")
     return " ".join([*parts, *([f"Not compared, since trials are missing: {_strengths(absent)}."] if absent else [])])
 
 
@@ -271,40 +284,33 @@ def reference_words(group: DefenseGroup) -> str:
 
 
 def _clear(
-    summary: Summary, group: DefenseGroup, measured: Sequence[Point], compared: Mapping[str, Versus], *, gain: bool
+    summary: Summary,
+    group: DefenseGroup,
+    clear: list[Point],
+    compared: Mapping[str, Versus],
+    leaks: Mapping[str, LeakComparison],
 ) -> list[str]:
-    """Sentences on the largest significant difference in one direction, and on the cheapest one."""
-    wanted = REDUCES if gain else LEAKS_MORE
-    compared_leaks = {point.recipe: compared[point.recipe].leak for point in measured}
-    leaks = {recipe: gap for recipe, gap in compared_leaks.items() if gap is not None}
-    clear = [point for point in measured if point.recipe in leaks and leaks[point.recipe].word == wanted]
+    """Sentences on the largest significant difference in one direction, such as `Reduces the leak against plain
+    training at beta 0.01: +12.0 points [+6, +18]; test accuracy -3.4 points [-5, -2] (n = 3).`, and on the cheapest."""
     if not clear:
         return []
+    gain = leaks[clear[0].recipe].word == REDUCES
+
+    def sentence(first: str, point: Point) -> str:
+        leak, gap = leaks[point.recipe], compared[point.recipe]
+        size = reduction_words(metric_of(summary.deciding), leak)
+        return f"{first} {point.words.strength}: {size}{_cost(summary, gap)} (n = {leak.seeds})."
+
     largest = max(clear, key=lambda point: abs(leaks[point.recipe].reduction))
-    sentences = [_sentence(summary, group, largest, compared[largest.recipe], gain=gain)]
+    verb = WORDING[leaks[largest.recipe].word].as_verb.capitalize()
+    sentences = [sentence(f"{verb} {'against' if gain else 'than'} {reference_words(group)} at", largest)]
     cheapest = max(clear, key=lambda point: compared[point.recipe].accuracy.difference)
     saved = compared[cheapest.recipe].accuracy.difference - compared[largest.recipe].accuracy.difference
     if gain and cheapest != largest and saved >= 0.005:
-        sentences.append(_sentence(summary, group, cheapest, compared[cheapest.recipe], gain=gain, again=True))
+        sentences.append(sentence("The most accurate of these is", cheapest))
         clear = [point for point in clear if point != cheapest]
     others = [point for point in clear if point != largest]
-    if others:
-        sentences.append(f"Smaller, in the same direction: {_strengths(others)}.")
-    return sentences
-
-
-def _sentence(
-    summary: Summary, group: DefenseGroup, point: Point, gap: Versus, *, gain: bool, again: bool = False
-) -> str:
-    """`Reduces the leak against plain training at beta 0.01: +12.0 points [+6, +18]; test accuracy -3.4 points
-    [-5, -2] (n = 3).`"""
-    leak = present(gap.leak, "leak")
-    size = reduction_words(metric_of(summary.deciding), leak)
-    verb = WORDING[leak.word].as_verb.capitalize()
-    first = f"{verb} {'against' if gain else 'than'} {reference_words(group)} at"
-    if again:
-        first = "The most accurate of these is"
-    return f"{first} {point.words.strength}: {size}{_cost(summary, gap)} (n = {leak.seeds})."
+    return [*sentences, *([f"Smaller, in the same direction: {_strengths(others)}."] if others else [])]
 
 
 def _cost(summary: Summary, gap: Versus) -> str:
@@ -315,24 +321,6 @@ def _cost(summary: Summary, gap: Versus) -> str:
         margin = margin_words(summary.accuracy_margin)
         return f", without a loss of {margin} of test accuracy ({accuracy_gap(gap.accuracy)})"
     return f"; test accuracy {accuracy_gap(gap.accuracy)}"
-
-
-def _unclear(group: DefenseGroup, measured: Sequence[Point], compared: Mapping[str, Versus]) -> list[str]:
-    """A sentence on the recipes whose comparison is inconclusive, which proves no equality."""
-    compared_leaks = {point.recipe: compared[point.recipe].leak for point in measured}
-    leaks = {recipe: gap for recipe, gap in compared_leaks.items() if gap is not None}
-    known = [point for point in measured if point.recipe in leaks]
-    alone = [point for point in measured if point.recipe not in leaks and point.recipe != group.reference]
-    parts = []
-    for word, first in ((HIDES, "Hides the leak from published attacks"), (INCONCLUSIVE, "Inconclusive")):
-        points_of = [point for point in known if leaks[point.recipe].word == word]
-        if points_of:
-            seeds = sorted({leaks[point.recipe].seeds for point in points_of})
-            sample = count(seeds[0], "seed") if len(seeds) == 1 else f"{seeds[0]} to {count(seeds[-1], 'seed')}"
-            parts.append(f"{first}, against {reference_words(group)} with {sample}: {_strengths(points_of)}.")
-    if alone:
-        parts.append(f"Without a seed in common with {reference_words(group)}: {_strengths(alone)}.")
-    return parts
 
 
 def _strengths(chosen: Sequence[Point]) -> str:

@@ -8,6 +8,7 @@ import re
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -45,7 +46,7 @@ from smoothsweep.orchestrator.result.rows import measured, with_recipes, write_r
 from smoothsweep.orchestrator.result.summary import Summary, attack_label, recipe_label
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, with_ancestors
 from smoothsweep.orchestrator.store.notes import read_with_repair
-from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion
+from smoothsweep.sweeps.loaded import as_inversion
 from smoothsweep.tasks.registry import TASKS
 
 INDEX = "bundle.json"
@@ -61,8 +62,6 @@ MOST_DEFLATED = 32 * 2**20
 """Bytes of text that are compressed, all together: what opens a bundle takes no more that unpacks to more."""
 MOST_PARTS, LONGEST_PART = 8, 200
 _PART = re.compile(r"[A-Za-z0-9_+=@,()-][A-Za-z0-9_.+=@,() -]*")
-
-Content = bytes | Path
 
 
 class Index(BaseModel):
@@ -194,44 +193,28 @@ def _leaves(settings: Mapping[str, Any], *keys: str) -> dict[str, Scalar]:
     return leaves
 
 
-def write_archive(out: Path, root: str, files: Iterable[tuple[str, Content]], about: Mapping[str, Any]) -> str:
+def write_archive(out: Path, root: str, files: Iterable[tuple[str, bytes]], about: Mapping[str, Any]) -> str:
     """Write the bundle, its index last; the digest of the index, which stands for all of it. Raises InputError for
     more files than can be opened again."""
     digests: dict[str, str] = {}
     room = MOST_DEFLATED
-    with replacing(out) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
+
+    def add(name: str, content: bytes, how: int) -> str:
+        entry = zipfile.ZipInfo(f"{root}/{name}")  # of no date: the same content is the same file
+        entry.external_attr = 0o644 << 16
+        archive.writestr(entry, content, compress_type=how)
+        return digest(content)
+
+    with replacing(out) as temporary, zipfile.ZipFile(temporary, "w") as archive:
         for name, content in files:
             refuse_name(name, f"{out}")
             if len(digests) + 2 > MOST_MEMBERS:
                 raise InputError(f"{out}: expected a bundle of at most {MOST_MEMBERS} files, got more")
-            size = len(content) if isinstance(content, bytes) else content.stat().st_size
-            deflate = name.rpartition(".")[2] in _TEXT and size <= room
-            room -= size if deflate else 0
-            digests[name] = _add(archive, f"{root}/{name}", content, size, deflate=deflate)
+            deflate = name.rpartition(".")[2] in _TEXT and len(content) <= room
+            room -= len(content) if deflate else 0
+            digests[name] = add(name, content, zipfile.ZIP_DEFLATED if deflate else zipfile.ZIP_STORED)
         index = json.dumps({**about, "files": dict(sorted(digests.items()))}, indent=1).encode()
-        _add(archive, f"{root}/{INDEX}", index, len(index), deflate=False)
-    return digest(index)
-
-
-def _add(archive: zipfile.ZipFile, name: str, content: Content, size: int, *, deflate: bool) -> str:
-    entry = zipfile.ZipInfo(name)  # of no date: the same content is the same file
-    entry.compress_type = zipfile.ZIP_DEFLATED if deflate else zipfile.ZIP_STORED
-    entry.external_attr, entry.file_size = 0o644 << 16, size
-    digest = sha256()
-    with archive.open(entry, "w") as target:
-        for piece in _pieces(content):
-            digest.update(piece)
-            target.write(piece)
-    return digest.hexdigest()
-
-
-def _pieces(content: Content) -> Iterator[bytes]:
-    if isinstance(content, bytes):
-        yield content
-        return
-    with content.open("rb") as file:
-        while piece := file.read(2**20):
-            yield piece
+        return add(INDEX, index, zipfile.ZIP_STORED)
 
 
 def index_of(members: Members, where: str) -> tuple[Index, str]:
@@ -274,7 +257,12 @@ SETTINGS, TEXT, STORE = "sweep.yaml", "report.txt", "store"
 
 def bundle(request: BundleRequest) -> int:
     """Write the bundle. Returns the exit code; raises InputError before anything is written."""
-    _refuse_place(request.out)
+    if request.out.suffix != ".zip":
+        raise InputError(f"{request.out}: expected the name of a file that ends in .zip")
+    if os.path.lexists(request.out):
+        raise InputError(f"{request.out}: expected a new file, got one that is there already")
+    if not request.out.parent.is_dir():
+        raise InputError(f"{request.out}: expected a file in a folder that is there, got no such folder")
     loaded, trials, store = sweep_to_share(request.sweep, request.overrides, request.store)
     sweep, _ = read_with_repair(lambda: gather_sweep(loaded, trials, store))
     about = overview_facts(sweep, bundle=1, images=request.with_images)
@@ -292,16 +280,7 @@ def bundle(request: BundleRequest) -> int:
     return 0
 
 
-def _refuse_place(out: Path) -> None:
-    if out.suffix != ".zip":
-        raise InputError(f"{out}: expected the name of a file that ends in .zip")
-    if os.path.lexists(out):
-        raise InputError(f"{out}: expected a new file, got one that is there already")
-    if not out.parent.is_dir():
-        raise InputError(f"{out}: expected a file in a folder that is there, got no such folder")
-
-
-def _files(sweep: SweepContents, request: BundleRequest, folder: Path) -> Iterator[tuple[str, Content]]:
+def _files(sweep: SweepContents, request: BundleRequest, folder: Path) -> Iterator[tuple[str, bytes]]:
     """The files by their names; the report is written into `folder` first."""
     data = without_local_paths(sweep.data)
     if request.with_images:
@@ -311,20 +290,20 @@ def _files(sweep: SweepContents, request: BundleRequest, folder: Path) -> Iterat
         write_rows(data.per_class, folder / ROWS_BY_CLASS)
     text, _, _ = write_gathered(data, sweep.summary, folder)
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        yield path.relative_to(folder).as_posix(), path
+        yield path.relative_to(folder).as_posix(), path.read_bytes()
     yield TEXT, f"{text}\n".encode()
-    yield SETTINGS, settings_of(sweep.loaded).encode()
+    # the sweep as a file of its own: its opening comment, and its settings with everything that was set over them
+    comment = "".join(f"# {line}".rstrip() + "\n" for line in sweep.loaded.intro.splitlines())
+    yield SETTINGS, (comment + yaml.safe_dump(sweep.loaded.raw, sort_keys=False, allow_unicode=True)).encode()
     yield COMPARISON, conditions_of(sweep.trials, sweep.data, sweep.summary).model_dump_json(indent=1).encode()
     yield references(sweep)
     yield from table_files(sweep, TABLES)
     if request.with_images:
         yield from image_files(sweep, "best", sheets=False)
-    finished = [stage for stage in _stages(sweep) if sweep.store.has(stage)]
-    for stage in finished:
-        yield (
-            _manifest_name(stage.name, stage.fingerprint),
-            json.dumps(sweep.store.manifest(stage), indent=1, sort_keys=True).encode(),
-        )
+    for stage in with_ancestors([stage for trial in sweep.trials for stage in trial.stages]):
+        if sweep.store.has(stage):
+            content = json.dumps(sweep.store.manifest(stage), indent=1, sort_keys=True)
+            yield _manifest_name(stage.name, stage.fingerprint), content.encode()
 
 
 def without_local_paths(data: ReportData) -> ReportData:
@@ -337,18 +316,8 @@ def without_local_paths(data: ReportData) -> ReportData:
     return replace(data, links=links, facts=facts)
 
 
-def settings_of(loaded: LoadedSweep) -> str:
-    """The sweep as a file of its own: its opening comment, and its settings with everything that was set over them."""
-    comment = "".join(f"# {line}".rstrip() + "\n" for line in loaded.intro.splitlines())
-    return comment + yaml.safe_dump(loaded.raw, sort_keys=False, allow_unicode=True)
-
-
 def _manifest_name(stage: str, fingerprint: str) -> str:
     return f"manifests/{stage}/{fingerprint}.json"
-
-
-def _stages(sweep: SweepContents) -> list[Stage]:
-    return with_ancestors([stage for trial in sweep.trials for stage in trial.stages])
 
 
 PAGE = "report.html"
@@ -367,6 +336,30 @@ def report_or_open(sweep: Path, overrides: list[str], store: str, out: Path | No
     return report_bundle(sweep, out)
 
 
+@contextmanager
+def opened_bundle(path: Path, *needed: str) -> Iterator[tuple[Members, Index, str]]:
+    """Its files, its index and the digest of that. needed: files that it must have. Raises InputError for what is no
+    whole bundle."""
+    if not path.is_file():
+        raise InputError(f"{path}: expected a bundle, got no such file")
+    with members_of(path, "a bundle of smoothsweep") as members:
+        index, found = index_of(members, str(path))
+        for name in needed:
+            if name not in index.files:
+                raise InputError(f"{path}: expected a bundle with {name}, got one without")
+        yield members, index, found
+
+
+def checked_pieces(members: Members, name: str, index: Index, path: Path) -> Iterator[bytes]:
+    """The content of a file piece by piece. Raises InputError at its end where it is not what the index says."""
+    found = sha256()
+    for piece in members.pieces(name):
+        found.update(piece)
+        yield piece
+    if found.hexdigest() != index.files[name]:
+        raise InputError(f"{path}: {name}: expected the content whose digest the bundle has, got another")
+
+
 def report_bundle(path: Path, out: Path | None) -> int:
     """Check the bundle, lay it out at `out` (by default beside it), print its table. Returns the exit code.
 
@@ -374,38 +367,17 @@ def report_bundle(path: Path, out: Path | None) -> int:
     """
     out = out or path.with_suffix("")
     refuse_other_content(out, INDEX)
-    if not path.is_file():
-        raise InputError(f"{path}: expected a bundle, got no such file")
-    with members_of(path, "a bundle of smoothsweep") as members:
-        index, digest = index_of(members, str(path))
-        for needed in (PAGE, TEXT, SETTINGS):
-            if needed not in index.files:
-                raise InputError(f"{path}: expected a bundle with {needed}, got one without")
-        with making_folder(draft_folder(out)) as draft:
-            for name, expected in index.files.items():
-                _take_out(members, name, expected, draft / name, path)
-            write_file(draft / INDEX, members.read(INDEX))
+    with (
+        opened_bundle(path, PAGE, TEXT, SETTINGS) as (members, index, found),
+        making_folder(draft_folder(out)) as draft,
+    ):
+        for name in index.files:
+            (draft / name).parent.mkdir(parents=True, exist_ok=True)
+            write_pieces(draft / name, checked_pieces(members, name, index, path))
+        write_file(draft / INDEX, members.read(INDEX))
     put_in_place(draft_folder(out), out)
-    _tell(out, index, digest)
-    return 0
-
-
-def _take_out(members: Members, name: str, expected: str, place: Path, where: Path) -> None:
-    digest = sha256()
-
-    def pieces() -> Iterator[bytes]:
-        for piece in members.pieces(name):
-            digest.update(piece)
-            yield piece
-        if digest.hexdigest() != expected:
-            raise InputError(f"{where}: {name}: expected the content whose digest {INDEX} has, got another")
-
-    place.parent.mkdir(parents=True, exist_ok=True)
-    write_pieces(place, pieces())
-
-
-def _tell(out: Path, index: Index, digest: str) -> None:
     screen.out_text(read_text(out / TEXT, most_bytes=MOST_TEXT).rstrip("\n"))
-    screen.out(f"bundle of {index.sweep}: {len(index.files)} files as listed, digest {digest}")
+    screen.out(f"bundle of {index.sweep}: {len(index.files)} files as listed, digest {found}")
     screen.out(f"report: {out / PAGE}")
     screen.out(f"to go on: smoothsweep run {out / SETTINGS} --store {out / STORE}")
+    return 0

@@ -10,7 +10,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -21,16 +20,15 @@ from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_pieces
 from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS, metric_of
-from smoothsweep.core.readers.files import Members, members_of
 from smoothsweep.core.readers.tables import UnreadableTable, read_columns
 from smoothsweep.core.text import printable, quoted
 from smoothsweep.orchestrator.commands.reporting.bundle import (
     COMPARISON,
     ROWS_BY_CLASS,
     Conditions,
-    Index,
+    checked_pieces,
     conditions_of,
-    index_of,
+    opened_bundle,
 )
 from smoothsweep.orchestrator.commands.reporting.export import gather_sweep, sweep_to_share
 from smoothsweep.orchestrator.page.tables import terminal_text
@@ -262,22 +260,16 @@ def _sweep(name: str, conditions: Conditions, results: pd.DataFrame, per_class: 
 
 def _bundled(path: Path) -> ComparedSweep:
     """The sweep of a bundle, read without laying it out. Raises InputError for what is no whole bundle."""
-    if not path.is_file():
-        raise InputError(f"{path}: expected a bundle, got no such file")
-    with members_of(path, "a bundle of smoothsweep") as members, tempfile.TemporaryDirectory() as folder:
-        index, _ = index_of(members, str(path))
-        for needed in (COMPARISON, RESULTS):
-            if needed not in index.files:
-                raise InputError(f"{path}: expected a bundle with {needed}, got one without")
+    with opened_bundle(path, COMPARISON, RESULTS) as (members, index, _), tempfile.TemporaryDirectory() as folder:
         try:
-            conditions = Conditions.model_validate_json(_checked(members, COMPARISON, index, path))
+            conditions = Conditions.model_validate_json(b"".join(checked_pieces(members, COMPARISON, index, path)))
         except ValidationError as error:
             first = error.errors()[0]
             key = ".".join(map(str, first["loc"])) or "content"
             raise InputError(f"{path}: {COMPARISON}: {quoted(key)}: {first['msg']}") from None
         wanted = {RESULTS: (*COLUMNS, "phase", *BY_KEY), ROWS_BY_CLASS: PER_CLASS}
         tables = {
-            name: _table(_checked(members, name, index, path), columns, Path(folder) / name, f"{path}: {name}")
+            name: _table(checked_pieces(members, name, index, path), columns, Path(folder) / name, f"{path}: {name}")
             for name, columns in wanted.items()
             if name in index.files
         }
@@ -296,15 +288,8 @@ def _bundled(path: Path) -> ComparedSweep:
     return side
 
 
-def _checked(members: Members, name: str, index: Index, path: Path) -> bytes:
-    content = members.read(name)
-    if sha256(content).hexdigest() != index.files[name]:
-        raise InputError(f"{path}: {name}: expected the content whose digest the bundle has, got another")
-    return content
-
-
-def _table(content: bytes, wanted: Sequence[str], place: Path, where: str) -> pd.DataFrame:
-    write_pieces(place, iter([content]))
+def _table(content: Iterator[bytes], wanted: Sequence[str], place: Path, where: str) -> pd.DataFrame:
+    write_pieces(place, content)
     try:
         return pd.DataFrame(dict(read_columns(place, wanted).values))
     except (UnreadableTable, InputError) as error:
