@@ -126,7 +126,7 @@ def _sheet(
             if "nearest" in seen:
                 file = store.needed_file(judge.inputs["real"].inputs["data"], "train.safetensors")
                 place = int(seen["nearest"].iloc[0])
-        tiles = tuple(stages and _tile(store, stages, label, rank) for stages, rank in cells)
+        tiles = tuple(None if one is None else _tile(store, one, label, rank) for one, rank in cells)
         real = Tile(image=image_in(file, place))
         rows.append(SheetRow(name=class_names(store, first)[label], real=real, reconstructions=tiles))
     return ContactSheet(columns=tuple(columns), rows=tuple(rows), judge=judge_name(first) or "judge", **words)

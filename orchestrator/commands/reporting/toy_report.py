@@ -88,7 +88,8 @@ def toy_figure(title: str, name: str, held: Mapping[float, Mapping[str, np.ndarr
     """The panels of all models side by side. name: of the attack's path among the arrays; held: alpha -> arrays."""
     canvas = Canvas((SIDE + 6) * len(held), SIDE + 36, title)
     for index, (alpha, arrays) in enumerate(held.items()):
-        axes = canvas.axes((SIDE + 6) * index + 3, 34, (SIDE + 6) * index + 3 + SIDE, 34 + SIDE, grid=None)
+        left = (SIDE + 6) * index + 3
+        axes = canvas.axes((left, 34, left + SIDE, 34 + SIDE), grid=None)
         _draw_panel(axes, arrays, arrays[name])
         axes.set_title(f"alpha {minus(f'{alpha:g}')}", fontsize=10, color=INK)
     return canvas

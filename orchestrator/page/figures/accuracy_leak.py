@@ -142,14 +142,15 @@ def plot(
 
 def draw(canvas: Canvas, panel: Panel, left: float, top: float, width: float, height: float) -> None:
     """The panel between these pixels of the canvas."""
-    axes = canvas.axes(left + 48, top + 30, left + width - 12, top + height - 44, x="test accuracy, %", percent="x")
+    box = (left + 48, top + 30, left + width - 12, top + height - 44)
+    axes = canvas.axes(box, x="test accuracy, %", percent="x")
     axes.set(xlim=panel.x, ylim=panel.y)
     axes.locator_params(nbins=5 if width < 400 else 7)
     if panel.spec.unit == "percent":
         axes.yaxis.set_major_formatter(lambda value, at: as_percent(value, at) + "\u00a0%")
     if panel.shape is None:
         lines = title_lines(panel.title, width)
-        axes.set_title(clean("\n".join(lines)), fontsize=13 - len(lines), weight="bold", loc="left", pad=3)
+        axes.set_title(clean("\n".join(lines)), fontsize=13 - len(lines), weight="bold", loc="left", pad=5)
     else:
         axes.plot([], [], ls="", marker=mark_of(panel.shape), ms=8, color=panel.colour, label=clean(panel.title))
         look = KEY | {"prop": {"weight": "bold", "size": 12.5}, "labelcolor": panel.colour}
@@ -198,8 +199,8 @@ def _background(axes: Axes, panel: Panel, labels: Labels) -> None:
         labels.boxes.append((x, y, x + text_width(words, 11) + 10, y + above + 14))
         note(axes, words, at, (5, above))
     for spots, dashed in panel.curves:
-        held, look = [panel.held(*spot) for spot in spots], {"lw": 1.6, "ls": DASHED} if dashed else {"lw": 2.2}
-        axes.plot(*zip(*held, strict=True), color=panel.colour, gid="curve", **look)
+        held, width = [panel.held(*spot) for spot in spots], 1.6 if dashed else 2.2
+        axes.plot(*zip(*held, strict=True), color=panel.colour, gid="curve", lw=width, ls=DASHED if dashed else "-")
         labels.keep_clear(axes, held)
 
 

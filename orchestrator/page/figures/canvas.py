@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -71,7 +71,7 @@ CROWD = 8
 """Names beyond which they are written smaller."""
 
 Box = tuple[float, float, float, float]
-"""left, bottom, right, top in pixels, y upwards."""
+"""In pixels: left, top, right, bottom of a panel, counted from the top left; of a name left, bottom, right, top."""
 
 
 class Canvas:
@@ -86,29 +86,18 @@ class Canvas:
         FigureCanvasAgg(self.figure)
         self._tooltips: dict[str, tuple[str, str, str]] = {}
 
-    def axes(
-        self,
-        left: float,
-        top: float,
-        right: float,
-        bottom: float,
-        *,
-        title: str = "",
-        x: str = "",
-        y: str = "",
-        percent: str = "",
-        grid: Literal["x", "y", "both"] | None = "y",
-    ) -> Axes:
-        """A panel between these pixels, counted from the top left.
+    def axes(self, box: Box, *, title: str = "", x: str = "", y: str = "", percent: str = "", grid: Any = "y") -> Axes:
+        """A panel between these pixels, left, top, right, bottom, counted from the top left.
 
         x, y: what its axes show. percent: the axes whose fractions are written in per cent. grid: the axis with lines
-        across.
+        across, or None.
         """
         from matplotlib import rc_context
 
-        box = (left / self.width, 1 - bottom / self.height, (right - left) / self.width, (bottom - top) / self.height)
+        (left, top, right, bottom), wide, high = box, self.width, self.height
+        place = (left / wide, 1 - bottom / high, (right - left) / wide, (bottom - top) / high)
         with rc_context(STYLE):
-            axes = self.figure.add_axes(box)
+            axes = self.figure.add_axes(place)
             axes.patch.set_visible(False)
             axes.set_title(clean(title))
             axes.set(xlabel=clean(x), ylabel=clean(y))
@@ -181,7 +170,8 @@ class Canvas:
 
 def note(axes: Axes, words: str, at: tuple[float, float], shift: tuple[float, float] = (0, 0), **look: Any) -> None:
     """Words beside a place of a panel, `shift` pixels to the right of it and above."""
-    axes.annotate(clean(words), at, shift, textcoords="offset points", **({"fontsize": 11, "color": SOFT} | look))
+    usual: dict[str, Any] = {"fontsize": 11, "color": SOFT, "textcoords": "offset points"}
+    axes.annotate(clean(words), at, shift, **(usual | look))
 
 
 def _write_tooltips(tree: ElementTree.Element, tooltips: Mapping[str, tuple[str, str, str]]) -> None:
@@ -330,7 +320,7 @@ class Labels:
         if chosen is None:
             return None
         self.names.append(tuple(boxes[chosen]))
-        self.leaders += map(tuple, drawn)
+        self.leaders += [tuple(box) for box in drawn]
         return int(side[chosen] * aside[chosen]), int(up[chosen]), bool(len(drawn))
 
 

@@ -77,7 +77,7 @@ def training_curves(
     if train or test:
         both, title = [*train.values(), *test.values()], "Accuracy, %: test and training (dashed)"
         axes = _panel(canvas, both, (410, 720), title, percent="y")
-        _lines(canvas, axes, train, colours, ls=DASHED, lw=1.6)
+        _lines(canvas, axes, train, colours, ls=DASHED)
         _lines(canvas, axes, test, colours)
         _name_ends(canvas, axes, {name: points[-1][1] for name, points in (test or train).items()}, colours)
     return canvas
@@ -85,8 +85,8 @@ def training_curves(
 
 def search_steps(view: SearchView | None) -> Canvas | None:
     """The step curve over device-hours, a dot where a recipe of the final frontier was found; None before any step."""
-    gone = view and progress(view)
-    if not view or not gone:
+    gone = None if view is None else progress(view)
+    if view is None or gone is None:
         return None
     end = max(gone.hours[-1], sum(proposal.device_hours for proposal in view.proposals), 1e-9)
     unit, factor = ("device-minutes", 60.0) if end < 1.5 else ("device-hours", 1.0)
@@ -106,7 +106,7 @@ def search_steps(view: SearchView | None) -> Canvas | None:
 def _panel(
     canvas: Canvas, lines: Collection[Curve], across: tuple[float, float], title: str, x: str = "epoch", **more: Any
 ) -> Axes:
-    axes = canvas.axes(across[0], 34, across[1], HEIGHT - 46, title=title, x=x, **more)
+    axes = canvas.axes((across[0], 34, across[1], HEIGHT - 46), title=title, x=x, **more)
     axes.locator_params(axis="x", integer=True, nbins=6)
     places, heights = zip(*(point for curve in lines for point in curve), strict=True)
     first, last = min(places), max(places)
@@ -116,7 +116,7 @@ def _panel(
 
 def _lines(canvas: Canvas, axes: Axes, lines: Mapping[str, Curve], colours: Colours, **look: Any) -> None:
     for name, points in lines.items():
-        (line,) = axes.plot(*zip(*points, strict=True), color=colours.of(name), **({"lw": 2.2} | look))
+        (line,) = axes.plot(*zip(*points, strict=True), color=colours.of(name), lw=2.2, **look)
         canvas.describe(line, name, recipe=name)
 
 
@@ -145,11 +145,11 @@ def query_curves(queries: pd.DataFrame | None, colours: Colours) -> Canvas | Non
     title = f"The {spec.label} against images shown to the target, per class attacked, by access"
     canvas = Canvas(WIDTH, len(levels) * row + 16, title)
     ends = limits([0.0, *known["leak"], *queries.loc[queries["control"], "leak"].dropna()], share=0.06)
-    unit = {"percent": "y", "y": f"{spec.label}, %"} if spec.unit == "percent" else {"y": spec.label}
+    unit, percent = (", %", "y") if spec.unit == "percent" else ("", "")
     for place, (level, within) in enumerate(levels.items()):
         what = "images shown to the target per class attacked" if place == len(levels) - 1 else ""
         box = (62, place * row + 34, 700, (place + 1) * row - 34)
-        axes = canvas.axes(*box, title=WHO[level], x=what, **unit)
+        axes = canvas.axes(box, title=WHO[level], x=what, y=spec.label + unit, percent=percent)
         axes.set_xscale("log")
         axes.set(xlim=(known["queries"].min() / 1.25, known["queries"].max() * 1.25), ylim=ends)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
@@ -192,9 +192,9 @@ def gradient_curves(curves: Mapping[str, pd.DataFrame], colours: Colours) -> Can
     row = 236.0
     canvas = Canvas(WIDTH, 2 * row, "Cosine between consecutive attack gradients, by step, loss and recipe")
     for left, (loss, name) in zip((52.0, 432.0), LOSSES.items(), strict=True):
-        above = canvas.axes(left, 34, left + 288, row - 46, title=f"Gradient cosine, {name}", x="step")
+        above = canvas.axes((left, 34, left + 288, row - 46), title=f"Gradient cosine, {name}", x="step")
         title = "Saturated, zero gradients (dashed), %"
-        below = canvas.axes(left, row + 34, left + 288, 2 * row - 46, title=title, x="step", percent="y")
+        below = canvas.axes((left, row + 34, left + 288, 2 * row - 46), title=title, x="step", percent="y")
         below.set(ylim=(-0.03, 1.03))
         for axes in (above, below):
             axes.locator_params(axis="x", integer=True, nbins=6)
@@ -234,7 +234,7 @@ def advantage_figure(panels: Sequence[AdvantagePanel]) -> Canvas | None:
     for place, panel in enumerate(panels):
         left, top = wide * (place % 2), high * (place // 2)
         box = (left + 52, top + 34, left + wide - 20, top + high - 48)
-        axes, seen = canvas.axes(*box, title=panel.title, x=panel.x_label), [0.0]
+        axes, seen = canvas.axes(box, title=panel.title, x=panel.x_label), [0.0]
         axes.axhline(0, color=SOFT, lw=1)
         for (colour, _), (name, points) in zip(CATEGORIES, panel.curves.items(), strict=False):
             (line,) = axes.plot([p.x for p in points], [p.value for p in points], "o-", ms=5, lw=2, color=colour)
@@ -277,7 +277,7 @@ def coordinates(view: SearchView, objective: Objective) -> Canvas | None:
         axis[aim_words(aim)] = [one.objectives.get(aim.column) for one in met], lambda v, aim=aim: value_words(aim, v)
     width, left, end = 980.0, 60.0, len(axis) - 1
     canvas = Canvas(width, 400, f"Every recipe of the search by its parameters, coloured by {aim_words(objective)}")
-    axes = canvas.axes(left, 84, width - left, 356, grid=None)
+    axes = canvas.axes((left, 84, width - left, 356), grid=None)
     axes.set(xlim=(0, end), ylim=(ABSENT - 0.06, 1))
     axes.axis("off")
     heights = np.empty((len(met), len(axis)))
@@ -332,7 +332,7 @@ def importance(view: SearchView | None) -> Canvas | None:
     for place, one in enumerate(view.importances):
         box = (place * width + 120, 40, (place + 1) * width - 40, height - 44)
         head, what = f"{aims[one.objective]}, n = {one.recipes}", "share of the variance, %"
-        axes = canvas.axes(*box, title=head, x=what, percent="x", grid="x")
+        axes = canvas.axes(box, title=head, x=what, percent="x", grid="x")
         names, shares = zip(*one.shares, strict=True)
         bars = axes.barh(range(len(names)), shares, color=RAMP[1], height=0.6)
         axes.bar_label(bars, [f"{100 * share:.0f} %" for share in shares], padding=5, fontsize=11, color=INK)

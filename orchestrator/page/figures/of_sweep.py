@@ -86,7 +86,7 @@ class Figures:
         rest = 0.0 if panel is None else OVERVIEW - wide if sheet else OVERVIEW_OF_ONE
         canvas = Canvas(wide + rest, max(high, OVERVIEW_PLOT if panel else 0.0), self.data.title)
         if sheet:
-            axes = canvas.axes(0, 0, wide, high, grid=None)
+            axes = canvas.axes((0, 0, wide, high), grid=None)
             axes.imshow(np.asarray(sheet), interpolation="lanczos", aspect="auto")
             axes.axis("off")
         if panel:

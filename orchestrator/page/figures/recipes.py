@@ -128,7 +128,7 @@ def _rows(
     left = 24 + max(text_width(line, 12.5) for name in written for line in written[name])
     height = max(height, 8 + LINE_HEIGHT * max(map(len, written.values())))
     canvas, end = Canvas(WIDTH, 84 + height * len(lines), title), 34 + height * len(lines)
-    axes = canvas.axes(left, 34, WIDTH - right, end, x=what, percent="x", grid="x")
+    axes = canvas.axes((left, 34, WIDTH - right, end), x=what, percent="x", grid="x")
     axes.set(xlim=(0, 1), ylim=(len(lines) - 0.5, -0.5), yticks=[])
     for y, (row, name) in enumerate(lines):
         look: dict[str, Any] = {"xycoords": ACROSS, "fontsize": 12.5, "va": "center"}
@@ -153,13 +153,14 @@ def membership(leaks: TwoLeaks | None, summary: Summary, colours: Colours) -> Ca
         return None
     canvas, attack = Canvas(620, 390, "Inversion against membership of every recipe"), leaks.attacks[0]
     across, up = f"inversion: {summary.spec.label}, %", f"membership: AUC within persons, {title_of(attack)}, %"
-    axes, labels, names = canvas.axes(56, 24, 604, 338, x=across, y=up, percent="xy", grid="both"), Labels(), []
-    axes.yaxis.label.set_size(11)
+    axes, labels, names = canvas.axes((56, 24, 604, 338), x=across, y=up, percent="xy", grid="both"), Labels(), []
+    axes.yaxis.label.set(fontsize=11)
     for row, inversion in both:
         leak, colour = summary.estimate(inversion, summary.deciding), colours.of(row.recipe)
         member = crossed_mean_interval(row.cells[attack], bounds=(0.0, 1.0))
         x, y = present(leak.value, "leak"), member.mean
-        for ends, level in (((leak.low, leak.high), (y, y)), ((x, x), (member.low, member.high))):
+        bars: Any = (((leak.low, leak.high), (y, y)), ((x, x), (member.low, member.high)))
+        for ends, level in bars:
             if not pd.isna([*ends, *level]).any():
                 axes.plot(ends, level, color=colour, lw=1.4, alpha=0.7, gid="bar")
         (mark,) = axes.plot([x], [y], "o", ms=9, color=colour, mew=0, zorder=4)
@@ -205,11 +206,9 @@ def feature_violins(views: Mapping[str, FeatureView], colours: Colours) -> Canva
         for place, key in enumerate(KINDS):
             values = view.distances[key].dropna().to_numpy()
             if len(values):
-                median, drawn = (
-                    float(np.median(values)),
-                    axes.violinplot([values], [place], widths=0.8, showextrema=False),
-                )
+                drawn: Any = axes.violinplot([values], [place], widths=0.8, showextrema=False)
                 drawn["bodies"][0].set(facecolor=colour, alpha=0.45, edgecolor="none")
+                median = float(np.median(values))
                 axes.plot([place - 0.3, place + 0.3], [median] * 2, color=INK, lw=2)
                 note(axes, f"{median:.2f}", (place, median), (0, 4), ha="center", color=INK)
         axes.axvline(1.5, color=SOFT, lw=1, ls=DOTTED)
@@ -232,7 +231,7 @@ def _features(
         for row, (name, draw) in enumerate(panels.items()):
             left, top = 48 + place % 4 * side, place // 4 * block + 46 + row * (height + 16)
             first = place % 4 == 0
-            axes = canvas.axes(left, top, left + 200, top + height, y=name if first else "", grid=None)
+            axes = canvas.axes((left, top, left + 200, top + height), y=name if first else "", grid=None)
             draw(axes, view, colours.of(recipe))
             axes.tick_params(axis="y", labelleft=first)
             if row == 0:

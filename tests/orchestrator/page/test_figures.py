@@ -48,7 +48,7 @@ def panels_of(summary):
 def test_a_file_is_what_its_name_says_and_the_same_bytes_again(name):
     def content():
         canvas = Canvas(200, 100, "A \x1btitle")
-        canvas.axes(20, 10, 190, 90, x="accuracy \N{MINUS SIGN}0.8").plot([0, 1], [0, 1])
+        canvas.axes((20, 10, 190, 90), x="accuracy \N{MINUS SIGN}0.8").plot([0, 1], [0, 1])
         return canvas.file(name)
 
     made = content()

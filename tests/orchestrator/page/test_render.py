@@ -50,7 +50,7 @@ def test_a_parser_reads_back_any_text_as_text_only(value):
 @pytest.mark.parametrize("words", ["a <b> & $x$", "\x1b[2J\u202e\x00", "\ud800", "fill: #aabbcc"])
 def test_a_drawing_holds_any_words(words):
     canvas = Canvas(200, 100, words)
-    axes = canvas.axes(0, 0, 200, 100)
+    axes = canvas.axes((0, 0, 200, 100))
     (mark,) = axes.plot([1], [1], "o")
     canvas.describe(mark, words, recipe=words, link="#row-1")
     drawn = canvas.svg()
