@@ -1,14 +1,62 @@
-"""No setting differs from the official one unseen: the shipped sweeps, what was silent once, parts brought in."""
+"""Where settings depart from the paper's: by name, and by every key there is."""
 
+from __future__ import annotations
+
+import json
 from dataclasses import fields
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from pydantic import BaseModel
 
+from smoothsweep.core.attacks.registry import ATTACKS
+from smoothsweep.core.judges.table import JUDGES
+from smoothsweep.core.priors.kinds import PRIORS
+from smoothsweep.sweeps.attacks import schema_of
+from smoothsweep.sweeps.base import set_dotted
+from smoothsweep.sweeps.data import MODELS
 from smoothsweep.sweeps.expand import expand
 from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.sweeps.paper_numbers import TABLES, datasets_of, paper_rows
 from smoothsweep.sweeps.paper_settings import departures, free_keys, official, published_settings
-from tests.sweeps.cell_of_table2 import NEGATIVE, cell, departed, raw
+from smoothsweep.sweeps.schema import InversionSweep
+from tests.core.data.examples import example
+from tests.core.priors.examples import example as prior_example
+
+NEGATIVE = {"kind": "label_smoothing", "alpha": -0.05}
+
+
+def raw(**changes):
+    """The official FaceScrub cell of Table 2 under negative smoothing, as a sweep file would give it; changes by dotted
+    key, with __ for the dots."""
+    given = {
+        "name": "t",
+        "protocol": "paper",
+        "seeds": [42],
+        "data": {"kind": "facescrub", "path": "facescrub"},
+        "recipe": {"architecture": "resnet152", "defense": dict(NEGATIVE)},
+        "prior": {"kind": "folder", "path": "ffhq"},
+        "attack": {"pool": {"crop": 800}},
+        "judges": {
+            "evaluator": {"architecture": "inception_v3", "lr_milestones": [0.8]},
+            "embedder": {"name": "facenet"},
+            "fidelity": {},
+            "knowledge": {},
+        },
+    }
+    for key, value in changes.items():
+        set_dotted(given, key.replace("__", "."), value, where="test")
+    return given
+
+
+def cell(given):
+    return InversionSweep.model_validate(given)
+
+
+def departed(given, table="2"):
+    return departures(cell(given), "facescrub", table)
+
 
 ROOT = Path(__file__).resolve().parents[2]
 SWEEPS = sorted((ROOT / "sweeps").glob("table*.yaml"))
@@ -140,3 +188,197 @@ def with_part(settings, part):
     if part == "recipe":
         return settings.model_copy(update={"recipe": brought})
     return settings.model_copy(update={"judges": settings.judges.model_copy(update={"evaluator": brought})})
+
+
+def models_in(annotation):
+    """The settings classes that a field may hold, through unions, annotations and optional parts."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for one in get_args(annotation) for model in models_in(one)]
+
+
+def leaves_of(model, prefix=""):
+    """(dotted key, settings class that holds the field, name) of every field, each class at each place."""
+    for name, field in model.model_fields.items():
+        annotation = [field.annotation, *field.metadata]
+        inner = [found for one in annotation for found in models_in(one)]
+        if name == "defense":
+            inner = []  # an annotation that hides its classes; its fields have a test of their own
+        if name == "attack":
+            inner = [schema_of("ppa")]  # the paper's
+        for found in inner:
+            yield from leaves_of(found, f"{prefix}{name}.")
+        if not inner:
+            yield f"{prefix}{name}", model.__name__, name
+
+
+PAPERS_PRIOR = "folder"
+VARIANTS = {  # settings class -> what a file holds to have it
+    "SyntheticData": {"data": {"kind": "synthetic"}, "attack__candidates": 200},
+    "LabelledData": {"data": {"kind": "labelled", "path": "mine"}},
+    **{
+        name: {
+            "prior": {"kind": kind, **changes.get("prior", {})},
+            **({"public": {"kind": "synthetic"}} if row.needs_public else {}),
+        }
+        for kind, row in PRIORS.items()
+        if kind != PAPERS_PRIOR
+        for name, (changes, *_) in prior_example(kind).SWEPT.items()
+    },
+    "SyntheticPublic": {"prior": {"kind": "eigenfaces"}, "public": {"kind": "synthetic"}},
+    "UnlabelledPublic": {"prior": {"kind": "eigenfaces"}, "public": {"kind": "unlabelled", "path": "p"}},
+    "PublishedPublic": {"prior": {"kind": "eigenfaces"}, "public": {"kind": "celeba64", "path": "p"}},
+    **{model.__name__: {"data": {"kind": kind, **example(kind).EXAMPLE}} for kind, model in MODELS.items()},
+    "Averaging": {"attack__average": {"views": 4, "noise": 0.05}},
+    "Restarts": {"attack__restarts": {"count": 2}},
+    "TemperatureScaling": {"attack__loss": "cross_entropy", "attack__temperature": {"mean_confidence": 0.4}},
+}
+OTHER_KIND = {
+    **{model.__name__: "data.kind" for model in MODELS.values()},
+    "SyntheticData": "data.kind",
+    "LabelledData": "data.kind",
+    **{name: "prior.kind" for kind in PRIORS if kind != PAPERS_PRIOR for name in prior_example(kind).SWEPT},
+    "SyntheticPublic": "prior.kind",
+    "UnlabelledPublic": "prior.kind",
+    "PublishedPublic": "prior.kind",
+}
+"""Classes of another kind than the paper's: that line is there whatever the rest of the part says."""
+
+TOGETHER = {  # a change that needs another, or a value that no rule gives
+    "protocol": {"protocol": "clean"},
+    "classes": {"classes": [0, 1]},
+    "attack.loss": {"attack__loss": "cross_entropy"},
+    "data.on_corrupt": {"data__on_corrupt": "skip"},
+    "data.kind": {"data__kind": "stanford_dogs"},
+    "data.classes": {"data__classes": 100},
+    "data.samples_per_class": {"data__samples_per_class": 10},
+    "data.pictures": {"data": {"kind": "celeba", "path": "celeba", "pictures": "aligned"}},
+    "prior.kind": {"prior": {"kind": "shipped"}},
+    "recipe.stop_at_test_acc": {"recipe__stop_at_test_acc": 0.5},
+    "attack.clip": {"attack__clip": True},
+    "attack.feature_weight": {"attack__feature_weight": 1.0},
+    "attack.discriminator_weight": {"attack__discriminator_weight": 0.1},
+    "attack.readout": {"recipe__defense": {"kind": "mid", "beta": 0.005}, "attack__readout": "mean"},
+    "attack.precision": {"attack__precision": "tf32"},
+    "attack.sample.kind": {"attack__sample": {"kind": "random"}},
+    "attack.optimise.kind": {"attack__optimise": {"kind": "none"}},
+    "attack.select.kind": {"attack__select": {"kind": "top_confidence"}},
+    "attack.lr_milestones": {"attack__lr_milestones": [10]},
+    "attack.lr_gamma": {"attack__lr_milestones": [10], "attack__lr_gamma": 0.5},
+    "attack.crop_ratio": {"attack__crop_ratio": [0.9, 1.1]},
+    "attack.selection_view_size": {"attack__selection_view_size": 100},
+    "attack.reconstruction_size": {"protocol": "clean", "attack__reconstruction_size": 64},
+    "judges.embedder.name": {"judges__embedder": {"name": "synthetic"}},
+    "judges.embedder.weights": {"judges__embedder__weights": "f.safetensors"},
+    "judges.fidelity.sha256": {"judges__fidelity": {"weights": "f", "sha256": "0" * 64}},
+    "judges.fid_lomma.sha256": {"judges__fid_lomma": {"weights": "f", "sha256": "0" * 64}},
+    "judges.fid_plg.sha256": {"judges__fid_plg": {"weights": "f", "sha256": "0" * 64}},
+    "judges.evaluator.architecture": {"judges__evaluator__architecture": "resnet50"},
+    "judges.evaluator.transform_input": {"judges__evaluator__transform_input": True},
+    "recipe.poison.strength": {"recipe__poison": {"kind": "blended", "strength": 0.2}},
+    **{
+        f"recipe.poison.{key}": {"recipe__poison": {"kind": "badnets", "size": 5}}
+        for key in ("kind", "share", "target", "size", "placed", "seed")
+    },
+}
+for part in ("recipe", "judges__evaluator", "judges__knowledge"):
+    key = part.replace("__", ".")
+    base_sgd = {f"{part}__optimizer": "sgd"} if part != "judges__knowledge" else {}
+    adam = {f"{part}__optimizer": "adam", f"{part}__momentum": None} if part == "judges__knowledge" else {}
+    steps = {f"{part}__lr_schedule": "multistep", f"{part}__lr_min": None} if part == "judges__knowledge" else {}
+    cosine = {f"{part}__lr_schedule": "cosine", f"{part}__lr_milestones": None}
+    TOGETHER |= {
+        f"{key}.betas": {**adam, f"{part}__betas": [0.5, 0.9]},
+        f"{key}.momentum": {**base_sgd, f"{part}__momentum": 0.5},
+        f"{key}.optimizer": base_sgd or adam,
+        f"{key}.lr_schedule": steps or cosine,
+        f"{key}.lr_milestones": {**steps, f"{part}__lr_milestones": [0.3]},
+        f"{key}.lr_factor": {**steps, f"{part}__lr_factor": 0.5},
+        f"{key}.lr_min": {**({} if steps else cosine), f"{part}__lr_min": 1e-5},
+        f"{key}.precision": {f"{part}__precision": "bf16"},
+        f"{key}.architecture": TOGETHER.get(f"{key}.architecture", {f"{part}__architecture": "resnet34"}),
+    }
+TOGETHER["recipe.transform_input"] = {
+    "judges__evaluator__architecture": "resnet50",
+    "recipe__architecture": "inception_v3",
+    "recipe__image_size": 299,
+    "recipe__transform_input": True,
+}
+TOGETHER["judges.knowledge.transform_input"] = {
+    "judges__knowledge__architecture": "inception_v3",
+    "judges__knowledge__image_size": 299,
+    "judges__knowledge__transform_input": True,
+}
+
+LEAVES = sorted(set(leaves_of(InversionSweep)))
+
+
+def another(value):
+    """A value of the same type that is not the one there."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + 1
+    if isinstance(value, float):
+        return value / 2 if value else 0.25
+    if isinstance(value, list):
+        return [another(value[0]), *value[1:]]
+    raise AssertionError(f"no rule to change {value!r}: name a change in TOGETHER")
+
+
+@pytest.mark.parametrize(("key", "owner"), [(key, owner) for key, owner, _ in LEAVES])
+def test_a_changed_setting_is_a_departure_or_listed_as_free(key, owner):
+    """Every field of every settings class. A new one fails here until the official settings state it, or list it as
+    free with the reason."""
+    if free_keys("2")(key):
+        return
+    if owner in OTHER_KIND:
+        found = departed(raw(**VARIANTS[owner]))
+        assert any(line.startswith(f"{OTHER_KIND[owner]} ") for line in found)
+        return
+    if owner in ("ImportedClassifier", "OtherTrial"):
+        return  # below: a part brought in is a departure as a whole; the stop rule is one whatever it names
+    if key in ("recipe.defense", "attack.kind"):
+        return  # the one has tests of its own, the other knows a single value
+    given = raw()
+    if key in TOGETHER:
+        changed = raw(**TOGETHER[key])
+    elif owner in VARIANTS:  # the paper has none of it: every value is one
+        changed = raw(**VARIANTS[owner])
+    else:
+        dumped = cell(given).model_dump(mode="json")
+        if key.startswith("judges.") and dumped["judges"][name := key.split(".")[1]] is None:
+            changed = raw(**{f"judges__{name}": dict(JUDGES[name].example)})  # the paper has none of this judge
+            assert any(line.startswith(f"judges.{name}") for line in departed(changed)), departed(changed)
+            return
+        for part in key.split("."):
+            dumped = dumped[part]
+        changed = raw(**{key.replace(".", "__"): another(dumped)})
+    assert any(line.startswith(f"{key} ") for line in departed(changed)), departed(changed)
+
+
+def test_the_list_of_free_settings_names_what_there_is_and_why():
+    """A reason for each; no name that no sweep file can hold; nothing both stated and free."""
+    known = {key for key, *_ in LEAVES} | {"recipe.stop_at_test_acc", "public"}
+    known |= {"attack.sampling_target", "attack.selection_target"}
+    known |= {f"attack.{key}" for kind in ATTACKS for key, *_ in leaves_of(schema_of(kind))}
+    known |= {
+        f"recipe.defense.{name}"
+        for name in ("kind", "alpha", "beta", "lambda_input", "lambda_label", "batches", "images_per_class")
+    }
+    parts = {key.rpartition(".")[0] for key in known} | {key for key in known}
+    for table in TABLES:
+        free = free_keys(table)
+        for dataset in datasets_of(table):
+            stated = {}
+            for attack in {number.attack for number in paper_rows(table)}:
+                stated |= published_settings(dataset, table, attack)
+            exact = [key for key in stated if free(key) and table not in ("11", "12")]
+            assert not exact, (table, exact)
+            assert set(stated) <= known, set(stated) - known
+    held = json.loads((ROOT / "sweeps" / "paper" / "settings.json").read_text(encoding="utf-8"))
+    for listed in (held["free"], *held["free_in_table"].values()):
+        assert all(reason for reason in listed.values())
+        for key in listed:
+            stem = key.removesuffix(".*")
+            assert stem in known or any(part == stem or part.startswith(f"{stem}.") for part in parts), key

@@ -4,18 +4,31 @@ A default, a bound or a choice that moves changes what files mean that users hav
 SMOOTHSWEEP_KEEP_SCHEMA=1, which writes the new ones down: the change then shows in the diff.
 """
 
+from __future__ import annotations
+
 import json
 import os
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
 
 import pytest
+from annotated_types import Ge
+from pydantic import TypeAdapter, ValidationError
 
-from smoothsweep.core.attacks.registry import ATTACKS
+from smoothsweep.core.attacks.registry import ATTACKS, make_attack
+from smoothsweep.core.bounds import Count, FilePath, Fraction
+from smoothsweep.core.declared import build
 from smoothsweep.core.defenses.registry import DEFENSES
+from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.core.priors.kinds import PRIORS
+from smoothsweep.sweeps import attacks, training
+from smoothsweep.sweeps.attacks import MODELS, schema_of
 from smoothsweep.sweeps.attacks import MODELS as OF_PRIORS
 from smoothsweep.sweeps.attacks import schema_of as of_attack
-from smoothsweep.sweeps.schema import InversionSweep, ToySweep
+from smoothsweep.sweeps.base import Model, derived
+from smoothsweep.sweeps.schema import SWEEPS, InversionSweep, ToySweep
+from smoothsweep.sweeps.training import Recipe
 from smoothsweep.sweeps.training import schema_of as of_defense
 
 KEPT = Path(__file__).with_name("kept_schema.json")
@@ -57,8 +70,8 @@ def without_new(now, kept):
 
 def schemas():
     models = {"inversion": InversionSweep, "toy": ToySweep}
-    for family, (table, schema_of) in FAMILIES.items():
-        models |= {f"{family} {kind}": schema_of(kind) for kind in table}
+    for family, (table, model_of) in FAMILIES.items():
+        models |= {f"{family} {kind}": model_of(kind) for kind in table}
     return {name: told(model.model_json_schema()) for name, model in sorted(models.items())}
 
 
@@ -87,3 +100,117 @@ def test_defaults_bounds_and_choices_are_the_kept_ones(name):
     kept = json.loads(KEPT.read_text())[name]
     now = {key: without_new(NOW[name].get(key), value) for key, value in kept.items()}
     assert now == kept, "SMOOTHSWEEP_KEEP_SCHEMA=1 keeps the new ones, if they are meant"
+
+
+OF_A_KIND = {
+    **{f"attack {kind}": (attacks.schema_of(kind), kind) for kind in ATTACKS},
+    **{f"defense {kind}": (training.schema_of(kind), kind) for kind in DEFENSES if kind != training.PLAIN_KIND},
+    f"defense {training.PLAIN_KIND}": (training.LabelSmoothing, training.PLAIN_KIND),
+    **{f"prior {kind}": (MODELS[kind], kind) for kind in PRIORS},
+}
+
+
+def models_in(annotation: Any) -> set[type[Model]]:
+    """The models in an annotation, and those in their fields."""
+    found = set().union(*map(models_in, get_args(annotation)))
+    if isinstance(annotation, type) and issubclass(annotation, Model):
+        found.add(annotation)
+        for field in annotation.model_fields.values():
+            found |= models_in(field.annotation).union(*map(models_in, field.metadata))
+    return found
+
+
+def test_every_default_is_a_value_that_its_key_takes():
+    """Pydantic checks what a file says, not what it leaves out."""
+    models = set().union(*map(models_in, SWEEPS.values()), (model for model, _ in OF_A_KIND.values()))
+    models |= set().union(*map(models_in, [model for model, _ in OF_A_KIND.values()]))
+    checked = 0
+    for model in models:
+        for name, info in model.model_fields.items():
+            if not info.is_required():
+                hint = Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
+                value = info.get_default(call_default_factory=True)
+                assert TypeAdapter(hint).validate_python(value) == value, (model, name)
+                checked += 1
+    assert checked > 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inner:
+    share: Fraction = 0.5
+    parts: Count = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declared:
+    path: FilePath
+    many: Annotated[Count, Ge(4)] = 5
+    shares: tuple[Fraction, ...] = (0.1,)
+    kind: Literal["a", "b"] = "a"
+    inner: Inner = field(default_factory=Inner)
+    maybe: Inner | None = None
+    hidden: int = 3
+
+
+MODEL = derived(Declared, without=("hidden",), optional=("kind",))
+WRONG = [
+    {"path": ""},
+    {"path": 3},
+    {"many": 3},
+    {"many": 4.5},
+    {"many": True},
+    {"shares": [2.0]},
+    {"kind": "c"},
+    {"inner": {"share": -1}},
+    {"inner": {"part": 1}},
+    {"hidden": 3},
+    {"unknown": 1},
+]
+
+
+def test_a_derived_schema_takes_what_the_dataclass_declares():
+    read = MODEL.model_validate({"path": "p", "shares": [0, 0.5]})
+    assert (read.many, read.shares, read.kind, read.inner.share) == (5, (0.0, 0.5), None, 0.5)
+    again = build(Declared, {"path": "p", "maybe": {"share": 0.2}, "shares": [0.3]}, what="it", prefix="it.")
+    assert again.maybe == Inner(share=0.2) and again.shares == (0.3,) and again.inner == Inner()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wide(Declared):
+    inner: Inner = field(default_factory=lambda: Inner(share=0.25, parts=3))
+
+
+def test_what_is_left_out_of_a_part_is_as_in_the_default_of_its_holder():
+    """By both ways in, the file's schema and the plain values of a manifest."""
+    model = derived(Wide, without=("hidden",))
+    for given, share, parts in (({}, 0.25, 3), ({"inner": {"share": 0.1}}, 0.1, 3), ({"inner": {"parts": 1}}, 0.25, 1)):
+        read = model.model_validate({"path": "p", **given})
+        built = build(Wide, {"path": "p", **given}, what="it", prefix="it.")
+        assert (read.inner.share, read.inner.parts) == (built.inner.share, built.inner.parts) == (share, parts)
+    with pytest.raises(ValidationError):
+        model.model_validate({"path": "p", "inner": {"share": -1}})
+
+
+@pytest.mark.parametrize("kind", ATTACKS)
+def test_an_attack_as_its_file_has_it_is_the_one_that_core_declares(kind):
+    read = schema_of(kind).model_validate({"kind": kind})
+    assert read.built == make_attack(kind)
+    assert all(getattr(read.built, one.name) == getattr(make_attack(kind), one.name) for one in fields(ATTACKS[kind]))
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
+def test_a_derived_schema_refuses_what_is_out_of_range(wrong):
+    with pytest.raises(ValidationError) as told:
+        MODEL.model_validate({"path": "p", **wrong})
+    assert told.value.errors()[0]["loc"][0] == next(iter(wrong))
+
+
+def test_a_training_as_its_file_has_it_is_the_papers():
+    given = {
+        key: value
+        for key, value in Recipe().model_dump(mode="json", exclude_none=True).items()
+        if key in {one.name for one in fields(TrainingRecipe)}
+    }
+    assert build(TrainingRecipe, given, what="training", prefix="training ") == TrainingRecipe(
+        architecture="resnet152", epochs=100, image_size=224
+    )

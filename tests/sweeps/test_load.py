@@ -1,13 +1,19 @@
 """Sweep files: what is refused, in one line that names file, key, expected and got."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest
 import yaml
 
+from smoothsweep.core.attacks.registry import ATTACKS, EARLIER_NAMES, make_attack
 from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.sweeps.expand import expand
 from smoothsweep.sweeps.load import load_sweep, shipped_sweeps
+from tests.core.attacks.examples import example
+from tests.tiny import write_tiny
 
 GOOD = {
     "name": "t",
@@ -105,3 +111,57 @@ def test_the_grid_multiplies_and_every_cell_is_checked(tmp_path):
     bad = load_sweep(write(tmp_path, grid={"recipe.defense.alpha": [0.1, 2]}))
     with pytest.raises(InputError, match=r"with recipe.defense.alpha=2: recipe.defense.alpha: expected"):
         expand(bad)
+
+
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [
+        ("quickstrat", "did you mean 'quickstart'?"),
+        ("table1-celeba", "did you mean 'table1_celeba'?"),
+        ("zzzzz", ")"),
+    ],
+)
+def test_a_name_that_no_shipped_sweep_has_is_one_line_with_those_there_are(tmp_path, monkeypatch, name, end):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError) as caught:
+        load_sweep(Path(name))
+    line = str(caught.value)
+    assert all(shipped in line for shipped in shipped_sweeps()) and line.endswith(end) and "\n" not in line
+    with pytest.raises(InputError) as caught:
+        load_sweep(Path("sweeps") / name)
+    assert str(caught.value) == f"sweeps/{name}: expected a sweep file, got no such file"
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("mine", "mine.yaml"), ("main.yaml", "mine.yaml"), ("sub/other", "other.yaml"), ("sub/othr.yaml", "other.yaml")],
+)
+def test_a_file_beside_it_is_what_was_meant(tmp_path, monkeypatch, name, meant):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sub").mkdir()
+    for file in ("mine.yaml", "sub/other.yaml"):
+        (tmp_path / file).write_text("name: x\n", encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        load_sweep(Path(name))
+    assert str(caught.value).endswith(f"; did you mean {meant!r}?")
+
+
+def fingerprints(tmp_path, *overrides):
+    sweep = load_sweep(write_tiny(tmp_path), overrides)
+    return [stage.fingerprint for trial in trials_of(sweep) for stage in trial.stages]
+
+
+@pytest.mark.parametrize(("earlier", "name"), EARLIER_NAMES.items())
+def test_a_key_by_its_earlier_name_plans_the_same_stages(tmp_path, earlier, name):
+    now = fingerprints(tmp_path, f"attack.{name}=24")
+    assert fingerprints(tmp_path, f"attack.{earlier}=24") == now != fingerprints(tmp_path)
+    assert fingerprints(tmp_path, f"grid.attack.{earlier}=[24]") == now
+
+
+@pytest.mark.parametrize("kind", ATTACKS)
+@pytest.mark.parametrize(("earlier", "name"), EARLIER_NAMES.items())
+def test_an_attack_of_the_library_takes_both_names_and_refuses_them_together(kind, earlier, name):
+    given = {key: value for key, value in example(kind).EXAMPLE.items() if key not in (name, "kind")}
+    assert make_attack(kind, **given, **{earlier: 24}) == make_attack(kind, **given, **{name: 24})
+    with pytest.raises(InputError, match=f"attack.{name}: expected it once, got it as {earlier} too"):
+        make_attack(kind, **given, **{name: 24, earlier: 24})

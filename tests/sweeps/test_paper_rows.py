@@ -1,14 +1,140 @@
-"""The sweeps of Tables 5, 6, 7 and 10: each printed row has exactly one cell, and no other setting finds a row."""
+"""The paper's tables as data, the rows that cells of sweeps find in them, and where settings depart."""
 
+from __future__ import annotations
+
+from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
+from typing import get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.stages.graph import data_stage
+from smoothsweep.orchestrator.stages.judges import judging_model_stage
+from smoothsweep.orchestrator.stages.stage import files_may_be_absent
+from smoothsweep.sweeps.data import PublishedData
 from smoothsweep.sweeps.expand import expand
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.sweeps.paper_numbers import matching
+from smoothsweep.sweeps.paper_numbers import (
+    CHANGE,
+    TABLES,
+    datasets_of,
+    matching,
+    paper_rows,
+    printed_rows,
+)
 from smoothsweep.sweeps.paper_settings import departures, recipe_axes
-from smoothsweep.sweeps.schema import InversionSweep
+from smoothsweep.sweeps.schema import InversionSweep, PaperTable
+
+BASE = {"dataset": "facescrub", "architecture": "resnet152", "samples_per_class": None, "attack": "ppa"}
+
+
+def numbers(tables=TABLES):
+    return [number for table in tables for number in paper_rows(table)]
+
+
+def values(row):
+    return {metric: number.value for metric, number in row.numbers.items()}
+
+
+def test_every_table_is_there_with_all_its_numbers():
+    printed = Counter(number.table for number in numbers())
+    assert printed == {
+        "1": 64,
+        "2": 220,
+        "3": 160,
+        "4": 264,
+        "5": 25,
+        "6": 25,
+        "7": 50,
+        "8": 371,
+        "9": 42,
+        "10": 49,
+        "11": 162,
+        "12": 15,
+        "13": 48,
+    }
+    rows = {table: len(printed_rows(table)) for table in TABLES}
+    assert rows == {
+        "1": 10,
+        "2": 22,
+        "3": 16,
+        "4": 24,
+        "5": 3,
+        "6": 3,
+        "7": 6,
+        "8": 49,
+        "9": 6,
+        "10": 7,
+        "11": 18,
+        "12": 9,
+        "13": 6,
+    }
+
+
+def test_the_printed_digits_are_kept():
+    row = matching(BASE | {"defense": "label_smoothing", "alpha": -0.05}, "2")
+    assert values(row) == pytest.approx(
+        {
+            "test_acc": 0.9145,
+            "ece": 0.1474,
+            "attack_acc1": 0.1434,
+            "attack_acc1_std": 0.076,
+            "attack_acc5": 0.3094,
+            "dist_face": 1.2320,
+            "dist_eval": 239.02,
+            "fid": 59.38,
+            "xi_train": 0.1645,
+            "xi_test": 0.1573,
+        }
+    )
+    assert [row.numbers[m].decimals for m in ("test_acc", "attack_acc1_std", "dist_face", "fid")] == [4, 3, 4, 2]
+    assert row.numbers["test_acc"].half_unit == pytest.approx(0.00005)
+
+
+@pytest.mark.parametrize(
+    ("axes", "table", "row"),
+    [
+        ({"defense": "none"}, "2", 4),
+        ({"defense": "label_smoothing", "alpha": 0}, "2", 4),
+        ({"defense": "label_smoothing", "alpha": -0.2}, "2", None),
+        ({"defense": "mid", "beta": 0.005, "alpha": 0.0}, "3", 4),
+        ({"defense": "mid", "beta": 0.005, "alpha": -0.05}, "3", None),
+        ({"defense": "bido", "lambda_input": 0.05, "lambda_label": 2.5, "alpha": None}, "1", 5),
+        ({"defense": "bido", "lambda_input": 0.05, "lambda_label": 0.5, "dataset": "celeba"}, "1", 10),
+        ({"defense": "bido", "lambda_input": 0.05, "lambda_label": 0.5}, "1", None),
+        ({"defense": "label_smoothing", "alpha": 0.1, "samples_per_class": 40}, "4", 10),
+        ({"defense": "label_smoothing", "alpha": 0.1}, "4", None),
+        ({"defense": "label_smoothing", "alpha": 0.1, "samples_per_class": 10}, "2", None),
+        ({"defense": "label_smoothing", "alpha": -0.05, "variant": "cross_entropy"}, "10", 5),
+        ({"defense": "none", "selection_alpha": -0.05}, "7", 3),
+        ({"defense": "none", "architecture": "resnet_small"}, "2", None),
+    ],
+)
+def test_recipes_find_their_row(axes, table, row):
+    found = matching(BASE | axes, table)
+    assert (found and found.first.row) == row
+
+
+def test_what_fits_nothing_or_too_much_is_said():
+    with pytest.raises(InputError, match=r"paper table: expected one of 1, 2, .* got '14'"):
+        paper_rows("14")
+    with pytest.raises(InputError, match=r"table 2: expected axes among dataset, .* got 'seed'"):
+        matching({"seed": 1}, "2")
+    with pytest.raises(InputError, match="got rows 1, 2, 3: name defense"):
+        matching({"dataset": "facescrub", "samples_per_class": 10}, "4")
+    with pytest.raises(InputError, match="dataset: expected one of facescrub, celeba, got 'imagenette'"):
+        printed_rows("2", "imagenette")
+    assert datasets_of("12") == ("imagenette",)
+
+
+@given(st.sampled_from([n for n in numbers() if not n.metric.endswith(CHANGE)]))
+def test_every_printed_row_is_found_by_its_own_axes(number):
+    assert matching(number.axes, number.table).numbers[number.metric] == number
+
 
 SWEEPS = Path(__file__).resolve().parents[2] / "sweeps"
 
@@ -55,3 +181,106 @@ def test_a_sweep_at_reduced_counts_keeps_its_rows_and_says_so():
     assert "attack.pool.size 24 (paper: 2000)" in departures(few, "facescrub", "10")
     more = changed("10", 1, lr=0.005)
     assert row_of(more, "10") == 2 and departures(more, "facescrub", "10") == ()
+
+
+SHOWN_AGAIN = {"1": ("13",)}  # table -> those of the same targets: Table 13 asks people about three of Table 1's
+
+
+def rows_filled(file):
+    """(table, row) of every cell."""
+    loaded = load_sweep(file)
+    for cell in expand(loaded):
+        paper, settings = loaded.sweep.paper, cell.settings
+        for table in (paper.table, *SHOWN_AGAIN.get(paper.table, ())):
+            row = matching(recipe_axes(settings, paper.dataset_of(settings.data), table), table)
+            assert row is not None or table != paper.table, (file.name, cell.values)
+            if row is not None:
+                yield table, row.first.row
+
+
+def test_no_printed_row_is_without_a_cell_and_no_cell_without_a_row():
+    of_files = [list(rows_filled(file)) for file in SWEEPS.glob("table*.yaml")]
+    assert all(len(set(pairs)) == len(pairs) for pairs in of_files), "a row has one cell of a sweep"
+    filled = {pair for pairs in of_files for pair in pairs}
+    printed = {(table, row.first.row) for table in TABLES for row in printed_rows(table)}
+    assert len(printed) == 179 and sorted(printed - filled) == [] and filled <= printed
+
+
+def test_tables_of_one_data_set_share_its_evaluation_model():
+    """It is the paper's: one for each data set, at 224 pixels; Table 8 has its own, at 64."""
+    models = {}
+    with files_may_be_absent():
+        for file in SWEEPS.glob("table*.yaml"):
+            for settings in (cell.settings for cell in expand(load_sweep(file))):
+                if (evaluator := settings.judges.evaluator) is not None:
+                    data = data_stage(settings, evaluator.image_size, for_judges=True)
+                    stage = judging_model_stage(evaluator, data, settings.protocol)
+                    models.setdefault(settings.data.kind, set()).add(stage.fingerprint)
+    assert {kind: len(found) for kind, found in models.items()} == {"facescrub": 1, "celeba": 1, "celeba64": 1}
+
+
+def sweep(**changes):
+    fields = {
+        "name": "t",
+        "seeds": [1],
+        "protocol": "paper",
+        "data": {"kind": "facescrub", "path": "faces"},
+        "prior": {"kind": "folder", "path": "ffhq"},
+        "attack": {"pool": {"crop": 800}},
+    }
+    return InversionSweep.model_validate(fields | changes)
+
+
+def test_the_schemas_defaults_are_the_papers_settings():
+    assert departures(sweep(), "facescrub", "2") == ()
+    celeba = departures(sweep(data={"kind": "celeba", "path": "faces"}), "celeba", "2")
+    assert celeba == ("attack.pool.size 2000 (paper: 5000)", "attack.steps 50 (paper: 70)")
+
+
+def test_departures_are_named():
+    small = sweep(
+        recipe={"epochs": 10, "lr_milestones": [0.5]},
+        prior={"kind": "shipped"},
+        classes=[0, 1],
+        attack={"loss": "cross_entropy", "pool": {"crop": 800}},
+    )
+    assert set(departures(small, "facescrub", "2")) == {
+        "recipe.epochs 10 (paper: 100)",
+        "recipe.lr_milestones [0.5] (paper: [0.75, 0.9])",
+        "attack.loss cross_entropy (paper: poincare)",
+        "classes [0, 1] (paper: all)",
+        "prior.kind shipped (paper: StyleGAN2 of FFHQ, 1024 pixels)",
+    }
+    assert "attack.loss cross_entropy (paper: poincare)" not in departures(small, "facescrub", "10")
+    assert "attack.pool.size 2000 (paper: 10000)" in departures(sweep(), "facescrub", "5")
+
+
+@pytest.mark.parametrize(
+    ("defense", "row"),
+    [({"kind": "label_smoothing", "alpha": -0.05}, 2), ({"kind": "mid", "beta": 0.005}, 4), (None, None)],
+)
+def test_imported_targets_are_placed_by_what_their_card_says(defense, row):
+    target = SimpleNamespace(architecture="resnet152", stated_defense=defense)
+    data = SimpleNamespace(samples_per_class=None)
+    settings = SimpleNamespace(recipe=target, data=data, attack=SimpleNamespace(kind="ppa"))
+    axes = recipe_axes(settings, "facescrub", "3")
+    assert (axes and matching(axes, "3").first.row) == row
+
+
+def test_a_sweeps_recipe_finds_its_row():
+    smoothed = sweep(recipe={"defense": {"kind": "label_smoothing", "alpha": -0.05}})
+    for table, row in (("1", 3), ("2", 7), ("9", 3), ("11", 3)):
+        assert matching(recipe_axes(smoothed, "facescrub", table), table).first.row == row
+    few = sweep(data={"kind": "facescrub", "path": "faces", "samples_per_class": 20})
+    assert matching(recipe_axes(few, "celeba", "4"), "4").first.row == 20
+    assert matching(recipe_axes(few, "celeba", "2"), "2") is None
+    piecewise = {"kind": "label_smoothing", "schedule": {"kind": "piecewise", "points": [[0, 0], [1, 0.1]]}}
+    assert matching(recipe_axes(sweep(recipe={"defense": piecewise}), "facescrub", "2"), "2").first.row == 3
+
+
+@pytest.mark.parametrize("kind", get_args(PublishedData.model_fields["kind"].annotation))
+def test_a_published_set_has_the_papers_name(kind):
+    """CelebA at 64 pixels is CelebA."""
+    data = PublishedData(kind=kind, path="somewhere")
+    assert PaperTable(table="2").dataset_of(data) == {"celeba64": "celeba"}.get(kind, kind)
+    assert PaperTable(table="2", dataset="facescrub").dataset_of(data) == "facescrub"
