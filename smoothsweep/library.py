@@ -223,22 +223,24 @@ def audit(
     _check_membership(data, trained_on_data=trained_on_data, has_shadows=bool(shadows) or shadow_recipe is not None)
     recipe = _shadow_recipe(shadows, shadow_recipe, model.image_size)
     with workbench(device, progress) as bench:
-        private, pictures = (
-            bench.people(data, size or usual_size(model)),
-            bench.public(public, size or usual_size(model)),
-        )
+        side = size or usual_size(model)
+        private, pictures = bench.people(data, side), bench.public(public, side)
         if recipe is not None:
             check_halves(count_labelled(Path(private["path"])), "shadows")
         subject = bench.bring_in(model, pictures)
         tried = _tried(attacks, subject)
+        places = Path(private["path"]), Path(pictures["path"])
+        shared = refuse_shared(*places)
         if not isinstance(by, Judge):
             by = _judge(bench, private, by, evaluator_of(subject.architecture))
-        notes = _warnings(private, pictures, by)
+        faces = {name: settings for name, settings in by.settings.items() if settings["name"] in FACES}
+        shown = look_for_people(*places, faces, bits=None, tell=lambda line: None) if faces else Found()
+        notes = (*warnings_of(*shared, private="data"), *shown.warnings)
         tree = audit_sweep(
             model=subject.folder,
             card=subject.card,
-            data=Path(private["path"]),
-            public=Path(pictures["path"]),
+            data=places[0],
+            public=places[1],
             independent=by.settings,
             attacks=tried,
             people=people,
@@ -393,15 +395,6 @@ def _tried(attacks: str | Sequence[Mapping[str, Any]], subject: Subject) -> list
         kinds = ", ".join(str(settings["kind"]) for settings in tried) or "none"
         raise InputError(f"attacks: expected one or more, and a control (random_latents) beside, got {kinds}")
     return [dict(settings) for settings in tried]
-
-
-def _warnings(private: Section, public: Section, by: Judge) -> tuple[str, ...]:
-    """Refuse private pictures that are public too; sentences on pairs that look alike and on images that do not fit."""
-    data, others = Path(private["path"]), Path(public["path"])
-    pairs, doubts = refuse_shared(data, others)
-    judge = {name: settings for name, settings in by.settings.items() if settings["name"] in FACES}
-    shown = look_for_people(data, others, judge, bits=None, tell=lambda line: None) if judge else Found()
-    return (*warnings_of(pairs, doubts, private="data"), *shown.warnings)
 
 
 def _judge(

@@ -83,6 +83,9 @@ def test_an_audit_finds_more_than_its_control(report):
     assert list(report.people["among_five"]) == sorted(report.people["among_five"], reverse=True)
     assert ((report.people["low"] < report.people["rate"]) & (report.people["rate"] < report.people["high"])).all()
     assert f"{100 * ppa['leak']:.1f}" in str(report) and all(line.endswith(".") for line in str(report).splitlines())
+    assert report.standing["metric"].tolist() == ["attack_acc1"] and report.standing["control"].notna().all()
+    assert report.people["verified"].isna().all() and report.people["control"].between(0, 1).all()
+    assert "Not verified" in str(report) and report.membership is None
 
 
 def halves(faces):
@@ -93,28 +96,14 @@ def halves(faces):
     return SplitImages(train=faces.subset(inside), test=faces.subset(~inside), notes=())
 
 
-def test_an_audit_measures_membership_where_it_is_asked_to(model, faces, public, ruler, report):
+def test_an_audit_measures_membership_where_it_is_asked_to(model, faces, public, ruler):
     """The same numbers as of the two sets by themselves; the network learnt both halves, so that nothing is found."""
     split = halves(faces)
-    given = {
-        "by": ruler,
-        "attacks": [RANDOM, SELECTION],
-        "seeds": [1],
-        "prior": PRIOR,
-        "trained_on_data": True,
-        **QUIET,
-    }
-    found = smoothsweep.audit(model, split, public, **given)
+    given = {"by": ruler, "attacks": [RANDOM, SELECTION], "seeds": [1], "prior": PRIOR, **QUIET}
+    found = smoothsweep.audit(model, split, public, trained_on_data=True, **given)
     alone = smoothsweep.membership(model, split.train, split.test, **QUIET)
     pd.testing.assert_frame_equal(found.membership.attacks, alone.attacks)
     assert found.membership.holds and f"{found.membership}" in str(found).replace("\n", " ")
-    assert report.membership is None
-
-
-def test_an_audit_says_what_was_not_verified(report):
-    assert report.standing["metric"].tolist() == ["attack_acc1"] and report.standing["control"].notna().all()
-    assert report.people["verified"].isna().all() and report.people["control"].between(0, 1).all()
-    assert "Not verified" in str(report)
 
 
 def test_reconstructions_are_tables_arrays_and_pictures(report):
@@ -144,20 +133,11 @@ def test_a_class_follows_from_its_seed_and_nothing_else(model, public, report):
 
 def test_images_that_an_attack_leaves_itself_are_the_reconstructions(model, public):
     settings = {"kind": "if_gmi", **EXAMPLES["if_gmi"], "reconstruction_size": 16}
-    reconstructions = smoothsweep.attack(
-        model, public, [2, 0], settings=settings, prior={"kind": "shipped"}, seed=1, **QUIET
-    )
+    given = {"prior": {"kind": "shipped"}, "seed": 1, **QUIET}
+    reconstructions = smoothsweep.attack(model, public, [2, 0], settings=settings, **given)
     assert reconstructions.images(2).shape == (2, 16, 16, 3) and reconstructions.images(2).dtype == np.uint8
     assert reconstructions.queries == 4 * (5 + 3 + 2 * 2) + 2 * EXAMPLES["if_gmi"]["pool"]["size"] / 2
-    decoded = smoothsweep.attack(
-        model,
-        public,
-        [2],
-        settings={**settings, "reconstruction_size": None},
-        prior={"kind": "shipped"},
-        seed=1,
-        **QUIET,
-    )
+    decoded = smoothsweep.attack(model, public, [2], settings={**settings, "reconstruction_size": None}, **given)
     pixels = torch.from_numpy(decoded.images(2)).movedim(3, 1).float()
     reduced = torch.from_numpy(reconstructions.images(2)).movedim(3, 1).float()
     assert pixels.shape == (2, 3, 64, 64) and (resize(pixels, 16) - reduced).abs().mean() < 2  # of clipping before
@@ -172,16 +152,17 @@ def test_a_verdict_tells_whom_the_judge_sees(report, ruler):
     pd.testing.assert_series_equal(verdict.people.set_index("class")["share"].sort_index(), expected, check_names=False)
 
 
-def test_labels_alone_serve_an_attack_on_labels_and_no_other(network, public):
+def test_labels_alone_serve_an_attack_on_labels_and_no_other_and_access_can_be_lowered(network, model, public):
     def labels_of(images):
         with torch.no_grad():
             return network(images).argmax(1).numpy()
 
-    model = smoothsweep.Model(labels_of, image_size=SIZE, input_range=(-1, 1), answers="labels", num_classes=PEOPLE)
-    reconstructions = smoothsweep.attack(model, public, [1], settings=BREP, prior=PRIOR, seed=1, **QUIET)
+    labels = smoothsweep.Model(labels_of, image_size=SIZE, input_range=(-1, 1), answers="labels", num_classes=PEOPLE)
+    reconstructions = smoothsweep.attack(labels, public, [1], settings=BREP, prior=PRIOR, seed=1, **QUIET)
     assert len(reconstructions.images(1)) == 2 and reconstructions.queries > 0
-    with pytest.raises(InputError, match="access to its gradients for attack ppa, got access to its labels"):
-        smoothsweep.attack(model, public, [1], settings=PPA, prior=PRIOR, **QUIET)
+    for lower, access in ((labels, "labels"), (dataclasses.replace(model, access="scores"), "scores")):
+        with pytest.raises(InputError, match=f"access to its gradients for attack ppa, got access to its {access}"):
+            smoothsweep.attack(lower, public, [1], settings=PPA, prior=PRIOR, **QUIET)
 
 
 def test_an_independent_embedder_judges_what_it_never_saw(faces, report):
@@ -201,19 +182,10 @@ def test_classes_that_are_no_faces_have_a_judge_of_pictures_of_anything(faces, r
     assert ruler.metric == "general_acc1" and 0 <= smoothsweep.judge(report.reconstructions, ruler).leak <= 1
 
 
-def test_a_wrong_reading_is_named_before_anything_is_attacked(network, faces, public, ruler):
-    wrong = smoothsweep.Model(network, image_size=SIZE, input_range=(0, 255))
-    known = SplitImages(train=faces, test=faces, notes=())
-    with pytest.raises(InputError, match=r"input_range=\(-1, 1\)") as caught:
-        smoothsweep.audit(wrong, known, public, by=ruler, attacks=[PPA, RANDOM], prior=PRIOR, **QUIET)
-    assert "\n" not in str(caught.value)
-
-
 def refusals(model, faces, public):
     attack, audit, fit = smoothsweep.attack, smoothsweep.audit, smoothsweep.fit_judge
     return {
         "a bare network": (lambda: attack(model.classifier, public), "expected smoothsweep.Model"),
-        "a bare network to audit": (lambda: audit(model.classifier, faces, public), "expected smoothsweep.Model"),
         "float pictures": (lambda: attack(model, public.float()), "public: expected images uint8"),
         "no place": (lambda: attack(model, "/nowhere"), "nothing at this path"),
         "a class too many": (lambda: attack(model, public, [PEOPLE], prior=PRIOR), "numbers from 0 to 3, got 4"),
@@ -226,31 +198,24 @@ def refusals(model, faces, public):
             "prior: expected a StyleGAN2, whose feature maps this attack moves, got 'eigenfaces'",
         ),
         "a wrong setting": (lambda: attack(model, public, settings={**PPA, "steps": 0}, prior=PRIOR), "attack.steps"),
-        "pictures without a channel": (lambda: attack(model, public[:, 0]), "public: expected images uint8"),
         "pictures that are no squares": (lambda: attack(model, public[..., 1:]), "public: expected images uint8"),
         "pictures as a list": (lambda: attack(model, [1, 2]), "a tensor or a numpy array, got list"),
         "a label that is missing": (lambda: fit((faces.images, faces.labels[1:])), "labels, whole numbers"),
         "a name that is missing": (lambda: fit((faces.images, ["ann"])), "a label for each of 64 images, got 1"),
         "an unknown defense": (lambda: smoothsweep.train(faces, defense={"kind": "magic"}), "defense"),
-        "an impossible factor": (
-            lambda: smoothsweep.train(faces, defense={"kind": "label_smoothing", "alpha": 1.5}),
-            "alpha",
-        ),
         "an unknown architecture": (lambda: smoothsweep.train(faces, architecture="magic"), "architecture"),
         "a training of no epochs": (lambda: smoothsweep.train(faces, training={"epochs": 0}), "epochs"),
-        "an unknown setting": (lambda: smoothsweep.train(faces, training={"speed": 1}), "speed"),
         "too large a prior": (
             lambda: attack(model, public, prior={**PRIOR, "components": 120}),
             "prior.components: expected fewer than the 120",
         ),
         "an unknown prior": (lambda: attack(model, public, prior={"kind": "magic"}), "prior: expected one of"),
-        "labels of halves": (lambda: fit((faces.images, faces.labels / 2)), "labels, whole numbers"),
         "a list": (lambda: fit([faces.images]), r"expected \(images, labels\)"),
         "an unknown judge": (lambda: fit(faces, "magic"), "embedder: expected one of"),
         "weights of nothing": (lambda: fit(faces, weights="x"), "expected none for an evaluator"),
         "training of nothing": (lambda: fit(faces, "synthetic", training={}), "which is not trained here"),
         "one seed twice": (lambda: audit(model, faces, public, seeds=[1, 1]), "expected different seeds"),
-        "other classes": (lambda: audit(model, faces.subset(faces.labels < 3), public), "data|split"),
+        "other classes": (lambda: audit(model, faces.subset(faces.labels < 3), public, by="synthetic"), "data|split"),
         "a private picture in public": (
             lambda: audit(model, faces, torch.cat([public, faces.images[3:5]]), prior=PRIOR),
             "got 2 of them: .*row 120.*row 121",
@@ -268,10 +233,6 @@ def refusals(model, faces, public):
             lambda: audit(model, halves(faces), public, trained_on_data=True, shadows=5, prior=PRIOR),
             "shadows: expected 0, or an even number of at least 4, got 5",
         ),
-        "membership of a bare network": (
-            lambda: smoothsweep.membership(model.classifier, faces, faces),
-            "expected smoothsweep.Model",
-        ),
         "no control": (lambda: audit(model, faces, public, attacks=[PPA], prior=PRIOR), "a control"),
     }
 
@@ -282,12 +243,6 @@ def test_wrong_input_is_one_line(what, model, faces, public):
     with pytest.raises(InputError, match=words) as caught:
         call()
     assert "\n" not in str(caught.value)
-
-
-def test_what_an_attacker_sees_can_be_lowered(model, public):
-    scores = dataclasses.replace(model, access="scores")
-    with pytest.raises(InputError, match="access to its gradients for attack ppa, got access to its scores"):
-        smoothsweep.attack(scores, public, [0], settings=PPA, prior=PRIOR, **QUIET)
 
 
 @pytest.mark.parametrize("defense", ["label_smoothing", "mid", "ssd"])
@@ -337,5 +292,5 @@ def test_what_one_call_has_made_does_not_spare_the_next_its_checks(model, faces,
     """Membership asks nothing of the reading; the audit of the same images and weights does."""
     split, wrong = halves(faces), dataclasses.replace(model, input_range=(0, 255))
     smoothsweep.membership(wrong, split.train, split.test, **QUIET)
-    with pytest.raises(InputError, match="input_range"):
+    with pytest.raises(InputError, match=r"^[^\n]*input_range=\(-1, 1\)[^\n]*$"):
         smoothsweep.audit(wrong, split, public, by=ruler, attacks=[RANDOM, SELECTION], prior=PRIOR, **QUIET)
