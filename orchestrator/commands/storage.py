@@ -4,11 +4,10 @@ they are what they were, every file read, whatever was verified before."""
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,10 +15,12 @@ from typing import Any
 
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.files import NotPlainError, rename_folder
+from smoothsweep.core.files import rename_folder
 from smoothsweep.core.text import printable, suggestion
+from smoothsweep.orchestrator.commands.lineage import Key, read_lineage
 from smoothsweep.orchestrator.commands.requests import GarbageRequest, LinkRequest, OfStore, StoreExport
 from smoothsweep.orchestrator.planning.state import read_state, read_trial_notes
+from smoothsweep.orchestrator.result.format import aligned
 from smoothsweep.orchestrator.stages.stage import canonical_json
 from smoothsweep.orchestrator.store.base import DAMAGED, MANIFEST, Store
 from smoothsweep.orchestrator.store.manifests import FINGERPRINT, KIND, RESULT, Damage
@@ -46,13 +47,10 @@ def list_sweeps(request: OfStore) -> int:
         if keys is None:
             rows.append((name, "not known", "", "no report was written"))
         else:
-            there = [key for key in keys if key in usage.sizes]
-            rows.append(
-                (name, str(len(there)), in_words(usage.size(there)), in_words(usage.size(usage.of_one_sweep(name))))
-            )
+            there = keys & usage.sizes.keys()
+            rows.append((name, str(len(there)), usage.size(there), usage.size(usage.of_one_sweep(name))))
     _print(rows)
-    unused = usage.unused
-    screen.out(f"used by no sweep: {len(unused)} artifacts, {in_words(usage.size(unused))}")
+    screen.out(f"used by no sweep: {len(usage.unused)} artifacts, {usage.size(usage.unused)}")
     for other in links_of(usage.store):
         screen.out(printable(f"reads through: {other}"))
     return DONE
@@ -61,20 +59,14 @@ def list_sweeps(request: OfStore) -> int:
 def list_sizes(request: OfStore) -> int:
     """Print sizes by kind of artifact, and what is unfinished or damaged."""
     usage = usage_of(_local(request.store))
-    used = usage.used
-    kinds = sorted({kind for kind, _ in usage.sizes})
     rows = [("artifact", "count", "size", "used by no sweep")]
-    for kind in kinds:
+    for kind in sorted({kind for kind, _ in usage.sizes}):
         keys = [key for key in usage.sizes if key[0] == kind]
-        idle = [key for key in keys if key not in used]
-        left_over = in_words(usage.size(idle)) if idle else ""
-        rows.append((stage_title(kind), str(len(keys)), in_words(usage.size(keys)), left_over))
-    left = leftovers(usage.store)
-    for name, chosen in (("damaged", True), ("unfinished", False)):
-        folders = [path for path in left if (path.parent.parent.name == DAMAGED) == chosen]
+        idle = [key for key in keys if key in usage.unused]
+        rows.append((stage_title(kind), str(len(keys)), usage.size(keys), usage.size(idle) if idle else ""))
+    for name, folders in zip(("damaged", "unfinished"), leftovers(usage.store), strict=True):
         rows.append((name, str(len(folders)), in_words(sum(map(size_of, folders))), ""))
-    rows.append(("all", str(len(usage.sizes)), in_words(usage.size(list(usage.sizes))), ""))
-    _print(rows)
+    _print([*rows, ("all", str(len(usage.sizes)), usage.size(usage.sizes), "")])
     return DONE
 
 
@@ -84,15 +76,21 @@ def collect_garbage(request: GarbageRequest) -> int:
     Raises InputError where that cannot be told: a sweep without notes, a run that is at work.
     """
     usage = usage_of(_local(request.store))
-    _refuse_unclear(usage)
-    unused: Sequence[Key] = usage.unused
-    damaged = [path for path in leftovers(usage.store) if path.parent.parent.name == DAMAGED]
-    freed = usage.size(list(unused)) + sum(map(size_of, damaged))
+    for name, keys in usage.sweeps.items():
+        if keys is None:
+            raise InputError(
+                f"{name}: expected notes of what this sweep needs (`smoothsweep report` writes them), got none; "
+                f"remove {usage.store.root / 'sweeps' / name} if the sweep may go"
+            )
+        if (state := read_state(usage.store, name)) and state["alive"]:
+            raise InputError(f"{name}: expected a store on which nothing runs, got a run that is at work")
+    unused, (damaged, _) = sorted(usage.unused), leftovers(usage.store)
+    freed = in_words(sum(usage.sizes[key] for key in unused) + sum(map(size_of, damaged)))
     counts = Counter(kind for kind, _ in unused)
     rows = [(stage_title(kind), str(count)) for kind, count in sorted(counts.items())]
     _print([("artifact", "used by no sweep"), *rows, ("damaged", str(len(damaged)))])
     if not request.yes:
-        goes = f"{in_words(freed)} would be freed; --yes deletes them."
+        goes = f"{freed} would be freed; --yes deletes them."
         others = "Stores that read through this one make them anew."
         screen.out(f"{goes} {others}" if unused or damaged else "nothing to remove")
         return DONE
@@ -102,7 +100,7 @@ def collect_garbage(request: GarbageRequest) -> int:
         shutil.rmtree(folder, ignore_errors=True)
     for path in damaged:
         shutil.rmtree(path)
-    screen.out(f"freed {in_words(freed)}")
+    screen.out(f"freed {freed}")
     return DONE
 
 
@@ -205,27 +203,12 @@ def _refuse_bucket(location: str) -> None:
         raise InputError(f"--store {location}: expected a store in a folder, got a bucket; its service lists sizes")
 
 
-def _refuse_unclear(usage: Usage) -> None:
-    for name in usage.unknown_sweeps[:1]:
-        raise InputError(
-            f"{name}: expected notes of what this sweep needs (`smoothsweep report` writes them), got none; "
-            f"remove {usage.store.root / 'sweeps' / name} if the sweep may go"
-        )
-    for name in usage.sweeps:
-        state = read_state(usage.store, name)
-        if state and state["alive"]:
-            raise InputError(f"{name}: expected a store on which nothing runs, got a run that is at work")
-
-
 def _print(rows: Sequence[Sequence[str]]) -> None:
-    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
-    for row in rows:
-        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        screen.out(printable("  ".join(cells).rstrip()))
+    for line in aligned(rows, {0}):
+        screen.out(printable(line))
 
 
 WORK = ".work"
-Key = tuple[str, str]  # kind, fingerprint
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,26 +225,17 @@ class Usage:
     sweeps: dict[str, frozenset[Key] | None]
 
     @cached_property
-    def used(self) -> frozenset[Key]:
-        return frozenset().union(*(keys for keys in self.sweeps.values() if keys is not None))
+    def unused(self) -> set[Key]:
+        """Artifacts that no sweep of this store needs, as far as the sweeps' notes tell."""
+        return self.sizes.keys() - set[Key]().union(*filter(None, self.sweeps.values()))
 
-    @property
-    def unused(self) -> list[Key]:
-        """Artifacts that no sweep of this store needs, sorted. Raises nothing: see `unknown_sweeps` first."""
-        return sorted(set(self.sizes) - self.used)
+    def size(self, keys: Iterable[Key]) -> str:
+        return in_words(sum(self.sizes.get(key, 0) for key in keys))
 
-    @property
-    def unknown_sweeps(self) -> list[str]:
-        """Sweeps whose needs are not known: their report was never written, or their notes are damaged."""
-        return [name for name, keys in self.sweeps.items() if keys is None]
-
-    def size(self, keys: frozenset[Key] | list[Key]) -> int:
-        return sum(self.sizes.get(key, 0) for key in keys)
-
-    def of_one_sweep(self, name: str) -> list[Key]:
+    def of_one_sweep(self, name: str) -> frozenset[Key]:
         """What no other sweep needs: so much is freed when this one goes."""
-        others = frozenset().union(*(keys or frozenset() for other, keys in self.sweeps.items() if other != name))
-        return sorted((self.sweeps[name] or frozenset()) - others)
+        others = (keys or () for other, keys in self.sweeps.items() if other != name)
+        return (self.sweeps[name] or frozenset()).difference(*others)
 
 
 def usage_of(store: Store) -> Usage:
@@ -270,11 +244,11 @@ def usage_of(store: Store) -> Usage:
     return Usage(store=store, sizes=sizes, sweeps={name: needs(store, name) for name in store.sweeps()})
 
 
-def leftovers(store: Store) -> list[Path]:
-    """Folders of unfinished work and of damaged artifacts, sorted."""
+def leftovers(store: Store) -> tuple[list[Path], list[Path]]:
+    """Folders of damaged artifacts, and of unfinished work."""
     kinds = [entry for entry in _folders(store.root) if KIND.fullmatch(entry.name)]
     work = [entry for kind in kinds for entry in _folders(kind) if entry.name.endswith(WORK)]
-    return sorted([*work, *(entry for kind in _folders(store.root / DAMAGED) for entry in _folders(kind))])
+    return [entry for kind in _folders(store.root / DAMAGED) for entry in _folders(kind)], work
 
 
 def size_of(folder: Path) -> int:
@@ -312,23 +286,7 @@ def needs(store: Store, name: str) -> frozenset[Key] | None:
     notes = read_trial_notes(store, name)
     if not notes:
         return None
-    needed: set[Key] = set()
-    open_ones = [key for note in notes for key in note.stages.items()]
-    while open_ones:
-        key = open_ones.pop()
-        if key not in needed:
-            needed.add(key)
-            open_ones += _inputs(store, key)
-    return frozenset(needed)
-
-
-def _inputs(store: Store, key: Key) -> list[Key]:
-    """What an artifact was made of; nothing where it is not there, or its manifest is damaged."""
-    try:
-        manifest = store.manifest_of(*key)
-    except (OSError, NotPlainError, Damage, json.JSONDecodeError):
-        return []
-    return [(source["stage"], source["fingerprint"]) for source in manifest["inputs"].values()]
+    return frozenset(read_lineage(store, (key for note in notes for key in note.stages.items())))
 
 
 @dataclass(frozen=True, kw_only=True)
