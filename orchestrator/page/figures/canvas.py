@@ -249,7 +249,7 @@ def limits(values: Sequence[float], *, share: float = 0.12, least: float = 0.02)
 
 def fold(words: str, room: float, measure: Callable[[str], float], most: int) -> list[str]:
     """The words on up to `most` lines that are no wider than `room` by `measure`, cut at need."""
-    for letters in range(len(words), 0, -1):
+    for letters in range(max(1, min(len(words), 200)), 0, -1):  # no room of ours holds more
         lines = wrap(words, letters)
         if len(lines) > most:
             lines = [*lines[: most - 1], lines[most - 1][: letters - 1] + "\u2026"]

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.intervals import exposures
 from smoothsweep.orchestrator.page.figures import curves, recipes
-from smoothsweep.orchestrator.page.figures.accuracy_leak import Dot, Panel, Panels, plot, title_lines
+from smoothsweep.orchestrator.page.figures.accuracy_leak import Panels, plot, title_lines
 from smoothsweep.orchestrator.page.figures.canvas import Canvas, Labels, text_width
 from smoothsweep.orchestrator.page.figures.colours import Colours, assign
 from smoothsweep.orchestrator.page.figures.of_sweep import FILES, Figures
@@ -59,34 +58,8 @@ def test_a_file_is_what_its_name_says_and_the_same_bytes_again(name):
         assert b" Tf" in zlib.decompress(made[start : made.index(b"endstream", start)]), "text is text"
 
 
-def test_the_names_of_twelve_recipes_are_drawn_clear_of_each_other_and_of_all_dots():
-    """As matplotlib draws them: the boxes of the texts themselves, not those that were planned."""
-    words = ("ramp, schedule start 0.3, schedule end 0.4, back 0.9", "constant", "step, schedule at 0.6")
-    points = [
-        Dot(
-            recipe=f"r{n}",
-            name=f"alpha \u2212{n / 10}, {words[n % 3]}",
-            x=0.89 + 0.003 * (7 * n % 11),
-            y=0.42 + 0.005 * (n % 4),
-            colour="#444444",
-            words="",
-            x_ends=(0.7, 0.98),
-            y_ends=(0.3, 0.6),
-            chosen=n == 3,
-        )
-        for n in range(12)
-    ]
-    panel = Panel(title="Leak", spec=metric_of("embedder_acc1"), dots=tuple(points), x=(0.88, 0.93), y=(0.0, 0.9))
-    (axes,) = plot([panel], 700, 430).figure.axes
-    shown = [text for text in axes.texts if text.get_weight() == "bold"]
-    assert {n for n in range(12) if any(f"\u2212{n / 10}," in text.get_text() for text in shown)} == set(range(12))
-    boxes = [text.get_window_extent().extents for text in shown]
-    dots = [axes.transData.transform((point.x, point.y)) for point in points]
-    for number, (x0, y0, x1, y1) in enumerate(boxes):
-        assert not any(x0 - 5 < x < x1 + 5 and y0 - 5 < y < y1 + 5 for x, y in dots)
-        for other in boxes[:number]:
-            both = (min(x1, other[2]) - max(x0, other[0]), min(y1, other[3]) - max(y0, other[1]))
-            assert min(both) < 2.5, "texts may touch by their line gap, not lie on each other"
+def overlap(a, b):
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
 PANEL = (48.0, 30.0, 688.0, 386.0)
@@ -100,9 +73,6 @@ PIXELS = st.tuples(st.floats(PANEL[0], PANEL[2]), st.floats(PANEL[1], PANEL[3]))
 )
 def test_no_name_lies_on_another_name_or_on_a_point(points, close):
     """close: how far apart the points are, down to all at one place."""
-
-    def overlap(a, b):
-        return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
     middle = (300.0, 180.0)
     spots = [tuple(m + close * (at - m) for at, m in zip(spot, middle, strict=True)) for spot, _, _ in points]
@@ -158,16 +128,22 @@ def test_a_title_stays_beside_its_corner_whatever_the_attack_is_called(width, at
     assert max(text_width(line, 11) for line in lines) <= width - 110
 
 
-def test_no_name_lies_on_a_curve(defense_data):
+def test_no_name_as_it_is_drawn_lies_on_a_curve_another_name_or_a_dot(defense_data):
     summary = summarise(defense_data(only=("label_smoothing", "mid", "skip_removal")), resamples=50)
     (group,) = defense_groups(summary)
-    for _, panel in panels_of(summary).families(group, "embedder_acc1"):
+    panels = panels_of(summary)
+    for panel in (panels.best(group), panels.frontier(), *(one for _, one in panels.families(group, "embedder_acc1"))):
         (axes,) = plot([panel], 360, 320).figure.axes
-        names = {point.name for point in panel.dots} - {""}
+        names = {dot.name for dot in panel.dots} - {""}
         boxes = [text.get_window_extent().padded(-2) for text in axes.texts if text.get_text() in names]
+        assert len(boxes) == len(names)
+        dots = [axes.transData.transform(panel.held(dot.x, dot.y)) for dot in panel.dots]
+        for place, box in enumerate(boxes):
+            assert not any(overlap(box.extents, other.extents) for other in boxes[:place])
+            assert not any(box.padded(3).contains(*dot) for dot in dots)
         for curve in (line for line in axes.lines if line.get_gid() == "curve"):
             path = curve.get_path().transformed(curve.get_transform())
-            assert boxes and not any(path.intersects_bbox(box, filled=False) for box in boxes)
+            assert not any(path.intersects_bbox(box, filled=False) for box in boxes)
 
 
 def test_no_coordinate_is_lost_and_figures_without_data_are_left_out(make_data):
