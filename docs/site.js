@@ -22,6 +22,11 @@ document.addEventListener("DOMContentLoaded", () => {
     for (const section of sections) {
       const rows = section.flatMap((element) => [...element.querySelectorAll("tbody tr")]);
       for (const row of rows) row.hidden = !holds(row);
+      let mark; // the bold row that says of which kind the rows below it are
+      for (const row of rows) {
+        if (row.cells[0].querySelector("strong")) mark = row;
+        else if (mark && !row.hidden) mark.hidden = false;
+      }
       const isEmpty = words.length > 0 && rows.every((row) => row.hidden);
       for (const element of section) element.hidden = isEmpty;
     }
