@@ -248,9 +248,11 @@ def _trained(stage: Stage) -> float | None:
     return _epochs(config, people * per_class)
 
 
-def _epochs(config: Mapping[str, Any], images: float) -> float | None:
+def _epochs(config: Mapping[str, Any], images: float | None) -> float | None:
     rate = PER_IMAGE_TRAINED.get(config["architecture"])
-    return None if rate is None else rate * config["epochs"] * images * (config["image_size"] / PER_SIDE) ** 2
+    if rate is None or images is None:
+        return None
+    return rate * config["epochs"] * images * (config["image_size"] / PER_SIDE) ** 2
 
 
 def _inverted(stage: Stage) -> float | None:
@@ -274,12 +276,6 @@ def _reconstructed(stage: Stage) -> float | None:
     attack = stage.inputs.get("attack") or stage.inputs[RECONSTRUCTIONS].inputs["attack"]
     classes, each = _attacked(attack), attack.config.get("selected")
     return None if classes is None or each is None else classes * each
-
-
-def _learnt(stage: Stage) -> float | None:
-    """Seconds of a surrogate's training on the reconstructions."""
-    images = _reconstructed(stage)
-    return None if images is None else _epochs(stage.config, images)
 
 
 def _strange(stage: Stage) -> float | None:
@@ -339,7 +335,7 @@ RATES: dict[str, tuple[float, Units]] = {
     "judge_verification": (4.0e-4, _reconstructed),
     "judge_prior_reach": (1.8e-3, _photographs),
     "judge_membership": (6.0e-5, _asked_about),
-    "knowledge": (1.2, _learnt),
+    "knowledge": (1.2, lambda stage: _epochs(stage.config, _reconstructed(stage))),  # the training of a surrogate
     "toy": (10.0, lambda stage: 1.0),
 }
 """Kind of stage -> seconds per unit, and how many units a stage is of."""
@@ -409,20 +405,20 @@ def _stated(plan: Plan, price: float | None) -> dict[str, Any] | None:
 
 
 def _size_of_attack(trial: Trial) -> tuple[int, StatedWork] | None:
-    """Classes of the trial's attack and the work of one; None where no rate is of such an attack."""
+    """Classes of the trial's attack and the work of one; None where no rate is of such an attack.
+
+    A rate is of priors that draw pictures of its size; of one that is not there the crop of the pool tells.
+    """
     settings = trial.settings
     if not isinstance(settings, InversionSweep) or settings.attack is None:
         return None
     work = settings.attack.built.stated_work
     classes = known_classes(settings) if settings.classes == "all" else len(settings.classes)
-    return None if work is None or classes is None or not _is_as_large(settings, work) else (classes, work)
-
-
-def _is_as_large(settings: InversionSweep, work: StatedWork) -> bool:
-    """Whether the prior draws pictures of the rate's size; of one that is not there the crop of the pool tells."""
-    if settings.prior is None or settings.prior.built.files is None:
-        return False
+    if work is None or classes is None or settings.prior is None or settings.prior.built.files is None:
+        return None
     side = work.rate.side
-    if not prior_is_absent(settings):
-        return prior_card(settings).config.resolution == side
-    return work.crop is not None and side // 2 < work.crop <= side
+    if prior_is_absent(settings):
+        fits = work.crop is not None and side // 2 < work.crop <= side
+    else:
+        fits = prior_card(settings).config.resolution == side
+    return (classes, work) if fits else None
