@@ -27,7 +27,7 @@ Key = tuple[Hashable, ...]
 """The values of all axes."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class AttackedCells:
     """What is compared.
 
@@ -46,9 +46,7 @@ class AttackedCells:
     baseline_recipe: str | None = None
     people: int | None = None
     checks: Checks = field(default_factory=dict)
-    _known: dict[tuple[str, str | None], tuple[CompleteCases, dict[str, int]]] = field(
-        default_factory=dict, repr=False, compare=False
-    )
+    _known: dict[tuple[str, str | None], tuple[CompleteCases, dict[str, int]]] = field(default_factory=dict, repr=False)
 
     def is_told(self, metric: str) -> bool:
         """Whether a leak can be told by the judge that measures it; recipes are compared by no other."""

@@ -370,7 +370,7 @@ class PaperReference:
     standings: Mapping[str, Standing]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ReportData:
     """A whole sweep.
 

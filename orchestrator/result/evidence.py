@@ -87,7 +87,7 @@ class Evidence:
         return compared(pair, seeds, turn=self.sign * (1 if pair.first == recipe else -1))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Cells(AttackedCells):
     """The cells of a sweep and their comparisons.
 
@@ -98,7 +98,7 @@ class Cells(AttackedCells):
 
     looks: SeedLooks | None = None
     all_samples: Samples = ()
-    _stops: dict[str, dict[str, Stop]] = field(default_factory=dict, repr=False, compare=False)
+    _stops: dict[str, dict[str, Stop]] = field(default_factory=dict, repr=False)
 
     def stops(self, metric: str) -> dict[str, Stop]:
         """Recipe -> its last look by a leak metric; empty in a sweep without looks."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import lru_cache, reduce
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -65,6 +65,7 @@ class HidingVerdicts:
     reason: str | None = None
 
 
+@lru_cache(maxsize=2)
 def hiding_verdicts(summary: Summary) -> HidingVerdicts:
     """The verdicts of a sweep by the metric that decides."""
     if summary.primary is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -93,6 +94,7 @@ class ReauditSummary:
     by_class: bool
 
 
+@lru_cache(maxsize=2)
 def check_reaudit(data: ReportData, summary: Summary) -> ReauditSummary | None:
     """Compare the recipes audited again; None without any finished second audit."""
     if data.fresh is None or not len(data.fresh) or summary.evidence is None:

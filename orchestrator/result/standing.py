@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -381,6 +382,7 @@ def title_of(attack: str) -> str:
     return BY_KEY[f"membership_{attack}_auc"].label.removeprefix("membership AUC, ")
 
 
+@lru_cache(maxsize=2)
 def two_leaks(data: ReportData, summary: Summary) -> TwoLeaks | None:
     """Both leaks of every recipe; None where no membership was measured, or not for every class."""
     tables = _tables(data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from typing import Any
 
 import pandas as pd
@@ -45,7 +46,7 @@ class Defended:
     setting: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Summary(Cells):
     """The cells of a sweep and how to read them.
 
@@ -74,7 +75,7 @@ class Summary(Cells):
     accuracy_margin: float = ACCURACY_MARGIN
     defenses: Mapping[str, Defended] = field(default_factory=dict)
     by_setting: bool = False
-    _evidence: dict[tuple[str, str], Evidence | None] = field(default_factory=dict, repr=False, compare=False)
+    _evidence: dict[tuple[str, str], Evidence | None] = field(default_factory=dict, repr=False)
 
     @property
     def spec(self) -> Metric:
@@ -373,6 +374,7 @@ class Decision:
         return LEAST if self.significant else LOWEST
 
 
+@lru_cache(maxsize=2)
 def decide(summary: Summary) -> Decision:
     """The defender picks the recipe, the attacker the attack; recipes below `min_test_acc` cannot win.
 
