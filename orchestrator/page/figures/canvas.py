@@ -359,8 +359,8 @@ def write_names(
     within = within or (box.x0, box.y0 + 2, box.x1 + 10, box.y1)
     for point in points:
         look: Any = {"color": point.colour, "weight": "bold", "fontsize": 12 if len(points) <= CROWD else 10.5}
-        at = (point.x, point.y)
-        text = axes.annotate(_folded(point.name), at, (0, 0), textcoords="offset points", va="center", zorder=5, **look)
+        at, lines = (point.x, point.y), wrap(clean(point.name), LONG, max_lines=2, placeholder="\u2026")
+        text = axes.annotate("\n".join(lines), at, (0, 0), textcoords="offset points", va="center", zorder=5, **look)
         size, (x, y) = text.get_window_extent(), axes.transData.transform(at)
         spot = labels.place(x, y, size.width, size.height, within)
         if spot is None:
@@ -372,8 +372,3 @@ def write_names(
         if far:
             leader = {"arrowstyle": "-", "color": point.colour, "alpha": 0.6, "shrinkA": 0, "shrinkB": 0}
             axes.annotate("", at, (across, up), textcoords="offset points", arrowprops=leader)
-
-
-def _folded(name: str) -> str:
-    """The name on one line, or on two, the second cut at need."""
-    return "\n".join(wrap(clean(name), LONG, break_on_hyphens=False, max_lines=2, placeholder="\u2026"))

@@ -20,12 +20,8 @@ from smoothsweep.orchestrator.result.leaks import advantage_panels
 from smoothsweep.orchestrator.result.standing import two_leaks
 from smoothsweep.orchestrator.result.summary import Summary
 
-OVERVIEW, OVERVIEW_PLOT = 860.0, 360.0
-"""Width of an overview, and height of its plots: a README shows it as it is."""
-OVERVIEW_OF_ONE = 500.0
-"""Width of an overview with one plot and no reconstructions."""
-OVERVIEW_ROWS = 3
-"""Classes of the contact sheet that the overview shows."""
+OVERVIEW, OVERVIEW_OF_ONE, OVERVIEW_PLOT, OVERVIEW_ROWS = 860.0, 500.0, 360.0, 3
+"""Width of an overview, as a README shows it, and of one without reconstructions; height of its plot; its classes."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -57,7 +57,10 @@ def judges(summary: Summary, colours: Colours) -> Canvas | None:
     canvas, axes, places = _rows(summary, colours, shown_rows(summary), title, what, ROW)
     looks = [(mark, PAPER if place else None) for place, (_, mark) in enumerate(zip(keys, cycle(MARKS), strict=False))]
     for key, (mark, face) in zip(keys, looks, strict=True):
-        axes.plot([], [], mark, ms=11, color=SOFT, mfc=face or SOFT, mew=2, label=_named(summary, key))
+        judge = metric_of(key).judge
+        same = " (trained on the same private images)" if judge is not None and JUDGES[judge].learns_private else ""
+        label = summary.metric(key).label + same
+        axes.plot([], [], mark, ms=11, color=SOFT, mfc=face or SOFT, mew=2, label=label)
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, handletextpad=0, **KEY)
     if summary.judged_classes:
         chance = 1 / summary.judged_classes
@@ -80,12 +83,6 @@ def judges(summary: Summary, colours: Colours) -> Canvas | None:
         if not seen:
             note(axes, "not measured", (0.01, y), va="center")
     return canvas
-
-
-def _named(summary: Summary, key: str) -> str:
-    judge = metric_of(key).judge
-    same = " (trained on the same private images)" if judge is not None and JUDGES[judge].learns_private else ""
-    return summary.metric(key).label + same
 
 
 def exposure(summary: Summary, colours: Colours) -> Canvas | None:
