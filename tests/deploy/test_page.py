@@ -5,7 +5,6 @@ import shlex
 import subprocess
 import zipfile
 
-import pytest
 from cluster_files import parsed_by_ray
 from ray._private.runtime_env.packaging import create_package
 
@@ -64,10 +63,3 @@ def test_what_a_job_ships_is_all_that_runs_and_far_below_the_limit(repository, t
     needed = {name for name in tracked.stdout.splitlines() if name.startswith(rooms) and (repository / name).exists()}
     assert needed and needed <= names
     assert not [name for name in names if name.startswith((".venv/", ".git/", "store/", "mlruns/"))]
-
-
-def test_a_mistyped_command_would_be_noticed():
-    with pytest.raises(Exception, match="No such option"):
-        parsed_by_ray(["job", "submit", "--working-directory", ".", "--", "true"])
-    with pytest.raises(Exception, match="No such command"):
-        parsed_by_ray(["job", "sumbit"])
