@@ -68,17 +68,6 @@ def alphabetical():
     return torch.argsort(order), order
 
 
-@pytest.mark.parametrize(
-    ("per_class", "told"), [(2, "--input-range 0 255"), (1, "--input-range 0 255"), (0, "bring more")]
-)
-def test_of_few_images_too_the_reading_that_fits_is_told(per_class, told):
-    outputs, order = alphabetical()
-    one = ImageSet(images=images(1).images[:1], labels=torch.zeros(1, dtype=torch.int64), names=NAMES)
-    data = images(per_class) if per_class else one
-    with pytest.raises(InputError, match=told):
-        judge(USUAL["inputs in [0, 255]"], outputs, Normalisation(), order, data=data)
-
-
 @pytest.mark.parametrize("trained", USUAL)
 @pytest.mark.parametrize("accuracy", [None, 0.97])
 def test_the_right_card_passes_and_the_model_stays_as_it_was(trained, accuracy):
@@ -96,18 +85,6 @@ def test_every_wrong_normalisation_is_named(trained, card):
         return
     with pytest.raises(InputError, match=rf"\d% with {trained.replace('[', '.').replace(']', '.')}; .* as stated"):
         judge(USUAL[trained], outputs, USUAL[card], order)
-
-
-def test_a_wrong_order_is_named_also_beside_a_wrong_normalisation():
-    outputs, _ = alphabetical()
-    data_order = torch.arange(CLASSES)
-    with pytest.raises(InputError, match="with alphabetical classes;"):
-        judge(IMAGENET, outputs, IMAGENET, data_order)
-    with pytest.raises(InputError, match="with ImageNet mean/std and alphabetical classes;"):
-        judge(IMAGENET, outputs, Normalisation(), data_order)
-    by_size = torch.sort(SIZES, descending=True).indices
-    with pytest.raises(InputError, match="with classes by number of images;"):
-        judge(IMAGENET, by_size, IMAGENET, data_order)
 
 
 @pytest.mark.parametrize("shift", [None, 1, -1])
