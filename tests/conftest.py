@@ -51,10 +51,10 @@ LONGEST = (
     "core/external/test_programs.py",
     "orchestrator/search/test_run.py",
     "orchestrator/search/test_agenda.py",
-    "orchestrator/tracking/server/test_bad_uris.py",
+    "tasks/test_settings_travel.py",
     "orchestrator/commands/test_plan_knows.py",
     "core/isolation/test_process.py",
-    "orchestrator/tracking/server/test_sqlite_file.py",
+    "test_plugins.py",
     "orchestrator/commands/test_programs.py",
 )
 """The files that take longest begin first, those with a Ray of their own beside others: of two processes that share the
