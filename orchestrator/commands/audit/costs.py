@@ -160,27 +160,26 @@ def allowance_of(
     if agreed is None:
         measured = MembershipQueries(settings=OWN if membership else None)
         return Allowance(queries=None, people=attacked, membership=measured)
-    reading = TRYING + 2 * tested(data)  # as the import shows them, and as the sweep keeps them
+    tested = data.of(TEST) or ceil(TEST_FRACTION * data.pictures.total())
+    reading = TRYING + 2 * tested  # as the import shows them, and as the sweep keeps them
     allowance = Allowance(queries=agreed.queries, reading=reading, per_second=agreed.per_second, people=attacked)
     if not membership:
         return allowance
-    every = portfolio(access)
-
-    def before(queries: int) -> int:
-        costs = sorted(allowance.queries_of([one]) for one in replace(allowance, queries=queries).fitting(every))
-        return reading + next((cost for cost in costs if cost), 0)
-
-    return replace(allowance, membership=_membership(allowance, before, data, scores=scores))
+    return replace(allowance, membership=_membership(allowance, portfolio(access), data, scores=scores))
 
 
 def _membership(
-    allowance: Allowance, before: Callable[[int], int], data: Counted, *, scores: bool
+    allowance: Allowance, attacks: Sequence[dict[str, Any]], data: Counted, *, scores: bool
 ) -> MembershipQueries:
     """Fit membership into the query budget, asking for the labels of as many images as it allows.
 
-    before: maps a budget to the queries that are sent before membership. scores: whether the model answers with scores.
+    attacks: of which the cheapest comes before membership. scores: whether the model answers with scores.
     """
     images = data.of(TRAIN), data.of(TEST)
+
+    def before(queries: int) -> int:
+        fitting = replace(allowance, queries=queries).fitting(attacks)
+        return allowance.reading + min(filter(None, (allowance.queries_of([one]) for one in fitting)), default=0)
 
     def cost(drawn: int | None) -> int:
         return Membership(**OWN, images=drawn).most_pictures(*images, scores=scores)
@@ -211,11 +210,6 @@ def _membership(
         unbounded=cost(None),
         coming=(f"to come: membership: {cost(drawn):,} queries at most, {takes(cost(drawn))}",),
     )
-
-
-def tested(data: Counted) -> int:
-    """Number of images that test whether the model recognises people: the test images, or a tenth of all."""
-    return data.of(TEST) or ceil(TEST_FRACTION * data.pictures.total())
 
 
 def _rounded(queries: int) -> int:
