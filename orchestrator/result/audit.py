@@ -410,7 +410,7 @@ def audit_sentences(audit: Audit) -> dict[str, tuple[str, ...]]:
     `answer`: the finding, then its uncertainty. `beside`: the comparison with the reference and the fixes.
     `membership`: empty where it was not asked for. `trainings`: their cost, their limits, and what there was no time
     for. `access`: the leak by access level. `people`: who is exposed most. `unknown`: what the audit does not show.
-    `advice`: what to do, as far as the tables say.
+    `advice`: what to do, as far as the tables say. `frameworks`: where the usual ones ask for this.
     """
     spec, seen = audit.spec, [person for person in audit.people if person.share > 0]
     compared = [one for one in audit.fixes if one.leak is not None]

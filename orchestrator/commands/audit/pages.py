@@ -58,17 +58,6 @@ PAPER = {
 }
 """Headings of audit.pdf."""
 
-FRAMEWORKS = (
-    ("MITRE ATLAS AML.T0024.001", "Exfiltration via inference API: invert a model. What is measured here."),
-    ("NIST AI 100-2 E2025", "Privacy attacks, reconstruction: the access levels are its attacker's capabilities."),
-    (
-        "EDPB Opinion 28/2024",
-        "Whether a model is anonymous: the likelihood of extracting personal data, with means "
-        "reasonably likely to be used. These numbers are evidence for that question, not its answer.",
-    ),
-)
-"""Where the usual frameworks ask for this."""
-
 
 # From the store
 
@@ -221,11 +210,8 @@ def _shown(audit: Audit, name: str, facts: Mapping[str, str], portraits: Portrai
         "accuracy": accuracy,
         "rate_words": rate_words,
         "spec": audit.spec,
-        "frameworks": FRAMEWORKS,
         "parts": HEAD,
         "matched_words": f"matched among {audit.classes}",
-        "trained_name": lambda trained: "this model" if trained.role == "model" else trained.recipe,
-        "trainings": f"The others are {audit.architecture}, trained here for {audit.epochs} epochs on the same images.",
         "colour_rules": "",
         "data": {"title": f"Audit of {name}"},
         "exposed": audit.people[:EXPOSED],
