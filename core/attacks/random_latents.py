@@ -1,4 +1,4 @@
-"""A control: images of the prior, drawn without a look at the target. What a judge credits to it is no leak."""
+"""Attacks that move no latent: a control, drawn without a look at the target, and the best of a pool as they are."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from smoothsweep.core.attacks.latent_images import LatentSettings
+from smoothsweep.core.attacks.ppa.config import FromPool
 from smoothsweep.core.attacks.shared.base import Access, Attack, AttackInputs, Reconstructions
 from smoothsweep.core.bounds import Layers, Positive
 from smoothsweep.core.checks import present
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.shared.view import View
+    from smoothsweep.core.attacks.shared.view import ScoreView, View
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,3 +42,29 @@ class RandomLatents(LatentSettings, Attack):
         with torch.no_grad():
             w = present(inputs.prior, "prior").map(z, psi=self.truncation_psi, cutoff=self.truncation_cutoff)
         return Reconstructions(w=w.cpu())
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionOnly(FromPool):
+    """The best `selected` of a pool, as they are."""
+
+    title: ClassVar[str] = "selection alone"
+    cites: ClassVar[tuple[str, ...]] = ("struppek2022plug",)
+    access: ClassVar[Access] = "scores"
+
+    def most_queries(self, protocol: str) -> int:
+        """Nothing beside the pool."""
+        return 0
+
+    def invert(self, view: ScoreView, inputs: AttackInputs, target_class: int, *, seed: int) -> Reconstructions:
+        """The target is not asked anything beside the scores of the pool; nothing is drawn."""
+        from smoothsweep.core.attacks.ppa.config import CandidateConfig
+        from smoothsweep.core.attacks.ppa.pool import sample_candidates
+
+        w, index, confidence = sample_candidates(
+            inputs.parts["candidates"]["confidences"],
+            inputs.parts["pool"]["w"],
+            target_class,
+            CandidateConfig(candidates=self.selected, single_w=False),
+        )
+        return Reconstructions(w=w, scores=confidence, rows={"pool_index": index})

@@ -11,9 +11,8 @@ from smoothsweep.core.attacks.if_gmi.attack import IFGMI
 from smoothsweep.core.attacks.lowres import GMI, KED, LommaGMI, LommaKED
 from smoothsweep.core.attacks.plg_mi import PLGMI
 from smoothsweep.core.attacks.ppa.attack import PlugAndPlay
-from smoothsweep.core.attacks.random_latents import RandomLatents
+from smoothsweep.core.attacks.random_latents import RandomLatents, SelectionOnly
 from smoothsweep.core.attacks.rlb_mi import RLBMI
-from smoothsweep.core.attacks.selection_only import SelectionOnly
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS, Access, Attack, PartKind
 from smoothsweep.core.attacks.surrogates import SurrogateLabels, SurrogateScores
 from smoothsweep.core.attacks.training_settings import ConditionalConfig, PlainGanConfig, StudentConfig

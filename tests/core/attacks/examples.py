@@ -28,10 +28,9 @@ from smoothsweep.core.attacks.lowres import GMI, KED, LommaGMI, LommaKED
 from smoothsweep.core.attacks.plg_mi import PLGMI
 from smoothsweep.core.attacks.ppa.attack import PlugAndPlay
 from smoothsweep.core.attacks.ppa.config import Averaging, Pool, Restarts
-from smoothsweep.core.attacks.random_latents import RandomLatents
+from smoothsweep.core.attacks.random_latents import RandomLatents, SelectionOnly
 from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.attacks.rlb_mi import RLBMI
-from smoothsweep.core.attacks.selection_only import SelectionOnly
 from smoothsweep.core.attacks.surrogates import SurrogateLabels, SurrogateScores
 from smoothsweep.core.attacks.training_settings import ConditionalTraining, Distillation, GanTraining, SurrogateTraining
 from tests.nonsense import another
