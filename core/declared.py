@@ -11,18 +11,17 @@ from functools import cache
 from types import UnionType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from pydantic import ConfigDict, InstanceOf, TypeAdapter, ValidationError
-
 from smoothsweep.core.bounds import LARGEST, PATTERNS, SINGLE
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.text import quoted, shortened, suggestion
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance  # what any dataclass is to a type checker
+    from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 T = TypeVar("T", bound="DataclassInstance")
 
-STRICT = ConfigDict(strict=True, allow_inf_nan=False)
+STRICT: ConfigDict = {"strict": True, "allow_inf_nan": False}
 """A number is no truth value and no text, and the other way round; a whole number may stand for a decimal one."""
 
 KeysAt = Callable[[Sequence[str | int]], Collection[str]]
@@ -103,6 +102,8 @@ def check_value(hint: Any, value: Any, what: str) -> None:
 
     What a mapping holds, and the fields of a dataclass, are checked where they are read.
     """
+    from pydantic import ValidationError  # a command's help needs none of it
+
     try:
         _adapter(hint).validate_python((value,))
     except ValidationError as error:
@@ -116,6 +117,8 @@ def check_value(hint: Any, value: Any, what: str) -> None:
 
 @cache
 def _adapter(hint: Any) -> TypeAdapter[Any]:
+    from pydantic import ConfigDict, TypeAdapter
+
     one: Any = tuple[_checked(hint)]  # pydantic takes no configuration for the type of a dataclass alone
     return TypeAdapter(one, config=ConfigDict(**STRICT, arbitrary_types_allowed=True))
 
@@ -124,6 +127,8 @@ def _checked(hint: Any) -> Any:
     """The type as far as it is checked."""
     kind, inside = get_origin(hint), get_args(hint)
     if _is_settings(hint):
+        from pydantic import InstanceOf
+
         return InstanceOf[hint]
     if kind in (Union, UnionType):
         return Union[tuple(map(_checked, inside))]  # noqa: UP007 - made at run time
