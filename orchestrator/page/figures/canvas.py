@@ -249,6 +249,7 @@ def limits(values: Sequence[float], *, share: float = 0.12, least: float = 0.02)
 
 def fold(words: str, room: float, measure: Callable[[str], float], most: int) -> list[str]:
     """The words on up to `most` lines that are no wider than `room` by `measure`, cut at need."""
+    words = " ".join(words.split())  # a name's own spaces do not break, and so it would break within a word
     for letters in range(max(1, min(len(words), 200)), 0, -1):  # no room of ours holds more
         lines = wrap(words, letters)
         if len(lines) > most:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from smoothsweep.core.metrics.intervals import exposures
 from smoothsweep.orchestrator.page.figures import curves, recipes
 from smoothsweep.orchestrator.page.figures.accuracy_leak import Panels, plot, title_lines
-from smoothsweep.orchestrator.page.figures.canvas import Canvas, Labels, text_width
+from smoothsweep.orchestrator.page.figures.canvas import Canvas, Labels, fold, text_width
 from smoothsweep.orchestrator.page.figures.colours import Colours, assign
 from smoothsweep.orchestrator.page.figures.of_sweep import FILES, Figures
 from smoothsweep.orchestrator.page.render import part
@@ -116,6 +116,11 @@ def test_the_overview_is_one_plot_of_the_strongest_attack_beside_the_reconstruct
     assert "strongest attack" in plotted.get_title("left")
     (sheet,) = [axes for axes in overview.figure.axes if axes.images]
     assert overview.width == 860 and sheet.get_position().x1 <= plotted.get_position().x0
+
+
+def test_a_name_is_folded_between_its_words():
+    assert fold("smoothing\u00a0\u22120.2", 90, text_width, 3) == ["smoothing", "\u22120.2"]
+    assert fold("", 100, text_width, 2) == [] and fold(50 * "w", 30, text_width, 1) == ["w\u2026"]
 
 
 @pytest.mark.parametrize("width", [460, 530, 560])
