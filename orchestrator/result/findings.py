@@ -34,7 +34,7 @@ from smoothsweep.orchestrator.result.estimates import limited, untold
 from smoothsweep.orchestrator.result.evidence import Evidence
 from smoothsweep.orchestrator.result.format import count, listing, named, number, points, significant, start
 from smoothsweep.orchestrator.result.more_seeds import fresh_answer
-from smoothsweep.orchestrator.result.standing import standing_sentences
+from smoothsweep.orchestrator.result.standing import by_access, standing_sentences
 from smoothsweep.orchestrator.result.summary import Decision, Summary, decide
 
 MASKED = 0.2  # fraction of images that attacks without cross entropy change and PGD does not: too large for chance
@@ -267,7 +267,8 @@ def find(data: ReportData, summary: Summary) -> dict[str, tuple[str, ...]]:
         cautions = cautions if summary.primary else ()
     else:
         again, limits = fresh_answer(data, summary), control_line(summary)
-        answer, more = (*answer, *again), (*standing_sentences(summary), *said["more"])
+        answer = (*answer, *again)
+        more = (*by_access(summary, choice.best), *standing_sentences(summary), *said["more"])
         cautions = (*cautions, *(() if again else flattery(summary)), *said["cautions"])
     lines = (*data.warnings, *incomplete_lines(summary))
     incomplete = tuple(line for line in lines if line not in answer)

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.core.judges.columns import BY_KEY, CLOSED_SET, METRICS, REACH_IMAGES, metric_of
 from smoothsweep.core.membership.measuring import BY_LABELS, WITH_SHADOWS, WITHOUT
 from smoothsweep.core.metrics.intervals import crossed_mean_interval
@@ -203,6 +204,18 @@ SEES = {
     "gradients": "gradients",
 }
 """Access level -> what such an attacker sees."""
+
+
+def by_access(summary: Summary, row: int) -> tuple[str, ...]:
+    """One sentence on the leak of a row's recipe by access level; empty with a single level."""
+    frame, metric = summary.frame, summary.primary
+    present = set(frame.loc[~frame["control"], "access"])
+    if metric is None or len(present) < 2:
+        return ()
+    recipe = frame.loc[row, "recipe"]
+    reached = {level: summary.worst(metric, level).get(recipe) for level in ACCESS_LEVELS if level in present}
+    parts = [f"{summary.value_text(at)} with {SEES[level]}" for level, at in reached.items() if at is not None]
+    return (f"By what an attacker sees of {named(recipe)}: {listing(parts)}.",) if len(parts) > 1 else ()
 
 
 @dataclass(frozen=True, kw_only=True)
