@@ -66,22 +66,20 @@ def execute_shard(store: Store, stage: Stage, classes: Sequence[int]) -> int:
     """Do these classes of a sharded stage; what they leave in the work folder is collected by `execute`."""
     if not store.has(stage):
         try:
-            _execute_shard(store, stage, classes)
+            inputs = _inputs(store, stage)
+            with store.working(stage, only=[class_name(target_class) for target_class in classes]) as work:
+                context, started = _context(store, work), time.monotonic()
+                with _name_stage_in_error(stage):
+                    stage.task.shard_function()({**stage.config, **stage.hints}, inputs, classes, context)
+                # What a shard has cost is left beside it; the stage's manifest sums it up.
+                (work / "seconds").mkdir(exist_ok=True)  # not its parents: the store may have gone
+                write_file(work / "seconds" / uuid.uuid4().hex, repr(time.monotonic() - started))
         except Exception:  # whatever it was: another driver's artifact stands, else it is raised
             if not _finished_elsewhere(store, stage):
                 _refuse_lost_inputs(store, stage)
                 raise
         _finished_elsewhere(store, stage)  # finished meanwhile: what this shard left is not needed any more
     return len(classes)
-
-
-def _execute_shard(store: Store, stage: Stage, classes: Sequence[int]) -> None:
-    inputs = _inputs(store, stage)
-    with store.working(stage, only=[class_name(target_class) for target_class in classes]) as work:
-        context, started = _context(store, work), time.monotonic()
-        with _name_stage_in_error(stage):
-            stage.task.shard_function()({**stage.config, **stage.hints}, inputs, classes, context)
-        _note_seconds(work, time.monotonic() - started)
 
 
 @contextmanager
@@ -156,13 +154,6 @@ def _context(store: Store, work: Path, device: str | None = None) -> TaskContext
     else:
         torch.set_num_threads(1)  # sums over threads depend on their number; tasks are the unit of parallel work
     return TaskContext(work=work, device=device or ("cuda" if on_gpu else "cpu"), shared=store.shared_folders)
-
-
-def _note_seconds(work: Path, seconds: float) -> None:
-    """Leave what a shard has cost; the stage's manifest sums it up."""
-    folder = work / "seconds"
-    folder.mkdir(exist_ok=True)
-    write_file(folder / uuid.uuid4().hex, repr(seconds))
 
 
 def _noted_seconds(work: Path) -> float:
