@@ -27,9 +27,10 @@ def with_weights(trials, store):
         stage = next(stage for stage in trial.stages if stage.name == "target")
         model = new_classifier(Training.of(dict(stage.config)), 4)
         state = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
-        manifest = store.manifest(stage)
+        manifest, kept = store.manifest(stage), store.needed_file(stage, "history.parquet").read_bytes()
         store.discard(stage)
         draft = store.draft(stage)
+        (draft / "history.parquet").write_bytes(kept)
         save_file(state, str(draft / "weights.safetensors"))
         store.commit(stage, draft, manifest)
     return stage, store.path(stage)
