@@ -119,7 +119,7 @@ def check_value(hint: Any, value: Any, what: str) -> None:
 def _adapter(hint: Any) -> TypeAdapter[Any]:
     from pydantic import ConfigDict, TypeAdapter
 
-    one: Any = tuple[_checked(hint)]  # pydantic takes no configuration for the type of a dataclass alone
+    one: Any = tuple.__class_getitem__(_checked(hint))  # pydantic configures no type of a dataclass alone
     return TypeAdapter(one, config=ConfigDict(**STRICT, arbitrary_types_allowed=True))
 
 

@@ -7,7 +7,7 @@ or prior needs nothing here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field, PlainValidator, SerializeAsAny
@@ -35,7 +35,7 @@ class AnyAttack(Built):
         precision: str | None
         reconstruction_size: int | None
 
-        @property
+        @cached_property
         def built(self) -> CoreAttack: ...
 
     @property

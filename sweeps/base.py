@@ -29,7 +29,7 @@ class Model(BaseModel):
     """Settings that refuse unknown keys, values of another type, NaN and infinity, and do not change once read."""
 
     model_config = ConfigDict(**STRICT, extra="forbid", frozen=True)
-    declared: ClassVar[type[Any] | None] = None
+    declared: ClassVar[Any] = None
 
 
 class Built(Model):

@@ -235,12 +235,13 @@ class Range(derived(Dimension, without=("key",), optional=("low", "high"))):
 
     def dimension(self, key: str) -> Dimension:
         """This range as a dimension of `sweeps.space`."""
-        stated = {name: value for name, value in self if value is not None}
+        stated: dict[str, Any] = {name: value for name, value in self if value is not None}
         stated["when"] = {
             other: tuple(value) if isinstance(value, list | tuple) else (value,) for other, value in self.when.items()
         }
-        step = {"step": 1.0} if self.integer and self.step is None else {}
-        return Dimension(key=key, **{**stated, **step})
+        if self.integer and self.step is None:
+            stated["step"] = 1.0
+        return Dimension(key=key, **stated)
 
 
 class Constraint(Model):

@@ -159,12 +159,16 @@ def read_stage_progress(stages: Iterable[Stage], store: Store) -> dict[str, Stag
     """Fingerprint -> how far, for those of these unfinished stages that have left something. Brings no artifact here
     but the class names of what is attacked."""
     ready = [stage for stage in stages if all(store.has(source) for source in stage.inputs.values())]
-    progress = {}
+    progress: dict[str, StageProgress] = {}
     for stage, mark in zip(ready, store.marks(ready), strict=True):
         if stage.task.shard:
             known = _classes_done(stage, store)
         else:
-            known = mark and StageProgress(fraction=mark["fraction"], words=_OF.sub(r"\1 of \2", mark["text"]))
+            known = (
+                None
+                if mark is None
+                else StageProgress(fraction=mark["fraction"], words=_OF.sub(r"\1 of \2", mark["text"]))
+            )
         if known is not None:
             progress[stage.fingerprint] = known
     return progress

@@ -369,8 +369,8 @@ def _people(summary: Summary, strongest: int, control: int | None, names: Sequen
     people = []
     for one in exposed(summary, strongest, summary.deciding):
         label = int(cast("int", one.key))  # classes are their numbers
-        beside = {"control": credited.get(label), "verified": verified.get(label)}
-        people.append(Person(name=names[label], label=label, **beside, **vars(one)))
+        of_control, accepted = credited.get(label), verified.get(label)
+        people.append(Person(name=names[label], label=label, control=of_control, verified=accepted, **vars(one)))
     return tuple(people)
 
 

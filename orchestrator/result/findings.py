@@ -315,7 +315,9 @@ def _said(data: ReportData, summary: Summary, choice: Decision) -> dict[str, tup
         return f", at a test accuracy of {accuracy(mine)} against {accuracy(theirs)}"
 
     hiding = gap(choice.chosen, choice.baseline) if None not in (best, reference) else None
-    catalyst = gap(worst, reference) if None not in (best, reference) and worst not in (best, reference) else None
+    catalyst = None
+    if worst is not None and None not in (best, reference) and worst not in (best, reference):
+        catalyst = gap(worst, choice.baseline)
     known = {
         "case": _case(summary, choice),
         "untold": untold(summary.checks),

@@ -42,6 +42,8 @@ from smoothsweep.sweeps.space import Dimension, Positions, Space, Values
 if TYPE_CHECKING:
     import optuna
 
+    from smoothsweep.orchestrator.result.data import Status
+
 REDRAWS = 200  # draws in a row that may be invalid or known already before the space counts as used up
 OPEN, DONE, FAILED = "open", "done", "failed"
 
@@ -56,7 +58,7 @@ class Outcome:
         by_seed: Seed -> column -> the worst case over the attacks, of objectives and constraints; {} unless done.
     """
 
-    status: str
+    status: Status
     objectives: Mapping[str, float | None] = field(default_factory=dict)
     violations: Mapping[str, float] = field(default_factory=dict)
     by_seed: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
@@ -109,7 +111,7 @@ def read_outcome(trials: Sequence[Trial], store: Store, aims: Aims, failed: Mapp
     return aims.outcome(values, by_seed)
 
 
-def status_of(trials: Sequence[Trial], store: Store, failed: Mapping[str, str] | set[str]) -> str:
+def status_of(trials: Sequence[Trial], store: Store, failed: Mapping[str, str] | set[str]) -> Status:
     """Status of trials together: done, failed where all have ended and some without a result, else open."""
     complete = {trial.id: all(store.has(stage) for stage in trial.stages) for trial in trials}
     if all(complete.values()):

@@ -185,7 +185,8 @@ def trial_points(trial: Trial, row: dict[str, Any], store: Store) -> list[Any]:
                 for epoch, value in zip(rows["epoch"], rows[name], strict=True)
             ]
         else:
-            values = [(f"descent/gradients_{r.quantity}_{r.loss}", r.mean, r.step) for r in rows.itertuples()]
+            columns = zip(*(rows[name] for name in ("quantity", "loss", "mean", "step")), strict=True)
+            values = [(f"descent/gradients_{of}_{loss}", mean, step) for of, loss, mean, step in columns]
         points += [
             Metric(name, float(value), at, int(step))
             for name, value, step in values

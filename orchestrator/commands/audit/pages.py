@@ -44,6 +44,7 @@ from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.imported import ImportedClassifier, TargetCard
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion
+from smoothsweep.sweeps.training import Recipe
 
 JSON_VERSION = 2
 NAMES_PLACES = ("Sweep file", "Store", "Devices")
@@ -121,7 +122,7 @@ def read_stored(
         classes=card.num_classes,
         recipe=named[models.index(True)][0],
         architecture=trained.architecture if trained else "",
-        epochs=trained.epochs if trained else 0,
+        epochs=trained.epochs if isinstance(trained, Recipe) else 0,
         is_program=card.outside is not None,
         is_enrolled=is_external(card.architecture) and KINDS[card.architecture].enrols,
         asked_once=asked_by_parts(trials, store),

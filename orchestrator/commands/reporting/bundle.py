@@ -7,7 +7,7 @@ import os
 import re
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
@@ -337,7 +337,7 @@ def report_or_open(sweep: Path, overrides: list[str], store: str, out: Path | No
 
 
 @contextmanager
-def opened_bundle(path: Path, *needed: str) -> Iterator[tuple[Members, Index, str]]:
+def opened_bundle(path: Path, *needed: str) -> Generator[tuple[Members, Index, str]]:
     """Its files, its index and the digest of that. needed: files that it must have. Raises InputError for what is no
     whole bundle."""
     if not path.is_file():

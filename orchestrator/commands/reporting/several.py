@@ -105,7 +105,7 @@ class ComparedSweep:
             results=rows,
             per_class=self.per_class if self.per_class is not None and len(self.per_class) else None,
             baseline={"recipe": named.iloc[0]} if len(named) else {},
-            defenses={row.trial: row.defense for row in rows.itertuples() if row.defense},
+            defenses={trial: defense for trial, defense in zip(rows["trial"], rows["defense"], strict=True) if defense},
             reasons={key: why for key, why in stated.reasons.items() if key in BY_KEY},
         )
 
