@@ -13,8 +13,8 @@ import pytest
 
 MOST_LINES = 600  # of a file
 CAPS = {  # lines and files of Python: never raised, lowered when a room shrinks
-    ("core", "tasks", "smoothsweep"): (42_000, 210),
-    ("orchestrator", "sweeps"): (36_800, 185),
+    ("core", "tasks", "smoothsweep"): (41_800, 208),
+    ("orchestrator", "sweeps"): (33_000, 122),
     ("tools", "benchmarks"): (4_050, 20),
     ("tests",): (61_200, 355),
 }

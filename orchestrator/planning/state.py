@@ -164,11 +164,8 @@ def read_stage_progress(stages: Iterable[Stage], store: Store) -> dict[str, Stag
         if stage.task.shard:
             known = _classes_done(stage, store)
         else:
-            known = (
-                None
-                if mark is None
-                else StageProgress(fraction=mark["fraction"], words=_OF.sub(r"\1 of \2", mark["text"]))
-            )
+            done = mark and {"fraction": mark["fraction"], "words": _OF.sub(r"\1 of \2", mark["text"])}
+            known = StageProgress(**done) if done else None
         if known is not None:
             progress[stage.fingerprint] = known
     return progress
