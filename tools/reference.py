@@ -478,6 +478,9 @@ reduction holds for all recipes at once.
 """
 
 
+VARIANT = re.compile("_(auc|tpr_fpr1|acc1|acc5|plain)$")  # what tells columns of one measurement apart
+
+
 def columns_page() -> str:
     """The whole page as Markdown."""
     parts = [COLUMNS_HEAD]
@@ -487,9 +490,12 @@ def columns_page() -> str:
             title, said = f"Judge `{by}`", _first_line(JUDGES[by])
         parts.append(f'| <a id="{anchor(title)[1:]}"></a>**{title}** | {said} | | | |\n')
         rows: list[list[str]] = []
+        before = ""
         for metric in metrics:
             name, meaning, *rest = _metric(metric)
-            if rows and rows[-1][2:] == rest and metric.description.startswith("The same "):
+            what, before = before, VARIANT.sub("", metric.key)
+            same = metric.description.startswith("The same ") or before == what
+            if rows and rows[-1][2:] == rest and same:
                 rows[-1][:2] = f"{rows[-1][0]}, {name}", f"{rows[-1][1]} {meaning}"
             else:
                 rows.append([name, meaning, *rest])
