@@ -54,7 +54,7 @@ def test_a_wheel_installs_one_name_with_its_files(shipped):
     for name in (
         "py.typed",
         "library.py",
-        "progress.py",
+        "workbench.py",
         "sweeps/quickstart.yaml",
         "orchestrator/page/style.css",
         "core/models/weights/synthetic_embedder.safetensors",

@@ -276,7 +276,7 @@ def valid(protocol):
         return pickle.dumps(official_networks(TINY, source=marker_source("executed"))[0], protocol)
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from([3, 4, 5]), st.floats(0, 1, exclude_max=True), st.integers(0, 40), st.binary(max_size=12))
 def test_changed_files_give_complete_networks_or_one_line(file, protocol, where, removed, inserted):
     content = valid(protocol)

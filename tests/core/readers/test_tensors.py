@@ -99,7 +99,7 @@ entries = st.dictionaries(st.text(max_size=4), plain | tensors(), max_size=4)
 contents = st.dictionaries(st.text(max_size=4) | st.integers(0, 99), plain | tensors() | entries, max_size=5)
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=20, suppress_health_check=list(HealthCheck))
 @given(contents, st.booleans(), st.integers(2, 5))
 def test_what_torch_writes_is_what_comes_back(read, content, zipped, protocol):
     assert same(read(saved(content, zipped, pickle_protocol=protocol)), content)
@@ -217,7 +217,7 @@ def test_bombs_end_in_one_line(read, monkeypatch, name):
 FILES = {zipped: saved({"a": torch.arange(30.0), "b": {"c": torch.ones(2)}, "epoch": 3}, zipped) for zipped in (0, 1)}
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
 @given(st.booleans(), st.floats(0, 1, exclude_max=True), st.integers(0, 40), st.binary(max_size=10))
 def test_changed_files_are_read_or_refused_in_one_line(read, zipped, where, removed, inserted):
     content = FILES[zipped]
