@@ -25,8 +25,11 @@ from matplotlib.figure import Figure
 
 import smoothsweep
 from smoothsweep.core.files import replacing, write_file
-from smoothsweep.core.judges.columns import METRICS
+from smoothsweep.core.judges.columns import METRICS, metric_of
+from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.text import NBSP
 from smoothsweep.core.tree import TREE
+from smoothsweep.orchestrator.result import format as shown
 
 FOLDER = TREE / "docs" / "results" / "numbers"
 FIGURES = TREE / "docs" / "results" / "figures"
@@ -42,6 +45,7 @@ LEAKS = {  # measure -> (column of the frame `membership`, its reduction there, 
     "Membership by labels": ("label_views", "less_by_labels", "AUC, labels"),
     "Inversion": ("inversion", "", "inversion"),
 }
+RATE = metric_of("embedder_acc1")
 WORDS = ("reduces", "hides", "leaks more", "inconclusive", "finds less", "finds more")
 Cells = dict[str, str]
 """A row of a table: title -> text."""
@@ -260,21 +264,21 @@ def numbers_of(result: smoothsweep.SweepResult) -> Iterator[Cells]:
     for row in result.attacks.to_dict("records"):
         for metric in metrics:
             if pd.notna(row[metric.key]):
-                percent = metric.unit == "percent"
                 reduced = metric.key == "embedder_acc1" and pd.notna(row["reduction_low"])
                 yield {
                     "recipe": row["recipe"],
                     "attack": f"{row['attack']}{CONTROL if row['control'] else ''}",
                     "measure": metric.label[:1].upper() + metric.label[1:],
                     "n": f"{row[f'{metric.key}_n']:g}",
-                    **_ends(row, metric.key, "value", 100 if percent else 1),
-                    "unit": "%" if percent else "",
-                    **(_ends(row, "reduction", "difference", 100) if reduced else {}),
+                    **_texts(row, metric.key, "value", metric),
+                    "unit": "%" if metric.unit == "percent" else "",
+                    **(_texts(row, "reduction", "difference", metric, signed=True) if reduced else {}),
                 }
     for row in result.recipes.to_dict("records"):
         if row["verdict"] in WORDS and pd.notna(row["reduction_low"]):
             found = {"recipe": row["recipe"], "measure": VERDICT, "word": row["verdict"]}
-            yield found | _ends(row, "reduction", "value", 100)
+            hidden = _texts(row, "hidden", "difference", RATE, signed=True) if pd.notna(row["hidden"]) else {}
+            yield found | _texts(row, "reduction", "value", RATE, signed=True) | hidden
 
 
 def leaks_of(result: smoothsweep.SweepResult) -> Iterator[Cells]:
@@ -283,22 +287,25 @@ def leaks_of(result: smoothsweep.SweepResult) -> Iterator[Cells]:
         is_baseline = row["word"] == "baseline"
         for measure, (column, reduction, _) in LEAKS.items():
             if pd.notna(row.get(column)):
-                compared = _ends(row, reduction, "difference", 100) if reduction and not is_baseline else {}
+                is_compared = reduction and not is_baseline
+                compared = _texts(row, reduction, "difference", RATE, signed=True) if is_compared else {}
                 found = {"recipe": row["recipe"], "measure": measure, "n": str(row["seeds"]), "unit": "%"}
-                yield found | _ends(row, column, "value", 100) | compared
+                yield found | _texts(row, column, "value", RATE) | compared
         if not is_baseline:
             low, high = row["less_by_scores_low"], row["less_by_scores_high"]
             word = "reduces" if low > 0 else "leaks more" if high < 0 else "inconclusive"
             found = {"recipe": row["recipe"], "measure": VERDICT, "word": word}
-            yield found | _ends(row, "less_by_scores", "value", 100)
+            yield found | _texts(row, "less_by_scores", "value", RATE, signed=True)
 
 
-def _ends(row: Mapping[Any, Any], column: str, name: str, times: float) -> Cells:
-    """The texts of an estimate and the ends of its interval; a reduction has its sign."""
-    sign = "+" if name == "difference" or column in ("reduction", "less_by_scores") else ""
-    before, digits = "" if name == "value" else f"{name}_", 1 if times == 100 else 3
-    texts = {name: row[column], **{f"{before}{end}": row.get(f"{column}_{end}") for end in ("low", "high")}}
-    return {key: "" if pd.isna(one) else f"{times * one:{sign}.{digits}f}" for key, one in texts.items()}
+def _texts(row: Mapping[Any, Any], column: str, name: str, spec: Metric, *, signed: bool = False) -> Cells:
+    """An estimate and the ends of its interval, in the digits of a report."""
+    value, *ends = (row.get(f"{column}{end}") for end in ("", "_low", "_high"))
+    text = shown.signed(spec, value) if signed else shown.number(spec, value).removesuffix(f"{NBSP}%")
+    both = shown.signed_interval(spec, *ends) if signed else shown.interval(spec, *ends)
+    low, _, high = both.strip("[]").partition(f",{NBSP}")
+    before = "" if name == "value" else f"{name}_"
+    return {name: text, f"{before}low": low, f"{before}high": high}
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -307,7 +314,7 @@ def main(arguments: Sequence[str]) -> None:
         kind, store, sweep = arguments
         result = smoothsweep.load_result(store, sweep)
         rows = numbers_of(result) if kind == "numbers" else leaks_of(result)
-        text = pd.DataFrame(rows, columns=COLUMNS).replace("\N{NO-BREAK SPACE}", " ", regex=True).to_csv(index=False)
+        text = pd.DataFrame(rows, columns=COLUMNS).replace(NBSP, " ", regex=True).to_csv(index=False)
         write_file(FOLDER / f"{Path(sweep).stem}.csv", text.replace("−", "-"))
         return
     for path in sorted({sheet["page"] for sheet in SHOWN["tables"].values()}):

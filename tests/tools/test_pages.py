@@ -169,6 +169,7 @@ def test_a_page_without_the_marks_is_refused(made):
 def test_numbers_are_read_from_a_result():
     row = {"recipe": "plain", "attack": "ppa", "control": False, "embedder_acc1_n": 3, "reduction_low": None}
     row |= {"embedder_acc1": 0.5, "embedder_acc1_low": 0.4, "embedder_acc1_high": 0.6, "verdict": ""}
+    row |= {"hidden": 0.1, "hidden_low": -0.004, "hidden_high": 0.204}
     gone = {"reduction": 0.2, "reduction_low": 0.03, "reduction_high": 0.37, "recipe": "other", "verdict": "reduces"}
     estimates = {"margin": 0.7, "inversion": 0.5, "label_views": 0.55, "less_by_scores": 0.1, "less_by_labels": 0.01}
     ends = {
@@ -179,11 +180,16 @@ def test_numbers_are_read_from_a_result():
     result = SimpleNamespace(facts={"key_metrics": ["embedder_acc1"]}, attacks=rows, recipes=rows, membership=leaks)
     found = list(results.numbers_of(result))
     assert [(one["recipe"], one["measure"], one["value"], one["low"]) for one in found] == [
-        ("plain", "Independent judge", "50.0", "40.0"),
-        ("other", "Independent judge", "50.0", "40.0"),
-        ("other", "verdict", "+20.0", "+3.0"),
+        ("plain", "Independent judge", "50.0", "40"),
+        ("other", "Independent judge", "50.0", "40"),
+        ("other", "verdict", "+20.0", "+3"),
     ]
-    assert "difference" not in found[0] and (found[1]["difference"], found[2]["high"]) == ("+20.0", "+37.0")
+    assert "difference" not in found[0] and (found[1]["difference"], found[2]["high"]) == ("+20.0", "+37")
+    assert results.told(pd.Series(found[2]), hidden=True) == {
+        "reduction, points": "+20.0 [+3, +37]",
+        "hidden, points": "+10.0 [−0.4, +20]",
+        "verdict": "**reduces**",
+    }
     told = list(results.leaks_of(result))
     assert [one["value"] for one in told] == ["70.0", "55.0", "50.0", "+10.0"]
     assert told[-1] == {"recipe": "r", "measure": "verdict", "word": "reduces", **told[-1]}
