@@ -61,11 +61,11 @@ COMMANDS: dict[str, tuple[type[Any], str]] = {
 and returns the exit code."""
 
 GROUPS = {
-    "study": "ask people which reconstructions look least like the person",
-    "store": "what a store holds, what of it may go, and other stores that it reads through",
-    "import": "bring official weights, or your own classifier, in safely",
-    "data": "look at your own data, or a published data set, on disk",
-    "weights": "published weight files",
+    "study": "Ask people which reconstructions look least like the person",
+    "store": "What a store holds, what of it may go, and other stores that it reads through",
+    "import": "Bring official weights, or your own classifier, in safely",
+    "data": "Look at your own data, or a published data set, on disk",
+    "weights": "Published weight files",
 }
 """Commands of several parts."""
 
@@ -185,13 +185,13 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     parts: dict[str, argparse._SubParsersAction] = {}
-    for name, text in GROUPS.items():
-        group = commands.add_parser(name, help=text, description=text)
-        known = "|".join(each.split()[1] for each in COMMANDS if each.startswith(f"{name} "))
-        parts[name] = group.add_subparsers(required=True, metavar=known)
     for name, (request, _) in COMMANDS.items():
         text = " ".join((request.__doc__ or "").split("\n\n")[0].split()).rstrip(".")
         group, _, part = name.rpartition(" ")
+        if group and group not in parts:  # where its first command stands
+            known = "|".join(each.split()[1] for each in COMMANDS if each.startswith(f"{group} "))
+            first = commands.add_parser(group, help=GROUPS[group], description=GROUPS[group])
+            parts[group] = first.add_subparsers(required=True, metavar=known)
         command = (parts[group] if group else commands).add_parser(part, help=text, description=text)
         add_request(command, request)
         command.set_defaults(command=partial(_call, name))
