@@ -261,7 +261,7 @@ LEAST, MOST_TICKS = 3, 7
 def coordinates(view: SearchView, objective: Objective) -> Canvas | None:
     """Parallel coordinates of the recipes that met the full attack, coloured by an objective; None with too few.
 
-    Optuna's own plot leaves out every recipe to which a parameter does not apply, so this one is drawn here.
+    Drawn here, since Optuna before 5.0 leaves out of its own plot every recipe to which a parameter does not apply.
     """
     met = [one for one in view.full if one.status == "done" and not is_null(one.objectives.get(objective.column))]
     if len(met) < LEAST:
