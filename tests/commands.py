@@ -100,7 +100,7 @@ def _program(code: str, *arguments: str) -> int:
     sys.argv = ["-c", *arguments]
     try:
         exec(compile(code, "-c", "exec"), {"__name__": "__main__"})
-    except Exception:
+    except Exception:  # of any program, told as `python -c` tells it: the traceback, and 1
         traceback.print_exc()
         return 1
     return 0

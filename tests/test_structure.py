@@ -41,6 +41,7 @@ FLOORS = (
 
 ONLY_IN = {
     "ray": ("tasks/", "orchestrator/"),
+    # In core it checks types of settings against their bounds, in one place and when first needed.
     "pydantic": ("core/declared.py", "tasks/", "sweeps/", "orchestrator/"),
     "mlflow": ("orchestrator/tracking/",),
     **dict.fromkeys(  # each reads proxies and passwords from the environment, unless it is told not to

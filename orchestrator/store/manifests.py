@@ -2,7 +2,7 @@
 
 A seal is a digest over all that the manifest says. `result` is one over what the stage made alone (its identity, its
 numbers, the checksums of its files), without times and machine: stages that read the artifact note it, so that numbers
-which do not belong together are told apart even where a manifest was changed and has a new seal.
+which do not belong together are noticed even where a manifest was changed and has a new seal.
 """
 
 from __future__ import annotations

@@ -153,23 +153,28 @@ def test_shards_of_whole_batches_give_what_one_task_gives(name, protocol, reques
     assert torch.equal(torch.cat([work[label] for label in range(3)]), expected)
 
 
+def killed_and_whole(config, inputs, folder):
+    """Metrics of a part whose first process was killed between two steps, and of one that ran through."""
+    for name in ("whole", "killed"):
+        for place in ("work", "out"):
+            (folder / name / place).mkdir(parents=True)
+    places = {name: str(path) for name, path in inputs.items()}
+    given = json.dumps([config, places, str(folder / "killed"), torch.get_num_threads()])
+    done = subprocess.run([sys.executable, "-c", KILLED, given], cwd=Path(__file__).parents[2], capture_output=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    return {
+        name: make_part(config, inputs, folder / name / "out", TaskContext(work=folder / name / "work"))
+        for name in ("killed", "whole")
+    }
+
+
 @pytest.mark.parametrize("part", first_of(["students", "specific_gan"]))
 def test_a_part_killed_between_two_steps_ends_as_one_that_was_not(part, paper, tmp_path):
     """Under paper: the target in training mode, whose dropout and norms must not remember what was asked before."""
     inputs = {"public": paper.folder("attack.prior.public"), "target": paper.folder("target")}
     settings = {"specific_gan": GAN, "students": {**STUDENTS, "architectures": ["resnet_small", "vgg_small"]}}[part]
     config = {"part": part, "settings": settings, "image_size": 32, "protocol": "paper"}
-    for name in ("whole", "killed"):
-        for place in ("work", "out"):
-            (tmp_path / name / place).mkdir(parents=True)
-    places = {name: str(path) for name, path in inputs.items()}
-    given = json.dumps([config, places, str(tmp_path / "killed"), torch.get_num_threads()])
-    done = subprocess.run([sys.executable, "-c", KILLED, given], cwd=Path(__file__).parents[2], capture_output=True)
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
-    metrics = {
-        name: make_part(config, inputs, tmp_path / name / "out", TaskContext(work=tmp_path / name / "work"))
-        for name in ("killed", "whole")
-    }
+    metrics = killed_and_whole(config, inputs, tmp_path)
     assert metrics["killed"] == metrics["whole"]
     files = sorted(path.name for path in (tmp_path / "whole" / "out").glob("*.safetensors"))
     assert len(files) == 3
@@ -278,20 +283,10 @@ def short(ready, tmp_path_factory):
     return config, folder, outcome("plg_gan", config, inputs, folder)
 
 
-@pytest.mark.slow  # a part of another attack is killed so in test_lowres_attacks
+@pytest.mark.slow  # a part of another attack is killed so above
 def test_a_gan_killed_between_two_steps_ends_as_one_that_was_not(ready, tmp_path):
     config, inputs = ready
-    for name in ("whole", "killed"):
-        for part in ("work", "out"):
-            (tmp_path / name / part).mkdir(parents=True)
-    places = {name: str(path) for name, path in inputs.items()}
-    given = json.dumps([config, places, str(tmp_path / "killed"), torch.get_num_threads()])
-    done = subprocess.run([sys.executable, "-c", KILLED, given], cwd=Path(__file__).parents[2], capture_output=True)
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
-    metrics = {
-        name: make_part(config, inputs, tmp_path / name / "out", TaskContext(work=tmp_path / name / "work"))
-        for name in ("killed", "whole")
-    }
+    metrics = killed_and_whole(config, inputs, tmp_path)
     assert metrics["killed"] == metrics["whole"] and metrics["whole"]["queries"] == 6 * 4
     for file in ("generator.network.safetensors", "losses.safetensors"):
         killed, whole = (load_file(tmp_path / name / "out" / file) for name in ("killed", "whole"))
