@@ -11,11 +11,11 @@ import inspect
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import groupby
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 import yaml
 from pydantic import BaseModel
@@ -26,12 +26,11 @@ from smoothsweep.core.files import write_file
 from smoothsweep.core.judges.columns import METRICS, TIME_COLUMNS, TOY_COLUMNS
 from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.core.metrics.metric import Metric
-from smoothsweep.core.priors.kinds import PRIORS
 from smoothsweep.core.tree import TREE
 from smoothsweep.orchestrator.result.columns import FRAMES
-from smoothsweep.sweeps.attacks import MODELS
+from smoothsweep.sweeps.attacks import DEFAULT_KIND
 from smoothsweep.sweeps.attacks import schema_of as attack_model
-from smoothsweep.sweeps.imported import ImportedClassifier
+from smoothsweep.sweeps.base import dotted_value
 from smoothsweep.sweeps.schema import InversionSweep, ToySweep
 from smoothsweep.sweeps.training import PLAIN_KIND, LabelSmoothing
 from smoothsweep.sweeps.training import schema_of as other_defense_model
@@ -42,93 +41,77 @@ HEAD = """# Keys of a sweep file
 Look up a key: what it means, its type and range, its default, and an example from a shipped sweep.
 
 * A key below another is written with a dot (`recipe.epochs`), as in `--set recipe.epochs=40` and in a grid.
+* A key that is the same in several places has one row, with all of its names: search the page for the whole name.
+* Where a value has a `kind`, a row for each kind lists its keys. Where kinds differ in a key, its rows say of which
+  they are.
 * `[0, 1)` is a range with 0 and without 1. *required*: there is no default. *its defaults*: those of the keys inside.
 * Sizes are in pixels; fractions, rates and accuracies lie in [0, 1].
 * An example is followed by the shipped sweep that has it, a file of the same name in `sweeps`.
-* Keys that are the same in several places stand in a table once: *as with* says where.
 
 [Sweep files](sweeps.md) explains how keys work together. `python -m tools.reference` writes this page from the schema
 that sweep files are checked with.
 """
-TOY = """
-## Toy experiment
-
-A file with `experiment: toy` has `name`, `grid`, `cells`, `baseline` and `resources` of the [top level](#top-level),
-and these.
+TOY, TOY_TITLE = "toy", "Toy experiment"
+OF_TOY = """A file with `experiment: toy` has `name`, `grid`, `cells`, `baseline` and `resources` of the
+[top level](#top-level), and these.
 
 """
 TITLES = "| key | meaning | type, range | default | example |\n| --- | --- | --- | --- | --- |\n"
+CHAPTERS = ("recipe.defense", "recipe", "attack", "prior", "judges", "search", "data", "public", "resources")
+"""Keys whose own keys stand below a heading; those of others stay beside the key that holds them."""
 ENDLESS = 10**9  # a bound from here on only says that products still fit
-LONG_CHOICES, LONG_EXAMPLE = 110, 48  # characters of a cell
-FEW = 7  # a model with more keys has rows of its own; others stand below the key that holds them
-ALIKE = 3  # so many keys that stand elsewhere are named instead of being written again; within a family any
+LONG_EXAMPLE = 48  # characters
 
-
-class Family(NamedTuple):
-    """A key with a value of many kinds: heading, kind -> its model, the kind unless named."""
-
-    title: str
-    models: dict[str, type[BaseModel]]
-    usual: str
-
-
-FAMILIES = {
-    "attack": Family("Attacks", {kind: attack_model(kind) for kind in ATTACKS}, "ppa"),
-    "recipe.defense": Family(
-        "Defenses",
-        {kind: LabelSmoothing if kind == PLAIN_KIND else other_defense_model(kind) for kind in DEFENSES},
-        PLAIN_KIND,
-    ),
-    "prior": Family("Priors", {kind: MODELS[kind] for kind in PRIORS}, ""),
+USUAL = {"attack": DEFAULT_KIND, "recipe.defense": PLAIN_KIND}
+"""Keys whose values are of many kinds, which a schema does not list -> the kind unless named."""
+KINDS: dict[str, list[tuple[str, type[BaseModel]]]] = {
+    "attack": [(kind, attack_model(kind)) for kind in ATTACKS],
+    "recipe.defense": [
+        (kind, LabelSmoothing if kind == PLAIN_KIND else other_defense_model(kind)) for kind in DEFENSES
+    ],
 }
 
 
-class Key(NamedTuple):
-    """A row of the page. kind: type and range, `{keys}` for nested models and `{choices}` for many choices."""
+@dataclass(kw_only=True)
+class Key:
+    """A row of the page: what is the same of a key in all of its places.
 
-    place: str
+    Attributes:
+        kind: Type and range.
+        models: What reads its value, where that has keys of its own: (kind, or nothing, and model) of each.
+        places: Whole name -> the kinds, of what is around it, that have the key.
+    """
+
     meaning: str
     kind: str
     default: str
-    models: tuple[type[BaseModel], ...]
-    choices: tuple[str, ...]
-    name: str  # within its section
-
-    @property
-    def same(self) -> tuple[str, str, str, str]:
-        """What two keys agree in that are written once."""
-        return self.name, self.meaning, self.kind, self.default
+    models: list[tuple[str, type[BaseModel]]]
+    places: dict[str, list[str]] = field(default_factory=dict)
 
 
-def keys_of(model: type[BaseModel], prefix: str = "") -> Iterator[Key]:
-    """Every key of a model, in the order of the file; the meaning of one that nobody explained is empty."""
-    schema, meanings = model.model_json_schema(), _meanings(model)
+def keys_of(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Key]]:
+    """Name and row of every key, in the order of the file; the meaning of one that nobody explained is empty."""
+    properties, meanings = model.model_json_schema()["properties"], _meanings(model)
     for name, info in model.model_fields.items():
         if name == "kind" and len(get_args(info.annotation)) < 2:
             continue
-        part, models = schema["properties"][name], tuple(_models_in(info.annotation))
-        choices = next((one["enum"] for one in (part, *part.get("anyOf", ())) if "enum" in one), ())
-        named = ", ".join(f"`{choice}`" for choice in choices)
-        kind = _kind(part)
-        if len(named) > LONG_CHOICES:
-            kind = kind.replace(named, "{choices}")
-        meaning = meanings.get(name) or (_first_line(models[0]) if models else "")
+        part, models = properties[name], KINDS.get(f"{prefix}{name}") or [*_models_in(info.annotation)]
+        meaning = meanings.get(name) or (_first_line(models[0][1]) if models else "")
         meaning = re.sub(r"\bNone\b", "null", meaning).removesuffix(".")
         first = meaning.partition(" ")[0].strip(",:;")
-        if first.lower() in choices:
+        if any(first.lower() in one.get("enum", ()) for one in (part, *part.get("anyOf", ()))):
             meaning = meaning[:1].lower() + meaning[1:]
         elif first.isalpha():
             meaning = meaning[:1].upper() + meaning[1:]
-        default = _default(model, name, part)
-        yield Key(
-            f"{prefix}{name}", meaning, kind, default, models, tuple(choices) if "{choices}" in kind else (), name
-        )
+        kind = _kind(part).replace("any", "keys") if models else _kind(part)
+        yield name, Key(meaning=meaning, kind=kind, default=_default(model, name, part), models=models)
 
 
-def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The models that a value of this type may be, or hold."""
+def _models_in(annotation: Any) -> Iterator[tuple[str, type[BaseModel]]]:
+    """(kind, model) of everything that a value of this type may be, or hold; the kind is empty where there is none."""
     if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
-        yield annotation
+        own = annotation.model_fields.get("kind")
+        yield ", ".join(get_args(own.annotation)) if own is not None and own.is_required() else "", annotation
     else:
         for one in get_args(annotation):
             yield from _models_in(one)
@@ -137,7 +120,7 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 def _kind(part: Mapping[str, Any]) -> str:
     """Type and range of a part of a JSON schema, in words."""
     if "$ref" in part:
-        return "{keys}"
+        return "keys"
     if several := part.get("anyOf", part.get("oneOf")):
         return " or ".join(dict.fromkeys(map(_kind, several)))
     if "const" in part or "enum" in part:
@@ -253,7 +236,7 @@ def _commented(owner: type) -> dict[str, str]:
 
 @cache
 def examples() -> dict[tuple[str, str], list[tuple[Any, str]]]:
-    """(dotted key, kind of the family around it) -> values and the shipped sweeps that have them, by name."""
+    """(dotted key, kind of what is around it) -> values and the shipped sweeps that have them, by name."""
     found: dict[tuple[str, str], list[tuple[Any, str]]] = {}
 
     def note(place: str, value: Any, kind: str) -> None:
@@ -261,51 +244,85 @@ def examples() -> dict[tuple[str, str], list[tuple[Any, str]]]:
         several = place in ("search.space", "search.constraints")  # names of the user's, each with the same keys inside
         for one in value.values() if several else value if isinstance(value, list) else [value]:
             if isinstance(one, dict) and place not in ("grid", "baseline", "cells"):
-                own = str(one.get("kind", FAMILIES[place].usual if place in FAMILIES else kind))
                 for name, inner in one.items():
-                    if name != "kind":
-                        note(f"{place}.{name}", inner, own)
+                    note(f"{place}.{name}", inner, str(one.get("kind", USUAL.get(place, kind))))
 
     for path in sorted((TREE / "sweeps").glob("*.yaml")):
         raw, sweep = yaml.safe_load(path.read_text(encoding="utf-8")), path.stem
-        for name, value in raw.items() if raw.get("experiment") != "toy" else ():
+        for name, value in raw.items() if raw.get("experiment") != TOY else ():
             note(name, value, "")
         varied = [(place, value) for place, values in (raw.get("grid") or {}).items() for value in values]
         varied += [pair for cell in raw.get("cells", ()) for pair in cell.items()]
         for place, value in varied:
-            family = next((one for one in FAMILIES if place.startswith(f"{one}.")), "")
-            node: Any = raw
-            for part in family.split(".") if family else ():
-                node = (node or {}).get(part)
-            if family not in dict(varied):  # else nobody knows which kind it belongs to
-                note(place, value, (node or {}).get("kind", FAMILIES[family].usual) if family else "")
+            holder = next((one for one in (*USUAL, "prior") if place.startswith(f"{one}.")), "")
+            if holder not in dict(varied):  # else nobody knows which kind it belongs to
+                note(place, value, (dotted_value(raw, holder)[0] or {}).get("kind", USUAL.get(holder, "")))
     return found
 
 
-@dataclass(kw_only=True)
-class Section:
-    """The keys of one model. kinds: of it, where it is one of several. members: kinds of the family that hold it."""
+class Page:
+    """The page of keys: by heading its rows, each a `Key` or the line of a kind."""
 
-    model: type[BaseModel]
-    place: str
-    kinds: tuple[str, ...]
-    keys: list[Key]
-    members: list[str] = field(default_factory=list)
-    also: list[str] = field(default_factory=list)
-    title: str = ""
-    printed: list[Key] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.keys: dict[tuple[str, ...], Key] = {}
+        self.rows: dict[str, list[Key | str]] = {}
+        self.stands: dict[type[BaseModel], str] = {}  # model -> below which key its own keys stand
+        self.walk(InversionSweep)
+        self.walk(ToySweep, of=TOY, heading=TOY_TITLE)
 
-    @property
-    def chapter(self) -> str:
-        """The heading that it stands below."""
-        for place, family in FAMILIES.items():
-            if self.members and f"{self.place}.".startswith(f"{place}."):
-                return family.title
-        return _code(self.place.split(".")[0]) if self.place else self.title
+    def walk(self, model: type[BaseModel], place: str = "", of: str = "", heading: str = "") -> list[str]:
+        """Note the keys of a model and of those inside, and return its own.
 
-    @property
-    def link(self) -> str:
-        return f"[{self.title}]({anchor(self.title)})"
+        of: the kind that has them; heading: where new ones stand, empty for the place's own.
+        """
+        names, prefix = [], f"{place}." if place else ""
+        rows = self.rows.setdefault(heading or heading_of(prefix), [])
+        for name, key in keys_of(model, prefix):
+            names.append(name)
+            whole, models = f"{prefix}{name}", key.models
+            if models and all(self.stands.get(one, whole) != whole for _, one in models):
+                key.kind, models = key.kind.replace("keys", f"keys of `{self.stands[models[0][1]]}`"), []
+            same = (name, key.meaning, key.kind, key.default)
+            if same not in self.keys:
+                rows.append(key)
+            self.keys.setdefault(same, key).places.setdefault(whole, []).append(of)
+            for kind, inner in models:
+                self.stands.setdefault(inner, whole)
+                inside = self.rows.setdefault(heading or heading_of(f"{whole}."), [])
+                at = len(inside)
+                own = ", ".join(map(_code, self.walk(inner, whole, kind or of, heading))) or "none of its own"
+                if kind:
+                    inside.insert(at, f"| `{whole}`, kind `{kind}` | {_cell(_first_line(inner))} Keys: {own} | | | |\n")
+        return names
+
+    def write(self) -> str:
+        """As Markdown."""
+        several = Counter(place for key in self.keys.values() for place in key.places)
+        parts = [HEAD]
+        for heading, rows in self.rows.items():
+            lines = [row if isinstance(row, str) else self.row(row, several) for row in rows]
+            parts.append(f"\n## {heading}\n\n{OF_TOY if heading == TOY_TITLE else ''}{TITLES}{''.join(lines)}")
+        return "".join(parts)
+
+    def row(self, key: Key, several: Mapping[str, int]) -> str:
+        """A line of the table. several: how many rows a place has."""
+        found = [
+            pair for place, kinds in key.places.items() for of in kinds for pair in examples().get((place, of), ())
+        ]
+        short = [pair for pair in found if len(written(pair[0])) <= LONG_EXAMPLE]
+        best = next((pair for pair in short if written(pair[0]) != key.default), short[0] if short else None)
+        example = "" if best is None else f"{written(best[0])} ({best[1]})"
+        names = []
+        for place, kinds in key.places.items():
+            of = ", ".join(filter(None, dict.fromkeys(kinds)))
+            names.append(f"`{place}`{f' of {of}' if of and several[place] > 1 else ''}")
+        cells = ("; ".join(names), *map(_cell, (key.meaning, key.kind, key.default, example)))
+        return f"| {' | '.join(cells)} |\n"
+
+
+def heading_of(prefix: str) -> str:
+    """What the keys that begin so stand below."""
+    return next((_code(one) for one in CHAPTERS if prefix.startswith(f"{one}.")), "Top level")
 
 
 def anchor(title: str) -> str:
@@ -313,125 +330,8 @@ def anchor(title: str) -> str:
     return "#" + re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
-def sections() -> tuple[dict[type[BaseModel], Section], dict[type[BaseModel], str]]:
-    """Those of every sweep file, each model once, in the order of the page; the toy experiment's last.
-
-    And of each small model the key below which its own keys stand.
-    """
-    found: dict[type[BaseModel], Section] = {}
-    below: dict[type[BaseModel], str] = {}
-
-    def collect(model: type[BaseModel], place: str, kinds: tuple[str, ...], member: str) -> None:
-        if (known := found.get(model)) is not None:
-            if known.place != place and place not in known.also:
-                known.also.append(place)
-            if known.place == place and member and member not in known.members:
-                known.members.append(member)
-            return
-        found[model] = section = Section(
-            model=model, place=place, kinds=kinds, keys=[], members=[member] if member else []
-        )
-        fill(section, model, f"{place}." if place else "", "", member)
-
-    def fill(section: Section, model: type[BaseModel], prefix: str, inside: str, member: str) -> None:
-        for key in keys_of(model, prefix):
-            section.keys.append(key._replace(name=f"{inside}{key.name}"))
-            for one in () if key.place in FAMILIES else key.models:
-                own = one.model_fields.get("kind")
-                of_several = own is not None and own.is_required() and len(key.models) > 1
-                if len(one.model_fields) <= FEW and not of_several and key.place and one is not ImportedClassifier:
-                    if one not in below:
-                        below[one] = key.place
-                        fill(section, one, f"{key.place}.", f"{inside}{key.name}.", member)
-                else:
-                    collect(one, key.place, tuple(map(str, get_args(own.annotation))) if of_several else (), member)
-
-    collect(InversionSweep, "", (), "")
-    for place, family in FAMILIES.items():
-        for kind, model in family.models.items():
-            collect(model, place, (kind,), kind)
-    for one in found.values():
-        one.title = f"`{one.place}`" if one.place else "Top level"
-        one.title += f", kind {', '.join(one.kinds)}" if one.kinds else ""
-        one.title += ", imported" if one.model is ImportedClassifier else ""
-    twice = Counter(one.title for one in found.values())
-    for one in found.values():
-        one.title += f" of {', '.join(one.members)}" if twice[one.title] > 1 else ""
-    found[ToySweep] = Section(model=ToySweep, place="", kinds=(), keys=[*keys_of(ToySweep)], title="Toy keys")
-    return found, below
-
-
-class Page:
-    """Writes the page."""
-
-    def __init__(self) -> None:
-        self.sections, self.below = sections()
-
-    def write(self) -> str:
-        """As Markdown."""
-        toy, inversion = self.sections.pop(ToySweep), self.sections[InversionSweep]
-        parts, every = [HEAD], sorted(self.sections.values(), key=lambda one: bool(one.members))  # families come last
-        for chapter, members in groupby(every, key=lambda one: one.chapter):
-            rows = "".join(self.section(one) for one in members)
-            place = next((key for key, one in FAMILIES.items() if one.title == chapter), None)
-            intro = "" if place is None else f"The value of `{place}`: a `kind`, and its keys: {self.links(place)}.\n\n"
-            parts.append(f"\n## {chapter}\n\n{intro}{TITLES}{rows}")
-        known = {key.same for key in inversion.keys}
-        rows = "".join(self.row(key, toy, ("",)) for key in toy.keys if key.same not in known)
-        named = {key.choices: key.place for one in reversed(every) for key in reversed(one.keys) if key.choices}
-        names = [f"* `{place}`: {', '.join(map(_code, names))}\n" for names, place in reversed(named.items())]
-        return "".join([*parts, TOY, TITLES, rows, "\n## Names\n\n", *names])
-
-    def links(self, place: str) -> str:
-        """To every kind of a family."""
-        models = FAMILIES[place].models.items()
-        return ", ".join(f"[{kind}]({anchor(self.sections[model].title)})" for kind, model in models)
-
-    def section(self, one: Section) -> str:
-        """A row of what it is, and one for each key that does not stand elsewhere already."""
-        one.printed, notes = list(one.keys), [_first_line(one.model)]
-        if one.also:
-            notes.append(f"The same keys stand under {' and '.join(map(_code, one.also))}.")
-        every = list(self.sections.values())
-        before = [
-            two for two in every[: every.index(one)] if two.chapter == one.chapter or two.place in ("recipe", "data")
-        ]
-        while before:
-            rows = [{key.same for key in other.printed} for other in before]
-            known = [[key for key in one.printed if key.same in there] for there in rows]
-            alike, other = max(zip(known, before, strict=True), key=lambda pair: len(pair[0]))
-            if len(alike) < (1 if one.chapter == other.chapter and one.members else ALIKE):
-                break
-            notes.append(f"As with {other.link}: {', '.join(_code(key.name) for key in alike)}.")
-            one.printed = [key for key in one.printed if key not in alike]
-        mark = "" if one.title == one.chapter else f'<a id="{anchor(one.title)[1:]}"></a>'
-        said = " ".join([*notes, *([] if one.keys else ["It has no keys of its own."])]).replace("|", "\\|")
-        around = one.members or one.kinds or ("",)
-        return f"| {mark}**{one.title}** | {said} | | | |\n" + "".join(self.row(k, one, around) for k in one.printed)
-
-    def row(self, key: Key, one: Section, around: Iterable[str]) -> str:
-        """A line of the table. around: kinds that an example may be of."""
-        meaning, kind = key.meaning, key.kind
-        if key.place in FAMILIES:
-            null = kind.removeprefix("any").removeprefix("{keys}")
-            kind = f"[keys]({anchor(FAMILIES[key.place].title)}) of a kind{null}"
-        elif key.models:
-            nested = [self.sections[model] for model in key.models if model not in self.below]
-            kinds = [f"[{', '.join(two.kinds)}]({anchor(two.title)})" for two in nested if two.kinds]
-            meaning += f": {', '.join(kinds)}" if kinds else ""
-            words = ["imported" if two.model is ImportedClassifier else "keys" for two in nested]
-            links = [f"[{word}]({anchor(two.title)})" for word, two in zip(words, nested, strict=True)]
-            places = dict.fromkeys(self.below[model] for model in key.models if model in self.below)
-            links = ["keys, below" if place == key.place else f"keys of `{place}`" for place in places] + links
-            kind = kind.replace("{keys}", "keys of a kind" if kinds else " or ".join(links))
-        if key.choices:
-            kind = kind.replace("{choices}", f"one of {len(key.choices)} [names](#names)")
-        found = [pair for own in around for pair in examples().get((key.place, own), ())]
-        short = [pair for pair in found if len(written(pair[0])) <= LONG_EXAMPLE]
-        best = next((pair for pair in short if written(pair[0]) != key.default), short[0] if short else None)
-        example = "" if best is None else f"{written(best[0])} ({best[1]})"
-        cells = (f"`{key.place}`", *(cell.replace("|", "\\|") for cell in (meaning, kind, key.default, example)))
-        return f"| {' | '.join(cells)} |\n"
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 def _code(text: str) -> str:
