@@ -71,7 +71,7 @@ from smoothsweep.results import (
 from smoothsweep.results import Verdict as Verdict
 from smoothsweep.results import compare as compare
 from smoothsweep.results import judge as judge
-from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion, check
+from smoothsweep.sweeps.expand import LoadedSweep, as_inversion, check
 from smoothsweep.tasks.files import load_images, load_tensors
 from smoothsweep.tasks.judges import HEAD_SEED, embedding_of
 from smoothsweep.workbench import (

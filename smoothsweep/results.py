@@ -29,8 +29,8 @@ from smoothsweep.orchestrator.result.estimates import Comparison
 from smoothsweep.orchestrator.result.summary import Summary
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.sweeps.attacks import AnyAttack
-from smoothsweep.sweeps.loaded import as_inversion
+from smoothsweep.sweeps.expand import as_inversion
+from smoothsweep.sweeps.parts import AnyAttack
 from smoothsweep.tasks.files import load_tensors
 
 LEVEL = 0.95

@@ -58,8 +58,8 @@ from smoothsweep.orchestrator.scheduling.execute import commit_made, execute_wit
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.expand import as_inversion
 from smoothsweep.sweeps.imported import CARD, CARD_VERSION, TargetCard, checked_card
-from smoothsweep.sweeps.loaded import as_inversion
 from smoothsweep.tasks.class_names import NAMES_FILE
 from smoothsweep.tasks.context import Metrics, TaskContext
 from smoothsweep.tasks.data import save_split

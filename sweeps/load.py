@@ -24,8 +24,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.readers.files import why_unread
 from smoothsweep.core.text import quoted, shortened, suggestion
 from smoothsweep.sweeps.base import set_dotted
-from smoothsweep.sweeps.expand import check_search
-from smoothsweep.sweeps.loaded import LoadedSweep, check
+from smoothsweep.sweeps.expand import LoadedSweep, check, check_search
 
 MAX_BYTES = 4 * 2**20
 MAX_DEPTH = 32

@@ -20,12 +20,21 @@ from smoothsweep.core.metrics.comparisons import ACCURACY_MARGIN
 from smoothsweep.core.models.architectures import MOST_CLASSES
 from smoothsweep.core.plugins import refuse_broken
 from smoothsweep.core.text import quoted
-from smoothsweep.sweeps.attacks import Attack, Prior, read_attack
 from smoothsweep.sweeps.base import Model, Several, first_repeat, set_dotted
-from smoothsweep.sweeps.data import Data, Public, PublishedData, PublishedPublic, SyntheticData, classes_of
 from smoothsweep.sweeps.imported import ImportedClassifier, check_target_outputs, trained_or_imported
-from smoothsweep.sweeps.judging import Judges
-from smoothsweep.sweeps.paper_numbers import datasets_of
+from smoothsweep.sweeps.paper_tables import datasets_of
+from smoothsweep.sweeps.parts import (
+    Attack,
+    Data,
+    Judges,
+    Prior,
+    Public,
+    PublishedData,
+    PublishedPublic,
+    SyntheticData,
+    classes_of,
+    read_attack,
+)
 from smoothsweep.sweeps.search import Budget, Reaudit, Search, SeedLooks, list_or_looks
 from smoothsweep.sweeps.training import OtherTrial, Recipe
 

@@ -119,7 +119,7 @@ class LabelSmoothing(Smoothing):
 
 
 class OtherDefense(Model):
-    """A defense of core/defenses. Its parameters are added by `schema_of`, and checked by the class itself.
+    """A defense of core/defenses. Its parameters are added by `defense_model`, and checked by the class itself.
 
     smoothing: label smoothing beside the defense; null: none.
     """
@@ -200,7 +200,7 @@ def read_defense(raw: Any) -> LabelSmoothing | OtherDefense:
     if not isinstance(raw, Mapping):
         raise ValueError(f"expected keys such as kind and its parameters, got {raw!r}")
     kind = raw.get("kind", PLAIN_KIND)
-    model = LabelSmoothing if kind == PLAIN_KIND else schema_of(kind)
+    model = LabelSmoothing if kind == PLAIN_KIND else defense_model(kind)
     for key in raw:
         if key not in model.model_fields:
             reads = ", ".join(name for name in model.model_fields if name != "kind")
@@ -208,18 +208,18 @@ def read_defense(raw: Any) -> LabelSmoothing | OtherDefense:
     return model.model_validate(raw)
 
 
-def schema_of(kind: Any) -> type[OtherDefense]:
+def defense_model(kind: Any) -> type[OtherDefense]:
     """The model of a defense other than label smoothing. Raises ValueError, which lists the kinds."""
     from smoothsweep.core.defenses.registry import DEFENSES  # loads torch
 
     refuse_broken("defenses", kind)
     if not isinstance(kind, str) or kind not in DEFENSES:
         raise ValueError(f"kind: expected one of {', '.join(DEFENSES)}, got {kind!r}")
-    return _schema_of(kind, DEFENSES[kind])
+    return _defense_model(kind, DEFENSES[kind])
 
 
 @lru_cache
-def _schema_of(kind: str, defense: type) -> type[OtherDefense]:
+def _defense_model(kind: str, defense: type) -> type[OtherDefense]:
     return derived(defense, OtherDefense, more={"kind": (one_value(kind), kind)})
 
 

@@ -16,7 +16,7 @@ from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
-from smoothsweep.sweeps.loaded import check
+from smoothsweep.sweeps.expand import check
 
 
 @dataclass(frozen=True, kw_only=True)

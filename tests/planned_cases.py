@@ -19,7 +19,7 @@ from smoothsweep.core.priors.stylegan2 import StyleGAN2, StyleGAN2Discriminator
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.stages.stage import with_ancestors
-from smoothsweep.sweeps.loaded import check
+from smoothsweep.sweeps.expand import check
 from tests.every_stage import imported_folder
 from tests.official_gans import networks_of
 from tests.pipeline import SETTINGS

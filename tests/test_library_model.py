@@ -14,7 +14,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.model import Model
 from smoothsweep.orchestrator.planning.trial import inversion_stages
-from smoothsweep.sweeps.loaded import check
+from smoothsweep.sweeps.expand import check
 from smoothsweep.tasks.attack import OpenTarget
 from smoothsweep.tasks.manifests import config_of
 from smoothsweep.workbench import workbench

@@ -15,7 +15,7 @@ from PIL import Image
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external import asking as posting
-from smoothsweep.core.external.asking import KeptAnswers
+from smoothsweep.core.external.named import KeptAnswers
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import save_tensors
 from tests.made_endpoint import running

@@ -28,12 +28,10 @@ from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.tree import TREE
 from smoothsweep.orchestrator.result.columns import FRAMES
-from smoothsweep.sweeps.attacks import DEFAULT_KIND
-from smoothsweep.sweeps.attacks import schema_of as attack_model
 from smoothsweep.sweeps.base import dotted_value
+from smoothsweep.sweeps.parts import DEFAULT_KIND, attack_model
 from smoothsweep.sweeps.schema import InversionSweep, ToySweep
-from smoothsweep.sweeps.training import PLAIN_KIND, LabelSmoothing
-from smoothsweep.sweeps.training import schema_of as other_defense_model
+from smoothsweep.sweeps.training import PLAIN_KIND, LabelSmoothing, defense_model
 
 KEYS_PAGE, COLUMNS_PAGE = TREE / "docs" / "sweep-keys.md", TREE / "docs" / "columns.md"
 HEAD = """# Keys of a sweep file
@@ -66,9 +64,7 @@ USUAL = {"attack": DEFAULT_KIND, "recipe.defense": PLAIN_KIND}
 """Keys whose values are of many kinds, which a schema does not list -> the kind unless named."""
 KINDS: dict[str, list[tuple[str, type[BaseModel]]]] = {
     "attack": [(kind, attack_model(kind)) for kind in ATTACKS],
-    "recipe.defense": [
-        (kind, LabelSmoothing if kind == PLAIN_KIND else other_defense_model(kind)) for kind in DEFENSES
-    ],
+    "recipe.defense": [(kind, LabelSmoothing if kind == PLAIN_KIND else defense_model(kind)) for kind in DEFENSES],
 }
 
 

@@ -1,4 +1,4 @@
-"""Kinds of private images beyond those of `sweeps.data`, by name. Reading the table loads no torch."""
+"""Kinds of private images beyond those of `sweeps.parts`, by name. Reading the table loads no torch."""
 
 from __future__ import annotations
 

@@ -75,8 +75,8 @@ def write_first_sweep(options: InitRequest) -> int:
     """
     from smoothsweep.orchestrator.commands.audit.subject import judge_of
     from smoothsweep.orchestrator.planning.power import power_before_data, power_lines
+    from smoothsweep.sweeps.expand import check
     from smoothsweep.sweeps.load import load_sweep, read_yaml
-    from smoothsweep.sweeps.loaded import check
 
     file = options.out or Path(f"{sweep_name(options.data)}.yaml")
     if file.exists() or file.is_symlink():

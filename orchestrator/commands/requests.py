@@ -19,7 +19,7 @@ from smoothsweep.core.external.kinds import KINDS, Source, as_source
 from smoothsweep.core.priors.settings import IMAGES, READ_OUT
 
 if TYPE_CHECKING:
-    from smoothsweep.sweeps.data import Bits
+    from smoothsweep.sweeps.parts import Bits
 
 GRACE = "300"  # seconds
 _ORDER = ("R", "G", "B")

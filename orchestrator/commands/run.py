@@ -37,8 +37,8 @@ from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.notes import quarantine_damaged, read_with_repair
 from smoothsweep.orchestrator.store.opening import open_existing_store, open_store
+from smoothsweep.sweeps.expand import LoadedSweep
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.sweeps.loaded import LoadedSweep
 from smoothsweep.sweeps.schema import InversionSweep, ToySweep
 
 

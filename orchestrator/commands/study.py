@@ -49,11 +49,10 @@ from smoothsweep.orchestrator.result.rows import by_attack, sweep_axes
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.base import Model, Several
-from smoothsweep.sweeps.data import SyntheticData
+from smoothsweep.sweeps.expand import LoadedSweep, as_inversion
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion
-from smoothsweep.sweeps.paper_numbers import matching, printed_rows
-from smoothsweep.sweeps.paper_settings import recipe_axes
+from smoothsweep.sweeps.paper_tables import matching, printed_rows, recipe_axes
+from smoothsweep.sweeps.parts import SyntheticData
 from smoothsweep.sweeps.schema import InversionSweep
 
 PAGE_FILE, KEY_FILE = "study.html", "study.json"

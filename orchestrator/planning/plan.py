@@ -15,7 +15,7 @@ from smoothsweep.orchestrator.planning.costs import MACHINE, DeviceTime, History
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, lacks_files, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.sweeps.loaded import Sweep
+from smoothsweep.sweeps.expand import Sweep
 from smoothsweep.sweeps.schema import Resources
 from smoothsweep.tasks.stage_names import stage_title
 

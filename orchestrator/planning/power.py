@@ -40,10 +40,9 @@ from smoothsweep.orchestrator.planning.plan import Plan
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.manifests import Damage
-from smoothsweep.sweeps.data import CLASSES, LabelledData
-from smoothsweep.sweeps.expand import OF_THE_ATTACKER, Cell, expand
+from smoothsweep.sweeps.expand import OF_THE_ATTACKER, Cell, LoadedSweep, expand
 from smoothsweep.sweeps.imported import ImportedClassifier
-from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.sweeps.parts import CLASSES, LabelledData
 from smoothsweep.sweeps.schema import InversionSweep, known_classes
 from smoothsweep.tasks.counts import test_count
 

@@ -28,9 +28,18 @@ from smoothsweep.orchestrator.stages.judges import judge_stages, reconstruction_
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.notes import read_lines, read_note, write_lines
-from smoothsweep.sweeps.expand import OF_THE_ATTACKER, Cell, CellMaker, expand, settings_words, values_text
+from smoothsweep.sweeps.expand import (
+    OF_THE_ATTACKER,
+    Cell,
+    CellMaker,
+    LoadedSweep,
+    Sweep,
+    as_inversion,
+    expand,
+    settings_words,
+    values_text,
+)
 from smoothsweep.sweeps.imported import ImportedClassifier
-from smoothsweep.sweeps.loaded import LoadedSweep, Sweep, as_inversion
 from smoothsweep.sweeps.schema import InversionSweep, ToySweep
 
 Run = Callable[[Stage], None]

@@ -42,8 +42,8 @@ from smoothsweep.orchestrator.result.standing import LESS, MORE, UNCLEAR, WORDS,
 from smoothsweep.orchestrator.result.summary import Summary
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.sweeps.expand import as_inversion
 from smoothsweep.sweeps.imported import ImportedClassifier
-from smoothsweep.sweeps.loaded import as_inversion
 
 Role = Literal["model", "reference", "fix"]
 SCORES = "scores.parquet"

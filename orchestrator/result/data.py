@@ -16,7 +16,7 @@ from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS
 from smoothsweep.core.metrics.comparisons import ACCURACY_MARGIN
 from smoothsweep.core.metrics.frontier import hypervolume, pareto_mask
 from smoothsweep.core.metrics.metric import Metric
-from smoothsweep.sweeps.paper_settings import Standing
+from smoothsweep.sweeps.paper_tables import Standing
 from smoothsweep.sweeps.search import SeedLooks
 
 

@@ -25,8 +25,7 @@ from smoothsweep.orchestrator.result.data import ReportData
 from smoothsweep.orchestrator.result.defenses import DefenseGroup, Point
 from smoothsweep.orchestrator.result.format import is_null
 from smoothsweep.orchestrator.result.summary import Summary
-from smoothsweep.sweeps.paper_numbers import PaperNumber, PaperRow, datasets_of, matching, printed_rows
-from smoothsweep.sweeps.paper_settings import Standing
+from smoothsweep.sweeps.paper_tables import PaperNumber, PaperRow, Standing, datasets_of, matching, printed_rows
 
 SYMBOLS = {
     "test_acc": "Test Acc",

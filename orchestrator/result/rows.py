@@ -37,9 +37,8 @@ from smoothsweep.orchestrator.result.summary import attack_label, recipe_label
 from smoothsweep.orchestrator.stages.judges import unavailable_reasons
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.sweeps.expand import axis_keys, axis_names, axis_value, settings_words
+from smoothsweep.sweeps.expand import LoadedSweep, as_inversion, axis_keys, axis_names, axis_value, settings_words
 from smoothsweep.sweeps.imported import ImportedClassifier
-from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion
 from smoothsweep.sweeps.schema import InversionSweep, ToySweep
 from smoothsweep.sweeps.training import Recipe
 

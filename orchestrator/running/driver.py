@@ -29,7 +29,7 @@ from smoothsweep.orchestrator.scheduling.execute import execute
 from smoothsweep.orchestrator.search.agenda import Agenda
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.sweeps.expand import LoadedSweep
 from smoothsweep.sweeps.schema import Resources
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from smoothsweep.orchestrator.tracking import (
     refusals,
     tracking_errors,
 )
-from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.sweeps.expand import LoadedSweep
 
 REPORT = "report"  # among what is not written: the report, the means over seeds, the models
 

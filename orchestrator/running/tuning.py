@@ -24,8 +24,7 @@ from smoothsweep.orchestrator.scheduling.scheduler import one_line
 from smoothsweep.orchestrator.search.agenda import Agenda
 from smoothsweep.orchestrator.search.setup import Wait
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.sweeps.expand import CellMaker
-from smoothsweep.sweeps.loaded import LoadedSweep, check
+from smoothsweep.sweeps.expand import CellMaker, LoadedSweep, check
 
 DRIVER_RETRIES = 3  # of a trial's own process; the stages it asked for go on meanwhile
 

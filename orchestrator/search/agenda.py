@@ -34,7 +34,7 @@ from smoothsweep.orchestrator.search.setup import OPEN, Aims, Outcome, Setup, Wa
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.notes import read_lines, read_note, write_lines
-from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.sweeps.expand import LoadedSweep
 from smoothsweep.sweeps.search import Budget
 from smoothsweep.sweeps.space import Values
 

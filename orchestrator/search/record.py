@@ -35,8 +35,7 @@ from smoothsweep.orchestrator.search.setup import (
 )
 from smoothsweep.orchestrator.stages.stage import canonical_json
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.sweeps.expand import axis_names
-from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.sweeps.expand import LoadedSweep, axis_names
 from smoothsweep.sweeps.space import Positions, Values
 
 Objectives = Mapping[str, float | None]  # column -> value

@@ -20,8 +20,8 @@ from smoothsweep.core.plugins import plugin_version
 from smoothsweep.core.priors.kinds import brings_network, network_card
 from smoothsweep.core.priors.settings import PriorFolder
 from smoothsweep.orchestrator.stages.stage import Stage, content_of, is_absent, normalised
-from smoothsweep.sweeps.data import AnyData, LabelledData, PublishedData, PublishedPublic, UnlabelledPublic
 from smoothsweep.sweeps.imported import ImportedClassifier
+from smoothsweep.sweeps.parts import AnyData, LabelledData, PublishedData, PublishedPublic, UnlabelledPublic
 from smoothsweep.sweeps.schema import InversionSweep, known_classes
 from smoothsweep.sweeps.training import Recipe, Training
 

@@ -30,9 +30,8 @@ from smoothsweep.orchestrator.stages.graph import (
     target_config,
 )
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, content_of, normalised
-from smoothsweep.sweeps.expand import Cell
+from smoothsweep.sweeps.expand import Cell, LoadedSweep, as_inversion
 from smoothsweep.sweeps.imported import ImportedClassifier
-from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion
 from smoothsweep.sweeps.schema import InversionSweep, ToySweep
 from smoothsweep.sweeps.search import Search
 from smoothsweep.sweeps.training import Training

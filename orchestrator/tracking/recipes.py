@@ -34,7 +34,7 @@ from smoothsweep.orchestrator.tracking.runs import (
     work_ms,
 )
 from smoothsweep.orchestrator.tracking.server import scratch
-from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.sweeps.expand import LoadedSweep
 
 TABLES = json.dumps([{"path": "result.json", "type": "table"}])  # what MLflow's pages show as a table
 

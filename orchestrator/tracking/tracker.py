@@ -69,8 +69,8 @@ from smoothsweep.orchestrator.tracking.runs import (
     write_verdict,
 )
 from smoothsweep.orchestrator.tracking.server import artifact_folder, connect, follow, scratch
+from smoothsweep.sweeps.expand import LoadedSweep
 from smoothsweep.sweeps.load import MAX_BYTES, as_yaml
-from smoothsweep.sweeps.loaded import LoadedSweep
 
 MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}  # the pages open on runs and their comparison
 AT_MOST = 20  # experiments that are looked into

@@ -17,7 +17,7 @@ from smoothsweep.orchestrator.result.data import (
     StageLink,
 )
 from smoothsweep.orchestrator.tracking.server import connect
-from smoothsweep.sweeps.paper_settings import Standing
+from smoothsweep.sweeps.paper_tables import Standing
 from tests.commands import Commands, commands
 from tests.orchestrator.made_defenses import DEFENSES, as_text, defense_frames
 from tests.orchestrator.made_reports import AXES, HOSTILE, make_frames, make_sheet, spoil

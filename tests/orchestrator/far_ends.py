@@ -22,8 +22,7 @@ from smoothsweep.orchestrator.search.agenda import Agenda, Meter, forecast_of
 from smoothsweep.orchestrator.search.record import frontier_recipes
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.sweeps.expand import check_search
-from smoothsweep.sweeps.loaded import LoadedSweep, check
+from smoothsweep.sweeps.expand import LoadedSweep, check, check_search
 from smoothsweep.sweeps.schema import InversionSweep
 from tests.orchestrator.search.made import finish, work_off
 

@@ -11,7 +11,7 @@ from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.judges.table import measured
 from smoothsweep.core.priors.kinds import PRIORS
 from smoothsweep.sweeps.base import set_dotted
-from smoothsweep.sweeps.data import MODELS
+from smoothsweep.sweeps.parts import DATA_MODELS
 from tests.core.attacks.examples import REFUSED
 from tests.core.attacks.examples import example as attack_example
 from tests.core.data.examples import example as data_example
@@ -250,7 +250,7 @@ OF_DATA: Cases = {
                 **data_example(kind).SWEPT,
             },
         )
-        for kind, model in MODELS.items()
+        for kind, model in DATA_MODELS.items()
     },
 }
 

@@ -16,11 +16,9 @@ from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.judges.table import measured
 from smoothsweep.core.priors.settings import MobileStyleGANConfig
 from smoothsweep.orchestrator.planning.trial import trials_of
-from smoothsweep.sweeps.attacks import AnyAttack, schema_of
 from smoothsweep.sweeps.base import Model, dotted_value, set_dotted
-from smoothsweep.sweeps.expand import NOT_OF_A_TRIAL
-from smoothsweep.sweeps.judging import schema_of as schema_of_judge
-from smoothsweep.sweeps.loaded import LoadedSweep, check
+from smoothsweep.sweeps.expand import NOT_OF_A_TRIAL, LoadedSweep, check
+from smoothsweep.sweeps.parts import AnyAttack, attack_model, judge_model
 from smoothsweep.sweeps.schema import SWEEPS
 from smoothsweep.sweeps.training import LabelSmoothing
 from tests.core.attacks.examples import REFUSED
@@ -42,8 +40,8 @@ def classes_of(annotation: Any) -> set[type[Model]]:
 def all_classes() -> dict[str, type[Model]]:
     """Every class a sweep file can hold, by name. Defenses come by a reader of their own."""
     found = set().union(*map(classes_of, SWEEPS.values())) | classes_of(LabelSmoothing)
-    found |= set().union(*(classes_of(schema_of(kind)) for kind in ATTACKS))  # which come by a reader, too
-    found -= {schema_of_judge(judge) for judge in measured().values()}  # which have a test of their own
+    found |= set().union(*(classes_of(attack_model(kind)) for kind in ATTACKS))  # which come by a reader, too
+    found -= {judge_model(judge) for judge in measured().values()}  # which have a test of their own
     return {one.__name__: one for one in found - {AnyAttack}}  # the base of all attacks
 
 

@@ -13,7 +13,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.sweeps.expand import expand
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.sweeps.training import OtherDefense, Recipe, schema_of
+from smoothsweep.sweeps.training import OtherDefense, Recipe, defense_model
 from smoothsweep.tasks.registry import TASKS
 from tests.core.defenses.examples import example, told
 
@@ -44,7 +44,7 @@ def write(folder: Path, defense, **changes) -> Path:
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_the_keys_and_defaults_are_the_fields_of_the_core(name):
-    model, known = schema_of(name), {field.name: field for field in dataclasses.fields(DEFENSES[name])}
+    model, known = defense_model(name), {field.name: field for field in dataclasses.fields(DEFENSES[name])}
     assert set(model.model_fields) == {"kind", "smoothing", *known}
     assert not {"kind", "smoothing"} & set(known) and not set(known) & set(dir(OtherDefense))
     for key, field in known.items():

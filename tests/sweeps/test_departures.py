@@ -13,13 +13,19 @@ from pydantic import BaseModel
 from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.core.priors.kinds import PRIORS
-from smoothsweep.sweeps.attacks import schema_of
 from smoothsweep.sweeps.base import set_dotted
-from smoothsweep.sweeps.data import MODELS
 from smoothsweep.sweeps.expand import expand
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.sweeps.paper_numbers import TABLES, datasets_of, paper_rows
-from smoothsweep.sweeps.paper_settings import departures, free_keys, official, published_settings
+from smoothsweep.sweeps.paper_tables import (
+    TABLES,
+    datasets_of,
+    departures,
+    free_keys,
+    official,
+    paper_rows,
+    published_settings,
+)
+from smoothsweep.sweeps.parts import DATA_MODELS, attack_model
 from smoothsweep.sweeps.schema import InversionSweep
 from tests.core.data.examples import example
 from tests.core.priors.examples import example as prior_example
@@ -205,7 +211,7 @@ def leaves_of(model, prefix=""):
         if name == "defense":
             inner = []  # an annotation that hides its classes; its fields have a test of their own
         if name == "attack":
-            inner = [schema_of("ppa")]  # the paper's
+            inner = [attack_model("ppa")]  # the paper's
         for found in inner:
             yield from leaves_of(found, f"{prefix}{name}.")
         if not inner:
@@ -228,13 +234,13 @@ VARIANTS = {  # settings class -> what a file holds to have it
     "SyntheticPublic": {"prior": {"kind": "eigenfaces"}, "public": {"kind": "synthetic"}},
     "UnlabelledPublic": {"prior": {"kind": "eigenfaces"}, "public": {"kind": "unlabelled", "path": "p"}},
     "PublishedPublic": {"prior": {"kind": "eigenfaces"}, "public": {"kind": "celeba64", "path": "p"}},
-    **{model.__name__: {"data": {"kind": kind, **example(kind).EXAMPLE}} for kind, model in MODELS.items()},
+    **{model.__name__: {"data": {"kind": kind, **example(kind).EXAMPLE}} for kind, model in DATA_MODELS.items()},
     "Averaging": {"attack__average": {"views": 4, "noise": 0.05}},
     "Restarts": {"attack__restarts": {"count": 2}},
     "TemperatureScaling": {"attack__loss": "cross_entropy", "attack__temperature": {"mean_confidence": 0.4}},
 }
 OTHER_KIND = {
-    **{model.__name__: "data.kind" for model in MODELS.values()},
+    **{model.__name__: "data.kind" for model in DATA_MODELS.values()},
     "SyntheticData": "data.kind",
     "LabelledData": "data.kind",
     **{name: "prior.kind" for kind in PRIORS if kind != PAPERS_PRIOR for name in prior_example(kind).SWEPT},
@@ -361,7 +367,7 @@ def test_the_list_of_free_settings_names_what_there_is_and_why():
     """A reason for each; no name that no sweep file can hold; nothing both stated and free."""
     known = {key for key, *_ in LEAVES} | {"recipe.stop_at_test_acc", "public"}
     known |= {"attack.sampling_target", "attack.selection_target"}
-    known |= {f"attack.{key}" for kind in ATTACKS for key, *_ in leaves_of(schema_of(kind))}
+    known |= {f"attack.{key}" for kind in ATTACKS for key, *_ in leaves_of(attack_model(kind))}
     known |= {
         f"recipe.defense.{name}"
         for name in ("kind", "alpha", "beta", "lambda_input", "lambda_label", "batches", "images_per_class")

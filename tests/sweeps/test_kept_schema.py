@@ -22,14 +22,10 @@ from smoothsweep.core.declared import build
 from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.core.priors.kinds import PRIORS
-from smoothsweep.sweeps import attacks, training
-from smoothsweep.sweeps.attacks import MODELS, schema_of
-from smoothsweep.sweeps.attacks import MODELS as OF_PRIORS
-from smoothsweep.sweeps.attacks import schema_of as of_attack
 from smoothsweep.sweeps.base import Model, derived
+from smoothsweep.sweeps.parts import PRIOR_MODELS, attack_model
 from smoothsweep.sweeps.schema import SWEEPS, InversionSweep, ToySweep
-from smoothsweep.sweeps.training import Recipe
-from smoothsweep.sweeps.training import schema_of as of_defense
+from smoothsweep.sweeps.training import PLAIN_KIND, LabelSmoothing, Recipe, defense_model
 
 KEPT = Path(__file__).with_name("kept_schema.json")
 TOLD = {
@@ -45,7 +41,11 @@ TOLD = {
     "minItems",
     "maxItems",
 }
-FAMILIES = {"attack": (ATTACKS, of_attack), "defense": (DEFENSES, of_defense), "prior": (PRIORS, OF_PRIORS.__getitem__)}
+FAMILIES = {
+    "attack": (ATTACKS, attack_model),
+    "defense": (DEFENSES, defense_model),
+    "prior": (PRIORS, PRIOR_MODELS.__getitem__),
+}
 
 
 def told(node, at=""):
@@ -103,10 +103,10 @@ def test_defaults_bounds_and_choices_are_the_kept_ones(name):
 
 
 OF_A_KIND = {
-    **{f"attack {kind}": (attacks.schema_of(kind), kind) for kind in ATTACKS},
-    **{f"defense {kind}": (training.schema_of(kind), kind) for kind in DEFENSES if kind != training.PLAIN_KIND},
-    f"defense {training.PLAIN_KIND}": (training.LabelSmoothing, training.PLAIN_KIND),
-    **{f"prior {kind}": (MODELS[kind], kind) for kind in PRIORS},
+    **{f"attack {kind}": (attack_model(kind), kind) for kind in ATTACKS},
+    **{f"defense {kind}": (defense_model(kind), kind) for kind in DEFENSES if kind != PLAIN_KIND},
+    f"defense {PLAIN_KIND}": (LabelSmoothing, PLAIN_KIND),
+    **{f"prior {kind}": (PRIOR_MODELS[kind], kind) for kind in PRIORS},
 }
 
 
@@ -193,7 +193,7 @@ def test_what_is_left_out_of_a_part_is_as_in_the_default_of_its_holder():
 
 @pytest.mark.parametrize("kind", ATTACKS)
 def test_an_attack_as_its_file_has_it_is_the_one_that_core_declares(kind):
-    read = schema_of(kind).model_validate({"kind": kind})
+    read = attack_model(kind).model_validate({"kind": kind})
     assert read.built == make_attack(kind)
     assert all(getattr(read.built, one.name) == getattr(make_attack(kind), one.name) for one in fields(ATTACKS[kind]))
 

@@ -8,8 +8,8 @@ from tiny import searchable, tiny_sweep
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.kinds import PRIORS
-from smoothsweep.sweeps.data import CLASSES, PublishedData
-from smoothsweep.sweeps.loaded import check
+from smoothsweep.sweeps.expand import check
+from smoothsweep.sweeps.parts import CLASSES, PublishedData
 from smoothsweep.sweeps.schema import InversionSweep
 from tests.core.priors.examples import example
 

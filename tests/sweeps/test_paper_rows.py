@@ -15,18 +15,19 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.stages.graph import data_stage
 from smoothsweep.orchestrator.stages.judges import judging_model_stage
 from smoothsweep.orchestrator.stages.stage import files_may_be_absent
-from smoothsweep.sweeps.data import PublishedData
 from smoothsweep.sweeps.expand import expand
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.sweeps.paper_numbers import (
+from smoothsweep.sweeps.paper_tables import (
     CHANGE,
     TABLES,
     datasets_of,
+    departures,
     matching,
     paper_rows,
     printed_rows,
+    recipe_axes,
 )
-from smoothsweep.sweeps.paper_settings import departures, recipe_axes
+from smoothsweep.sweeps.parts import PublishedData
 from smoothsweep.sweeps.schema import InversionSweep, PaperTable
 
 BASE = {"dataset": "facescrub", "architecture": "resnet152", "samples_per_class": None, "attack": "ppa"}

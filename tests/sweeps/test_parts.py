@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from tiny import tiny_sweep
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.sweeps.expand import CellMaker, values_text
+from smoothsweep.sweeps.expand import CellMaker, check, values_text
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.sweeps.loaded import check
 
 STEP = {"kind": "label_smoothing", "alpha": -0.3, "schedule": {"kind": "step", "at": 0.1}}
 VALUES = {

@@ -11,8 +11,7 @@ from smoothsweep.orchestrator.stages.stage import files_may_be_absent, with_ance
 from smoothsweep.sweeps.base import set_dotted
 from smoothsweep.sweeps.expand import expand
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.sweeps.paper_numbers import paper_rows
-from smoothsweep.sweeps.paper_settings import departures, standing
+from smoothsweep.sweeps.paper_tables import departures, paper_rows, standing
 
 FILE = Path(__file__).resolve().parents[2] / "sweeps" / "table8.yaml"
 ATTACKS = ("gmi", "ked", "lomma_gmi", "lomma_ked", "plg_mi", "rlb_mi", "brep_mi")

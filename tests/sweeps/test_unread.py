@@ -11,10 +11,9 @@ from tiny import tiny_sweep
 from smoothsweep.core.attacks.registry import ATTACKS, make_attack
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.sweeps.expand import expand
+from smoothsweep.sweeps.expand import LoadedSweep, check, expand
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.sweeps.loaded import LoadedSweep, check
-from smoothsweep.sweeps.paper_settings import departures
+from smoothsweep.sweeps.paper_tables import departures
 from tests.core.attacks.examples import example, needed
 
 PPA = tiny_sweep()["attack"]

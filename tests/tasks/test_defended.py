@@ -19,7 +19,7 @@ from smoothsweep.orchestrator.planning.trial import inversion_stages, trials_of
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.opening import open_store
-from smoothsweep.sweeps.loaded import LoadedSweep, check
+from smoothsweep.sweeps.expand import LoadedSweep, check
 from smoothsweep.sweeps.training import Recipe
 from smoothsweep.tasks import imported
 from smoothsweep.tasks.attack import OpenTarget, invert_classes

@@ -19,7 +19,7 @@ from smoothsweep.core.judges.table import JUDGES, measured, stage_of
 from smoothsweep.core.models.embedders import load_embedder
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.stages.judges import unavailable_reasons
-from smoothsweep.sweeps.loaded import check
+from smoothsweep.sweeps.expand import check
 from smoothsweep.tasks import judges
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import load_tensors, save_tensors

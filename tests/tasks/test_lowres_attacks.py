@@ -21,8 +21,8 @@ from smoothsweep.core.data.images import aligned_corners, stretched, truncated_b
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
-from smoothsweep.sweeps.attacks import schema_of
-from smoothsweep.sweeps.loaded import check
+from smoothsweep.sweeps.expand import check
+from smoothsweep.sweeps.parts import attack_model
 from smoothsweep.tasks.attack import invert_classes, make_part
 from smoothsweep.tasks.classes import class_file
 from smoothsweep.tasks.context import TaskContext
@@ -387,7 +387,7 @@ def test_a_gan_of_other_people_is_refused(ready, short, tmp_path):
 def test_every_key_of_the_attack_is_in_a_table():
     of_parts, of_the_reconstructions = {"top_n", "gan"}, {"reconstruction_size"}
     of_every_attack = {"kind", "readout", "precision"}  # tests/tasks/test_settings_travel.py
-    assert set(schema_of("plg_mi").model_fields) == {
+    assert set(attack_model("plg_mi").model_fields) == {
         *of_parts,
         *of_the_reconstructions,
         *of_every_attack,

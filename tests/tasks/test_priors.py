@@ -22,7 +22,7 @@ from smoothsweep.core.priors.stylegan2 import StyleGAN2, StyleGAN2Discriminator
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
-from smoothsweep.sweeps.attacks import Prior
+from smoothsweep.sweeps.parts import Prior
 from smoothsweep.tasks.attack import make_part
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import load_tensors, save_tensors

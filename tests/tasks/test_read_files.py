@@ -28,7 +28,7 @@ from smoothsweep.orchestrator.scheduling.execute import execute
 from smoothsweep.orchestrator.scheduling.scheduler import one_line
 from smoothsweep.orchestrator.stages import stage as fingerprints
 from smoothsweep.orchestrator.store.opening import open_store
-from smoothsweep.sweeps.loaded import check
+from smoothsweep.sweeps.expand import check
 from smoothsweep.tasks import files, judges
 from smoothsweep.tasks.context import TaskContext, read_progress
 from smoothsweep.tasks.planned_files import PlannedFile, content_at

@@ -15,9 +15,16 @@ from smoothsweep.core.priors import eigenfaces
 from smoothsweep.core.priors.registry import save_discriminator, save_prior
 from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2, StyleGAN2Discriminator
-from smoothsweep.sweeps.attacks import MODELS, schema_of
-from smoothsweep.sweeps.data import LabelledData, PublishedPublic, SyntheticData, SyntheticPublic, UnlabelledPublic
-from smoothsweep.sweeps.judging import schema_of as judge_schema
+from smoothsweep.sweeps.parts import (
+    PRIOR_MODELS,
+    LabelledData,
+    PublishedPublic,
+    SyntheticData,
+    SyntheticPublic,
+    UnlabelledPublic,
+    attack_model,
+    judge_model,
+)
 from smoothsweep.sweeps.training import Augmentation, Poison, Recipe
 from smoothsweep.tasks.files import load_tensors, save_tensors
 from tests.core.defenses.examples import example, told
@@ -111,28 +118,32 @@ def test_a_reference_ends_a_training_as_a_number_does(private, tmp_path):
         # poison: of its own stage, below
         (Recipe, TARGET, {"augmentation", "workers", "checkpoint_every", "poison"}),
         (Poison, POISON, {"placed", "seed"}),  # placed: tests/core/analysis/test_toy.py; seed: among `seeds`
-        (judge_schema(Knowledge), TRAINING, {"augmentation", "checkpoint_every"}),
+        (judge_model(Knowledge), TRAINING, {"augmentation", "checkpoint_every"}),
         (Augmentation, AUGMENTATION, set()),
-        (schema_of("ppa").model_fields["pool"].annotation, POOL, set()),
+        (attack_model("ppa").model_fields["pool"].annotation, POOL, set()),
         # reconstruction_size: of the stage of reconstructions; the others: tests/tasks/test_attack.py
         (
-            schema_of("ppa"),
+            attack_model("ppa"),
             ATTACK,
             {"kind", "reconstruction_size", "sampling_target", "selection_target", "feature_weight"},
         ),
-        (schema_of("if_gmi"), IF_GMI, {"kind", "reconstruction_size"}),
-        (schema_of("selection_only"), ATTACK, {"kind", "reconstruction_size"}),
-        (schema_of("random_latents"), RANDOM_LATENTS, {"kind", "reconstruction_size", "readout"}),  # which it refuses
+        (attack_model("if_gmi"), IF_GMI, {"kind", "reconstruction_size"}),
+        (attack_model("selection_only"), ATTACK, {"kind", "reconstruction_size"}),
+        (
+            attack_model("random_latents"),
+            RANDOM_LATENTS,
+            {"kind", "reconstruction_size", "readout"},
+        ),  # which it refuses
         # logarithm: where probabilities underflow (black_box/test_rlb_mi.py); starts: of its part's stage
-        (schema_of("rlb_mi"), RLB_MI, {"kind", "reconstruction_size", "logarithm", *OF_ITS_GENERATOR}),
-        (schema_of("brep_mi"), BREP_MI, {"kind", "reconstruction_size", "starts", *OF_ITS_GENERATOR}),
-        (schema_of("brep_mi").model_fields["starts"].annotation, STARTS, set()),
+        (attack_model("rlb_mi"), RLB_MI, {"kind", "reconstruction_size", "logarithm", *OF_ITS_GENERATOR}),
+        (attack_model("brep_mi"), BREP_MI, {"kind", "reconstruction_size", "starts", *OF_ITS_GENERATOR}),
+        (attack_model("brep_mi").model_fields["starts"].annotation, STARTS, set()),
         (SyntheticData, PRIVATE, {"kind"}),
         (LabelledData, LABELLED, {"kind", "path"}),
         (SyntheticPublic, PUBLIC, {"kind"}),
         (UnlabelledPublic, UNLABELLED, {"kind", "path"}),
         (PublishedPublic, {}, {"kind", "path", "size"}),  # size: tests/core/data/test_celeba.py
-        (MODELS["eigenfaces"], EIGENFACES, {"kind"}),
+        (PRIOR_MODELS["eigenfaces"], EIGENFACES, {"kind"}),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

@@ -13,7 +13,7 @@ from annotated_types import MaxLen, MinLen
 
 from smoothsweep.core.bounds import Count, Positive, Seed
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.asking import is_plain
+from smoothsweep.core.external.named import is_plain
 from smoothsweep.core.judges.base import RECONSTRUCTIONS, Judge, MissingRequirement, Planned, StageBuilder, StageWork
 from smoothsweep.core.metrics.metric import Metric
 

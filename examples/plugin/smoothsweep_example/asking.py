@@ -22,7 +22,7 @@ from torch import Tensor
 
 from smoothsweep.core.data.images import to_uint8
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.asking import MOST_BYTES, KeptAnswers, bearer, posted
+from smoothsweep.core.external.named import MOST_BYTES, KeptAnswers, bearer, posted
 from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.metrics.accuracy import class_means, result_slots
 from smoothsweep.core.seeds import generator

@@ -28,7 +28,7 @@ from smoothsweep.orchestrator.commands.audit.sweep_file import as_loaded, portfo
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.planning.trial import inversion_stages, trials_of
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.sweeps.loaded import as_inversion
+from smoothsweep.sweeps.expand import as_inversion
 from smoothsweep.tasks.parts_of_images import PART
 from smoothsweep.tasks.settings import recipe_from
 

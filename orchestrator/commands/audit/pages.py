@@ -41,9 +41,9 @@ from smoothsweep.orchestrator.result.rows import results_table
 from smoothsweep.orchestrator.result.standing import HEAD
 from smoothsweep.orchestrator.result.summary import Summary, recipe_label, summarise
 from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.sweeps.expand import LoadedSweep, as_inversion
 from smoothsweep.sweeps.imported import ImportedClassifier, TargetCard
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion
 from smoothsweep.sweeps.training import Recipe
 
 JSON_VERSION = 2

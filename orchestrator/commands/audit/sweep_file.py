@@ -20,9 +20,9 @@ from smoothsweep.core.models.architectures import check_image_size
 from smoothsweep.core.priors.kinds import make_settings, network_card
 from smoothsweep.core.priors.settings import DESCRIPTION, READ_OUT
 from smoothsweep.orchestrator.commands.audit.request import EPOCHS
+from smoothsweep.sweeps.expand import LoadedSweep, check
 from smoothsweep.sweeps.imported import TargetCard
 from smoothsweep.sweeps.load import as_yaml
-from smoothsweep.sweeps.loaded import LoadedSweep, check
 
 STORED_SIZE = 64
 """Side in pixels of stored and reconstructed pictures, unless the model reads smaller ones."""

@@ -33,8 +33,8 @@ from smoothsweep.core.external.kinds import (
 from smoothsweep.core.files import making_folder, write_file
 from smoothsweep.core.readers.files import read_whole, why_unread
 from smoothsweep.orchestrator.commands.requests import Reading, TargetRequest
-from smoothsweep.sweeps.data import LabelledData
 from smoothsweep.sweeps.imported import CARD, CARD_VERSION, WEIGHTS, TargetCard, checked_card
+from smoothsweep.sweeps.parts import LabelledData
 
 if TYPE_CHECKING:
     from smoothsweep.core.models.classifiers import Classifier

@@ -47,9 +47,8 @@ from smoothsweep.orchestrator.commands.requests import (
 )
 from smoothsweep.orchestrator.stages.judges import pretrained_architectures
 from smoothsweep.orchestrator.store.opening import open_store
-from smoothsweep.sweeps.expand import every_choice, expand
+from smoothsweep.sweeps.expand import LoadedSweep, as_inversion, every_choice, expand
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion
 from smoothsweep.sweeps.schema import ToySweep
 
 USUAL = 128  # pixels of a read-out of random-face

@@ -46,7 +46,7 @@ from smoothsweep.orchestrator.result.rows import measured, with_recipes, write_r
 from smoothsweep.orchestrator.result.summary import Summary, attack_label, recipe_label
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, with_ancestors
 from smoothsweep.orchestrator.store.notes import read_with_repair
-from smoothsweep.sweeps.loaded import as_inversion
+from smoothsweep.sweeps.expand import as_inversion
 from smoothsweep.tasks.registry import TASKS
 
 INDEX = "bundle.json"

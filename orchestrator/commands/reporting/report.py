@@ -50,9 +50,9 @@ from smoothsweep.orchestrator.search.record import search_view
 from smoothsweep.orchestrator.stages.stage import Stage, code_version, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.tracking.runs import Verdicts, verdicts_of
+from smoothsweep.sweeps.expand import LoadedSweep, as_inversion
 from smoothsweep.sweeps.imported import ImportedClassifier
-from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion
-from smoothsweep.sweeps.paper_settings import standing
+from smoothsweep.sweeps.paper_tables import standing
 from smoothsweep.sweeps.schema import InversionSweep
 
 

@@ -16,7 +16,7 @@ from smoothsweep.core.attacks.shared.base import AttackInputs
 from smoothsweep.core.attacks.surrogates import make_answered_labels, make_answered_scores, make_pictures
 from smoothsweep.core.attacks.training_settings import Distillation, SurrogateTraining
 from smoothsweep.core.errors import InputError
-from smoothsweep.sweeps.loaded import check
+from smoothsweep.sweeps.expand import check
 from tests.core.attacks.looking import Kept, same_networks, seen
 from tests.core.attacks.test_lowres import parts_of
 from tests.lowres import blocky, golden, pooled

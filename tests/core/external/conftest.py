@@ -2,7 +2,7 @@
 
 import pytest
 
-from smoothsweep.core.external.asking import KeptAnswers
+from smoothsweep.core.external.named import KeptAnswers
 from tests.made_raw_endpoint import raw_server
 
 

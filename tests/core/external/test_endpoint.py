@@ -21,10 +21,17 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external import asking
-from smoothsweep.core.external.asking import KeptAnswers, bearer, is_plain
+from smoothsweep.core.external import named
 from smoothsweep.core.external.base import Budget
-from smoothsweep.core.external.named import Endpoint, HTTPEndpoint, answers_database
+from smoothsweep.core.external.named import (
+    MOST_BYTES,
+    Endpoint,
+    HTTPEndpoint,
+    KeptAnswers,
+    answers_database,
+    bearer,
+    is_plain,
+)
 from tests.made_raw_endpoint import raw_server
 
 CPU = torch.device("cpu")
@@ -57,7 +64,7 @@ def ask(server, kept, answers="logits", steps=None, seconds=TIMEOUT_S):
     """(what came, or the line that was said; seconds), with short waits. seconds: of an attempt."""
     play(server, steps)
     before, started = kept.asked, time.monotonic()
-    with patch.multiple(asking, **FAST | {"TIMEOUT_S": seconds}):
+    with patch.multiple(named, **FAST | {"TIMEOUT_S": seconds}):
         try:  # a picture that was never asked before
             found = endpoint(server, kept, answers)(shade(np.random.default_rng(time.monotonic_ns()).random()))
         except InputError as error:
@@ -254,18 +261,18 @@ def test_what_is_packed_or_in_chunks_is_read_and_a_bomb_is_cut(server, kept):
         http(length=False),
         http(zlib.compress(GOOD), headers=[b"Content-Encoding: deflate"]),
         http(chunked, length=False, headers=CHUNKED),
-        http(GOOD.ljust(asking.MOST_BYTES)),
+        http(GOOD.ljust(MOST_BYTES)),
     ):
         found, _ = ask(server, kept, steps=[("send", answer), STOP], seconds=20)
         assert found.tolist() == [[0.25, 0.5, 0.25]]
     bomb = http(gzip.compress(b" " * 2**26), headers=[b"Content-Encoding: gzip"])
-    for answer in (bomb, http(GOOD.ljust(asking.MOST_BYTES + 1))):
+    for answer in (bomb, http(GOOD.ljust(MOST_BYTES + 1))):
         assert 'expected {"scores": [0.1, ...]}' in ask(server, kept, steps=[("send", answer), STOP], seconds=20)[0]
 
 
 def test_only_what_may_pass_is_asked_again_and_every_attempt_counts(server, kept):
     """By what RFC 9110, 6585 and 8470 say: timeouts, too early, too many, and faults that may pass; no redirect."""
-    with patch.multiple(asking, **FAST):
+    with patch.multiple(named, **FAST):
         for number, status in enumerate((408, 425, 429, 500, 502, 503, 504)):
             busy = http(status=f"{status} Busy", headers=[b"Retry-After: 1"])
             play(server, [("send", busy), STOP], [("send", http()), STOP])
@@ -276,7 +283,7 @@ def test_only_what_may_pass_is_asked_again_and_every_attempt_counts(server, kept
                 endpoint(server, kept)(shade(0.9))
             assert server.connections == 1
     kept.agree(queries=kept.asked + 3, per_second=1e6)
-    with patch.multiple(asking, **{**FAST, "ATTEMPTS": 5}):
+    with patch.multiple(named, **{**FAST, "ATTEMPTS": 5}):
         play(server, [("send", http(status="503 Busy")), STOP])
         for _ in range(2):
             with pytest.raises(InputError, match="got one after all were spent"):
@@ -289,7 +296,7 @@ def test_what_never_left_is_not_counted(server, kept, url):
     """Nobody listens, no such name, no TLS: the picture is still here, however often it was tried."""
     play(server, [("unread",), ("send", b"no TLS here"), STOP])
     with (
-        patch.multiple(asking, **FAST | {"TIMEOUT_S": 20}),
+        patch.multiple(named, **FAST | {"TIMEOUT_S": 20}),
         pytest.raises(InputError, match="within 2 attempts, got no "),
     ):
         Endpoint(url.format(port=server.port), kept, token_env=None, answers="logits")(shade(0))
@@ -299,7 +306,7 @@ def test_what_never_left_is_not_counted(server, kept, url):
 def test_what_was_answered_before_a_fault_is_kept(server, kept):
     images = torch.linspace(0, 1, 4)[:, None, None, None].expand(-1, 3, 4, 4)
     good, bad = [("send", http()), STOP], [("send", http()[:-3]), STOP]
-    with patch.multiple(asking, **FAST):
+    with patch.multiple(named, **FAST):
         play(server, good, good, bad)
         with pytest.raises(InputError, match="what was answered is kept"):
             endpoint(server, kept)(images)
@@ -314,7 +321,7 @@ def test_neither_a_proxy_nor_a_netrc_of_the_environment_is_followed(server, kept
     netrc.chmod(0o600)
     for name, value in {"HOME": str(tmp_path), "NETRC": str(netrc), "MY_TOKEN": "ours"}.items():
         monkeypatch.setenv(name, value)
-    with raw_server() as proxy, patch.multiple(asking, **FAST):
+    with raw_server() as proxy, patch.multiple(named, **FAST):
         for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "https_proxy"):
             monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
         monkeypatch.delenv("no_proxy", raising=False)
@@ -382,7 +389,7 @@ def test_over_tls_only_a_server_of_that_name_and_a_known_authority_is_asked(
         thread.start()
         url = f"https://{host}:{listening.getsockname()[1]}/x"
         made = Endpoint(url, kept, token_env=None, answers="logits")
-        with patch.multiple(asking, **FAST | {"TIMEOUT_S": 20, "ATTEMPTS": 1}):
+        with patch.multiple(named, **FAST | {"TIMEOUT_S": 20, "ATTEMPTS": 1}):
             if words:
                 with pytest.raises(InputError, match=f"no secure connection: .*{words}"):
                     made(shade(0))

@@ -8,17 +8,16 @@ import pytest
 import torch
 
 from smoothsweep.core.data.sources import count_labelled
-from smoothsweep.core.external.asking import KeptAnswers
 from smoothsweep.core.external.base import Budget
-from smoothsweep.core.external.named import answers_database
+from smoothsweep.core.external.named import KeptAnswers, answers_database
 from smoothsweep.core.judges.membership import Membership
 from smoothsweep.core.membership.base import inside_part
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit.costs import allowance_of
 from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep, portfolio
-from smoothsweep.sweeps.data import LabelledData
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.sweeps.parts import LabelledData
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.data import prepare_private
 from smoothsweep.tasks.files import save_tensors

@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.asking import KeptAnswers
 from smoothsweep.core.external.kinds import Named
-from smoothsweep.core.external.named import answers_database
+from smoothsweep.core.external.named import KeptAnswers, answers_database
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit.request import AuditRequest
 from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep, portfolio

@@ -19,9 +19,9 @@ from smoothsweep.orchestrator.commands.audit.sweep_file import (
     portfolio,
     untried,
 )
-from smoothsweep.sweeps.data import LabelledData
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.sweeps.parts import LabelledData
 from smoothsweep.tasks.attack import OpenTarget
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.data import prepare_private

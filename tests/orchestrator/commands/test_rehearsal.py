@@ -35,7 +35,7 @@ from study_answers import answers_file, choosing
 from smoothsweep.core.data.images import resize, to_unit
 from smoothsweep.core.models.embedders import FaceNet
 from smoothsweep.core.models.fid_network import FidInception
-from smoothsweep.sweeps.paper_numbers import printed_rows
+from smoothsweep.sweeps.paper_tables import printed_rows
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.data import prepare_private
 from smoothsweep.tasks.files import load_images

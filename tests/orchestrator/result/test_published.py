@@ -14,8 +14,7 @@ from smoothsweep.orchestrator.page.render import render
 from smoothsweep.orchestrator.result.data import Axis, PaperReference, ReportData
 from smoothsweep.orchestrator.result.published import mark_of, paper_comparison, printed
 from smoothsweep.orchestrator.result.summary import summarise
-from smoothsweep.sweeps.paper_numbers import matching
-from smoothsweep.sweeps.paper_settings import Standing, standing
+from smoothsweep.sweeps.paper_tables import Standing, matching, standing
 from smoothsweep.sweeps.schema import InversionSweep
 
 SEEDS = (1, 2, 3)

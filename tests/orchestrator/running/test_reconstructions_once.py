@@ -14,7 +14,7 @@ from smoothsweep.orchestrator.planning.trial import inversion_stages, trials_of
 from smoothsweep.orchestrator.result.rows import trial_row
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.store.opening import open_store
-from smoothsweep.sweeps.loaded import LoadedSweep, check
+from smoothsweep.sweeps.expand import LoadedSweep, check
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from smoothsweep.orchestrator.scheduling import execute as finite
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs, refuse_not_finite
 from smoothsweep.orchestrator.scheduling.scheduler import one_line
 from smoothsweep.orchestrator.store.opening import open_store
-from smoothsweep.sweeps.loaded import check
+from smoothsweep.sweeps.expand import check
 from smoothsweep.tasks.registry import TASKS
 from tests.pipeline import SETTINGS, made_pipeline
 from tests.tiny import tiny_sweep

@@ -13,9 +13,8 @@ from smoothsweep.core.judges.by_features import Embedder
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.stages import stage as fingerprints
 from smoothsweep.orchestrator.stages.stage import content_of, normalised
-from smoothsweep.sweeps.attacks import MODELS
-from smoothsweep.sweeps.judging import schema_of
 from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.sweeps.parts import PRIOR_MODELS, judge_model
 from smoothsweep.tasks import planned_files
 
 OTHER = hashlib.sha256(b"other").hexdigest()
@@ -82,10 +81,10 @@ def test_no_file_has_no_content_and_one_that_is_not_there_is_named(tmp_path):
 
 
 def test_settings_count_without_nulls_and_without_what_is_left_out():
-    settings = MODELS["eigenfaces"](kind="eigenfaces", components=3)
+    settings = PRIOR_MODELS["eigenfaces"](kind="eigenfaces", components=3)
     assert normalised(settings) == {"kind": "eigenfaces", "components": 3, "seed": 0}
     assert normalised(settings, without={"seed"}) == {"kind": "eigenfaces", "components": 3}
-    assert "weights" not in normalised(schema_of(Embedder)(name="synthetic"))  # null
+    assert "weights" not in normalised(judge_model(Embedder)(name="synthetic"))  # null
 
 
 def test_pictures_that_are_not_there_have_a_content_for_a_plan_alone(tmp_path):

@@ -13,8 +13,8 @@ from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.stages import judges
 from smoothsweep.orchestrator.stages.judges import find_missing_weights, pretrained_architectures, unmeasured_lines
+from smoothsweep.sweeps.expand import check
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.sweeps.loaded import check
 from smoothsweep.sweeps.schema import InversionSweep
 
 OBJECTIVES = {"test_acc": "max", "embedder_acc1": "min"}
