@@ -5,10 +5,13 @@ import os
 import random
 import secrets
 import shutil
+import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -21,7 +24,7 @@ import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.quick_programs import Forks, forked, forks
+from tests.quick_programs import forked
 
 sys.dont_write_bytecode = False
 gc.disable()  # until everything is collected
@@ -100,24 +103,17 @@ def repository() -> Path:
     return Path(__file__).resolve().parent.parent
 
 
-@pytest.fixture(scope="session")
-def _forks() -> Iterator[Forks]:
-    with forks() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def quick_programs(_forks: Forks) -> Iterator[None]:
-    """Programs of TorchScript, torch.export and ONNX start as forks: for modules that are not about the start."""
-    with forked(_forks):
-        yield
+@pytest.fixture(scope="session", autouse=True)
+def _starts_as_users_do() -> Iterator[Callable[..., subprocess.Popen[bytes]] | None]:
+    """Isolated processes start as forks, but for tests that are about the start: those ask for `new_programs`."""
+    with forked() if "torch" in sys.modules else nullcontext() as start:
+        yield start
 
 
 @pytest.fixture
-def quick_program(_forks: Forks) -> Iterator[None]:
-    """The same for one test."""
-    with forked(_forks):
-        yield
+def new_programs(_starts_as_users_do: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Isolated processes start as users' do."""
+    monkeypatch.setattr("smoothsweep.core.isolation.process._started", _starts_as_users_do)
 
 
 @pytest.fixture(autouse=True)

@@ -2,8 +2,8 @@
 
 A new Python spends two seconds on torch before it looks at a program, and the tests open a hundred. The process that is
 forked has one thread, so a fork gives up files and system calls as a new Python does; what it runs from then on is the
-product's. That new Pythons are started, with which environment, and how they end is what `tests/core/isolation` is
-about, which does not come here.
+product's. That new Pythons are started, with which environment, and how they end is what those tests in
+`tests/core/isolation` are about that ask for `new_programs`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import socket
 import subprocess
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -90,28 +90,24 @@ class Forks:
         assert answer, "the process that is forked has ended"
         return json.loads(answer), list(found)
 
-    def close(self) -> None:
-        self._asked.close()
-        self._process.wait(30)
-
 
 @contextmanager
-def forks() -> Iterator[Forks]:
-    """Start the process, end it and its forks with the block."""
-    made = Forks()
-    try:
-        yield made
-    finally:
-        made.close()
+def forked() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """What is started within the block is a fork, of a process that the first one starts and that ends with this one.
 
-
-@contextmanager
-def forked(made: Forks) -> Iterator[None]:
-    """What is started with the block is a fork."""
+    Gives how programs start otherwise.
+    """
     from smoothsweep.core.isolation import process
 
-    with patch.object(process, "_started", made.started):
-        yield
+    made, as_users = list[Forks](), process._started
+
+    def started(said: dict[str, Any], passed: tuple[int, ...], output: int) -> Fork:
+        if not made:
+            made.append(Forks())
+        return made[0].started(said, passed, output)
+
+    with patch.object(process, "_started", started):
+        yield as_users
 
 
 def _serve(asked: socket.socket) -> None:

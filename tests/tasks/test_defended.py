@@ -34,9 +34,6 @@ from smoothsweep.tasks.training import load_classifier
 from tests.foreign_classifier import SIDE
 from tests.made_programs import Shades, torchscript
 
-pytestmark = pytest.mark.usefixtures("quick_programs")
-
-
 MID = {"kind": "mid", "beta": 0.01}
 
 

@@ -34,8 +34,6 @@ from tests.nonsense import nonsense_for
 from tests.official_gans import networks_of, official_files
 from tests.tasks.test_lowres_attacks import sweep
 
-pytestmark = pytest.mark.usefixtures("quick_programs")
-
 
 @pytest.fixture
 def public(tmp_path):

@@ -180,7 +180,6 @@ def brought(part, files):
     return official_networks(part, files["generator"], files.get("discriminator"))
 
 
-@pytest.mark.usefixtures("quick_programs")
 @pytest.mark.parametrize("part", list(NETWORKS))
 @pytest.mark.parametrize("size", [{}, {"resolution": 64, "width": 1, "z_dim": 7}])
 def test_the_networks_are_the_official_ones_whatever_their_size(part, size, tmp_path):
@@ -206,7 +205,6 @@ def judged(part="general_gan", **changes):
     )
 
 
-@pytest.mark.usefixtures("quick_programs")
 @pytest.mark.parametrize(
     ("part", "files", "message"),
     [

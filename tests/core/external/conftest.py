@@ -17,8 +17,3 @@ def kept(tmp_path):
     found = KeptAnswers(tmp_path / "kept.sqlite")
     found.agree(queries=1000, per_second=1e6)
     return found
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _programs(quick_programs):
-    """No test here is about how a program's process starts."""

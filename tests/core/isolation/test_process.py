@@ -21,8 +21,8 @@ from tests.core.isolation.hostile import ATTEMPTS, READS, P
 CPU, GIB = torch.device("cpu"), 2**30
 HERE = Path(__file__).resolve()
 pytestmark = pytest.mark.skipif(not can_isolate(), reason="this kernel has no seccomp filters")
-QUICK = pytest.mark.usefixtures("quick_program")
-"""Of tests that are not about a new Python: a fork of one with torch loaded is as confined, as the first test says."""
+ABOUT_THE_START = pytest.mark.usefixtures("new_programs")
+"""The others are given a fork of a process with torch loaded, which is as confined, as the first test says."""
 
 
 @pytest.fixture
@@ -54,10 +54,10 @@ def images(count=2, side=8, seed=0):
     return torch.rand(count, 3, side, side, generator=torch.Generator().manual_seed(seed))
 
 
-@pytest.mark.parametrize("start", ["as users' programs", "quick_program"])
+@pytest.mark.parametrize("start", ["new_programs", None])
 def test_nothing_but_computing_works_inside(opened, start, request):
     """Every attempt fails, and the process goes on computing."""
-    if start == "quick_program":
+    if start:
         request.getfixturevalue(start)
     before, program = HERE.parent.joinpath("hostile.py").read_bytes(), opened("attempts")
     for _ in range(2):
@@ -67,6 +67,7 @@ def test_nothing_but_computing_works_inside(opened, start, request):
     assert not list(Path(tempfile.gettempdir()).glob(".smoothsweep-*-must-not-appear"))
 
 
+@ABOUT_THE_START
 def test_what_computing_reads_is_read_inside(opened):
     numbers = dict(zip(READS, opened("reads")(images()).tolist(), strict=True))
     assert len(numbers) == 12 and {path: numbers[path] for path in READS if Path(path).exists() and numbers[path]} == {}
@@ -92,6 +93,7 @@ def test_the_same_attempts_work_outside(tmp_path):
     assert [int(one) for one in done] == [0] * len(harmless)
 
 
+@ABOUT_THE_START
 def test_no_secret_of_the_environment_gets_inside(opened, monkeypatch):
     monkeypatch.setenv("SMOOTHSWEEP_ASKED_TOKEN", "secret")
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "secret")
@@ -100,7 +102,6 @@ def test_no_secret_of_the_environment_gets_inside(opened, monkeypatch):
 
 
 @pytest.mark.parametrize("do", ["memory", "shared"])
-@QUICK
 def test_more_memory_than_allowed_is_one_line(opened, do):
     program = opened(do, memory=GIB // 2, bytes=GIB)
     with pytest.raises(InputError, match=r".*evil\.pt: expected answers to images \[2, 3, 8, 8\], got: .*emory"):
@@ -110,7 +111,6 @@ def test_more_memory_than_allowed_is_one_line(opened, do):
 
 
 @pytest.mark.parametrize("do", ["forever", "sleep"])
-@QUICK
 def test_more_time_than_allowed_is_one_line_and_ends_the_process(opened, do):
     program = opened(do, seconds=20.0)
     program.process._limits = Limits(seconds=1.0, memory=GIB)
@@ -133,7 +133,6 @@ def test_more_time_than_allowed_is_one_line_and_ends_the_process(opened, do):
         ("last_words", {}, "got one whose process ended, after 'y{200}'$"),
     ],
 )
-@QUICK
 def test_a_process_that_ends_is_one_line(opened, do, settings, line):
     program = opened(do, **settings)
     for _ in range(2):
@@ -142,7 +141,6 @@ def test_a_process_that_ends_is_one_line(opened, do, settings, line):
         assert "\n" not in str(caught.value)
 
 
-@QUICK
 def test_an_answer_larger_than_asked_for_ends_the_process(opened):
     one, asked = (
         opened("nothing"),
@@ -154,7 +152,6 @@ def test_an_answer_larger_than_asked_for_ends_the_process(opened):
         one(images())
 
 
-@QUICK
 def test_an_answer_that_was_interrupted_is_not_taken_for_the_next_one(opened, monkeypatch):
     program = opened("nothing")
 
@@ -169,7 +166,6 @@ def test_an_answer_that_was_interrupted_is_not_taken_for_the_next_one(opened, mo
         program(images())
 
 
-@QUICK
 def test_what_is_no_message_ends_the_process(opened):
     program = opened("junk")
     with pytest.raises(InputError, match=r".*evil\.pt: expected an answer, got a header of 4294967295 bytes"):
@@ -178,7 +174,6 @@ def test_what_is_no_message_ends_the_process(opened):
 
 
 @pytest.mark.parametrize("times", [1, 100_000])
-@QUICK
 def test_what_a_program_prints_reaches_no_screen(opened, capfd, times):
     program = opened("print", times=times)
     for _ in range(3):
@@ -189,6 +184,7 @@ def test_what_a_program_prints_reaches_no_screen(opened, capfd, times):
     assert len(program.process._output) <= process.KEPT_OUTPUT
 
 
+@ABOUT_THE_START
 def test_a_process_outlives_the_thread_that_opened_it(opened):
     found = []
     thread = threading.Thread(target=lambda: found.append(opened("nothing")))

@@ -35,8 +35,6 @@ from smoothsweep.core.models.fid import fid_input, load_fid_inception, tf1_bilin
 from smoothsweep.core.models.fid_network import FidInception
 from smoothsweep.core.models.weight_files import WEIGHT_FILES, WeightFile, file_sha256
 
-pytestmark = pytest.mark.usefixtures("quick_programs")
-
 
 @settings(max_examples=10, deadline=None)
 @given(st.integers(1, 6), st.integers(0, 2**31))

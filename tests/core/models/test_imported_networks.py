@@ -14,8 +14,6 @@ from smoothsweep.core.models.embedders import face_ir50, load_embedder, to_templ
 from smoothsweep.core.models.official import PUBLISHED, import_target
 from smoothsweep.orchestrator.cli import main
 
-pytestmark = pytest.mark.usefixtures("quick_programs")
-
 
 @pytest.fixture(scope="module")
 def network():

@@ -32,9 +32,6 @@ from tests.lowres import (
     u,
 )
 
-pytestmark = pytest.mark.usefixtures("quick_programs")
-
-
 OFFICIAL = {
     "vgg16_bn": "VGG16",
     "ir50_64": "FaceNet64",

@@ -23,9 +23,6 @@ from smoothsweep.core.models.weight_files import (
     weight_folders,
 )
 
-pytestmark = pytest.mark.usefixtures("quick_programs")
-
-
 HTML = b"<!DOCTYPE html>\n<html><body>Please log in</body></html>"
 
 

@@ -20,8 +20,6 @@ from smoothsweep.core.priors.registry import load_discriminator, load_prior, sav
 from smoothsweep.core.priors.settings import DISCRIMINATOR, StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2, StyleGAN2Discriminator
 
-pytestmark = pytest.mark.usefixtures("quick_programs")
-
 GOLDEN = {
     name: torch.from_numpy(array)
     for name, array in np.load(Path(__file__).parents[2] / "golden" / "stylegan2.npz", allow_pickle=False).items()

@@ -27,8 +27,6 @@ from smoothsweep.core.models.checkpoints import plain_tensors, read_tensor_file
 from smoothsweep.core.models.official import import_target
 from smoothsweep.core.readers.tensors import StoredTensor
 
-pytestmark = pytest.mark.usefixtures("quick_programs")
-
 MAGIC = 0x1950A86A20F9469CFC6C
 HEADS = b"".join(pickle.dumps(value, 2) for value in (MAGIC, 1001, {"little_endian": True}))
 ZIPPED, LEGACY = True, False

@@ -17,7 +17,7 @@ from tests.made_programs import NAMES, torchscript
 from tests.orchestrator.commands.owned_model import write_public
 from tests.orchestrator.commands.test_flag_effects import one_round, unwritten  # noqa: F401 - fixtures
 
-pytestmark = pytest.mark.usefixtures("quick_programs", "unwritten")
+pytestmark = pytest.mark.usefixtures("unwritten")
 SIZED = ["--image-size", str(SIDE)]
 
 

@@ -17,8 +17,6 @@ from smoothsweep.orchestrator.cli import main
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.tasks.training import restored_classifier
 
-pytestmark = pytest.mark.usefixtures("quick_programs")
-
 TINY = StyleGAN2Config(resolution=16, z_dim=8, w_dim=8, mapping_layers=1, channel_base=128, channel_max=8)
 PEOPLE = (("actors", "A_B", 12), ("actresses", "C_D", 12), ("actresses", "E_F", 12))
 

@@ -33,7 +33,6 @@ from tests.made_programs import NAMES, Deciding, Softmaxed, exported, shades_of,
 
 IMAGENET = ["--mean", *map(str, IMAGENET_MEAN), "--std", *map(str, IMAGENET_STD)]
 SIZED = ["--image-size", str(SIDE)]
-pytestmark = pytest.mark.usefixtures("quick_programs")
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,6 @@ from smoothsweep.orchestrator.cli import main
 from tests.official_gans import networks_of
 from tests.planned_cases import NETWORK
 
-pytestmark = pytest.mark.usefixtures("quick_programs")
-
 
 def refused(folder, capsys, path, words, *more):
     """Both commands refuse it in one line, and neither leaves a store."""
