@@ -29,6 +29,7 @@ LOADED = (
     "smoothsweep.core.isolation.sandbox",
     "torch._dynamo",  # these two for exported programs
     "torch._export.serde.serialize",
+    "smoothsweep.core.priors.official",
 )
 
 

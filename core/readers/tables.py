@@ -12,9 +12,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -23,6 +22,9 @@ from smoothsweep.core.allotted import available_memory
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.readers.files import MIB, open_regular, too_large
 from smoothsweep.core.text import quoted
+
+if TYPE_CHECKING:
+    import pandas as pd  # whoever reads no rows needs none of it
 
 _MAGIC = b"PAR1"
 _SCHEMA = b"ARROW:schema"
