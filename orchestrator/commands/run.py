@@ -137,7 +137,7 @@ def _run_phases(
         if agenda is None:
             run_trials(run, trials, place)
         else:
-            run_search(run, loaded, agenda, place)
+            run_search(run, agenda, place)
             write_end(proposed, _end_of(run, agenda))
         if loaded.sweep.reaudit and not run.stopped:
             proposed.write_reaudit(frontier_recipes(loaded, proposed.trials(), run.store))

@@ -1,13 +1,12 @@
-"""Running a sweep: share the data, start the trials through Ray Tune, watch, record. A search proposes as it goes.
+"""Running a sweep: share the data, start the trials that Ray Tune proposes, watch, record.
 
-The trials are worked on in a Ray cluster by the scheduler on it, connected when first needed.
+Their stages are made in a Ray cluster by the scheduler on it, connected when first needed.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -29,17 +28,16 @@ from smoothsweep.orchestrator.scheduling.execute import execute
 from smoothsweep.orchestrator.search.agenda import Agenda
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.sweeps.expand import LoadedSweep
 from smoothsweep.sweeps.schema import Resources
 
 if TYPE_CHECKING:
     from smoothsweep.orchestrator.cluster.connection import ClusterFacts
-    from smoothsweep.orchestrator.running.tuning import TuneStop
+    from smoothsweep.orchestrator.running.tuning import TrialSearcher
 
 READ_HERE = ("data", "public")  # stages that read the user's files: done first, so that bad input stops everything
 POLL_S = 0.5
 STATE_EVERY_S = 2.0
-PATIENCE_S = 30.0  # for Tune to end
+PATIENCE_S = 30.0  # for trials to end
 
 
 def run_trials(run: SweepRun, trials: list[Trial], place: ClusterSession) -> None:
@@ -55,14 +53,13 @@ def run_trials(run: SweepRun, trials: list[Trial], place: ClusterSession) -> Non
     if _is_spent(run):
         run.left_open |= pending
         return
-    from smoothsweep.orchestrator.running.tuning import tune_trials
+    from smoothsweep.orchestrator.running.tuning import TrialSearcher
 
-    scheduler, slots, known = place.scheduler, place.facts.trial_slots, dict(pending)
-    folder = run.store.sweep_folder(run.name) / "tune"
-    _watch(run, lambda halt: tune_trials(known, scheduler, folder, slots, halt), place, pending)
+    grid = iter(list(pending.values()))
+    _watch(run, TrialSearcher(lambda: next(grid, None), lambda *_: None), place, pending)
 
 
-def run_search(run: SweepRun, loaded: LoadedSweep, agenda: Agenda, place: ClusterSession) -> None:
+def run_search(run: SweepRun, agenda: Agenda, place: ClusterSession) -> None:
     """Propose and finish recipes until the search ends. Raises InputError where the user's data are wrong."""
     _read_input(run, run.looked_up(agenda.preview()).missing)
     agenda.begin()
@@ -71,11 +68,9 @@ def run_search(run: SweepRun, loaded: LoadedSweep, agenda: Agenda, place: Cluste
     else:
         _keep_reserve(run, agenda)
     if not run.stopped and agenda.has_work():
-        from smoothsweep.orchestrator.running.tuning import tune_search
+        from smoothsweep.orchestrator.running.tuning import TrialSearcher
 
-        scheduler, slots = place.scheduler, place.facts.trial_slots
-        folder = run.store.sweep_folder(run.name) / "tune"
-        _watch(run, lambda halt: tune_search(loaded, agenda, scheduler, folder, slots, halt), place, {}, agenda)
+        _watch(run, TrialSearcher(agenda.next, agenda.ended), place, {}, agenda)
     else:
         _take_news(run, agenda, {})
     if run.stopped:
@@ -114,22 +109,22 @@ def _read_input(run: SweepRun, missing: list[Stage]) -> None:
 
 def _watch(
     run: SweepRun,
-    work: Callable[[TuneStop], None],
+    searcher: TrialSearcher,
     place: ClusterSession,
     open_trials: dict[str, Trial],
     agenda: Agenda | None = None,
 ) -> None:
-    """Have Tune do the work; until then poll the scheduler, settle trials, refresh the display, mind the budget.
+    """Have what Tune proposes done; until then poll the scheduler, settle trials, refresh the display, mind the budget.
 
     open_trials: what Tune was given; a search adds to it as it proposes.
     """
     import ray
     import ray.exceptions
 
-    from smoothsweep.orchestrator.running.tuning import TuneStop
+    from smoothsweep.orchestrator.running.tuning import tune_trials
 
-    halt, scheduler, parallel = TuneStop(), place.scheduler, int(place.facts.gpus) or place.facts.cpus
-    tuning = _Background(lambda: work(halt))
+    halt, scheduler, parallel = threading.Event(), place.scheduler, int(place.facts.gpus) or place.facts.cpus
+    tuning = _Background(lambda: tune_trials(searcher, scheduler, place.facts.trial_slots, halt))
     tuning.start()
     saved_at, through = 0.0, False
     try:
@@ -151,14 +146,14 @@ def _watch(
                     run.save_state()
                     saved_at = time.monotonic()
                 tuning.join(POLL_S)
-        for trial in open_trials.values():  # whatever Tune lost on the way: the store knows
+        for trial in open_trials.values():  # whatever was lost on the way: the store knows
             complete = all(run.store.has(stage) for stage in trial.stages)
             run.trial_done(trial, None if complete else tuning.problem or "the trial ended without a result")
         if agenda is not None and tuning.problem:
             run.failures["search"] = tuning.problem
             run.display.say(tuning.problem)
     except StoreGone:
-        _abandon(run, scheduler, halt, tuning)
+        _abandon(scheduler, halt, tuning)
         raise
     finally:
         run.save_state()
@@ -193,7 +188,7 @@ def _take_news(run: SweepRun, agenda: Agenda | None, open_trials: dict[str, Tria
             run.trial_done(what, None)
 
 
-def _stop(run: SweepRun, scheduler: Any, halt: TuneStop, agenda: Agenda | None, reason: str) -> None:
+def _stop(run: SweepRun, scheduler: Any, halt: threading.Event, agenda: Agenda | None, reason: str) -> None:
     """End what runs and start nothing more."""
     import ray
 
@@ -206,21 +201,14 @@ def _stop(run: SweepRun, scheduler: Any, halt: TuneStop, agenda: Agenda | None, 
         ray.get(scheduler.stop.remote(f"budget: {reason}"), timeout=120)
 
 
-def _abandon(run: SweepRun, scheduler: Any, halt: TuneStop, tuning: _Background) -> None:
-    """The store has disappeared: end what runs, and take away what Tune has noted in its place since."""
+def _abandon(scheduler: Any, halt: threading.Event, tuning: _Background) -> None:
+    """The store has disappeared: end what runs."""
     import ray
 
-    root, there = run.store.root, run.store.root.exists()
     halt.set()
     with contextlib.suppress(ray.exceptions.GetTimeoutError, ray.exceptions.RayError):
         ray.get(scheduler.stop.remote("the store has disappeared"), timeout=60)
     tuning.join(PATIENCE_S)
-    folder = run.store.sweep_folder(run.name)
-    for notes in folder.glob("tune*"):
-        shutil.rmtree(notes, ignore_errors=True)
-    for made in (folder, folder.parent, *(() if there else (root,))):
-        with contextlib.suppress(OSError):  # never made, or in use by another process
-            made.rmdir()
 
 
 class _Background(threading.Thread):

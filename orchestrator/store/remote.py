@@ -61,7 +61,6 @@ from smoothsweep.tasks.stage_names import stage_label
 
 URL = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^/\s]+)*")
 DRAFTS = "drafts"
-UNPUBLISHED = "tune"  # Ray Tune's own notes in a sweep's folder
 RAY_TRAIN = "ray_train/"  # Ray Train keeps its checkpoints in the store itself
 FOREIGN_DRAFT_S = 24 * 3600.0  # no upload takes that long: an attempt of a machine that is gone
 MARKS_EVERY_S = 5.0  # progress marks are asked for as often as they are pushed
@@ -325,7 +324,7 @@ class RemoteStore(Store):
     def publish(self, folder: Path, name: str) -> None:
         files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
         names = {path: path.relative_to(folder) for path in files}
-        published = [p for p in files if names[p].parts[0] != UNPUBLISHED and not names[p].name.startswith(".")]
+        published = [path for path in files if not path.name.startswith(".")]
         all_at_once(lambda path: self.objects.upload(f"sweeps/{name}/{names[path].as_posix()}", path), published)
 
     def read_note(self, name: str, file: str) -> bytes | None:

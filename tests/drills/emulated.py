@@ -25,7 +25,6 @@ OBJECT_STORE_BYTES = 80 * 2**20
 WORKER_NODES = 2
 PATIENCE_S = 400.0
 VICTIMS = {
-    "trial": ("ray::ImplicitFunc", "ray::drive_trial"),
     "scheduler": ("ray::StageScheduler",),
     "task": ("ray::execute_remotely",),
     "shard": ("ray::execute_shard_remotely",),

@@ -128,7 +128,7 @@ def local_tracking(store: Path) -> str:
 def stray_files(store: Path) -> list[str]:
     """What a finished store must not hold: work folders, drafts, half-written files."""
     work = [*store.glob("*/*.work"), *store.glob("*/.*"), *store.glob(".*"), *store.glob("sweeps/*/.*")]
-    return [str(path.relative_to(store)) for path in [*work, *store.glob("sweeps/*/tune")]]
+    return [str(path.relative_to(store)) for path in work]
 
 
 def temporary_folder(prefix: str) -> Path:

@@ -40,7 +40,6 @@ def test_the_driver(drill):
 @pytest.mark.parametrize(
     ("kind", "name", "first_missing", "where"),
     [
-        ("trial", "a Tune trial's process", "target", training_with_checkpoint),
         ("scheduler", "the scheduler", "target", training_with_checkpoint),
         ("task", "a training worker", "target", training_with_checkpoint),
         ("shard", "an attack task", "attack", attack_with_a_class),
@@ -143,7 +142,7 @@ def test_thirty_random_kills(drill):
     """Whoever the dice name, at any moment, over one sweep; a driver that was killed is started again."""
     dice = random.Random(SEED)
     run, log, killed = drill.run(), [], 0
-    kinds = ["driver", "task", "task", "shard", "shard", "trial", "scheduler", "node"]
+    kinds = ["driver", "task", "task", "shard", "shard", "scheduler", "node"]
     while killed < RANDOM_KILLS:
         _some_progress(drill.store, run)
         time.sleep(dice.uniform(0.0, 4.0))

@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import io
-import os
 import random
 import time
 from dataclasses import replace
@@ -16,14 +15,12 @@ import yaml
 from rich.console import Console
 from tiny import tiny_sweep, write_tiny
 
-from smoothsweep.core.writers import machine_id
 from smoothsweep.orchestrator.commands import run as door
 from smoothsweep.orchestrator.planning.costs import reference_s
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.planning.state import SweepState
 from smoothsweep.orchestrator.planning.trial import run_trial, trials_of
 from smoothsweep.orchestrator.running.sweep_run import Display, SweepRun, _panel, earlier_versions_line
-from smoothsweep.orchestrator.running.tuning import own_folder
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.opening import open_store
@@ -159,15 +156,6 @@ def test_what_waits_for_a_device_is_not_said_to_run():
     stream = io.StringIO()
     Console(file=stream, width=120).print(_panel(found))
     assert stream.getvalue().count("for a free GPU") == 3 and stream.getvalue().count("50 %") == 2
-
-
-def test_folders_of_dead_drivers_go_and_those_of_living_ones_stay(tmp_path):
-    host = machine_id()
-    dead, alive, elsewhere = f"tune.{host}.{2**22 + 1}", f"tune.{host}.{os.getppid()}", "tune.other.host.17"
-    for name in ("tune", dead, alive, elsewhere, f"tune.{host}.{os.getpid()}"):
-        (tmp_path / name).mkdir()
-    assert own_folder(tmp_path / "tune") == tmp_path / f"tune.{host}.{os.getpid()}"
-    assert {path.name for path in tmp_path.iterdir()} == {alive, elsewhere}
 
 
 POLL_S, CORES = 5.0, 2

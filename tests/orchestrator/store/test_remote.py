@@ -233,8 +233,7 @@ def test_marks_notes_and_reports_are_seen_elsewhere(s3, monkeypatch, tmp_path):
     store.mark(a, 0.5, "half")
     store.write_note("tiny", "state.json", b"{}")
     store.sweep_folder("tiny").joinpath("figures").mkdir(parents=True)
-    store.sweep_folder("tiny").joinpath("tune").mkdir()
-    for name in ("report.html", "figures/x.png", "tune/state", ".hidden"):
+    for name in ("report.html", "figures/x.png", ".hidden"):
         (store.sweep_folder("tiny") / name).write_text(name)
     store.publish(store.sweep_folder("tiny"), "tiny")
     other = other_machine(s3, monkeypatch, tmp_path)
