@@ -222,9 +222,7 @@ class _Background(threading.Thread):
         try:
             self._work()
         except Exception as error:  # shown beside every trial it leaves open
-            from smoothsweep.orchestrator.scheduling.worker import last_of_traceback
-
-            self.problem = f"Ray Tune stopped: {last_of_traceback(error)}"
+            self.problem = f"nothing more is proposed: {type(error).__name__}: {' '.join(str(error).split())}"[:400]
 
 
 class ClusterSession:

@@ -9,22 +9,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import time
 from collections import deque
+from dataclasses import dataclass, field
 from typing import Any
 
 import ray
-import ray.exceptions
+from ray.exceptions import RayError
 
 from smoothsweep.core.errors import ArtifactDamaged, SweepStopped
 from smoothsweep.orchestrator.cluster.connection import remove_lost_groups
 from smoothsweep.orchestrator.planning.state import classes_of
 from smoothsweep.orchestrator.scheduling.worker import (
     DrainWatch,
+    Limit,
     Limits,
     Process,
-    Running,
-    TasksInFlight,
+    StartReporter,
     execute_remotely,
     execute_shard_remotely,
     is_group,
@@ -40,6 +42,41 @@ from smoothsweep.tasks.context import MachineLeaving
 DAMAGED_INPUTS = 8  # found while one stage is made, and made again; then something goes on damaging them
 WATCH_EVERY_S = 1.0  # how late a time-out may be
 MOVE_PAUSE_S = 1.0  # before work that a machine has let go of is given to another
+GRACE_S = 2.0  # for what is ended by force
+
+
+@dataclass(kw_only=True, eq=False)
+class Running:
+    """One Ray task that the scheduler waits for.
+
+    Its clock starts when it holds its devices, not while it waits for them, and anew with every attempt: it tells the
+    scheduler itself, from the process that does the work.
+
+    Attributes:
+        devices: Devices that it holds once it runs.
+        limit: How long it may run.
+        since: When it began, in seconds of the monotonic clock; None before.
+    """
+
+    stage: Stage
+    devices: float
+    limit: Limit
+    since: float | None = None
+    processes: set[Process] = field(default_factory=set)
+    ref: Any = None
+    ended_by: Exception | None = None
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def seconds(self) -> float:
+        return 0.0 if self.since is None else time.monotonic() - self.since
+
+    async def end(self, reason: Exception) -> None:
+        """Cancel it by force: Ray exits its worker from a thread of its own, which needs no Python."""
+        self.ended_by = self.ended_by or reason
+        with contextlib.suppress(RayError, ValueError):
+            ray.cancel(self.ref, force=True, recursive=True)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.done.wait(), GRACE_S)
 
 
 @ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)
@@ -65,7 +102,9 @@ class StageScheduler:
         self.in_flight: dict[str, asyncio.Task[None]] = {}
         self.running: dict[str, dict[str, Any]] = {}
         self.events: deque[dict[str, Any]] = deque()
-        self.tasks = TasksInFlight()
+        self.closed: Exception | None = None  # set: nothing new is started
+        self.tasks: dict[int, Running] = {}
+        self.tokens, self.ends = itertools.count(), set[asyncio.Task[None]]()
         self.limits, self.asking = Limits(store, resources), asyncio.Lock()
         self.departures = DrainWatch()
         self.watching: asyncio.Task[None] | None = None
@@ -77,8 +116,8 @@ class StageScheduler:
         Raises SweepStopped if the sweep was stopped before the artifact was made.
         """
         self.watching = self.watching or asyncio.ensure_future(self._watch())
-        if self.tasks.closed is not None:
-            raise self.tasks.closed
+        if self.closed is not None:
+            raise self.closed
         if stage.fingerprint not in self.in_flight:  # no await before it is entered: a second asker must find it
             self.in_flight[stage.fingerprint] = asyncio.ensure_future(self._make(stage))
         await asyncio.shield(self.in_flight[stage.fingerprint])
@@ -88,13 +127,16 @@ class StageScheduler:
 
         Checkpoints and finished classes stay. May be called again, also after the scheduler was lost and restarted.
         """
-        await self.tasks.close(SweepStopped(reason))
+        self.closed = SweepStopped(reason)
+        await asyncio.gather(*(task.end(self.closed) for task in list(self.tasks.values())))
         if self.had_groups:
             await asyncio.to_thread(remove_lost_groups)
 
     async def began(self, token: int, process: Process, clock: bool) -> None:
-        """A task says that it runs, and in which process (see `tasks_in_flight.StartReporter`)."""
-        self.tasks.began(token, process, clock)
+        """A process works on a task. clock: its devices are held from now on; a retry starts the clock anew."""
+        if (task := self.tasks.get(token)) is not None:
+            task.processes.add(Process(*process))
+            task.since = time.monotonic() if clock else task.since
 
     async def trial_ended(self, trial_id: str, failure: str | None) -> None:
         """A trial's driver is through; failure is the cause in one line, or None."""
@@ -111,7 +153,7 @@ class StageScheduler:
         marks = await asyncio.to_thread(self.store.marks, [entry["stage"] for entry in entries])
         events, self.events = list(self.events), deque()
         for entry, mark in zip(entries, (mark or {} for mark in marks), strict=True):
-            tasks = self.tasks.of(entry["stage"])
+            tasks = [task for task in self.tasks.values() if task.stage == entry["stage"]]
             running.append(
                 {
                     "stage": entry["stage"].name,
@@ -119,7 +161,7 @@ class StageScheduler:
                     "since": entry["since"],
                     "fraction": entry.get("fraction", mark.get("fraction", 0.0)),
                     "text": mark.get("text", ""),
-                    "device_seconds": sum(task.device_seconds() for task in tasks),
+                    "device_seconds": sum(task.seconds() * task.devices for task in tasks),
                     "seconds": sum(task.seconds() for task in tasks),
                     "waits": self._waits_for(entry["stage"], tasks),
                 }
@@ -192,10 +234,12 @@ class StageScheduler:
     async def _run(self, stage: Stage, remote: Any, *arguments: Any) -> Any:
         """Ray tasks of the stage until one ends on a machine that stays: its result, or why there is none."""
         while True:
-            running = self._new_task(stage)
+            self.had_groups |= is_group(stage)
+            limit = self.running[stage.fingerprint]["limit"]
+            running = Running(stage=stage, devices=self._devices(stage, self._share(stage)), limit=limit)
             try:
                 return await self._attempt(running, remote, *arguments)
-            except (MachineLeaving, ray.exceptions.RayError) as error:
+            except (MachineLeaving, RayError) as error:
                 await asyncio.to_thread(self.departures.look)
                 if not self.departures.explain(error, running.processes):
                     raise
@@ -214,19 +258,35 @@ class StageScheduler:
             await asyncio.sleep(MOVE_PAUSE_S)
         return True
 
-    def _new_task(self, stage: Stage) -> Running:
-        self.had_groups |= is_group(stage)
-        devices = self._devices(stage, self._share(stage))
-        return Running(stage=stage, devices=devices, limit=self.running[stage.fingerprint]["limit"])
-
-    async def _attempt(self, running: Running, remote: Any, *arguments: Any) -> Any:
-        share = self._share(running.stage)
+    async def _attempt(self, task: Running, remote: Any, *arguments: Any) -> Any:
+        """One Ray task to its end: its result. Raises its error, or the reason why it was ended."""
+        if self.closed is not None:
+            raise self.closed
+        token = next(self.tokens)
+        self.tasks[token] = task
+        tell = StartReporter(scheduler=ray.get_runtime_context().current_actor, token=token)
+        task.ref = remote.options(**self._share(task.stage)).remote(*arguments, tell, **self.held_to)
         try:
-            return await self.tasks.run(
-                running, lambda tell: remote.options(**share).remote(*arguments, tell, **self.held_to)
-            )
+            return await task.ref
+        except asyncio.CancelledError:  # a sibling failed: this one is not awaited any more
+            self._end_later(task, SweepStopped(f"another part of {task.stage.label} failed"))
+            raise
+        except RayError:
+            if task.ended_by is not None:
+                raise task.ended_by from None
+            raise
         finally:
-            self._tell(running.stage, "work", seconds=running.seconds(), device_seconds=running.device_seconds())
+            del self.tasks[token]
+            task.done.set()
+            spent = {"seconds": task.seconds(), "device_seconds": task.seconds() * task.devices}
+            self._tell(task.stage, "work", **spent)
+
+    def _end_later(self, task: Running, reason: Exception) -> None:
+        """End it without waiting."""
+        task.ended_by = task.ended_by or reason
+        ending = asyncio.ensure_future(task.end(reason))
+        self.ends.add(ending)
+        ending.add_done_callback(self.ends.discard)
 
     def _waits_for(self, stage: Stage, tasks: list[Running]) -> str:
         if not tasks or any(task.processes for task in tasks):
@@ -245,13 +305,15 @@ class StageScheduler:
         """As long as there is work: end what runs too long, and free what lost Ray Train groups hold."""
         while True:
             await asyncio.sleep(WATCH_EVERY_S)
-            await self.tasks.end_overdue()
-            if not self.tasks.count and limit_is_near():
+            for task in list(self.tasks.values()):
+                if task.ended_by is None and task.seconds() > task.limit.seconds:
+                    self._end_later(task, TimeoutError(task.limit.reason))
+            if not self.tasks and limit_is_near():
                 await asyncio.to_thread(report_all_left)
-            with contextlib.suppress(ray.exceptions.RayError):
+            with contextlib.suppress(RayError):
                 await asyncio.to_thread(self.departures.look)
             if self.had_groups:
-                with contextlib.suppress(ray.exceptions.RayError):
+                with contextlib.suppress(RayError):
                     await asyncio.to_thread(remove_lost_groups)
 
     def _share(self, stage: Stage) -> dict[str, Any]:

@@ -106,11 +106,12 @@ async def _launched(sweep: Any, store: Store, stage: Stage) -> list[Any]:
     plain = StageScheduler.__ray_metadata__.modified_class  # the class under the actor
     made, seen = plain(store, sweep.resources.model_dump(), 8, 2.0), []
 
-    async def run(running: Any, launch: Any) -> int:
-        seen.append([launch(None), running.devices, repr(running.limit)])
+    async def attempt(task: Any, remote: Any, *arguments: Any) -> int:
+        launched = remote.options(**made._share(task.stage)).remote(*arguments, None)
+        seen.append([launched, task.devices, repr(task.limit)])
         return 1
 
-    made.tasks.run = run
+    made._attempt = attempt
     with (
         patch.object(scheduler, "execute_remotely", _Remote()),
         patch.object(scheduler, "execute_shard_remotely", _Remote()),

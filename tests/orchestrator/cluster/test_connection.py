@@ -42,31 +42,6 @@ def test_a_promise_that_is_no_number_is_one_line(joined, monkeypatch, promised):
         cluster.connect("auto", None)
 
 
-@pytest.mark.parametrize(("slow", "starts"), [(0, 1), (2, 3)])
-def test_a_ray_that_is_too_slow_to_start_is_started_again(monkeypatch, capsys, slow, starts):
-    seen = []
-
-    others, heads = subprocess.Popen(["sleep", "60"]), []
-
-    def start(**settings):
-        assert all(head.poll() is not None for head in heads), "no second head beside the first"
-        seen.append(settings)
-        heads.append(subprocess.Popen(["sleep", "60"]))
-        time.sleep(0.2)
-        if len(seen) <= slow:
-            raise Exception("The current node timed out during startup. This could happen because ...")
-
-    monkeypatch.setattr(cluster, "start_ray", start)
-    monkeypatch.setattr(cluster, "SAID_AFTER_S", 0.05)
-    cluster._start_here(num_cpus=2)
-    assert seen == [{"num_cpus": 2}] * starts and heads[-1].poll() is None and others.poll() is None
-    for process in (heads[-1], others):
-        process.kill()
-        process.wait()
-    said = capsys.readouterr().err
-    assert said.count("started again") == slow and said.count("slow to start") == starts
-
-
 @pytest.fixture
 def silent():
     """A port that accepts connections and says nothing."""

@@ -12,12 +12,14 @@ import pytest
 
 GO_ON = "the same command goes on from here"
 INTERRUPTED, FAILED = 130, 1
+INT, TERM, HUP = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 
 
-def process(body: str, tmp_path, *, before: str = "") -> subprocess.Popen:
+def process(body: str, *, before: str = "") -> subprocess.Popen:
     """Python that behaves as `smoothsweep` does, with `body` for its work; it says 'ready' when the work begins."""
     program = f"""
-import os, signal, sys, threading, time
+import os, signal, subprocess, sys, threading, time
+from pathlib import Path
 {before}
 from smoothsweep.orchestrator.cluster import interrupts
 from smoothsweep.orchestrator import cli
@@ -42,57 +44,76 @@ sys.exit(cli.main())
 
 
 READY = 'print("ready", flush=True)'
+WORK = f"try:\n    {READY}\n    time.sleep(60)\n"
 
 
-def told(started: subprocess.Popen, *numbers: signal.Signals) -> tuple[int, str]:
+def told(started: subprocess.Popen, *numbers: signal.Signals) -> tuple[int, list[str]]:
     for number in numbers:
         started.send_signal(number)
         time.sleep(0.3)
-    _, said = started.communicate(timeout=30)
-    return started.returncode, said
+    _, said = started.communicate(timeout=100)
+    return started.returncode, said.splitlines()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_one_signal_is_an_orderly_end(tmp_path, number):
-    body = f"try:\n    {READY}\n    time.sleep(60)\nfinally:\n    print('state saved', file=sys.stderr)"
-    code, said = told(process(body, tmp_path), number)
-    assert (code, said.splitlines()) == (INTERRUPTED, ["state saved", f"smoothsweep: interrupted; {GO_ON}"])
+SAVED = f"{WORK}finally:\n    print('state saved', file=sys.stderr)"
+CAUGHT = f"{WORK}except KeyboardInterrupt:\n    "
+HOOK = f"""
+def hook():
+    os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(1000): pass
+os.register_at_fork(before=hook)
+{READY}
+if os.fork() == 0:
+    os._exit(0)
+print("goes on", file=sys.stderr)
+interrupts.check()
+"""
+LOST = f"""
+lost = ('the Ray cluster is lost: its head is gone',)
+threading.Timer(0.2, interrupts.end_for_lost_cluster, lost).start()
+{WORK}except Exception:
+    pass
+"""
+ENDS = {  # body, signals, exit code, lines
+    "an orderly end by ctrl-C": (SAVED, [INT], INTERRUPTED, ["state saved", "interrupted"]),
+    "by SIGTERM": (SAVED, [TERM], INTERRUPTED, ["state saved", "interrupted"]),
+    "by a closed terminal": (SAVED, [HUP], INTERRUPTED, ["state saved", "interrupted"]),
+    "told as a failure by a library": (f"{CAUGHT}return 1", [INT], INTERRUPTED, ["interrupted"]),
+    "an error of the system": (f"{CAUGHT}raise OSError(5, 'gone')", [INT], INTERRUPTED, ["interrupted"]),
+    "Ray's own answer to SIGTERM": (f"{CAUGHT}sys.exit(15)", [INT], INTERRUPTED, ["interrupted"]),
+    "a library's error": (f"{CAUGHT}raise RuntimeError('a closed Ray')", [INT], INTERRUPTED, ["interrupted"]),
+    "in a hook at a fork, where Python goes on": (HOOK, [], INTERRUPTED, ["goes on", "interrupted"]),
+    "swallowed, and raised again where the driver looks": (
+        f"{WORK}except BaseException:\n    pass\ninterrupts.check()\ntime.sleep(60)",
+        [INT],
+        INTERRUPTED,
+        ["interrupted"],
+    ),
+    "twice is at once, if Python never gets a turn": (
+        f"{WORK}finally:\n    while True:\n        pass",
+        [INT, INT],
+        INTERRUPTED,
+        ["ended at once"],
+    ),
+    "an end that takes too long is made at once": (
+        f"interrupts.PATIENCE_S = 0.5\n{WORK}finally:\n    time.sleep(200)",
+        [INT],
+        INTERRUPTED,
+        ["ended at once"],
+    ),
+    "a lost cluster is a failure": (LOST, [], FAILED, ["the Ray cluster is lost: its head is gone"]),
+}
 
 
-@pytest.mark.parametrize(
-    "ending",
-    [
-        "return 1",  # a library's error was told as a failure
-        "raise OSError(5, 'the cluster is not there any more')",
-        "sys.exit(15)",  # Ray's own answer to SIGTERM
-        "raise RuntimeError('Tune met a closed Ray')",
-    ],
-)
-def test_whatever_the_interrupt_turns_into_the_end_is_the_same(tmp_path, ending):
-    body = f"try:\n    {READY}\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    {ending}"
-    code, said = told(process(body, tmp_path), signal.SIGINT)
-    assert code == INTERRUPTED and "Traceback" not in said and said.endswith(f"interrupted; {GO_ON}\n")
+@pytest.mark.parametrize("case", ENDS)
+def test_an_end_is_one_line_and_no_traceback(case):
+    body, signals, code, lines = ENDS[case]
+    *before, last = lines
+    assert told(process(body), *signals) == (code, [*before, f"smoothsweep: {last}; {GO_ON}"])
 
 
-def test_a_signal_within_a_hook_at_a_fork_is_no_traceback(tmp_path):
-    """Python cannot raise there, prints what it swallows, and goes on."""
-    body = f"""
-    def hook():
-        os.kill(os.getpid(), signal.SIGINT)
-        for _ in range(1000): pass
-    os.register_at_fork(before=hook)
-    {READY}
-    if os.fork() == 0:
-        os._exit(0)
-    print("goes on", file=sys.stderr)
-    interrupts.check()
-    """
-    code, said = told(process(body, tmp_path))
-    assert (code, said.splitlines()) == (INTERRUPTED, ["goes on", f"smoothsweep: interrupted; {GO_ON}"])
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_after_the_end_changes_nothing(tmp_path, number):
+@pytest.mark.parametrize("number", [INT, TERM])
+def test_a_signal_after_the_end_changes_nothing(number):
     """While the interpreter is taken down: it used to die of the signal, with a code that says nothing."""
     body = f"""
     class Slow:
@@ -103,65 +124,30 @@ def test_a_signal_after_the_end_changes_nothing(tmp_path, number):
     print("the result", file=sys.stderr)
     return 0
     """
-    started = process(body, tmp_path)
+    started = process(body)
     assert started.stderr.readline() == "the result\n"
     time.sleep(0.3)
-    assert told(started, number) == (0, "")
+    assert told(started, number) == (0, [])
 
 
-def test_an_interrupt_that_was_swallowed_is_raised_again_where_the_driver_looks(tmp_path):
-    body = f"try:\n    {READY}\n    time.sleep(60)\nexcept BaseException:\n    pass\ninterrupts.check()\ntime.sleep(60)"
-    code, said = told(process(body, tmp_path), signal.SIGINT)
-    assert code == INTERRUPTED and "Traceback" not in said
-
-
-def test_twice_is_at_once_even_if_python_never_gets_a_turn(tmp_path):
-    """As in native code that runs on: here the main thread blocks the signals' Python part by an endless handler."""
-    body = f"try:\n    {READY}\n    time.sleep(60)\nfinally:\n    while True:\n        pass"
-    code, said = told(process(body, tmp_path), signal.SIGINT, signal.SIGINT)
-    assert code == INTERRUPTED and said == f"smoothsweep: ended at once; {GO_ON}\n"
-
-
-def test_an_end_that_takes_too_long_is_made_at_once(tmp_path):
-    body = f"interrupts.PATIENCE_S = 0.5\ntry:\n    {READY}\n    time.sleep(200)\nfinally:\n    time.sleep(200)"
-    started = time.monotonic()
-    code, said = told(process(body, tmp_path), signal.SIGINT)
-    assert code == INTERRUPTED and "ended at once" in said and time.monotonic() - started < 150
-
-
-def test_under_nohup_a_closed_terminal_is_nothing(tmp_path):
+def test_under_nohup_a_closed_terminal_is_nothing():
     body = READY + "\ntime.sleep(2)\nreturn 0"
-    code, said = told(process(body, tmp_path, before="signal.signal(signal.SIGHUP, signal.SIG_IGN)"), signal.SIGHUP)
-    assert (code, said) == (0, "")
+    assert told(process(body, before="signal.signal(signal.SIGHUP, signal.SIG_IGN)"), HUP) == (0, [])
 
 
-def test_what_was_started_is_ended_too_and_does_not_hear_the_terminal_close(tmp_path):
-    body = (
-        "import subprocess\n"
-        "with interrupts.sheltered():\n"
-        "    child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
-        "os.kill(child.pid, signal.SIGHUP)\n"
-        "time.sleep(0.5)\n"
-        "print(child.pid, child.poll(), file=sys.stderr, flush=True)\n" + READY + "\ntime.sleep(60)"
-    )
-    code, said = told(process(body, tmp_path), signal.SIGTERM)
-    pid, alive = said.splitlines()[0].split()
-    assert (code, alive) == (INTERRUPTED, "None")
-    assert not psutil.pid_exists(int(pid)) or psutil.Process(int(pid)).status() == psutil.STATUS_ZOMBIE
-
-
-def test_a_lost_cluster_is_one_line_and_a_failure(tmp_path):
-    body = (
-        "lost = ('the Ray cluster is lost: its head is gone',)\n"
-        "threading.Timer(0.2, interrupts.end_for_lost_cluster, lost).start()\n"
-        f"try:\n    {READY}\n    time.sleep(60)\nexcept Exception:\n    pass"
-    )
-    code, said = told(process(body, tmp_path))
-    assert (code, said) == (FAILED, f"smoothsweep: the Ray cluster is lost: its head is gone; {GO_ON}\n")
-
-
-def test_a_folder_that_is_not_to_outlive_the_process_is_gone(tmp_path):
+def test_what_was_started_is_ended_too_and_does_not_hear_the_terminal_close_and_folders_go(tmp_path):
     (tmp_path / "token").write_text("secret")
-    body = f"from pathlib import Path\ninterrupts.remove_at_the_end(Path({str(tmp_path)!r}))\n{READY}\ntime.sleep(60)"
-    assert told(process(body, tmp_path), signal.SIGINT)[0] == INTERRUPTED
-    assert not tmp_path.exists()
+    body = f"""
+    interrupts.remove_at_the_end(Path({str(tmp_path)!r}))
+    with interrupts.sheltered():
+        child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])
+    os.kill(child.pid, signal.SIGHUP)
+    time.sleep(0.5)
+    print(child.pid, child.poll(), file=sys.stderr, flush=True)
+    {READY}
+    time.sleep(60)
+    """
+    code, said = told(process(body), TERM)
+    pid, alive = said[0].split()
+    assert (code, alive) == (INTERRUPTED, "None") and not tmp_path.exists()
+    assert not psutil.pid_exists(int(pid)) or psutil.Process(int(pid)).status() == psutil.STATUS_ZOMBIE

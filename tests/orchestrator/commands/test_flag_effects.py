@@ -190,14 +190,3 @@ def test_the_report_goes_where_it_is_told(tmp_path, capsys):
     assert not list(store.root.glob("sweeps/*/report.html"))
     assert main([*command, "--set", "name=other"]) == 0
     assert [path.parent.name for path in store.root.glob("sweeps/*/report.html")] == ["other"]
-
-
-def test_a_cluster_that_is_not_there_is_named(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path / "ray"))  # where no other test's Ray has left its address
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr("ray._private.services._find_address_from_flag", lambda flag: set())  # nor its process
-    sweep = write_tiny(tmp_path)
-    assert main(["run", str(sweep), "--store", str(tmp_path / "store"), "--address", "auto"]) == 2
-    said = capsys.readouterr().err
-    assert "--address auto: expected a Ray cluster there, got" in said
-    assert not list(tmp_path.glob("store/*/*/manifest.json"))

@@ -38,7 +38,8 @@ def words(value):
 
 def target_arguments(checkpoint, out, **changes):
     options = {"architecture": "resnet18", "classes": 3, "image_size": 32, "out": out, **changes}
-    flags = [part for key, value in options.items() for part in (f"--{key.replace('_', '-')}", *words(value))]
+    given = {f"--{key.replace('_', '-')}": value for key, value in options.items() if value is not None}
+    flags = [part for flag, value in given.items() for part in (flag, *words(value))]
     return ["import", "target", str(checkpoint), *flags]
 
 
@@ -115,6 +116,7 @@ def test_a_low_resolution_checkpoint_is_shown_pictures_in_0_to_1_unless_it_says_
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
+        ({"image_size": None}, "--image-size: expected the side in pixels"),
         ({"classes": 4}, "expected 4 classes, got 3"),
         ({"classes": 3, "data": "facescrub"}, "--classes: expected 530 for facescrub, got 3"),
         ({"data_path": "x"}, "--data-path: expected only with --data"),
@@ -144,13 +146,6 @@ def test_a_checkpoint_that_does_not_fit_is_one_line(tmp_path, checkpoint, capsys
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and words in error
     assert not (tmp_path / "target").exists() and not list(tmp_path.glob(".target*"))
-
-
-def test_the_image_size_is_not_guessed(tmp_path, checkpoint, capsys):
-    arguments = target_arguments(checkpoint, tmp_path / "target")
-    at = arguments.index("--image-size")
-    assert main(arguments[:at] + arguments[at + 2 :]) == 2
-    assert "--image-size: expected the side in pixels" in capsys.readouterr().err
 
 
 def test_staging_says_what_could_not_be_had_and_where_to_put_it(tmp_path, capsys, monkeypatch):

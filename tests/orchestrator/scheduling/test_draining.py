@@ -29,7 +29,7 @@ RESOURCES = {
     "training_timeout_minutes": None,
     "attack_timeout_minutes": None,
 }
-HERE, THERE = Process("aa", 1, "spot-1"), Process("bb", 2, "spot-2")
+HERE, THERE = Process("aa", "spot-1"), Process("bb", "spot-2")
 
 
 @pytest.fixture

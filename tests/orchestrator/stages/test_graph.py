@@ -25,19 +25,6 @@ def stages(tmp_path_factory):
     return found
 
 
-@pytest.mark.parametrize("kind", ATTACKS)
-def test_only_an_attack_whose_numbers_changed_has_a_revision_in_its_fingerprint(kind):
-    """The others keep the configuration, and so the fingerprint, they had."""
-    changes = {
-        "attack": {"kind": kind, "selected": 2, **needed(kind)},
-        "public": {**tiny_sweep()["public"], "identities": 64},
-        **({"prior": prior_of(kind)} if prior_of(kind) else {}),
-    }
-    [attack] = [stage for stage in stages_of(**changes) if stage.name == "attack"]
-    revision = ATTACKS[kind].revision
-    assert attack.config.get("revision") == (revision if revision > 1 else None)
-
-
 def test_the_reconstructions_say_how_their_images_are_cut(stages):
     crops = {stage.inputs["attack"].config["kind"]: stage.config["crop"] for stage in stages if stage.name == "loot"}
     assert set(crops) == set(ATTACKS) and all(crop is None or crop > 0 for crop in crops.values())

@@ -52,20 +52,6 @@ def test_a_judge_whose_weights_are_not_staged_is_not_heard_and_says_why(staged):
     assert unavailable_reasons(asked) == {}
 
 
-def test_the_general_judge_is_heard_beside_the_independent_one_once_its_weights_are_staged(staged):
-    asked = settings({"embedder": {"name": "synthetic"}, "general": {}})
-    reason = "the weights of swag_vit_b_16 are not here: smoothsweep weights stage"
-    beside = {"judge_verification_general": reason, "judge_prior_reach_general": reason}
-    assert unavailable_reasons(asked) == {"judge_general": reason, **beside}
-    assert "judge_general" not in inversion_stages(asked, 1).judges
-    path = stage_file(staged, "swag_vit_b_16")
-    stages = inversion_stages(asked, 1)
-    general, face = stages.judges["judge_general"], stages.judges["judge_embedder"]
-    assert general.config == {"network": "swag_vit_b_16", "content": hashlib.sha256(path.read_bytes()).hexdigest()}
-    assert general.name == "judge_general" and general.inputs["loot"] is face.inputs["loot"]
-    assert general.inputs["real"].inputs == face.inputs["real"].inputs and general.inputs["real"] != face.inputs["real"]
-
-
 def test_of_a_published_set_every_judge_sees_pictures_of_its_own_size(staged, tmp_path):
     (tmp_path / "celeba").mkdir()
     (tmp_path / "celeba" / "list.txt").write_text("faces")
@@ -85,23 +71,6 @@ def test_of_a_published_set_every_judge_sees_pictures_of_its_own_size(staged, tm
     }
     found = {name: stage.config["size"] for name, stage in sizes.items()}
     assert found == {"target": 32, "embedder": 160, "evaluator": 48, "knowledge": 40}
-
-
-def test_staged_weights_count_by_their_content(staged):
-    files = {name: stage_file(staged, name) for name in ("facenet", "fid_inception")}
-    stages = inversion_stages(settings(BOTH), 1)
-    contents = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items()}
-    face, fid = stages.judges["judge_embedder"], stages.judges["judge_fidelity"]
-    assert face.config == {"network": "facenet", "content": contents["facenet"]} and face.hints == {}
-    assert fid.config["content"] == contents["fid_inception"] and fid.config["neighbours"] == 1
-    assert fid.hints == {"path": str(files["fid_inception"])}
-    assert fid.inputs["real"].config == {
-        "network": "fid_inception",
-        "protocol": "clean",
-        "content": contents["fid_inception"],
-        "parts": ["train"],
-    }
-    assert face.inputs["real"].config == face.config
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from smoothsweep.orchestrator.scheduling.execute import execute, execute_with_in
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store import base, manifests
 from smoothsweep.orchestrator.store.base import Store, read_artifact
-from smoothsweep.orchestrator.store.manifests import CACHE_VARIABLE, Damage, cache_folder, checksum, verify
+from smoothsweep.orchestrator.store.manifests import CACHE_VARIABLE
 from smoothsweep.orchestrator.store.notes import quarantine_damaged, read_with_repair
 from smoothsweep.orchestrator.store.opening import open_store
 
@@ -147,13 +147,6 @@ def test_links_that_lead_out_of_the_store_are_refused(store, tmp_path, capsys):
         execute(store, other)
 
 
-def test_a_store_with_seals_has_no_manifest_without_one(store):
-    path = store.place(SOURCE) / "manifest.json"
-    manifest = json.loads(path.read_text())
-    path.write_text(json.dumps({key: value for key, value in manifest.items() if key != "seal"}))
-    assert not store.has(SOURCE) and "no seal" in examine_store(store).damaged[0]
-
-
 @pytest.mark.parametrize("note", ["unreadable", "unwritable"])
 def test_a_cache_that_cannot_be_used_costs_a_look_and_nothing_else(store, monkeypatch, tmp_path, note):
     forget_all(monkeypatch)
@@ -204,40 +197,3 @@ def test_every_file_of_a_store_is_for_whom_the_umask_says(tmp_path, mask):
     assert {mode for path, mode in modes.items() if path.is_file()} == {0o666 & ~mask}
     assert {mode for path, mode in modes.items() if path.is_dir()} == {0o777 & ~mask}
     assert len(modes) > 10 and examine_store(store).damaged == ()
-
-
-@pytest.fixture
-def artifact(tmp_path, monkeypatch):
-    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.setattr(manifests, "_right", {})
-    folder = tmp_path / "store" / "toy" / ("a" * 64)
-    folder.mkdir(parents=True)
-    (folder / "rows.bin").write_bytes(b"rows")
-    return folder
-
-
-def notes():
-    return sorted((cache_folder() / "verified").glob("*/toy.*"))
-
-
-def test_a_change_is_seen_whatever_the_notes_say(artifact):
-    files = {"rows.bin": checksum(artifact / "rows.bin")}
-    verify(artifact, files)
-    (artifact / "rows.bin").write_bytes(b"ROWS")
-    with pytest.raises(Damage, match=r"^rows\.bin differs from its checksum$"):
-        verify(artifact, files)
-    (artifact / "rows.bin").unlink()
-    with pytest.raises(Damage, match=r"^rows\.bin is missing$"):
-        verify(artifact, files)
-
-
-def test_the_notes_of_a_store_that_is_gone_go_with_the_first_note_of_another(artifact, tmp_path):
-    verify(artifact, {"rows.bin": checksum(artifact / "rows.bin")})
-    [old] = notes()
-    other = tmp_path / "other" / "toy" / ("b" * 64)
-    other.parent.mkdir(parents=True)
-    artifact.rename(other)
-    artifact.parent.rmdir()
-    artifact.parent.parent.rmdir()
-    verify(other, {"rows.bin": checksum(other / "rows.bin")})
-    assert not old.parent.exists() and [note.name for note in notes()] == [f"toy.{'b' * 64}"]

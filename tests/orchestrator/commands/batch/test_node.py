@@ -138,24 +138,3 @@ def test_a_head_offers_places_for_the_trials_of_all_nodes_and_every_node_its_own
         if address is None:
             assert json.loads(found["--resources"]) == {"trial_slot": 2 * 5 * 3}
             assert found["--include-dashboard"] == "false"
-
-
-@pytest.mark.parametrize(
-    ("named", "own"), [("10.1.2.3", "10.1.2.3"), ("10.9.9.9", None), ("127.0.1.1", None), (None, None)]
-)
-def test_the_nodes_address_is_that_of_slurms_name_where_it_is_this_machines(job, monkeypatch, named, own):
-    monkeypatch.setenv("SLURMD_NODENAME", "n17")
-
-    def look_up(name):
-        if name != "n17" or named is None:
-            raise OSError
-        return named
-
-    entries = {"lo": ["127.0.0.1", "127.0.1.1"], "eth0": ["fe80::1", "10.1.2.3"]}
-    own_ones = {name: [SimpleNamespace(address=one) for one in ones] for name, ones in entries.items()}
-    with (
-        patch.object(node.socket, "gethostbyname", look_up),
-        patch.object(node.psutil, "net_if_addrs", lambda: own_ones),
-    ):
-        assert node._own_address() == own
-        assert values(start_options("h:1")).get("--node-ip-address") == own
