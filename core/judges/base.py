@@ -158,7 +158,7 @@ class StageBuilder(Protocol):
         """The classifier that the settings describe, trained on `data` or brought in."""
 
     def embeddings(self, inputs: Mapping[str, Any], config: Mapping[str, Any], hints: Mapping[str, Any] = ...) -> Any:
-        """Features of the real images; inputs: as of `Planned`. A stage, or what becomes one with a trial."""
+        """Features of the real images; inputs: as of `Planned`."""
 
     def strangers(self, config: Mapping[str, Any], hints: Mapping[str, Any]) -> Any:
         """Features of the sweep's public images."""

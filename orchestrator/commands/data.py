@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,22 +71,36 @@ def write_first_sweep(options: InitRequest) -> int:
 
     Raises InputError, and writes nothing, for images that a sweep would refuse, and where there is something already.
     """
+    from jinja2 import Environment
+
     from smoothsweep.orchestrator.commands.audit.subject import judge_of
     from smoothsweep.orchestrator.planning.power import power_before_data, power_lines
     from smoothsweep.sweeps.expand import check
     from smoothsweep.sweeps.load import load_sweep, read_yaml
 
-    file = options.out or Path(f"{sweep_name(options.data)}.yaml")
+    data, public = (path and path.expanduser().resolve() for path in (options.data, options.public))
+    stem = data.stem if data else "own"
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")[:64] or "own"
+    file = options.out or Path(f"{name}.yaml")
     if file.exists() or file.is_symlink():
         raise InputError(f"--out {file}: expected a new file, got one that is there already")
     if not file.parent.is_dir():
         raise InputError(f"--out {file}: expected a file in a folder that is there, got no folder {file.parent}")
-    data, public = (path and path.expanduser().resolve() for path in (options.data, options.public))
     if data is None and public is not None:
         raise InputError(f"--public {public}: expected --data beside it, got none")
     judges = judge_of(options.judge)
-    sizes = Sizes() if data is None else _sizes(data, public, judges, options.bits)
-    text = own_sweep_text(data, public, sizes, faces=options.faces, judges=judges)
+    numbers = _numbers(None if data is None else _checked(data, public, judges, options.bits))
+    places = ("faces.parquet", "other-people.parquet") if options.faces else ("images.parquet", "other-images.parquet")
+    made = Environment(trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
+    made.filters["tojson"] = lambda value: json.dumps(value, ensure_ascii=False)  # which is YAML, too
+    text = made.from_string(Path(__file__).with_name("first_sweep.yaml").read_text(encoding="utf-8")).render(
+        name=name,
+        faces=options.faces,
+        judges=judges or ({} if options.faces else {"general": {}}),
+        data=str(data or places[0]),
+        public=str(public or places[1]),
+        **numbers,
+    )
     check(read_yaml(text, str(file)), str(file))
     write_file(file, text)
     screen.out(
@@ -100,7 +112,8 @@ def write_first_sweep(options: InitRequest) -> int:
     return 0
 
 
-def _sizes(data: Path, public: Path | None, judges: dict[str, Any], bits: int | None) -> Sizes:
+def _checked(data: Path, public: Path | None, judges: dict[str, Any], bits: int | None) -> OwnCheck:
+    """What is known of images that a sweep takes. Raises InputError for others."""
     from smoothsweep.core.data.likeness import pair_labels, refuse_identical
     from smoothsweep.core.data.own_check import check_own
     from smoothsweep.orchestrator.commands.audit.subject import look_for_people
@@ -122,94 +135,39 @@ def _sizes(data: Path, public: Path | None, judges: dict[str, Any], bits: int | 
             screen.err(f"smoothsweep: --public {public}: {line}")
         for line in shown.notes:
             screen.out(line)
-    return Sizes.of(check)
+    return check
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sizes:
-    """What the file's numbers are taken from; None where nothing is known of it.
+def _numbers(check: OwnCheck | None) -> dict[str, Any]:
+    """The file's numbers, which follow from the images; the usual ones where nothing is known of them.
 
-    Attributes:
-        classes, training: Classes and training images of the private data.
-        median: Side in pixels of the smaller ones of private and public images.
-        public: How many public images there are.
-        bits: How many bits deep images were said to use.
+    Pictures are not enlarged more than the networks need; fewer are taken at once where there are few, so that an epoch
+    has some steps; a prior has no more components than half the images it is fitted on.
     """
-
-    classes: int | None = None
-    training: tuple[int, ...] = ()
-    median: int | None = None
-    public: int | None = None
-    bits: int | None = None
-
-    @classmethod
-    def of(cls, check: OwnCheck) -> Sizes:
-        sides = [shapes.median for shapes in (check.shapes, check.public) if shapes is not None]
-        return cls(
-            classes=len(check.counts),
-            training=tuple(train for train, _ in check.counts.values()),
-            median=min(sides),
-            public=None if check.public is None else check.public.images,
-            bits=check.shapes.bits,
-        )
-
-    @property
-    def side(self) -> int:
-        """Side in pixels that pictures are kept at: they are not enlarged more than the networks need."""
-        return SIZES[1] if self.median is None else min(SIZES[1], max(SIZES[0], self.median // 16 * 16))
-
-    @property
-    def largest(self) -> int | None:
-        """How many of the classes to take, None for all."""
-        return MOST_CLASSES if self.classes is None or self.classes > MOST_CLASSES else None
-
-    @property
-    def batch(self) -> int:
-        """Fewer images at once where there are few, so that an epoch has some steps."""
-        chosen = sum(sorted(self.training, reverse=True)[: self.largest])
-        return min(BATCH, max(2, chosen // STEPS_OF_AN_EPOCH)) if chosen else BATCH
-
-    @property
-    def components(self) -> int:
-        """Components of the prior: no more than there are images to fit it on."""
-        return COMPONENTS if self.public is None else max(1, min(COMPONENTS, self.public // 2))
-
-
-def sweep_name(data: Path | None) -> str:
-    """A sweep's name from that of the data."""
-    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", data.stem if data else "own").strip("-._")
-    return stem[:64] or "own"
-
-
-def own_sweep_text(
-    data: Path | None,
-    public: Path | None,
-    sizes: Sizes,
-    *,
-    faces: bool = True,
-    judges: Mapping[str, Any] | None = None,
-) -> str:
-    """The file. data, public: where the images lie, None for a name to be filled in. judges: beside the evaluator."""
-    from jinja2 import Environment, StrictUndefined
-
-    made = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
-    made.filters["tojson"] = lambda value: json.dumps(value, ensure_ascii=False)  # which is YAML, too
-    return made.from_string(Path(__file__).with_name("first_sweep.yaml").read_text(encoding="utf-8")).render(
-        name=sweep_name(data),
-        faces=faces,
-        judges=judges or ({} if faces else {"general": {}}),
-        data=str(data or ("faces.parquet" if faces else "images.parquet")),
-        public=str(public or ("other-people.parquet" if faces else "other-images.parquet")),
-        known=data is not None and sizes.classes is not None,
-        classes=sizes.classes,
-        images=sum(sizes.training),
-        fewest=min(sizes.training, default=0),
-        most=max(sizes.training, default=0),
-        largest=sizes.largest,
-        public_images=public and sizes.public,
-        limit=MOST_PUBLIC if sizes.public is None or sizes.public > MOST_PUBLIC else None,
-        size=sizes.side,
-        bits=sizes.bits,
-        batch=sizes.batch,
-        components=sizes.components,
-    )
+    if check is None:
+        return {
+            "largest": MOST_CLASSES,
+            "limit": MOST_PUBLIC,
+            "size": SIZES[1],
+            "batch": BATCH,
+            "components": COMPONENTS,
+        }
+    training = sorted((train for train, _ in check.counts.values()), reverse=True)
+    public = None if check.public is None else check.public.images
+    largest = MOST_CLASSES if len(training) > MOST_CLASSES else None
+    side = min(shapes.median for shapes in (check.shapes, check.public) if shapes is not None)
+    chosen = sum(training[:largest])
+    return {
+        "known": True,
+        "classes": len(training),
+        "images": sum(training),
+        "fewest": training[-1],
+        "most": training[0],
+        "largest": largest,
+        "public_images": public,
+        "limit": MOST_PUBLIC if public is None or public > MOST_PUBLIC else None,
+        "size": min(SIZES[1], max(SIZES[0], side // 16 * 16)),
+        "bits": check.shapes.bits,
+        "batch": min(BATCH, max(2, chosen // STEPS_OF_AN_EPOCH)) if chosen else BATCH,
+        "components": COMPONENTS if public is None else max(1, min(COMPONENTS, public // 2)),
+    }

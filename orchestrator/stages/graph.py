@@ -258,59 +258,36 @@ def _attack_config(settings: InversionSweep) -> dict[str, Any]:
 
 
 def _part_stage(settings: InversionSweep, part: Part, made: Mapping[str, Stage]) -> Stage:
+    """One part. Networks that were trained elsewhere count by their content, and nothing of a training does."""
     inputs = {name: made[name] for name in part.needs}
+    config: dict[str, Any] = {"part": part.name, "image_size": settings.recipe.image_size}
     if part.imported is not None:
-        return _imported_part(part, settings.recipe.image_size, inputs)
-    config = _part_config(settings, part)
-    return Stage(name=part.name, config=config, inputs=inputs)
-
-
-def _part_config(settings: InversionSweep, part: Part) -> dict[str, Any]:
-    config: dict[str, Any] = {
-        "part": part.name,
-        "settings": dict(part.settings),
-        "image_size": settings.recipe.image_size,
-    }
+        config |= content_of(part.imported, "attack.gan.imported", any_files=True)
+        return Stage(name=part.name, config=config, hints={"path": part.imported}, inputs=inputs)
+    config |= {"settings": dict(part.settings), **passes(settings, asks="target" in part.needs)}
     if part_kind(part.name).told_protocol:
         config["protocol"] = settings.protocol
     if part.name in settings.inverted_by.built.own_parts:
         config |= plugin_version("attacks", settings.inverted_by.kind)
-    return {**config, **passes(settings, asks="target" in part.needs)}
+    return Stage(name=part.name, config=config, inputs=inputs)
 
 
-def _imported_part(part: Part, image_size: int, inputs: Mapping[str, Stage]) -> Stage:
-    """Networks that were trained elsewhere: their content counts, not where they lie, and nothing of a training."""
-    content = content_of(part.imported, "attack.gan.imported", any_files=True)
-    return Stage(
-        name=part.name,
-        config={"part": part.name, "image_size": image_size, **content},
-        hints={"path": part.imported},
-        inputs=inputs,
-    )
-
-
-def reconstruction_stage(settings: InversionSweep, sizes: list[int], attack: Stage, *, decoded: bool) -> Stage:
+def reconstruction_stage(settings: InversionSweep, sizes: list[int], attack_made: Stage, *, decoded: bool) -> Stage:
     """The final images, synthesised once. sizes: of the judges' inputs, which protocol `paper` keeps one by one.
 
     decoded: whether it keeps them as they were decoded too, at the target's size.
     """
-    built = settings.inverted_by.built
-    decoder = {} if built.leaves_images else {built.decoder: attack.inputs[built.decoder]}
-    config = _reconstruction_config(settings, sizes, decoded)
-    return Stage(name=RECONSTRUCTIONS, config=config, inputs={**decoder, "attack": attack})
-
-
-def _reconstruction_config(settings: InversionSweep, sizes: list[int], decoded: bool) -> dict[str, Any]:
     attack, built = settings.inverted_by, settings.inverted_by.built
+    decoder_input = {} if built.leaves_images else {built.decoder: attack_made.inputs[built.decoder]}
     config: dict[str, Any] = {"protocol": settings.protocol, "crop": built.crop}
     if settings.protocol == "paper":
         config |= {"sizes": sizes} | ({"decoded": settings.recipe.image_size} if decoded else {})
+        config |= {} if built.enlarging is None else {"enlarging": built.enlarging}
     elif attack.reconstruction_size is not None:
         config["side"] = attack.reconstruction_size
-    if settings.protocol == "paper" and built.enlarging is not None:
-        config["enlarging"] = built.enlarging
-    rows = {key: value for key, value in _execution(settings).items() if key == "rows_per_batch"}
-    return {**config, **rows}
+    if settings.resources.attack_rows:
+        config["rows_per_batch"] = settings.resources.attack_rows
+    return Stage(name=RECONSTRUCTIONS, config=config, inputs={**decoder_input, "attack": attack_made})
 
 
 def passes(settings: InversionSweep, *, asks: bool) -> dict[str, Any]:

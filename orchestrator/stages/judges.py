@@ -13,7 +13,7 @@ from typing import Any
 
 from smoothsweep.core.attacks.shared.base import Attack
 from smoothsweep.core.checks import present
-from smoothsweep.core.judges.base import RECONSTRUCTIONS, STAGING, Judge, Planned
+from smoothsweep.core.judges.base import RECONSTRUCTIONS, STAGING, Judge
 from smoothsweep.core.judges.columns import METRICS
 from smoothsweep.core.judges.membership import Membership, shadow_name
 from smoothsweep.core.judges.table import JUDGES, stage_of
@@ -200,9 +200,11 @@ def judge_stages(settings: InversionSweep, target: Stage, reconstructions: Stage
     made |= shadow_stages(settings)
     named: dict[str, Stage] = {}
     for name, judge in available_judges(settings).items():
-        planned, stage = _planned(settings, judge, name), stage_of(name)
-        inputs = {role: _of_trial(source, made) for role, source in planned.inputs.items()}
-        made[stage] = named[stage] = Stage(name=stage, config=planned.config, hints=planned.hints, inputs=inputs)
+        builder, stage = _StageBuilder(settings, name, made), stage_of(name)
+        planned = judge.plan(builder, name)
+        config = _plain({**planned.config, **plugin_version("judges", name)})
+        inputs = {role: builder.made(source) for role, source in planned.inputs.items()}
+        made[stage] = named[stage] = Stage(name=stage, config=config, hints=_plain(planned.hints), inputs=inputs)
     return named
 
 
@@ -231,41 +233,11 @@ def shadow_stages(settings: InversionSweep) -> dict[str, Stage | None]:
     return stages
 
 
-@dataclass(frozen=True, kw_only=True)
-class _PlannedStage:
-    """A stage whose inputs are partly the trial's, so that it is completed for each trial."""
-
-    name: str
-    config: Mapping[str, Any]
-    hints: Mapping[str, Any]
-    inputs: Mapping[str, Any]
-
-
-def _of_trial(source: Any, made: Mapping[str, Stage | None]) -> Stage:
-    """The stage that an input of a plan stands for."""
-    if isinstance(source, _PlannedStage):
-        inputs = {role: _of_trial(stage, made) for role, stage in source.inputs.items()}
-        return Stage(name=source.name, config=source.config, hints=source.hints, inputs=inputs)
-    if isinstance(source, Stage):
-        return source
-    role, _, of = source.partition(".")
-    stage = made[role]
-    assert stage is not None, source
-    return stage.inputs[of] if of else stage
-
-
-def _planned(settings: InversionSweep, judge: Judge, name: str) -> Planned:
-    """The part of the plan that all trials with this judge share."""
-    planned = judge.plan(_StageBuilder(settings, name), name)
-    config = {**planned.config, **plugin_version("judges", name)}
-    return Planned(config=_plain(config), hints=_plain(planned.hints), inputs=planned.inputs)
-
-
 class _StageBuilder:
-    """`core.judges.base.StageBuilder` for one judge of a sweep."""
+    """`core.judges.base.StageBuilder` for one judge of a trial. made: role -> stage that the trial has already."""
 
-    def __init__(self, settings: InversionSweep, name: str) -> None:
-        self._settings, self._name = settings, name
+    def __init__(self, settings: InversionSweep, name: str, made: Mapping[str, Stage | None]) -> None:
+        self._settings, self._name, self._made = settings, name, made
         self._asked = settings.judges.settings.get(name)
         self.protocol: str = settings.protocol
         self.image_size = settings.recipe.image_size
@@ -287,11 +259,19 @@ class _StageBuilder:
     def classifier(self, data: Stage) -> Stage:
         return judging_model_stage(present(self._asked, self._name), data, self.protocol)
 
+    def made(self, source: Stage | str) -> Stage:
+        """A stage itself, or the trial's by its role; `role.input`: what that one reads."""
+        if isinstance(source, Stage):
+            return source
+        role, _, of = source.partition(".")
+        stage = present(self._made[role], source)
+        return stage.inputs[of] if of else stage
+
     def embeddings(
         self, inputs: Mapping[str, Any], config: Mapping[str, Any], hints: Mapping[str, Any] | None = None
-    ) -> Stage | _PlannedStage:
-        kind = _PlannedStage if any(isinstance(source, str) for source in inputs.values()) else Stage
-        return kind(name="embeddings", config=_plain(config), hints=_plain(hints or {}), inputs=inputs)
+    ) -> Stage:
+        inputs = {role: self.made(source) for role, source in inputs.items()}
+        return Stage(name="embeddings", config=_plain(config), hints=_plain(hints or {}), inputs=inputs)
 
     def strangers(self, config: Mapping[str, Any], hints: Mapping[str, Any]) -> Stage:
         refuse_same_people(self._settings)

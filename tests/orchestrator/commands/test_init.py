@@ -8,7 +8,6 @@ import pytest
 from smoothsweep.core.metrics.power import QUICKSTART, Design
 from smoothsweep.core.metrics.power import planned as planned_power
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.data import Sizes, own_sweep_text, sweep_name
 from smoothsweep.sweeps.load import load_sweep
 from tests.labelled_files import encoded, folders, regular_folders, scene
 
@@ -71,11 +70,13 @@ def test_what_the_sweep_can_tell_is_said_beforehand(tmp_path, capsys):
     assert "for 10 points: " in text and "times the time" not in text
 
 
-@pytest.mark.parametrize("name", ["faces", "my faces & co", "…", "x" * 200, "-a.", "2024"])
-def test_a_name_is_made_of_any_path(tmp_path, name):
-    file = tmp_path / "s.yaml"
-    file.write_text(own_sweep_text(tmp_path / f"{name}.parquet", None, Sizes(classes=3, training=(5, 5, 5), median=64)))
-    assert load_sweep(file).sweep.name == sweep_name(tmp_path / f"{name}.parquet")
+NAMES = {"my faces & co": "my-faces-co", "\u2026": "own", "x" * 200: "x" * 64, "-a.": "a", "2024": "2024"}
+
+
+@pytest.mark.parametrize("given", NAMES)
+def test_a_name_is_made_of_any_path(tmp_path, capsys, given):
+    sweep = written(capsys, tmp_path / "s.yaml", "--data", regular_folders(tmp_path / given))
+    assert sweep.name == NAMES[given]
 
 
 @pytest.mark.parametrize(
