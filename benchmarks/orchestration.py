@@ -18,7 +18,7 @@ import ray
 import yaml
 
 from benchmarks.sleeping import Sleep
-from smoothsweep.orchestrator.cluster.connection import connect, disconnect
+from smoothsweep.orchestrator.cluster.connection import connect, stop_ray
 from smoothsweep.orchestrator.planning.trial import inversion_stages, trials_of
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.scheduling.scheduler import StageScheduler
@@ -99,7 +99,7 @@ def _empty_classes(root: Path) -> dict[str, float]:
     started = time.perf_counter()
     ray.get(scheduler.ensure.remote(Sleep(config={"classes": EMPTY_CLASSES, "seconds": 0})))
     seconds = time.perf_counter() - started
-    disconnect()
+    stop_ray()
     return {f"{EMPTY_CLASSES}_empty_class_tasks_ms_each": 1000 * seconds / EMPTY_CLASSES}
 
 
@@ -122,7 +122,7 @@ def _two_attack_tasks(root: Path) -> dict[str, float]:
     halves = [list(range(0, 16)), list(range(16, 32)), list(range(32, 48))]
     one = _timed(lambda: [ray.get(submit.remote(store, stages.attack, half, _untold)) for half in halves[:1]])
     two = _timed(lambda: ray.get([submit.remote(store, stages.attack, half, _untold) for half in halves[1:]]))
-    disconnect()
+    stop_ray()
     return {"attack_16_classes_one_task_s": one, "attack_32_classes_two_tasks_s": two, "attack_speedup": 2 * one / two}
 
 

@@ -179,11 +179,6 @@ def end_work(scheduler: Any) -> None:
         ray.get(scheduler.stop.remote("interrupted"), timeout=STOP_PATIENCE_S)
 
 
-def disconnect() -> None:
-    """Leave the cluster; one that was started here ends."""
-    stop_ray()
-
-
 def remove_lost_groups() -> int:
     """Remove the placement groups of this job whose creator, the controller of a Ray Train run, has died.
 

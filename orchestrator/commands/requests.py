@@ -512,15 +512,9 @@ def add_request(parser: argparse.ArgumentParser, request: type[Any]) -> None:
         if is_dataclass(part):
             group = vars(part).get("group")  # title and description
             add_options(parser.add_argument_group(*group) if group else parser, part)
-    if issubclass(request, Reading):
-        add_kind_options(parser)
-
-
-def add_kind_options(command: argparse.ArgumentParser) -> None:
-    """Options that one kind of foreign model alone has."""
-    for kind in KINDS.values():
-        if fields(kind):
-            add_options(command.add_argument_group(*kind.options), kind)
+    for kind in KINDS.values() if issubclass(request, Reading) else ():
+        if fields(kind):  # options that one kind of foreign model alone has
+            add_options(parser.add_argument_group(*kind.options), kind)
 
 
 def reading_of(options: argparse.Namespace) -> dict[str, Any]:

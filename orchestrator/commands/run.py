@@ -84,7 +84,8 @@ def run_and_report(
     loaded = load_sweep(sweep_file, overrides)
     store = open_store(location)
     proposed = ProposalLog(loaded, store)
-    trials, agenda = proposed.trials(), _agenda(proposed)
+    trials = proposed.trials()
+    agenda = LookAgenda(proposed) if loaded.sweep.looks else Agenda(proposed) if loaded.sweep.search else None
     first = agenda.preview() if agenda else trials
     first[0].stages  # noqa: B018 - a missing file is found before the store is touched
     lacks = find_missing_weights(loaded, [trial.cell for trial in (*first, *trials)], elsewhere=bool(address))
@@ -138,26 +139,14 @@ def _run_phases(
             run_trials(run, trials, place)
         else:
             run_search(run, agenda, place)
-            write_end(proposed, _end_of(run, agenda))
+            kept = f"budget: {agenda.closed}, the rest kept for the re-audit" if agenda.closed else None
+            write_end(proposed, f"budget: {run.stopped}" if run.stopped else agenda.ended_by or kept)
         if loaded.sweep.reaudit and not run.stopped:
             proposed.write_reaudit(frontier_recipes(loaded, proposed.trials(), run.store))
             run_trials(run, proposed.reaudit_trials(), place)
     finally:
         run.save_state()
     run.save_state(finished=True)
-
-
-def _end_of(run: SweepRun, agenda: Agenda) -> str | None:
-    if run.stopped:
-        return f"budget: {run.stopped}"
-    reason = f"budget: {agenda.closed}, the rest kept for the re-audit" if agenda.closed else None
-    return agenda.ended_by or reason
-
-
-def _agenda(proposed: ProposalLog) -> Agenda | None:
-    if proposed.loaded.sweep.looks:
-        return LookAgenda(proposed)
-    return Agenda(proposed) if proposed.loaded.sweep.search else None
 
 
 def report_only(sweep_file: Path, overrides: list[str], location: str, out: Path | None) -> int:

@@ -240,7 +240,11 @@ class Usage:
 
 def usage_of(store: Store) -> Usage:
     """Look through a store: its artifacts, and what its sweeps' notes name."""
-    sizes = {(entry.parent.name, entry.name): size_of(entry) for entry in _artifacts(store)}
+    kinds = [
+        kind for kind in _folders(store.root) if KIND.fullmatch(kind.name) and kind.name not in ("sweeps", DAMAGED)
+    ]
+    entries = [entry for kind in kinds for entry in _folders(kind) if FINGERPRINT.fullmatch(entry.name)]
+    sizes = {(entry.parent.name, entry.name): size_of(entry) for entry in entries if (entry / MANIFEST).exists()}
     return Usage(store=store, sizes=sizes, sweeps={name: needs(store, name) for name in store.sweeps()})
 
 
@@ -261,14 +265,6 @@ def size_of(folder: Path) -> int:
             except OSError:  # it has just gone
                 continue
     return total
-
-
-def _artifacts(store: Store) -> Iterator[Path]:
-    for kind in _folders(store.root):
-        if KIND.fullmatch(kind.name) and kind.name not in ("sweeps", DAMAGED):
-            yield from (
-                entry for entry in _folders(kind) if FINGERPRINT.fullmatch(entry.name) and (entry / MANIFEST).exists()
-            )
 
 
 def _folders(place: Path) -> list[Path]:

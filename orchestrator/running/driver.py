@@ -253,7 +253,7 @@ class ClusterSession:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._facts is None:
             return
-        from smoothsweep.orchestrator.cluster.connection import disconnect, end_work
+        from smoothsweep.orchestrator.cluster.connection import end_work, stop_ray
 
         if self._lifeline is not None:
             self._lifeline.close()
@@ -263,7 +263,7 @@ class ClusterSession:
             end_work(self._scheduler)
         if interrupts.end_requested():
             return  # Ray ends with the process (`interrupts.leave`): its own shutdown would meet Tune's thread at work
-        disconnect()
+        stop_ray()
         self._store.sweep_away_drafts()  # of workers that were killed on the way
 
     @property

@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -177,19 +177,12 @@ def _manifest(store: Store, stage: Stage, metrics: dict[str, Any], seconds: floa
         "hints": dict(stage.hints),
         "metrics": metrics,
         "code_version": code_version(),
-        "libraries": {"python": platform.python_version(), **{name: _library(name) for name in LIBRARIES}},
+        "libraries": {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}},
         "device": device,
         "host": platform.node(),
         "seconds": round(seconds, 3),
         "finished_at": round(time.time(), 3),
     }
-
-
-def _library(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 METRICS = "metrics"  # how a number of the manifest is named, where a file would stand

@@ -147,10 +147,9 @@ class Store:
     def newest_manifests(self, kind: str, at_most: int) -> list[Path]:
         """Files of the newest manifests of this kind; its own first: one's own machine tells best what stages cost."""
         known = []
-        for entry in _folders(self.root / kind):
+        for path in self._manifests(kind):
             with suppress(OSError):  # not finished
-                path = os.path.join(entry.path, MANIFEST)
-                known.append((os.stat(path).st_mtime, path))
+                known.append((path.stat().st_mtime, str(path)))
         manifests = [Path(path) for _, path in heapq.nlargest(at_most, known)]
         for other in self.others:
             manifests += other.newest_manifests(kind, at_most - len(manifests)) if len(manifests) < at_most else []
@@ -164,8 +163,12 @@ class Store:
 
     def finished(self, kind: str) -> set[str]:
         """Fingerprints of all finished stages of this kind."""
-        here = {e.name for e in _folders(self.root / kind) if os.path.exists(os.path.join(e.path, MANIFEST))}
+        here = {path.parent.name for path in self._manifests(kind) if path.exists()}
         return here.union(*(other.finished(kind) for other in self.others))
+
+    def _manifests(self, kind: str) -> list[Path]:
+        """Where the manifests of this kind lie, or would lie if the stage were finished."""
+        return [self.root / kind / name / MANIFEST for name in _names(self.root / kind) if len(name) == 64]
 
     def examined(self, kind: str, fingerprint: str) -> dict[str, Any]:
         """The manifest of an artifact, all of which was read now. Raises FileNotFoundError or Damage."""
@@ -380,13 +383,12 @@ class Store:
             self.root.mkdir(parents=True, exist_ok=True)
             write_file(probe, b"x" * 4096)
         except OSError as error:
-            file = next(
-                (folder for folder in (self.root, *self.root.parents) if folder.exists() and not folder.is_dir()), None
-            )
+            places = (self.root, *self.root.parents)
+            file = next((place for place in places if place.exists() and not place.is_dir()), None)
             got = f": {error.strerror}" if file is None else " a file" if file == self.root else f" the file {file}"
             raise InputError(f"--store {self.root}: expected a folder that can be written, got{got}") from None
         finally:
-            with suppress(OSError):  # it was never made, or the renamed file is already in place
+            with suppress(OSError):  # it was never made
                 probe.unlink()
 
     def sweep_away_drafts(self) -> int:
@@ -521,12 +523,6 @@ def _check_other(stage: Stage, manifest: dict[str, Any], place: Path) -> None:
 def _signature(folder: Path) -> Signature:
     status = os.stat(folder / MANIFEST)
     return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
-
-
-def _folders(of_kind: Path) -> Iterator[os.DirEntry[str]]:
-    """Folders that may hold an artifact: no drafts, no work."""
-    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(of_kind) as entries:
-        yield from (entry for entry in entries if len(entry.name) == 64)
 
 
 def _names(folder: Path) -> list[str]:

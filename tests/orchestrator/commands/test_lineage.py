@@ -28,44 +28,82 @@ def stage_of(trial, kind):
     return next(stage for stage in trial.stages if stage.name == kind)
 
 
-def test_a_trial_leads_to_every_stage_it_was_made_of_inputs_first(made, capsys):
-    trials, store = made
-    assert lineage(store, trials[0].id, "--json") == 0
-    rows = json.loads(capsys.readouterr().out)["stages"]
-    everything = {stage.fingerprint for stage in with_ancestors(trials[0].stages)}
-    assert {row["fingerprint"] for row in rows} == everything
-    seen = set()
-    for row in rows:
+def page(folder, said):
+    """A report's page as far as lineage reads it."""
+    path = folder / "report.html"
+    path.write_text(f"<!doctype html><meta name='smoothsweep' content='{html.escape(json.dumps(said))}'><p>rest")
+    return path
+
+
+def picture(folder, said):
+    """A reconstruction as `smoothsweep export` writes it, as far as lineage reads it."""
+    text = PngInfo()
+    text.add_itxt("smoothsweep", said if isinstance(said, str) else json.dumps(said))
+    Image.new("RGB", (4, 4)).save(folder / "a.png", pnginfo=text)
+    return folder / "a.png"
+
+
+def provenance(trial, **changes):
+    stages = {"reconstructions": stage_of(trial, "loot").fingerprint}
+    said = {"sweep": "tiny", "recipe": "alpha 0", "seed": 1, "class": 3, "rank": 2, "stages": stages, "judge": "x"}
+    return {**said, **changes}
+
+
+def shown_by(trials, store):
+    return {"sweep": "tiny", "store": str(store.root), "trials": [trial.id for trial in trials]}
+
+
+ENDS = {  # what is named -> (its name, what it is called, the stages that it is or shows)
+    "a trial": lambda trials, store, folder: (trials[0].id, f"trial {trials[0].id} of tiny", trials[0].stages),
+    "a number": lambda trials, store, folder: (
+        "tiny:smoothing -0.2",
+        f"embedder_acc1 {store.metrics(stage_of(trials[1], 'judge_embedder'))['embedder_acc1']:.6g} of trial ",
+        [stage_of(trials[1], "judge_embedder")],
+    ),
+    "a file": lambda trials, store, folder: (
+        store.place(stage_of(trials[0], "target")) / "what.txt",
+        f"what.txt of {stage_of(trials[0], 'target').label}",
+        [stage_of(trials[0], "target")],
+    ),
+    "a report": lambda trials, store, folder: (
+        page(folder, shown_by(trials, store)),
+        f"report.html: {len(trials)} trials of tiny",
+        [stage for trial in trials for stage in trial.stages],
+    ),
+    "a picture": lambda trials, store, folder: (
+        picture(folder, provenance(trials[0])),
+        "a.png: rank 2 of class 3, alpha 0, seed 1 of tiny",
+        [stage_of(trials[0], "loot")],
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ENDS)
+def test_what_is_named_leads_to_every_stage_it_was_made_of_inputs_first_and_to_no_other(made, tmp_path, capsys, what):
+    name, title, stages = ENDS[what](*made, tmp_path)
+    more = ["--number", "embedder_acc1"] if what == "a number" else []
+    assert lineage(made[1], name, *more, "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    everything, seen = with_ancestors(list(stages)), set()
+    assert told["of"].startswith(title)
+    assert {row["fingerprint"] for row in told["stages"]} == {stage.fingerprint for stage in everything}
+    for row in told["stages"]:
         assert set(row["inputs"].values()) <= seen
         seen.add(row["fingerprint"])
         manifest = json.loads(Path(row["manifest"]).read_text())
         assert (row["version"], row["config"]) == (manifest["version"], manifest["config"])
-
-
-def test_a_number_leads_to_the_stages_it_stands_on_and_no_others(made, capsys):
-    trials, store = made
-    assert lineage(store, "tiny:smoothing -0.2", "--number", "embedder_acc1") == 0
+    assert lineage(made[1], name, *more) == 0
     shown = capsys.readouterr().out
-    judge = stage_of(trials[1], "judge_embedder")
-    value = store.metrics(judge)["embedder_acc1"]
-    assert shown.startswith(f"embedder_acc1 {value:.6g} of trial {trials[1].id} of tiny")
-    named = {line.split(":")[0] for line in shown.split("\n") if not line.startswith(" ") and "version" in line}
-    assert named == {stage.label for stage in with_ancestors([judge])}
-    assert "code 1a2b3c" in shown and "version 4" in shown and "2023-11-14 22:13 UTC" in shown
+    assert all(f"\n{stage.label}: version " in shown for stage in everything) and "2023-11-14 22:13 UTC" in shown
 
 
-def test_a_file_leads_to_its_artifact_and_one_that_was_changed_is_told(made, tmp_path, capsys):
+def test_a_file_that_was_changed_or_put_there_is_told(made, tmp_path, capsys):
     trials, store = made
     other = Store(root=shutil.copytree(store.root, tmp_path / "store"))
-    file = other.place(stage_of(trials[0], "target")) / "what.txt"
-    assert lineage(other, file) == 0
-    assert capsys.readouterr().out.startswith(f"what.txt of {stage_of(trials[0], 'target').label}")
-    file.write_text("something else")
-    assert lineage(other, file) == 1
-    assert "it is not what was written: its checksum differs" in capsys.readouterr().out
-    (file.parent / "new.txt").write_text("x")
-    assert lineage(other, file.parent / "new.txt") == 1
-    assert "its manifest knows no such file" in capsys.readouterr().out
+    place = other.place(stage_of(trials[0], "target"))
+    for name, said in (("what.txt", "its checksum differs"), ("new.txt", "its manifest knows no such file")):
+        (place / name).write_text("something else")
+        assert lineage(other, place / name) == 1 and said in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("harm", ["gone", "damaged"])
@@ -104,73 +142,33 @@ def test_what_names_nothing_is_one_line(made, capsys, arguments, line):
     assert line in said and said.count("\n") == 1
 
 
-def page(folder, said):
-    """A report's page as far as lineage reads it."""
-    path = folder / "report.html"
-    path.write_text(f"<!doctype html><meta name='smoothsweep' content='{html.escape(json.dumps(said))}'><p>rest")
-    return path
+UNTRUSTED = {  # what a page or a picture says -> words of the line
+    "another sweep": (page, {"sweep": "other", "store": "/a/b", "trials": ["0" * 12]}, "the page names the store /a/b"),
+    "a place": (page, {"sweep": "tiny", "store": "/a/b", "trials": ["../../x"]}, "a page of `smoothsweep report`"),
+    "no trial": (page, {"sweep": "tiny", "store": "/a/b", "trials": []}, "a page of `smoothsweep report`"),
+    "for the terminal": (page, {"sweep": "\x1b[31m", "store": "", "trials": ["0" * 12]}, "the sweep \\x1b[31m of this"),
+    "a list": (page, [[[]]], "expected a page of `smoothsweep report`"),
+    **{
+        said[:9]: (picture, said, "a.png: expected a reconstruction of `smoothsweep export`")
+        for said in ("", "[", "{}", "x" * 2_000_000, json.dumps({"stages": {"reconstructions": "../x"}}))
+    },
+}
 
 
-def test_a_report_leads_to_all_that_its_trials_were_made_of(made, tmp_path, capsys):
-    trials, store = made
-    said = {"sweep": "tiny", "store": str(store.root), "trials": [trial.id for trial in trials]}
-    assert lineage(store, page(tmp_path, said), "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    everything = with_ancestors([stage for trial in trials for stage in trial.stages])
-    assert told["of"] == f"report.html: {len(trials)} trials of tiny"
-    assert {row["fingerprint"] for row in told["stages"]} == {stage.fingerprint for stage in everything}
+@pytest.mark.parametrize("case", UNTRUSTED)
+def test_what_a_page_or_a_picture_says_is_not_trusted(made, tmp_path, capsys, case):
+    make, said, line = UNTRUSTED[case]
+    assert lineage(made[1], make(tmp_path, said)) == 2
+    shown = capsys.readouterr().err
+    assert line in shown and shown.count("\n") == 1
 
 
-def picture(folder, said, name="a.png"):
-    """A reconstruction as `smoothsweep export` writes it, as far as lineage reads it."""
-    text = PngInfo()
-    text.add_itxt("smoothsweep", said if isinstance(said, str) else json.dumps(said))
-    Image.new("RGB", (4, 4)).save(folder / name, pnginfo=text)
-    return folder / name
-
-
-def provenance(trial, **changes):
-    stages = {"reconstructions": stage_of(trial, "loot").fingerprint}
-    said = {"sweep": "tiny", "recipe": "alpha 0", "seed": 1, "class": 3, "rank": 2, "stages": stages, "judge": "x"}
-    return {**said, **changes}
-
-
-def test_an_exported_reconstruction_leads_to_all_that_it_was_made_of(made, tmp_path, capsys):
-    trials, store = made
-    assert lineage(store, picture(tmp_path, provenance(trials[0])), "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["of"] == "a.png: rank 2 of class 3, alpha 0, seed 1 of tiny"
-    everything = with_ancestors([stage_of(trials[0], "loot")])
-    assert {row["fingerprint"] for row in told["stages"]} == {stage.fingerprint for stage in everything}
-
-
-def test_a_picture_is_not_trusted(made, tmp_path, capsys):
+def test_a_picture_of_another_store_or_none_at_all_is_told(made, tmp_path, capsys):
     trials, store = made
     assert lineage(store, picture(tmp_path, provenance(trials[0], stages={"reconstructions": "0" * 64}))) == 1
     assert "no manifest in the store" in capsys.readouterr().out
-    for said in ("", "[", "{}", provenance(trials[0], stages={"reconstructions": "../x"}), "x" * 2_000_000):
-        assert lineage(store, picture(tmp_path, said)) == 2, said
-        shown = capsys.readouterr().err
-        assert "a.png: expected a reconstruction of `smoothsweep export`" in shown and shown.count("\n") == 1
     (tmp_path / "b.png").write_bytes(b"no picture")
     assert lineage(store, tmp_path / "b.png") == 2 and "got a picture that does not" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("said", "line"),
-    [
-        ({"sweep": "other", "store": "/a/b", "trials": ["0" * 12]}, "got none; the page names the store /a/b"),
-        ({"sweep": "tiny", "store": "/a/b", "trials": ["../../x"]}, "expected a page of `smoothsweep report`"),
-        ({"sweep": "tiny", "store": "/a/b", "trials": []}, "expected a page of `smoothsweep report`"),
-        ({"sweep": "\x1b[31m", "store": "", "trials": ["0" * 12]}, "the sweep \\x1b[31m of this page"),
-        ([[[]]], "expected a page of `smoothsweep report`"),
-    ],
-)
-def test_a_page_is_not_trusted(made, tmp_path, capsys, said, line):
-    _, store = made
-    assert lineage(store, page(tmp_path, said)) == 2
-    shown = capsys.readouterr().err
-    assert line in shown and shown.count("\n") == 1
 
 
 @pytest.fixture(scope="module")
@@ -232,14 +230,6 @@ def test_two_runs_in_two_stores_are_paired_and_say_code_versions_and_what_is_onl
     assert {(c["what"], c["a"], c["b"]) for c, _ in found["changes"]} == {("made by", "1a2b3c", "9f9f9f")}
     assert diff(store, "tiny", "tiny", "--other-store", str(other.root)) == 0
     assert "made by:\n  private images code_version: 1a2b3c -> 9f9f9f" in capsys.readouterr().out
-
-
-def test_a_sweep_whose_trials_were_never_noted_says_who_notes_them(pairs, tmp_path, capsys):
-    _, store = pairs
-    root = shutil.copytree(store.root, tmp_path / "store")
-    (root / "sweeps" / "tiny" / "trials.jsonl").unlink()
-    assert main(["diff", "tiny", "tiny", "--store", str(root)]) == 2
-    assert "sweep tiny: expected trials.jsonl" in capsys.readouterr().err
 
 
 NAMES = ["tiny:{label}", "tiny:smoothing \u22120.2 \u00b7 seed 1", "tiny:smoothing -0.2, seed 1", "tiny:{id}", "{id}"]
