@@ -6,6 +6,7 @@ Tune's own runner would give each a process, of some seconds of imports and 200 
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import threading
 import uuid
@@ -60,6 +61,7 @@ def tune_trials(searcher: TrialSearcher, scheduler: Any, slots: int, halt: threa
     halt: once it is set, nothing more is proposed. How a trial ended is told to the scheduler too, whom the sweep's
     driver asks.
     """
+    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")  # of stages begun early for a trial that failed before
     limited, ended, at_work = ConcurrencyLimiter(searcher, max_concurrent=slots), queue.SimpleQueue[Any](), 0
 
     def drive(tunes_id: str, trial: Trial) -> None:
