@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 
 from smoothsweep.core.judges.columns import METRICS
+from smoothsweep.orchestrator.result.cells import Summary
 from smoothsweep.orchestrator.result.estimates import Sample, Settings
-from smoothsweep.orchestrator.result.evidence import Cells
 
 QUICK = Settings(resamples=200)
 CLASSES = [f"c{i}" for i in range(12)]
@@ -34,4 +34,15 @@ def audit(leaks, *, metric="embedder_acc1", accs=None, by_class=True):
 
 
 def cells(frame, samples, **asked):
-    return Cells(frame=frame, samples=samples, settings=QUICK, **asked)
+    return Summary(frame=frame, samples=samples, settings=QUICK, **asked)
+
+
+def with_gaps(summary):
+    """The frame of a summary with each metric's difference from the baseline: m_diff, its ends, m_verdict."""
+    ends = {"": "difference", "_low": "low", "_high": "high", "_n": "n"}
+    columns = {}
+    for key in summary.measured:
+        gaps = [summary.gap(row, key) for row in summary.frame.index]
+        columns |= {f"{key}_diff{end}": [getattr(gap, name) for gap in gaps] for end, name in ends.items()}
+        columns[f"{key}_verdict"] = [gap.verdict for gap in gaps]
+    return summary.frame.assign(**columns)

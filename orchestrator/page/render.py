@@ -183,7 +183,7 @@ def _verdicts(summary: Summary, first: Metric | None) -> dict[str, Any]:
             for row, cell in rows
         },
         "short_verdicts": {row: first and display.recipe_verdict(summary, first, cell) for row, cell in rows},
-        "setting_verdicts": {row: display.of_setting(summary.spec, cell) for row, cell in rows} if settings else {},
+        "setting_verdicts": {row: display.of_setting(summary, row) for row, _ in rows} if settings else {},
         "setting_names": {row: display.setting_name(summary, cell) for row, cell in rows} if settings else {},
     }
 

@@ -1,202 +1,40 @@
-"""Recipes by attack: which are complete, the strongest attack on each, the look at which each was decided."""
+"""The cells of a sweep, what all compared recipes share, the strongest attack on each, and every comparison."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, Literal
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, wraps
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import pandas as pd
 
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.core.checks import present
-from smoothsweep.core.judges.columns import metric_of
-from smoothsweep.core.metrics.leak_comparisons import Bounded, LeakComparisons, compare_leaks, reductions
+from smoothsweep.core.judges.columns import METRICS, metric_of
+from smoothsweep.core.metrics.comparisons import ACCURACY_MARGIN, compare_recipes, recommend
+from smoothsweep.core.metrics.leak_comparisons import LeakComparison, LeakComparisons, compare_leaks
 from smoothsweep.core.metrics.looks import settled
+from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
-from smoothsweep.orchestrator.result.data import Axis, Measured
-from smoothsweep.orchestrator.result.estimates import Checks, Seeds, Settings, rates
+from smoothsweep.orchestrator.result.data import Axis, Defended, Measured
+from smoothsweep.orchestrator.result.estimates import (
+    NOTHING,
+    Checks,
+    Comparison,
+    Evidence,
+    Seeds,
+    Settings,
+    compare,
+    compared,
+    labelled,
+    rates,
+    stacked,
+)
+from smoothsweep.orchestrator.result.format import estimate as estimate_words
 from smoothsweep.orchestrator.result.format import is_null
 from smoothsweep.sweeps.search import SeedLooks
-
-Samples = Sequence[Mapping[str, Seeds]]
-Key = tuple[Hashable, ...]
-"""The values of all axes."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class AttackedCells:
-    """What is compared.
-
-    Attributes:
-        frame: A row per cell, and `samples` of each: metric -> seed -> sample.
-        min_test_acc: The accuracy a recipe needs to be chosen, if one was asked for.
-        baseline_recipe: The label of the reference recipe, None where there is none or several.
-        people: Classes of the private data, attacked or not; None where not known.
-        checks: What the judges say of real photographs.
-    """
-
-    frame: pd.DataFrame
-    samples: Samples
-    settings: Settings = field(default_factory=Settings)
-    min_test_acc: float | None = None
-    baseline_recipe: str | None = None
-    people: int | None = None
-    checks: Checks = field(default_factory=dict)
-    _known: dict[tuple[str, str | None], tuple[CompleteCases, dict[str, int]]] = field(default_factory=dict, repr=False)
-
-    def is_told(self, metric: str) -> bool:
-        """Whether a leak can be told by the judge that measures it; recipes are compared by no other."""
-        return metric not in self.checks or not self.checks[metric].why
-
-    @cached_property
-    def cells(self) -> Mapping[int, Mapping[str, Any]]:
-        """Row number -> row of the frame; cached, since taking rows from a wide frame is slow."""
-        columns = {str(key): values.tolist() for key, values in self.frame.items()}
-        rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-        return dict(zip(self.frame.index.tolist(), rows, strict=True))
-
-    def estimate(self, row: int, metric: str) -> Measured:
-        """The estimate of a metric in a row of the frame."""
-        cell = self.cells[row]
-        return Measured(*(cell[f"{metric}{end}"] for end in ("", "_low", "_high", "_n")))
-
-    def cases(self, metric: str, access: str | None = None) -> CompleteCases:
-        """The recipes that can be compared by a leak metric, each under every attack. Controls are no attacks.
-
-        access: count only the attacks that see no more of a target than that.
-        """
-        return self._cases_and_worst(metric, access)[0]
-
-    def worst(self, metric: str, access: str | None = None) -> dict[str, int]:
-        """Complete recipe -> its row under the attack that works best against it, over the seeds that all share."""
-        return dict(self._cases_and_worst(metric, access)[1])
-
-    def _cases_and_worst(self, metric: str, access: str | None) -> tuple[CompleteCases, dict[str, int]]:
-        key = metric, access
-        if key not in self._known:
-            cases = self._complete(metric, access)
-            self._known[key] = cases, self._strongest(cases, metric, access)
-        return self._known[key]
-
-    def _complete(self, metric: str, access: str | None) -> CompleteCases:
-        met = self.met(metric, access)
-        return complete_cases(met, baseline=self.baseline_recipe, front=self._by_leak(metric, access))
-
-    def met(self, metric: str, access: str | None = None) -> dict[str, dict[str, set[int]]]:
-        """Recipe -> attack -> the seeds under which the metric was measured; every recipe, controls left out."""
-        met: dict[str, dict[str, set[int]]] = {str(recipe): {} for recipe in self.frame["recipe"]}
-        for recipe, under in self._attacked(access).items():
-            for attack, row in under:
-                met[recipe].setdefault(attack, set()).update(self.samples[row].get(metric, ()))
-        return met
-
-    def _by_leak(self, metric: str, access: str | None) -> list[str]:
-        """Accurate enough recipes by rising leak, each under the strongest attack that ran on it."""
-        means, sign, leaks = self.frame[metric], metric_of(metric).sign, {}
-        for recipe, under in self._attacked(access).items():
-            measured = [row for _, row in under if not is_null(means[row])]
-            accurate = self.min_test_acc is None or any(
-                self.frame.loc[row, "test_acc"] >= self.min_test_acc for row in measured
-            )
-            if measured and accurate:
-                leaks[recipe] = max(sign * float(means[row]) for row in measured)
-        return sorted(leaks, key=leaks.__getitem__)
-
-    def _strongest(self, cases: CompleteCases, metric: str, access: str | None) -> dict[str, int]:
-        """Complete recipe -> row of its strongest attack, by the numbers of `comparisons`, so that both agree."""
-        attacked, leaks = self._attacked(access), self.leaks_of(metric, cases)
-        return {
-            recipe: max(
-                ((attack, row) for attack, row in attacked[recipe] if attack in cases.attacks),
-                key=lambda under: leaks[recipe][under[0]].mean(),
-            )[1]
-            for recipe in cases.recipes
-        }
-
-    def _attacked(self, access: str | None) -> dict[str, list[tuple[str, int]]]:
-        """Recipe -> (attack, row) of its attacks, controls left out."""
-        most = ACCESS_LEVELS[-1] if access is None else access
-        allowed = ACCESS_LEVELS[: ACCESS_LEVELS.index(most) + 1]
-        by_attack: dict[str, list[tuple[str, int]]] = {}
-        for row, cell in self.cells.items():
-            if not cell["control"] and cell["access"] in allowed:
-                by_attack.setdefault(str(cell["recipe"]), []).append((str(cell["attack"]), int(row)))
-        return by_attack
-
-    def leaks_of(self, metric: str, cases: CompleteCases) -> dict[str, dict[str, np.ndarray]]:
-        """Complete recipe -> attack -> [seeds, classes], large is bad: of the seeds and classes that all have."""
-        if not cases.recipes:
-            return {}
-        attacked = self._attacked(None)
-        named = [(r, a, row) for r in cases.recipes for a, row in attacked[r] if a in cases.attacks]
-        flat, _ = rates([self.samples[row][metric][seed] for *_, row in named for seed in cases.seeds])
-        matrices = metric_of(metric).sign * flat.reshape(len(named), len(cases.seeds), -1)
-        leaks: dict[str, dict[str, np.ndarray]] = {}
-        for (recipe, attack, _), matrix in zip(named, matrices, strict=True):
-            leaks.setdefault(recipe, {})[attack] = matrix
-        return leaks
-
-    @property
-    def published(self) -> tuple[str, ...]:
-        """Attacks that follow gradients as published, controls left out; empty where that is not known."""
-        if "published" not in self.frame:
-            return ()
-        counted = self.frame[~self.frame["control"] & self.frame["published"]]
-        return tuple(dict.fromkeys(counted["attack"]))
-
-    def comparisons(self, metric: str, cases: CompleteCases) -> LeakComparisons:
-        """The complete recipes compared by a leak metric, each under its strongest attack."""
-        return compare_leaks(
-            self.leaks_of(metric, cases),
-            baseline=self.baseline_recipe if self.baseline_recipe in cases.recipes else None,
-            published=[attack for attack in self.published if attack in cases.attacks],
-            level=self.settings.level,
-            span=metric_of(metric).span,
-            available=self.people,
-        )
-
-
-def hashable(value: Any) -> Hashable:
-    """Axis values as dictionary keys: null is None, 0 equals 0.0, a list or mapping is its JSON."""
-    if isinstance(value, (dict, list, tuple, np.ndarray)):
-        return json.dumps(value, sort_keys=True, default=list)
-    if is_null(value):
-        return None
-    value = value.item() if hasattr(value, "item") else value
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
-
-
-def trials_by_cell(results: pd.DataFrame, axes: Sequence[Axis]) -> dict[Key, pd.DataFrame]:
-    """Trials by cell; attacks outermost, numbers ascending, other values in order of appearance."""
-    columns = {axis.key: [hashable(value) for value in results[axis.key]] for axis in axes}
-    ranks = [_ranks(columns[axis.key]) for axis in axes]
-    keys: list[Key] = list(zip(*columns.values(), strict=True)) if axes else [()] * len(results)
-    outermost = sorted(range(len(axes)), key=lambda index: axes[index].role != "attack")
-    order = sorted(set(keys), key=lambda key: [ranks[index][key[index]] for index in outermost])
-    return {key: results[[other == key for other in keys]] for key in order}
-
-
-def _ranks(values: Sequence[Hashable]) -> dict[Hashable, int]:
-    unique = list(dict.fromkeys(values))
-    if all(value is None or isinstance(value, float) for value in unique):
-        unique.sort(key=lambda value: (value is not None, value or 0.0))
-    return {value: rank for rank, value in enumerate(unique)}
-
-
-def compares_settings(frame: pd.DataFrame, axes: Sequence[Axis], baseline: Mapping[str, Any]) -> bool:
-    """Whether a sweep compares settings of training and attack with one of them, and no recipes: its baseline names the
-    attack, too, and at most one recipe is planned under every attack."""
-    named = any(axis.role == "attack" and axis.key in baseline for axis in axes)
-    if not named or not len(frame) or int(frame["is_baseline"].sum()) != 1:
-        return False
-    planned = frame.loc[~frame["control"]].groupby("recipe")["attack"].nunique()
-    attacks = frame.loc[~frame["control"], "attack"].nunique()
-    return attacks > 1 and int((planned == attacks).sum()) < 2
-
 
 MOST = 0.75
 """A seed counts where at least this fraction of recipes has it, so that one failed trial does not cost all of them."""
@@ -240,8 +78,8 @@ def complete_cases(met: Met, *, baseline: str | None = None, front: Sequence[str
     """
     attacks = tuple(dict.fromkeys(attack for under in met.values() for attack, seeds in under.items() if seeds))
     known = sorted({seed for under in met.values() for seeds in under.values() for seed in seeds})
-    whole = {recipe: _under_all(under, attacks) for recipe, under in met.items()}
-    able = {recipe: seeds for recipe, seeds in whole.items() if seeds}
+    every = {recipe: set(known).intersection(*(under.get(a, ()) for a in attacks)) for recipe, under in met.items()}
+    able = {recipe: seeds for recipe, seeds in every.items() if seeds}
     needed = {recipe for recipe in able if recipe == baseline}
     first = [recipe for recipe in front if recipe in able][:1]
     seeds = shared_seeds(able, needed=needed.union(first))
@@ -279,12 +117,6 @@ def shared_seeds(seeds: Mapping[str, Collection[int]], *, needed: Collection[str
     return chosen
 
 
-def _under_all(under: Mapping[str, Collection[int]], attacks: Iterable[str]) -> set[int]:
-    """The seeds that a recipe has under every attack."""
-    seeds_of_attacks = [set(under.get(attack, ())) for attack in attacks]
-    return set.intersection(*seeds_of_attacks) if seeds_of_attacks else set()
-
-
 Answer = Literal["told", "small", "open", "undecided"]
 
 
@@ -296,80 +128,473 @@ class Stop:
         look: Its number, from 1.
         answer: "told" (the interval of its reduction leaves out 0), "small" (it lies within the smallest difference of
             interest), "open" (neither, and further looks follow) or "undecided" (neither, at the last).
-        error: The error that this look spends, for all recipes together.
-        alpha: The error of all looks.
-        among: How many recipes are compared with the baseline.
-        cases: What was compared here.
+        comparison: The recipe beside the baseline over the seeds and by the error of this look; its p-value is one that
+            all looks share, at most their error where the interval leaves out 0.
     """
 
     look: int
     answer: Answer
-    error: float
-    alpha: float
-    among: int
-    reduction: Bounded
-    cases: CompleteCases
-
-    @property
-    def repeated(self) -> Bounded:
-        """The reduction with a p-value that all looks share: at most alpha where the interval leaves out 0."""
-        if self.reduction.p is None:
-            return self.reduction
-        return replace(self.reduction, p=min(1.0, self.reduction.p * self.alpha / self.error))
-
-    @property
-    def seeds(self) -> int:
-        """How many seeds the answer rests on."""
-        return len(self.cases.seeds)
+    comparison: LeakComparison
 
 
-def stops(cells: AttackedCells, metric: str, looks: SeedLooks, baseline: str | None) -> dict[str, Stop]:
-    """Recipe -> its last look; none for a recipe that lacks seeds or attacks of the first look, nor where the baseline
-    does. cells: with all the samples there are."""
-    met = cells.met(metric)
-    attacks = tuple(dict.fromkeys(attack for under in met.values() for attack, seeds in under.items() if seeds))
-    by_recipe: dict[str, Stop] = {}
-    pending = [recipe for recipe in met if recipe != baseline]
-    among = len(pending)
-    for number, error in enumerate(looks.design.errors):
-        seeds = looks.of_look(number)
-        able = [recipe for recipe in (baseline, *pending) if recipe in met and _has(met[recipe], attacks, seeds)]
-        if baseline not in able or len(able) < 2:
-            break
-        cases = CompleteCases(attacks=attacks, seeds=seeds, recipes=tuple(able))
-        estimates = reductions(
-            cells.leaks_of(metric, cases),
-            baseline=present(baseline, "baseline"),
-            level=1 - error,
-            span=metric_of(metric).span,
-            among=among,
-        )
-        is_last = number + 1 == len(looks.looks)
-        for recipe, estimate in estimates.items():
-            by_recipe[recipe] = Stop(
-                look=number + 1,
-                answer=_answer(estimate, looks.smallest, is_last=is_last),
-                error=error,
-                alpha=looks.alpha,
-                among=among,
-                reduction=estimate,
-                cases=cases,
-            )
-        pending = [recipe for recipe in able if recipe != baseline and by_recipe[recipe].answer == "open"]
-    return by_recipe
-
-
-def _has(under: Mapping[str, set[int]], attacks: tuple[str, ...], seeds: tuple[int, ...]) -> bool:
-    return all(set(seeds) <= under.get(attack, set()) for attack in attacks)
-
-
-def _answer(interval: Bounded, smallest: float, *, is_last: bool) -> Answer:
-    if interval.above_zero or interval.below_zero:
+def answer_of(comparison: LeakComparison, smallest: float, *, is_last: bool) -> Answer:
+    """What a look answers. smallest: the smallest difference of interest."""
+    low, high = comparison.low, comparison.high
+    if comparison.is_clear:
         return "told"
-    if (
-        interval.low is not None
-        and interval.high is not None
-        and settled(interval.low, interval.high, smallest=smallest)
-    ):
+    if low is not None and high is not None and settled(low, high, smallest=smallest):
         return "small"
     return "undecided" if is_last else "open"
+
+
+Samples = Sequence[Mapping[str, Seeds]]
+"""Of each row of the frame: metric -> seed -> sample."""
+
+
+T = TypeVar("T")
+
+
+def once(method: Callable[..., T]) -> Callable[..., T]:
+    """A method of `Summary` whose answers are kept by its arguments, names or None."""
+
+    @wraps(method)
+    def kept(self: Summary, *names: str | None) -> T:
+        key = (method.__name__, *filter(None, names))
+        if key not in self.known:
+            self.known[key] = method(self, *names)
+        return self.known[key]
+
+    return kept
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Summary:
+    """The cells of a sweep, and what they say of each other.
+
+    frame: one row per combination of axes, attacks outermost, numbers ascending: the axes, `recipe` and `attack`
+    (labels), `access`, `control`, `published`, `n` (seeds done), `failed`, `missing`, `trials`, `is_baseline`,
+    `reference_recipe` (the recipe of the baseline's row), and for every metric m of `METRICS`: m, m_low, m_high (mean
+    over the seeds and its interval) and m_n (seeds measured). Means of rates have Wilson's interval
+    (`core.metrics.intervals`), of hit rates over seeds and classes, the rest Student's t over seeds; with one seed the
+    interval of a hit rate is over classes alone, and others have none (NaN).
+
+    Attributes:
+        rows_of_baselines: The baseline's row of each row of the frame, None for a baseline itself and where there is
+            none.
+        all_samples: With looks those of all seeds, while `samples` holds those of the first look: a recipe's comparison
+            with the baseline rests on the seeds of its last look, and everything else on those of the first, whose
+            number nothing has chosen.
+        baseline_recipe: The label of the reference recipe, None where there is none or several.
+        primary: The metric that decides, None where no leak was measured, or none by a judge that can tell one.
+        defenses: Recipe label -> its defense, where known.
+        checks: What the judges say of real photographs.
+        by_setting: The sweep asks what settings of the attack change, see `compares_settings`.
+        min_test_acc, accuracy_margin, looks, people, judged_classes: As of `ReportData`.
+    """
+
+    frame: pd.DataFrame
+    samples: Samples
+    all_samples: Samples = ()
+    rows_of_baselines: Sequence[int | None] = ()
+    settings: Settings = field(default_factory=Settings)
+    axes: tuple[Axis, ...] = ()
+    baseline_recipe: str | None = None
+    primary: str | None = None
+    defenses: Mapping[str, Defended] = field(default_factory=dict)
+    checks: Checks = field(default_factory=dict)
+    by_setting: bool = False
+    min_test_acc: float | None = None
+    accuracy_margin: float = ACCURACY_MARGIN
+    looks: SeedLooks | None = None
+    people: int | None = None
+    judged_classes: int | None = None
+    known: dict[tuple[Any, ...], Any] = field(default_factory=dict, init=False, repr=False)
+
+    # The cells.
+
+    @cached_property
+    def cells(self) -> Mapping[int, Mapping[str, Any]]:
+        """Row number -> row of the frame, with its number as `row`; taking rows from a wide frame is slow."""
+        columns = {str(key): values.tolist() for key, values in self.frame.items()} | {"row": self.frame.index.tolist()}
+        rows = (dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
+        return {row["row"]: row for row in rows}
+
+    @cached_property
+    def measured(self) -> tuple[str, ...]:
+        """The metrics with at least one value."""
+        return measured_in(self.frame)
+
+    @cached_property
+    def recipes(self) -> list[str]:
+        """Recipe labels in the order of the frame."""
+        return list(dict.fromkeys(self.frame["recipe"]))
+
+    @cached_property
+    def attacks(self) -> list[str]:
+        """Attack labels in the order of the frame, controls left out; [""] where the sweep varies no attack."""
+        return list(dict.fromkeys(self.frame.loc[~self.frame["control"], "attack"]))
+
+    @cached_property
+    def controls(self) -> list[str]:
+        """Labels of the controls in the order of the frame."""
+        return list(dict.fromkeys(self.frame.loc[self.frame["control"], "attack"]))
+
+    @cached_property
+    def published(self) -> tuple[str, ...]:
+        """Attacks that follow gradients as published, controls left out; empty where that is not known."""
+        if "published" not in self.frame:
+            return ()
+        return tuple(dict.fromkeys(self.frame.loc[~self.frame["control"] & self.frame["published"], "attack"]))
+
+    @cached_property
+    def references(self) -> dict[str, str]:
+        """Recipe -> the baseline that it is compared with, where there is one; several settings have several."""
+        rows = enumerate(self.rows_of_baselines)
+        pairs = [(self.cells[row], self.cells[other]) for row, other in rows if other is not None]
+        return {cell["recipe"]: baseline["recipe"] for cell, baseline in pairs if not cell["control"]}
+
+    def estimate(self, row: int, metric: str) -> Measured:
+        """The estimate of a metric in a row of the frame."""
+        cell = self.cells[row]
+        return Measured(*(cell[f"{metric}{end}"] for end in ("", "_low", "_high", "_n")))
+
+    def value_text(self, row: int, metric: str | None = None) -> str:
+        """A metric of a row for a sentence, by default the one that decides: `13 % [10, 17]`."""
+        key = metric or self.deciding
+        return estimate_words(metric_of(key), *self.estimate(row, key)[:3])
+
+    # The metric that decides.
+
+    @property
+    def deciding(self) -> str:
+        """`primary`, which is there where a leak was measured. Raises ValueError where none was."""
+        return present(self.primary, "leak")
+
+    @property
+    def spec(self) -> Metric:
+        """The metric that decides."""
+        return self.metric(self.deciding)
+
+    def metric(self, key: str) -> Metric:
+        """A metric as this sweep shows it: a judge that is not good has its accuracy in the label."""
+        return labelled(metric_of(key), self.checks)
+
+    def is_told(self, metric: str) -> bool:
+        """Whether a leak can be told by the judge that measures it; recipes are compared by no other."""
+        return metric not in self.checks or not self.checks[metric].why
+
+    # The strongest attack on each recipe.
+
+    @once
+    def worst(self, metric: str, access: str | None = None) -> Mapping[str, int]:
+        """Complete recipe -> its row under the attack that works best against it, over the seeds that all share, by the
+        numbers that recipes are compared by. access: as of `cases`."""
+        cases, attacked = self.cases(metric, access), self._attacked(access)
+        leaks = self._leaks_of(metric, cases, self.samples)
+        return {
+            recipe: max(
+                ((attack, row) for attack, row in attacked[recipe] if attack in cases.attacks),
+                key=lambda under: leaks[recipe][under[0]].mean(),
+            )[1]
+            for recipe in cases.recipes
+        }
+
+    def rows(self, metric: str, attack: str | None = None) -> Mapping[str, int]:
+        """Recipe -> its row where the metric was measured: under one attack, or (None) the worst for it, of the recipes
+        that have met every attack."""
+        if attack is None:
+            return self.worst(metric)
+        mine = self.frame.loc[(self.frame["attack"] == attack) & self.frame[metric].notna(), "recipe"]
+        return {recipe: int(row) for row, recipe in mine.items()}
+
+    def leaks(self, metric: str, attack: str | None = None) -> dict[str, float]:
+        """Recipe -> leak, small is good: under one attack, or (None) the worst for it."""
+        sign = metric_of(metric).sign
+        return {recipe: sign * float(self.frame.loc[row, metric]) for recipe, row in self.rows(metric, attack).items()}
+
+    def leak(self, row: int) -> float:
+        """The leak of a row by the metric that decides, small is good."""
+        return self.spec.sign * float(self.frame.loc[row, self.primary])
+
+    def worst_of_control(self, metric: str) -> tuple[str, int] | None:
+        """(control, row) with the largest leak that a judge credits to a control, whatever the recipe."""
+        measured = self.frame.loc[self.frame["control"] & self.frame[metric].notna(), metric]
+        if not len(measured):
+            return None
+        row = (metric_of(metric).sign * measured).idxmax()
+        return str(self.frame.loc[row, "attack"]), int(row)
+
+    @once
+    def cases(self, metric: str, access: str | None = None) -> CompleteCases:
+        """The recipes that can be compared by a leak metric, each under every attack. Controls are no attacks.
+
+        access: count only the attacks that see no more of a target than that.
+        """
+        means, sign, leaks = self.frame[metric], metric_of(metric).sign, {}
+        for recipe, under in self._attacked(access).items():
+            rows = [row for _, row in under if not is_null(means[row])]
+            floor, accuracies = self.min_test_acc, [self.frame.loc[row, "test_acc"] for row in rows]
+            if rows and (floor is None or any(accuracy >= floor for accuracy in accuracies)):
+                leaks[recipe] = max(sign * float(means[row]) for row in rows)
+        met = self._met(metric, self.samples, access)
+        return complete_cases(met, baseline=self.baseline_recipe, front=sorted(leaks, key=leaks.__getitem__))
+
+    def _met(self, metric: str, samples: Samples, access: str | None = None) -> dict[str, dict[str, set[int]]]:
+        """Recipe -> attack -> the seeds under which the metric was measured; every recipe, controls left out."""
+        met: dict[str, dict[str, set[int]]] = {str(recipe): {} for recipe in self.frame["recipe"]}
+        for recipe, under in self._attacked(access).items():
+            for attack, row in under:
+                met[recipe].setdefault(attack, set()).update(samples[row].get(metric, ()))
+        return met
+
+    @once
+    def _attacked(self, access: str | None = None) -> dict[str, list[tuple[str, int]]]:
+        """Recipe -> (attack, row) of its attacks, controls left out."""
+        allowed = ACCESS_LEVELS[: ACCESS_LEVELS.index(access or ACCESS_LEVELS[-1]) + 1]
+        by_attack: dict[str, list[tuple[str, int]]] = {}
+        for row, cell in self.cells.items():
+            if not cell["control"] and cell["access"] in allowed:
+                by_attack.setdefault(str(cell["recipe"]), []).append((str(cell["attack"]), row))
+        return by_attack
+
+    def _leaks_of(self, metric: str, cases: CompleteCases, samples: Samples) -> dict[str, dict[str, np.ndarray]]:
+        """Complete recipe -> attack -> [seeds, classes], large is bad: of the seeds and classes that all have."""
+        if not cases.recipes:
+            return {}
+        attacked = self._attacked()
+        named = [(r, a, row) for r in cases.recipes for a, row in attacked[r] if a in cases.attacks]
+        flat, _ = rates([samples[row][metric][seed] for *_, row in named for seed in cases.seeds])
+        matrices = metric_of(metric).sign * flat.reshape(len(named), len(cases.seeds), -1)
+        leaks: dict[str, dict[str, np.ndarray]] = {}
+        for (recipe, attack, _), matrix in zip(named, matrices, strict=True):
+            leaks.setdefault(recipe, {})[attack] = matrix
+        return leaks
+
+    # The comparisons of recipes.
+
+    @property
+    def evidence(self) -> Evidence | None:
+        """What can be told of the recipes by the primary metric, None where it was never measured."""
+        return None if self.primary is None else self.evidence_by(self.primary)
+
+    @property
+    def compared(self) -> Evidence:
+        """`evidence`, which is there where a leak was measured. Raises ValueError where none was."""
+        return present(self.evidence, "leak")
+
+    def evidence_by(self, metric: str, worst_by: str | None = None) -> Evidence | None:
+        """What any metric tells of the complete recipes, each under the attack that works best against it by
+        `worst_by`, by default the metric itself. None where it was not measured, or by a judge that tells nothing."""
+        return self._evidence(metric, worst_by or metric)
+
+    @once
+    def _evidence(self, metric: str, by: str) -> Evidence | None:
+        if metric not in self.measured or not self.is_told(metric):
+            return None
+        cases = self.cases(by)
+        rows = {recipe: row for recipe, row in self.worst(by).items() if not is_null(self.frame.loc[row, metric])}
+        if not rows:
+            return None
+        compares_leaks = by == metric and metric_of(metric).is_leak
+        leaks = self._compared(metric, cases, self.samples, level=self.settings.level) if compares_leaks else None
+        evidence = replace(self.gather(metric, rows, cases.seeds, leaks), missing=cases.missing)
+        if leaks is None or self.looks is None:
+            return evidence
+        # With looks each recipe stands beside the baseline as at its last look; without one it has no verdict.
+        beside = {(recipe, str(self.baseline_recipe)): stop.comparison for recipe, stop in self.stops(metric).items()}
+        others = {names: one for names, one in leaks.by_pair.items() if self.baseline_recipe not in names}
+        return replace(evidence, leaks=replace(leaks, by_pair=beside | others))
+
+    def _compared(self, metric: str, cases: CompleteCases, samples: Samples, **how: Any) -> LeakComparisons:
+        """The recipes of `cases` compared by a leak metric, each under its strongest attack."""
+        return compare_leaks(
+            self._leaks_of(metric, cases, samples),
+            baseline=self.baseline_recipe if self.baseline_recipe in cases.recipes else None,
+            published=[attack for attack in self.published if attack in cases.attacks],
+            span=metric_of(metric).span,
+            available=self.people,
+            **how,
+        )
+
+    def gather(
+        self,
+        metric: str,
+        rows: Mapping[str, int],
+        seeds: Sequence[int] | None = None,
+        leaks: LeakComparisons | None = None,
+    ) -> Evidence:
+        """The evidence on the recipes of `rows`. All of them are compared, also those without the accuracy asked for,
+        since tables print their differences too: one pair has one verdict wherever it is shown. On a tie the baseline
+        is preferred, then the more accurate.
+
+        seeds: those that may be used, None for all. leaks: the same recipes as compared under their strongest attacks,
+        where that is what `rows` are.
+        """
+        spec, baseline = metric_of(metric), self.baseline_recipe
+        accuracy = {recipe: float(self.frame.loc[row, "test_acc"]) for recipe, row in rows.items()}
+        enough = {recipe: value if value == value else -1.0 for recipe, value in accuracy.items()}
+        ordered = sorted(rows, key=lambda recipe: (recipe != baseline, -enough[recipe]))
+        of_rows = {recipe: self.samples[rows[recipe]][metric] for recipe in ordered}
+        mine = {
+            recipe: {seed: sample for seed, sample in known.items() if seeds is None or seed in seeds}
+            for recipe, known in of_rows.items()
+        }
+        shared = shared_seeds(mine, needed={recipe for recipe in mine if recipe == baseline})
+        kept = [recipe for recipe, known in mine.items() if set(shared) <= set(known)]
+        values, by_class = stacked(mine, kept, shared, spec.sign)
+        comparisons = leaks.pairs if leaks is not None and leaks.by_pair else None
+        if comparisons is None and len(values) > 1:
+            comparisons = compare_recipes(
+                values, level=self.settings.level, reference=baseline, span=spec.span, p_values=False
+            )
+        return Evidence(
+            metric=metric,
+            sign=spec.sign,
+            rows=rows,
+            values=values,
+            seeds=shared,
+            by_class=by_class,
+            comparisons=comparisons,
+            leaks=leaks,
+            choose=lambda: recommend(
+                values,
+                accuracy=enough,
+                min_accuracy=self.min_test_acc,
+                reference=baseline,
+                comparisons=comparisons,
+                span=spec.span,
+                **asdict(self.settings),
+            ),
+        )
+
+    def compare(self, metric: str, row: int, reference: int) -> Comparison:
+        """Two rows of the frame, paired by seed and class, corrected for as many recipes as the deciding metric has."""
+        evidence = self.evidence_by(metric, self.primary)
+        return NOTHING if evidence is None else self.between_rows(evidence, row, reference)
+
+    def between_rows(self, evidence: Evidence, row: int, reference: int) -> Comparison:
+        """Two rows by the metric of the evidence: as found among all its pairs where both are among its rows, else by
+        themselves, under the correction for as many pairs."""
+        mine, theirs = (str(self.cells[each]["recipe"]) for each in (row, reference))
+        if evidence.rows.get(mine) == row and evidence.rows.get(theirs) == reference:
+            comparison = evidence.against(mine, theirs)
+            if comparison.n:
+                return comparison
+        among = max(1, len(evidence.rows) * (len(evidence.rows) - 1) // 2)
+        return self._alone(evidence.metric, row, reference, among)
+
+    def _alone(self, metric: str, row: int, reference: int, among: int) -> Comparison:
+        seeds = (self.samples[each].get(metric, {}) for each in (row, reference))
+        return compare(metric_of(metric), *seeds, self.settings, among=among)
+
+    def reduction(self, metric: str, recipe: str, reference: str) -> LeakComparison | None:
+        """How much less a recipe leaks than a reference by a leak metric, each under its strongest attack. None where
+        one of them has not met every attack under the seeds that all share."""
+        evidence = self.evidence_by(metric)
+        return None if evidence is None else evidence.reduction(recipe, reference)
+
+    def verdict(self, recipe: str, metric: str | None = None) -> LeakComparison | None:
+        """A recipe beside the baseline, by default by the metric that decides: what every output shows of it. None for
+        a baseline itself, and where the two were not compared."""
+        reference, by = self.references.get(recipe), metric or self.primary
+        return None if reference in (None, recipe) or by is None else self.reduction(by, recipe, str(reference))
+
+    @once
+    def stops(self, metric: str) -> dict[str, Stop]:
+        """Recipe -> its last look by a leak metric; none for a recipe that lacks seeds or attacks of the first look,
+        nor where the baseline does, nor in a sweep without looks."""
+        by_recipe: dict[str, Stop] = {}
+        looks, baseline = self.looks, self.baseline_recipe
+        if looks is None or baseline is None:
+            return by_recipe
+        met = self._met(metric, self.all_samples)
+        attacks = tuple(dict.fromkeys(attack for under in met.values() for attack, seeds in under.items() if seeds))
+        pending = [recipe for recipe in met if recipe != baseline]
+        among = len(pending)
+        for number, error in enumerate(looks.design.errors):
+            seeds = looks.of_look(number)
+            able = tuple(
+                recipe
+                for recipe in (baseline, *pending)
+                if all(set(seeds) <= met[recipe].get(attack, set()) for attack in attacks)
+            )
+            if baseline not in able or len(able) < 2:
+                break
+            cases = CompleteCases(attacks=attacks, seeds=seeds, recipes=able)
+            how = {"level": 1 - error, "every_pair": False, "among": among, "smallest": looks.smallest}
+            is_last = number + 1 == len(looks.looks)
+            for recipe, found in self._compared(metric, cases, self.all_samples, **how).verdicts.items():
+                # A p-value beside the error of all looks, as the interval of this look is beside its own.
+                p = None if found.p is None else min(1.0, found.p * looks.alpha / error)
+                answer = answer_of(found, looks.smallest, is_last=is_last)
+                by_recipe[recipe] = Stop(look=number + 1, answer=answer, comparison=replace(found, p=p))
+            pending = [recipe for recipe in able if recipe != baseline and by_recipe[recipe].answer == "open"]
+        return by_recipe
+
+    # Each row beside the baseline's.
+
+    def gap(self, row: int, metric: str) -> Comparison:
+        """A row beside the baseline's, as `core.metrics.comparisons` decides it among all recipes that meet the same
+        attack, paired by seed and, where hit rates per class are known, by class; `NOTHING` where nothing compares."""
+        return self.gaps(metric).get(row, NOTHING)
+
+    @once
+    def gaps(self, metric: str) -> dict[int, Comparison]:
+        """Row -> its `gap`, of rows that have one.
+
+        A row that shares no seed with most others is compared by itself, under the same correction. Those whose
+        reference met another attack (a baseline may name the attack too) are compared with it by families, corrected
+        for as many as they are. Two rows that are both the worst of their recipes, by this metric if it is a leak, else
+        by the one that decides, are compared as the answer compares them, so that a pair has one verdict on a page.
+        """
+        found: dict[int, Comparison] = {}
+        if metric not in self.measured or not self.is_told(metric):
+            return found
+        baseline_of = {row: other for row, other in enumerate(self.rows_of_baselines) if other is not None}
+        attack_of = {row: cell["attack"] for row, cell in self.cells.items()}
+        under: dict[str, list[int]] = {}
+        for row in np.flatnonzero(self.frame[metric].notna()).tolist():
+            under.setdefault(attack_of[row], []).append(row)
+        for met in under.values():
+            rows = {str(self.cells[row]["recipe"]): row for row in met}
+            known = [row for row in met if baseline_of.get(row) in rows.values()]
+            evidence = self.gather(metric, rows) if known else None
+            found |= {row: self.between_rows(present(evidence, "evidence"), row, baseline_of[row]) for row in known}
+        across = {row: other for row, other in baseline_of.items() if attack_of[row] != attack_of[other]}
+        families: dict[tuple[int, str | None], list[int]] = {}
+        for row, other in across.items():
+            # What varies alike: other recipes under one attack, each a training of its own; and the reference's own
+            # recipe under all other attacks, where the training drops out.
+            same = self.cells[row]["recipe"] == self.cells[other]["recipe"]
+            families.setdefault((other, None if same else attack_of[row]), []).append(row)
+        for (other, _), members in families.items():
+            found |= self._across(metric, other, members, among=len(across))
+        by = metric if metric_of(metric).is_leak else self.primary if len(set(attack_of.values())) > 1 else None
+        evidence = None if by is None else self.evidence_by(metric, by)
+        if evidence is not None:
+            worst = set(evidence.rows.values())
+            met = [(row, other) for row, other in baseline_of.items() if {row, other} <= worst]
+            found |= {row: self.between_rows(evidence, row, other) for row, other in met}
+        return found
+
+    def _across(self, metric: str, other: int, rows: Sequence[int], *, among: int) -> dict[int, Comparison]:
+        """Row -> its comparison with `other`, the variance over seeds pooled over all of them; rows that lack a seed of
+        the others are compared by themselves."""
+        seeds = {str(row): self.samples[row].get(metric, {}) for row in (other, *rows)}
+        measured = {row: mine for row, mine in seeds.items() if mine}
+        shared = shared_seeds(measured, needed={str(other)}) if str(other) in measured else ()
+        kept = [row for row, mine in measured.items() if set(shared) <= set(mine)]
+        found: dict[int, Comparison] = {}
+        if shared and len(kept) > 1:
+            values, _ = stacked(measured, kept, shared)
+            level, span = self.settings.level, metric_of(metric).span
+            together = compare_recipes(values, level=level, among=among, span=span, p_values=False)
+            for pair in (together.between(row, str(other)) for row in kept if row != str(other)):
+                mine = pair.second if pair.first == str(other) else pair.first
+                found[int(mine)] = compared(pair, len(shared), turn=1 if pair.first == mine else -1)
+        return {row: found[row] if row in found else self._alone(metric, row, other, among) for row in rows}
+
+
+def measured_in(frame: pd.DataFrame) -> tuple[str, ...]:
+    """The metrics with at least one value in a frame of cells."""
+    return tuple(spec.key for spec in METRICS if len(frame) and frame[spec.key].notna().any())

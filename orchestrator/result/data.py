@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
+from smoothsweep.core.defenses.labels import RecipeWords
 from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS
 from smoothsweep.core.metrics.comparisons import ACCURACY_MARGIN
 from smoothsweep.core.metrics.frontier import hypervolume, pareto_mask
@@ -351,6 +352,14 @@ class StageLink:
     seconds: float
     devices: float = 1.0
     device: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Defended:
+    """The defense of a recipe, and its other axes in words (an architecture, say), empty without any."""
+
+    words: RecipeWords
+    setting: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,9 +12,8 @@ from smoothsweep.core.metrics.leak_comparisons import HIDES, LEAKS_MORE, REDUCES
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.power import MOST_SEEDS
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE, LEAST_SEEDS, LOWER
-from smoothsweep.orchestrator.result.cells import CompleteCases, hashable
+from smoothsweep.orchestrator.result.cells import CompleteCases
 from smoothsweep.orchestrator.result.estimates import Comparison, untold
-from smoothsweep.orchestrator.result.evidence import COLUMNS
 from smoothsweep.orchestrator.result.format import (
     axis_words,
     count,
@@ -29,7 +28,7 @@ from smoothsweep.orchestrator.result.format import (
     signed_interval,
     start,
 )
-from smoothsweep.orchestrator.result.summary import UNCHANGED, Summary, decide
+from smoothsweep.orchestrator.result.summary import UNCHANGED, Summary, decide, hashable
 
 Look = Literal["good", "bad", "unclear", ""]
 
@@ -262,17 +261,12 @@ def difference_verdict(spec: Metric, gap: Comparison) -> VerdictText | None:
     return VerdictText(words=f"{points(spec, gap.difference)} {gap.verdict}", look=look, size=ends)
 
 
-def gap_of_cell(cell: Mapping[str, Any], key: str) -> Comparison:
-    """A row of the summary's frame beside its baseline's row, by a metric."""
-    return Comparison(**{name: cell[f"{key}{end}"] for end, name in COLUMNS.items()})
-
-
 def cell_verdict(summary: Summary, spec: Metric, cell: Mapping[str, Any]) -> VerdictText | None:
     """Word the comparison of a row of the summary's frame with its baseline; None without a comparison.
 
     The verdict on a leak belongs to a recipe. Where several attacks were tried, a row shows only its own reduction.
     """
-    gap = gap_of_cell(cell, spec.key)
+    gap = summary.gap(cell["row"], spec.key)
     if not spec.is_leak:
         return difference_verdict(spec, gap)
     if len(summary.attacks) == 1 and not cell["control"]:
@@ -436,9 +430,10 @@ SETTING_LEGEND = "reduction: leak under the baseline's setting minus that under 
 """Explanation of the sign, for the foot of a table."""
 
 
-def of_setting(spec: Metric, cell: Mapping[str, Any]) -> VerdictText | None:
-    """Word the comparison of a row with the baseline's by a leak; None for the baseline and without a comparison."""
-    size, word = row_reduction(spec, gap_of_cell(cell, spec.key))
+def of_setting(summary: Summary, row: int) -> VerdictText | None:
+    """Word the comparison of a row with the baseline's by the leak that decides; None for the baseline and without a
+    comparison."""
+    size, word = row_reduction(summary.spec, summary.gap(row, summary.deciding))
     look = "unclear" if word == INCONCLUSIVE else ""
     return None if word is None else VerdictText(words=SETTING_WORDS[word], look=look, size=size)
 
@@ -447,7 +442,7 @@ def setting_answer(summary: Summary) -> tuple[str, ...]:
     """Sentences on the baseline's leak, the settings that differ significantly, and the inconclusive ones."""
     spec, cells = summary.spec, summary.cells
     [baseline] = [row for row, cell in cells.items() if cell["is_baseline"]]
-    readings = {row: reading for row, cell in cells.items() if (reading := of_setting(spec, cell))}
+    readings = {row: reading for row in cells if (reading := of_setting(summary, row))}
     unit = " points" if spec.unit == "percent" else ""
     clear = [
         f"{named(setting_name(summary, cells[row]))} {reading.words}: {summary.value_text(row)}, "

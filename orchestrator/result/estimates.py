@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
 from typing import Any, Literal
 
 import numpy as np
@@ -13,10 +13,11 @@ import pandas as pd
 from smoothsweep.core.checks import present
 from smoothsweep.core.judges.columns import BY_KEY, CEILINGS, CLASS_METRICS, METRICS, REACH_IMAGES
 from smoothsweep.core.judges.table import JUDGES
-from smoothsweep.core.metrics.comparisons import Pair, compare_recipes
+from smoothsweep.core.metrics.comparisons import Comparisons, Pair, Recommendation, compare_recipes
 from smoothsweep.core.metrics.intervals import Interval, JudgeCheck, check_judge, rate_interval, seed_mean_interval
+from smoothsweep.core.metrics.leak_comparisons import LeakComparison, LeakComparisons
 from smoothsweep.core.metrics.metric import Metric
-from smoothsweep.core.metrics.verdicts import Verdict, turned
+from smoothsweep.core.metrics.verdicts import LEAST_SEEDS, Verdict, turned
 from smoothsweep.orchestrator.result.data import Measured
 from smoothsweep.orchestrator.result.format import is_null, number
 
@@ -198,11 +199,6 @@ def stacked(
     return dict(zip(kept, sign * flat.reshape(len(kept), len(shared), -1), strict=True)), by_class
 
 
-def only(seeds: Seeds, allowed: Sequence[int] | None) -> Seeds:
-    """The samples of the allowed seeds, None for all of them."""
-    return seeds if allowed is None else {seed: sample for seed, sample in seeds.items() if seed in allowed}
-
-
 Checks = Mapping[str, JudgeCheck]
 """Leak metric -> the check of the judge that measures it, where that was shown real photographs."""
 FIRST = {ceiling: next(spec for spec in METRICS if spec.ceiling == ceiling) for ceiling in CEILINGS.values()}
@@ -265,3 +261,82 @@ def labelled(spec: Metric, checks: Checks) -> Metric:
         return spec
     real = number(FIRST[CEILINGS[spec.key]], check.real, rough=True)
     return replace(spec, label=f"{spec.label} (real photographs: {real})")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Evidence:
+    """Recipes compared by one metric, each in one row of the frame.
+
+    Attributes:
+        rows: Recipe -> its row.
+        values: Recipe -> leak [seeds, classes] times `sign`, so that small is good; [seeds, 1] unless `by_class`.
+        seeds: Seeds that all of them share.
+        missing: Recipe -> attack -> the seeds it lacks; such a recipe has no row.
+        comparisons: Every pair of them; None for a single recipe.
+        leaks: The recipes compared under their strongest attacks, with looks each beside the baseline as at its last;
+            None where the metric did not choose the attacks.
+        choose: Finds the recipe that leaks least.
+    """
+
+    metric: str
+    sign: int
+    rows: Mapping[str, int]
+    values: Mapping[str, np.ndarray]
+    seeds: tuple[int, ...]
+    by_class: bool
+    comparisons: Comparisons | None
+    leaks: LeakComparisons | None
+    choose: Callable[[], Recommendation] = field(repr=False)
+    missing: Mapping[str, Mapping[str, tuple[int, ...]]] = field(default_factory=dict)
+
+    @cached_property
+    def recommendation(self) -> Recommendation:
+        """The recipe that leaks least among those accurate enough, and how sure that is."""
+        return self.choose()
+
+    @cached_property
+    def _by_pair(self) -> dict[frozenset[str], Pair]:
+        known = (self.comparisons, None if self.leaks is None else self.leaks.pairs)
+        return {frozenset((pair.first, pair.second)): pair for found in known if found for pair in found.pairs}
+
+    @property
+    def classes(self) -> int | None:
+        """How many classes the comparisons rest on, None without class values."""
+        return next(iter(self.values.values())).shape[1] if self.by_class else None
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Recipes that are compared with no other, since they lack an attack or one of the seeds."""
+        return (*self.missing, *(recipe for recipe in self.rows if recipe not in self.values))
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The recipes that are compared pairwise: all that share the seeds."""
+        return tuple(self.comparisons.means) if self.comparisons else ()
+
+    @property
+    def recommended(self) -> str | None:
+        """The recipe with the least leak among those accurate enough; None with one seed, which proves nothing."""
+        return self.recommendation.best if len(self.seeds) >= LEAST_SEEDS else None
+
+    @property
+    def pairs(self) -> int:
+        """How many comparisons the correction counts."""
+        return len(self._by_pair)
+
+    def mean(self, recipe: str) -> float:
+        """Mean leak over the common seeds, in the metric's own unit."""
+        return self.sign * float(self.values[recipe].mean())
+
+    def reduction(self, recipe: str, reference: str) -> LeakComparison | None:
+        """How much less a recipe leaks than a reference; None where the two were not compared as leaks."""
+        return None if self.leaks is None else self.leaks.against(recipe, reference)
+
+    def against(self, recipe: str, reference: str) -> Comparison:
+        """recipe minus reference in the metric's unit: simultaneous interval and verdict. `NOTHING`
+        where the two were not compared."""
+        pair, leak = self._by_pair.get(frozenset((recipe, reference))), self.reduction(recipe, reference)
+        if pair is None:
+            return NOTHING
+        turn = self.sign * (1 if pair.first == recipe else -1)
+        return compared(pair, len(self.seeds) if leak is None else leak.seeds, turn=turn)

@@ -30,8 +30,7 @@ from smoothsweep.orchestrator.result.display import (
     settling,
     shown_metrics,
 )
-from smoothsweep.orchestrator.result.estimates import limited, untold
-from smoothsweep.orchestrator.result.evidence import Evidence
+from smoothsweep.orchestrator.result.estimates import Evidence, limited, untold
 from smoothsweep.orchestrator.result.format import count, listing, named, number, points, significant, start
 from smoothsweep.orchestrator.result.more_seeds import fresh_answer
 from smoothsweep.orchestrator.result.standing import by_access, standing_sentences
@@ -77,12 +76,12 @@ def without_leak(data: ReportData, summary: Summary) -> str:
 def _beside_baseline(summary: Summary, spec: Metric) -> str:
     """A phrase such as `; inconclusive against alpha 0 (37.9 %)`; empty where nothing can be compared."""
     frame = summary.frame
-    compared = frame.loc[frame[f"{spec.key}_verdict"].fillna("") != "", ["recipe", f"{spec.key}_verdict"]]
+    verdicts = {row: gap.verdict for row, gap in summary.gaps(spec.key).items() if gap.verdict}
     baselines = frame.loc[frame["is_baseline"], spec.key].dropna()
-    if compared.empty or len(baselines) != 1:
+    if not verdicts or len(baselines) != 1:
         return ""
-    decided = compared[compared[f"{spec.key}_verdict"] != INCONCLUSIVE]
-    words = [f"{named(recipe)} is {verdict}" for recipe, verdict in decided.itertuples(index=False)]
+    decided = {row: verdict for row, verdict in sorted(verdicts.items()) if verdict != INCONCLUSIVE}
+    words = [f"{named(summary.cells[row]['recipe'])} is {verdict}" for row, verdict in decided.items()]
     baseline = f"{named(frame.loc[baselines.index[0], 'recipe'])} ({number(spec, baselines.iloc[0])})"
     return f"; {listing(words)} than {baseline}" if words else f"; every recipe is inconclusive against {baseline}"
 

@@ -314,7 +314,7 @@ def advantage_panels(summary: Summary) -> list[AdvantagePanel]:
     """
     axes = {axis.key: axis for axis in summary.axes}
     judged = [key for key in JUDGED if key in summary.measured]
-    if ALPHA not in axes or not judged or not len(summary.frame) or f"{judged[0]}_diff" not in summary.frame:
+    if ALPHA not in axes or not judged:
         return []
     varied = [key for key in (ALPHA, SAMPLES) if key in axes]
     frame = summary.frame[~summary.frame["control"] & summary.frame[varied].map(_is_number).all(axis=1)]
@@ -324,12 +324,12 @@ def advantage_panels(summary: Summary) -> list[AdvantagePanel]:
         title = ", ".join(axis_value(axis, rows[axis.key].iloc[0]) for axis in others)
         if SAMPLES not in axes:
             if rows[ALPHA].nunique() >= LEAST:
-                curves = {metric_of(key).label: _points(rows, key, ALPHA) for key in judged}
+                curves = {metric_of(key).label: _points(summary, rows, key, ALPHA) for key in judged}
                 panels.append(AdvantagePanel(title, "smoothing factor alpha", curves))
         elif rows[SAMPLES].nunique() >= LEAST - 1:
             by_alpha = [(f"alpha {alpha:g}", same) for alpha, same in rows.groupby(ALPHA) if alpha != 0]
             for key in judged:
-                curves = {name: _points(same, key, SAMPLES) for name, same in by_alpha}
+                curves = {name: _points(summary, same, key, SAMPLES) for name, same in by_alpha}
                 name = " \u00b7 ".join(filter(None, (metric_of(key).label, title)))
                 panels.append(AdvantagePanel(name, "training images per class", curves))
     drawn = [
@@ -339,14 +339,15 @@ def advantage_panels(summary: Summary) -> list[AdvantagePanel]:
     return [panel for panel in drawn if panel.curves]
 
 
-def _points(rows: pd.DataFrame, key: str, over: str) -> list[AdvantagePoint]:
+def _points(summary: Summary, rows: pd.DataFrame, key: str, over: str) -> list[AdvantagePoint]:
     sign, points = metric_of(key).sign, []
-    for row in rows.sort_values(over).to_dict("records"):
-        difference = 0.0 if row["is_baseline"] else row[f"{key}_diff"]
+    for index in rows.sort_values(over).index:
+        row, gap = summary.cells[index], summary.gap(index, key)
+        difference = 0.0 if row["is_baseline"] else gap.difference
         plain = row[key] - difference
         if is_null(difference) or is_null(plain) or not plain:
             continue
-        ends = [math.nan] * 2 if row["is_baseline"] else [row[f"{key}_diff_low"], row[f"{key}_diff_high"]]
+        ends = [math.nan] * 2 if row["is_baseline"] else [gap.low, gap.high]
         value, low, high = (sign * float(value) / abs(plain) for value in (difference, *ends[::sign]))
         points.append(AdvantagePoint(float(row[over]), value, low, high))
     return points

@@ -14,7 +14,7 @@ from smoothsweep.core.metrics.comparisons import Reaudit, reaudit, together
 from smoothsweep.core.metrics.verdicts import HIGHER, INCONCLUSIVE
 from smoothsweep.orchestrator.result.cells import Stop
 from smoothsweep.orchestrator.result.data import ReportData
-from smoothsweep.orchestrator.result.display import MANY
+from smoothsweep.orchestrator.result.display import MANY, reduction_cell
 from smoothsweep.orchestrator.result.estimates import rates
 from smoothsweep.orchestrator.result.format import (
     count,
@@ -23,8 +23,6 @@ from smoothsweep.orchestrator.result.format import (
     named,
     number,
     points,
-    signed,
-    signed_interval,
     start,
 )
 from smoothsweep.orchestrator.result.summary import Summary, decide, summarise
@@ -35,7 +33,7 @@ SPENT = {"pocock": "Pocock", "obrien-fleming": "O'Brien and Fleming"}
 def look_words(summary: Summary, stop: Stop) -> str:
     """A phrase such as `decided at look 1 of 3 (3 seeds)`."""
     looks = present(summary.looks, "looks")
-    where = f"look {stop.look} of {len(looks.looks)} ({count(stop.seeds, 'seed')})"
+    where = f"look {stop.look} of {len(looks.looks)} ({count(stop.comparison.seeds, 'seed')})"
     if stop.answer == "small":
         return f"smaller than {points(summary.spec, looks.smallest)} either way at {where}"
     return {"told": f"decided at {where}", "open": f"open after {where}", "undecided": f"undecided after {where}"}[
@@ -65,11 +63,7 @@ def look_sentences(summary: Summary) -> tuple[str, ...]:
 
 
 def _stop_sentence(summary: Summary, stop: Stop) -> str:
-    interval = stop.reduction
-    reduction = (
-        f"{signed(summary.spec, interval.value)} {signed_interval(summary.spec, interval.low, interval.high)}".strip()
-    )
-    return f"{look_words(summary, stop)}, reduction {reduction}"
+    return f"{look_words(summary, stop)}, reduction {reduction_cell(summary.spec, stop.comparison)}"
 
 
 Leaks = dict[str, np.ndarray]

@@ -14,11 +14,11 @@ import pandas as pd
 from smoothsweep.core.judges.columns import METRICS, metric_of
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE
+from smoothsweep.orchestrator.result.cells import Summary
 from smoothsweep.orchestrator.result.columns import FRAMES, metric_columns
 from smoothsweep.orchestrator.result.data import Measured, ReportData
 from smoothsweep.orchestrator.result.defenses import cost_rows, cost_words, device_unit
 from smoothsweep.orchestrator.result.display import (
-    gap_of_cell,
     judges_lead,
     needed_words,
     row_reduction,
@@ -27,6 +27,7 @@ from smoothsweep.orchestrator.result.display import (
     shown_metrics,
     too_inaccurate,
 )
+from smoothsweep.orchestrator.result.estimates import NOTHING
 from smoothsweep.orchestrator.result.findings import captions, find, limits
 from smoothsweep.orchestrator.result.format import ascii_text, is_null
 from smoothsweep.orchestrator.result.leaks import exposed, hiding_sentences, hiding_verdicts
@@ -40,7 +41,7 @@ from smoothsweep.orchestrator.result.more_seeds import (
 from smoothsweep.orchestrator.result.published import paper_comparison
 from smoothsweep.orchestrator.result.searches import search_words
 from smoothsweep.orchestrator.result.standing import recipe_standings, two_leaks, warnings_of
-from smoothsweep.orchestrator.result.summary import Decision, Summary, decide
+from smoothsweep.orchestrator.result.summary import Decision, decide
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +178,7 @@ def _metrics(summary: Summary, cell: Mapping[str, Any], recipe: str, worst: Mapp
     """Every metric of a recipe: a leak under the attack that works best by its own judge, the rest of the row."""
     found: dict[str, Any] = {}
     for key in summary.measured:
-        row, differs = cell, _differs(cell, key)
+        row, differs = cell, _differs(summary, cell, key)
         if metric_of(key).is_leak and worst:
             at = summary.worst(key).get(recipe)
             row = {} if at is None else summary.cells[at]
@@ -188,8 +189,8 @@ def _metrics(summary: Summary, cell: Mapping[str, Any], recipe: str, worst: Mapp
     return found
 
 
-def _differs(cell: Mapping[str, Any], key: str) -> bool:
-    return cell.get(f"{key}_verdict", "") not in ("", INCONCLUSIVE)
+def _differs(summary: Summary, cell: Mapping[str, Any], key: str) -> bool:
+    return summary.gap(cell["row"], key).verdict not in ("", INCONCLUSIVE)
 
 
 def attack_frame(summary: Summary) -> pd.DataFrame:
@@ -197,24 +198,23 @@ def attack_frame(summary: Summary) -> pd.DataFrame:
     places, key = _places(summary), summary.primary
     rows = []
     for index, cell in summary.cells.items():
-        sign = 1 if key is None else -metric_of(key).sign
-        difference, *ends = (cell.get(f"{key}_diff{end}") for end in ("", "_low", "_high"))
-        known = [sign * float(end) for end in ends if not is_null(end)]
+        sign, gap = (1, NOTHING) if key is None else (-metric_of(key).sign, summary.gap(index, key))
+        known = [sign * end for end in (gap.low, gap.high) if not is_null(end)]
         low, high = sorted(known) if len(known) == 2 else (None, None)
         rows.append(
             {
                 **{name: cell[name] for name in ("recipe", "attack", "access", "control", "published", "is_baseline")},
                 **{name: cell[name] for name in ("n", "failed", "missing")},
-                "reduction": None if is_null(difference) else sign * float(difference),
+                "reduction": None if is_null(gap.difference) else sign * gap.difference,
                 "reduction_low": low,
                 "reduction_high": high,
-                "reduction_n": cell.get(f"{key}_diff_n"),
-                "verdict": row_reduction(summary.spec, gap_of_cell(cell, summary.deciding))[1] if key else None,
+                "reduction_n": None if key is None else gap.n,
+                "verdict": row_reduction(summary.spec, gap)[1] if key else None,
                 "place": places.get(index),
                 "setting": setting_name(summary, cell) if summary.by_setting else None,
                 "trials": cell["trials"],
                 **{f"{m}{end}": cell[f"{m}{end}"] for m in summary.measured for end in ("", "_low", "_high", "_n")},
-                **{f"{m}_differs": _differs(cell, m) for m in summary.measured},
+                **{f"{m}_differs": _differs(summary, cell, m) for m in summary.measured},
             }
         )
     return _frame("attacks", rows, summary)

@@ -239,9 +239,8 @@ class LookAgenda(Agenda):
         """The baseline and the recipes still open after `looks_begun` looks; empty where none is open."""
         # statistics, which a plan does without
         from smoothsweep.orchestrator.result.data import ReportData
-        from smoothsweep.orchestrator.result.estimates import Settings
         from smoothsweep.orchestrator.result.rows import baseline_axes, per_class_rows, results_table, sweep_axes
-        from smoothsweep.orchestrator.result.summary import cells_of
+        from smoothsweep.orchestrator.result.summary import summarise
 
         trials = [
             trial
@@ -251,7 +250,7 @@ class LookAgenda(Agenda):
         ]
         table = results_table(trials, self.store, {})
         per_class = per_class_rows(trials, self.store)
-        cells, primary = cells_of(
+        summary = summarise(
             ReportData(
                 title=self.loaded.sweep.name,
                 results=table,
@@ -261,13 +260,13 @@ class LookAgenda(Agenda):
                 baseline=baseline_axes(self.loaded),
                 looks=self.make.looks,
             ),
-            Settings(resamples=RESAMPLES),
+            resamples=RESAMPLES,
         )
-        if primary is None:
+        if summary.primary is None:
             return []
-        stops = cells.stops(primary)
+        stops = summary.stops(summary.primary)
         open_ = {recipe for recipe, stop in stops.items() if stop.answer == "open" and stop.look == looks_begun}
-        rows = zip(cells.frame["recipe"], cells.frame["trials"], strict=True)
+        rows = zip(summary.frame["recipe"], summary.frame["trials"], strict=True)
         ids = {trial for recipe, mine in rows if recipe in open_ for trial in mine}
         first, *others = self.make.recipes
         wanted = [

@@ -81,7 +81,7 @@ def test_another_judge_that_can_tell_decides_and_the_blind_one_is_named():
     summary = summarise(data)
     assert summary.primary == "embedder_acc1" and summary.verdict(summary.recipes[0]) is not None
     assert summary.verdict(summary.recipes[0], "attack_acc1") is None
-    assert (summary.frame["attack_acc1_verdict"] == "").all() and (summary.frame["embedder_acc1_verdict"] != "").any()
+    assert not summary.gaps("attack_acc1") and any(gap.verdict for gap in summary.gaps("embedder_acc1").values())
     assert any("evaluator" in line and "16.7" in line for line in find(data, summary)["incomplete"])
 
 

@@ -33,10 +33,10 @@ from smoothsweep.orchestrator.commands.reporting.bundle import (
 from smoothsweep.orchestrator.commands.reporting.export import gather_sweep, sweep_to_share
 from smoothsweep.orchestrator.page.tables import terminal_text
 from smoothsweep.orchestrator.result.data import Axis, ReportData
-from smoothsweep.orchestrator.result.estimates import Settings, images_column
+from smoothsweep.orchestrator.result.estimates import images_column
 from smoothsweep.orchestrator.result.format import ascii_text, count, listing
 from smoothsweep.orchestrator.result.rows import measured, write_rows
-from smoothsweep.orchestrator.result.summary import cells_of, summarise
+from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of, verdict_rows
 from smoothsweep.orchestrator.store.notes import read_with_repair
 
@@ -89,7 +89,7 @@ class ComparedSweep:
     @property
     def deciding(self) -> str | None:
         """The leak that decides, None where none was measured."""
-        return cells_of(self.data, Settings())[1]
+        return summarise(self.data).primary
 
     @property
     def data(self) -> ReportData:

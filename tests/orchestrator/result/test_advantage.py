@@ -8,7 +8,7 @@ import pytest
 
 from smoothsweep.core.metrics.intervals import exposures
 from smoothsweep.orchestrator.result.data import Axis
-from smoothsweep.orchestrator.result.estimates import Sample
+from smoothsweep.orchestrator.result.estimates import Comparison, Sample
 from smoothsweep.orchestrator.result.leaks import advantage_panels, exposed
 from smoothsweep.orchestrator.result.summary import summarise
 
@@ -22,12 +22,13 @@ def test_every_point_is_the_relative_difference_to_plain_training(swept):
     panels = advantage_panels(swept)
     assert [panel.title for panel in panels] == ["cross entropy", "Poincar\u00e9"]
     frame = swept.frame[swept.frame["attack_loss"] == "poincare"].set_index("alpha")
+    rows = {cell["alpha"]: row for row, cell in swept.cells.items() if cell["attack_loss"] == "poincare"}
     panel = panels[1]
     for label, key, sign in (("independent judge", "embedder_acc1", 1), ("face distance", "dist_face", -1)):
         points = {point.x: point for point in panel.curves[label]}
         plain = frame.loc[0.0, key]
         for alpha, point in points.items():
-            expected = sign * frame.loc[alpha, f"{key}_diff"] / plain if alpha else 0.0
+            expected = sign * swept.gap(rows[alpha], key).difference / plain if alpha else 0.0
             assert point.value == pytest.approx(expected, abs=0.02)  # a seed is missing on one side
             assert not point.low > point.value and not point.high < point.value
     negative = {point.x: point.value for point in panel.curves["independent judge"]}
@@ -46,13 +47,21 @@ def hand_made(axes=("alpha",), **columns):
     frame = pd.DataFrame(columns)
     rows = len(frame)
     plain = {"control": [False] * rows, "is_baseline": frame["alpha"].eq(0).tolist()}
+    shown = frame.assign(is_baseline=plain["is_baseline"])
+
+    def gap(row, key):
+        return Comparison(**{name: frame.loc[row, f"{key}_diff{end}"] for name, end in ENDS.items()}, n=1, verdict="")
+
     return SimpleNamespace(
+        cells=dict(enumerate(shown.to_dict("records"))),
+        gap=gap,
         frame=frame.assign(**{name: values for name, values in plain.items() if name not in frame}),
         axes=tuple(Axis(key=key) for key in axes),
         measured=("embedder_acc1", "dist_face"),
     )
 
 
+ENDS = {"difference": "", "low": "_low", "high": "_high"}
 RISING = [0.1, -0.2, 0.0, -0.1]
 BY_HAND = {
     "alpha": RISING,

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from smoothsweep.orchestrator.result.cells import AttackedCells
+from smoothsweep.orchestrator.result.cells import Summary
 from smoothsweep.orchestrator.result.data import Axis, ReportData
 from smoothsweep.orchestrator.result.estimates import Sample
 from smoothsweep.orchestrator.result.summary import decide, summarise
@@ -73,7 +73,7 @@ def named(cells, worst):
     ],
 )
 def test_at_each_level_the_strongest_of_those_that_see_no_more(access, base, alpha, mid):
-    cells = AttackedCells(**dict(zip(("frame", "samples"), frame(), strict=True)))
+    cells = Summary(**dict(zip(("frame", "samples"), frame(), strict=True)))
     assert named(cells, cells.worst("embedder_acc1", access)) == {"base": base, "alpha": alpha, "mid": mid}
     attacks = [
         attack
@@ -87,7 +87,7 @@ def test_at_each_level_the_strongest_of_those_that_see_no_more(access, base, alp
 
 
 def test_of_a_distance_the_strongest_attack_is_the_nearest():
-    cells = AttackedCells(**dict(zip(("frame", "samples"), frame("dist_face", times=-1.0), strict=True)))
+    cells = Summary(**dict(zip(("frame", "samples"), frame("dist_face", times=-1.0), strict=True)))
     assert named(cells, cells.worst("dist_face")) == {"base": "ppa", "alpha": "plg", "mid": "brep"}
 
 
@@ -98,13 +98,13 @@ def test_the_strongest_attack_is_that_of_the_seeds_that_count():
     samples[row]["embedder_acc1"][3] = Sample(value=3.0)
     shown.loc[row, "embedder_acc1"] = np.mean([one.value for one in samples[row]["embedder_acc1"].values()])
     assert shown.loc[row, "embedder_acc1"] > 0.75
-    cells = AttackedCells(frame=shown, samples=samples)
+    cells = Summary(frame=shown, samples=samples)
     assert cells.cases("embedder_acc1").seeds == (1, 2)
     assert named(cells, cells.worst("embedder_acc1")) == {"base": "ppa", "alpha": "plg", "mid": "brep"}
 
 
 def test_a_recipe_that_lacks_an_attack_is_compared_with_none_and_what_it_lacks_is_named():
-    cells = AttackedCells(
+    cells = Summary(
         **dict(zip(("frame", "samples"), frame(leave_out=[("alpha", "ppa", s) for s in SEEDS]), strict=True))
     )
     cases = cells.cases("embedder_acc1")

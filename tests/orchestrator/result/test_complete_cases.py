@@ -39,7 +39,7 @@ def test_an_incomplete_recipe_is_compared_with_none_and_never_chosen(trials, bas
     }
     frame, samples = audit(leaks)
     all_cells = cells(frame, samples, baseline_recipe=baseline)
-    found, missing = all_cells.gather_worst("embedder_acc1"), all_cells.cases("embedder_acc1").missing
+    found, missing = all_cells.evidence_by("embedder_acc1"), all_cells.cases("embedder_acc1").missing
     assume(found is not None)
     assert found.recommendation.best not in missing and not set(found.rows) & set(missing)
     for recipe in missing:
@@ -51,10 +51,10 @@ def test_a_recipe_whose_strong_attacks_are_missing_does_not_win():
     leaks = {(r, a): dict.fromkeys(SEEDS, 0.5) for r, a in product(("plain", "soft"), ATTACKS)}
     leaks |= {("hard", "entropy"): dict.fromkeys(SEEDS, 0.05)}
     hidden = {("hard", a): dict.fromkeys(SEEDS, 0.8) for a in ATTACKS[1:]}
-    whole = cells(*audit(leaks | hidden), baseline_recipe="plain").gather_worst("embedder_acc1")
+    whole = cells(*audit(leaks | hidden), baseline_recipe="plain").evidence_by("embedder_acc1")
     assert whole.recommendation.best != "hard" and not whole.missing
     part = cells(*audit(leaks | {at: {} for at in hidden}), baseline_recipe="plain")
-    found = part.gather_worst("embedder_acc1")
+    found = part.evidence_by("embedder_acc1")
     assert found.recommendation.best != "hard"
     assert found.missing == {"hard": dict.fromkeys(ATTACKS[1:], SEEDS)}
     (said,) = incomplete_sentences(part.cases("embedder_acc1"), planned=ATTACKS)

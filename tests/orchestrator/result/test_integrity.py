@@ -86,11 +86,13 @@ def measured(values, **verdicts):
         {
             "recipe": list(values),
             "robust_acc": list(values.values()),
-            "robust_acc_verdict": [verdicts.get(recipe, "") for recipe in values],
             "is_baseline": [place == 0 for place in range(len(values))],
         }
     )
-    return SimpleNamespace(frame=frame, measured=("test_acc", "robust_acc"), primary=None)
+    gaps = {row: SimpleNamespace(verdict=verdicts.get(recipe, "")) for row, recipe in enumerate(values)}
+    cells = dict(enumerate(frame.to_dict("records")))
+    measured = ("test_acc", "robust_acc")
+    return SimpleNamespace(frame=frame, cells=cells, gaps=lambda _: gaps, measured=measured, primary=None)
 
 
 @pytest.mark.parametrize(

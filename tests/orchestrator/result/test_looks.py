@@ -67,8 +67,8 @@ def test_each_recipe_is_told_over_its_own_seeds_at_its_own_looks_error(swept):
     }
     for alpha, seeds, answer in ((-0.3, 2, "told"), (-0.2, 3, "told"), (-0.1, 5, "undecided"), (0.1, 5, "told")):
         one, other = found[LABELS[alpha]], told[seeds][LABELS[alpha]]
-        assert (one.seeds, one.answer) == (seeds, answer)
-        ends = [one.reduction.value, one.reduction.low, one.reduction.high]
+        assert (one.comparison.seeds, one.answer) == (seeds, answer)
+        ends = [one.comparison.reduction, one.comparison.low, one.comparison.high]
         assert ends == pytest.approx([other.value, other.low, other.high])
         verdict = summary.verdict(LABELS[alpha])
         assert verdict.seeds == seeds and (verdict.word == "reduces") == (answer == "told")
@@ -101,7 +101,7 @@ def test_further_seeds_in_the_store_change_no_answer_that_was_given(swept):
     after = summary_of(loaded, store, extra)
     assert len({t.id for t in extra}) == 5 * 5 * 2
     first, second = (one.stops("embedder_acc1") for one in (before, after))
-    assert {r: (s.look, s.reduction) for r, s in first.items()} == {r: (s.look, s.reduction) for r, s in second.items()}
+    assert first == second
 
 
 def test_terminal_page_and_runs_say_at_which_look(swept):

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from compared_cells import with_gaps
 from scipy import stats
 
 from smoothsweep.core.metrics.comparisons import compare_recipes
@@ -15,7 +16,7 @@ ALPHA, LOSS = Axis(key="alpha"), Axis(key="loss", role="attack")
 
 def cells(results, per_class, axes, baseline=None):
     data = ReportData(title="t", results=results, per_class=per_class, axes=axes, baseline=baseline or {})
-    return summarise(data).frame
+    return with_gaps(summarise(data))
 
 
 def frame(*rows):
