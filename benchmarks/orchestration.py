@@ -21,8 +21,7 @@ from benchmarks.sleeping import Sleep
 from smoothsweep.orchestrator.cluster.connection import connect, stop_ray
 from smoothsweep.orchestrator.planning.trial import inversion_stages, trials_of
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
-from smoothsweep.orchestrator.scheduling.scheduler import StageScheduler
-from smoothsweep.orchestrator.scheduling.worker import execute_shard_remotely
+from smoothsweep.orchestrator.scheduling.scheduler import StageScheduler, execute_shard_remotely
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
 

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NoReturn
 
 from smoothsweep.core import screen
@@ -70,6 +71,7 @@ GROUPS = {
 """Commands of several parts."""
 
 _CHOICE = re.compile(r"invalid choice: '(?P<got>[^']*)' \(choose from (?P<known>.+)\)")
+SHELLS = ("bash", "zsh")
 EXIT_DONE, EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 0, 1, 2, interrupts.EXIT_INTERRUPTED
 
 
@@ -161,10 +163,38 @@ class _Completion(argparse.Action):
     """`--print-completion`: a script for the user's shell."""
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option_string: Any = None) -> None:
-        from smoothsweep.orchestrator.commands.completion import completion_script
-
         screen.out_text(completion_script(parser, values))
         parser.exit()
+
+
+def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
+    """The text that `eval` or a file of completions takes, made from the parser itself.
+
+    Shipped sweeps are offered by name, and files that may be some.
+    """
+    import shtab
+
+    from smoothsweep.sweeps.load import shipped_sweeps
+
+    def say_what_is_a_path(command: argparse.ArgumentParser) -> None:
+        actions: list[Any] = list(command._actions)  # to which shtab adds `complete`
+        for action in actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for part in action.choices.values():
+                    say_what_is_a_path(part)
+            elif action.dest in ("sweep", "sweeps"):
+                action.complete = dict.fromkeys(SHELLS, offers)
+            elif action.type is Path or action.metavar in ("DIR", "FILE", "MODEL", "PATH", "STORE"):
+                action.complete = shtab.FILE
+
+    names, offers = " ".join(shipped_sweeps()), "_smoothsweep_sweeps"
+    files = '_files -g "*.yaml"'
+    preamble: Any = {
+        "bash": f'{offers}() {{ compgen -W "{names}" -- "$1"; compgen -f -X "!*.yaml" -- "$1"; compgen -d -- "$1"; }}',
+        "zsh": f"{offers}() {{ _alternative 'shipped:shipped sweep:({names})' 'files:sweep file:{files}' }}",
+    }
+    say_what_is_a_path(parser)
+    return shtab.complete(parser, shell=shell, preamble=preamble)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -178,7 +208,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--print-completion",
         action=_Completion,
-        choices=("bash", "zsh"),
+        choices=SHELLS,
         metavar="SHELL",
         help='completion for bash or zsh: eval "$(smoothsweep --print-completion bash)"',
     )

@@ -17,7 +17,7 @@ import ray
 from ray.tune.search import ConcurrencyLimiter, Searcher
 
 from smoothsweep.orchestrator.planning.trial import Trial, run_trial, stages_to_start_early
-from smoothsweep.orchestrator.scheduling.worker import one_line
+from smoothsweep.orchestrator.scheduling.scheduler import one_line
 from smoothsweep.orchestrator.search.setup import Wait
 from smoothsweep.orchestrator.stages.stage import Stage
 

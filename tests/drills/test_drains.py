@@ -9,7 +9,7 @@ from drills.kept import Kept
 from drills.sweep_runs import SweepRun, finish, partly_done, stray_files, table, write_sweep
 from tiny import tiny_sweep
 
-from smoothsweep.orchestrator.scheduling.worker import WORKER_RETRIES
+from smoothsweep.orchestrator.scheduling.scheduler import WORKER_RETRIES
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
 NOTICE_S = 60.0  # Ray is told; AWS gives two minutes

@@ -9,8 +9,7 @@ from ray.exceptions import RayTaskError, WorkerCrashedError
 
 from benchmarks.sleeping import Sleep
 from smoothsweep.orchestrator.scheduling import scheduler as scheduler_module
-from smoothsweep.orchestrator.scheduling import worker as draining
-from smoothsweep.orchestrator.scheduling.worker import (
+from smoothsweep.orchestrator.scheduling.scheduler import (
     LEAVE_FILE,
     WORKER_RETRIES,
     DrainWatch,
@@ -41,14 +40,14 @@ def ray_says(monkeypatch):
         said.asked += 1
         return set(said.nodes)
 
-    monkeypatch.setattr(draining, "draining_nodes", answer)
+    monkeypatch.setattr(scheduler_module, "draining_nodes", answer)
     return said
 
 
 @pytest.fixture
 def clock(monkeypatch):
     times = [1000.0]
-    monkeypatch.setattr(draining.time, "monotonic", lambda: times[0])
+    monkeypatch.setattr(scheduler_module.time, "monotonic", lambda: times[0])
     return times
 
 
@@ -134,7 +133,7 @@ def test_near_the_time_limit_of_a_batch_job_every_node_leaves_and_nothing_more_i
     monkeypatch, tmp_path, ray_says
 ):
     monkeypatch.setenv(LEAVE_FILE, str(tmp_path / "leave"))
-    monkeypatch.setattr("smoothsweep.orchestrator.scheduling.worker.ASK_EVERY_S", 0.0)
+    monkeypatch.setattr("smoothsweep.orchestrator.scheduling.scheduler.ASK_EVERY_S", 0.0)
     leaves = leaving_check("aa")
     assert not leaves() and not limit_is_near()
     (tmp_path / "leave").touch()

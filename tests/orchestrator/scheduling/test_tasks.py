@@ -6,7 +6,7 @@ import pytest
 import ray
 
 from benchmarks.sleeping import Sleep
-from smoothsweep.orchestrator.scheduling.worker import (
+from smoothsweep.orchestrator.scheduling.scheduler import (
     FLOOR_S,
     LACK_OF_MEMORY,
     TIMES,
