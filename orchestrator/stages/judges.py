@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass
 from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
@@ -33,7 +32,6 @@ from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, content
 from smoothsweep.sweeps.expand import Cell, LoadedSweep, as_inversion
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.schema import InversionSweep, ToySweep
-from smoothsweep.sweeps.search import Search
 from smoothsweep.sweeps.training import Training
 
 STAGE_THEM = f"`{STAGING} SWEEP.yaml` fetches them, or says where to put them by hand"
@@ -47,64 +45,39 @@ def pretrained_architectures(settings: InversionSweep) -> list[str]:
     return [*(model.architecture for model in trained if model.pretrained), *by_attack]
 
 
-def missing_imagenet_weights(settings: Iterable[InversionSweep]) -> list[dict[str, Any]]:
-    """ImageNet weights that a training of these settings would not find on this machine, as `find_missing_weights` has
-    them.
-
-    None where RAY_ADDRESS names a cluster: the workers' machines have folders of their own.
-    """
-    if os.environ.get("RAY_ADDRESS"):
-        return []
-    return [
-        {
-            "weights": name,
-            "needed_for": f"pretrained {name}",
-            "message": f"pretrained {name}: expected its ImageNet weights here, got none; {STAGE_THEM}",
-            "remedy": STAGING,
-        }
-        for name in dict.fromkeys(name for sweep in settings for name in pretrained_architectures(sweep))
-        if staged_file(name) is None
-    ]
-
-
-def unmeasured_objectives(sweep: InversionSweep, search: Search, source: str) -> list[dict[str, Any]]:
-    """What a search aims at or is bound by, and whose judge cannot be heard: it would look at empty columns.
-
-    source: of the sweep file.
-    """
-    unheard = {column: judge for judge in unavailable_judges(sweep) for column in judge.columns}
-    return [
-        {
-            "weights": unheard[column].weights,
-            "needed_for": f"search: {column}",
-            "message": f"{source}: search: {column}: expected a judge that measures it: "
-            f"{unheard[column].reason}: {unheard[column].remedy}",
-            "remedy": unheard[column].remedy,
-        }
-        for column in (*search.objectives, *search.constraints)
-        if column in unheard
-    ]
-
-
 def find_missing_weights(
     loaded: LoadedSweep, cells: Iterable[Cell], *, elsewhere: bool = False
 ) -> dict[str, list[dict[str, Any]]]:
     """What trials of these cells lack, and of a search also recipes that hold every choice of its space; as JSON.
 
     `unmeasured`: judges that are asked for and cannot be heard, each once. `stops`: what `run` refuses to start
-    without: the weights, what reads them, the line that says so, and what to do.
-    elsewhere: the work is done by a cluster that was named.
+    without: the weights, what reads them, the line that says so, and what to do. That is ImageNet weights that a
+    training starts from, and what measures an aim of the search, which would look at empty columns.
+    elsewhere: the work is done by a cluster that was named, whose machines have folders of their own.
     """
-    sweep = loaded.sweep
+    sweep, stops = loaded.sweep, list[dict[str, Any]]()
     if isinstance(sweep, ToySweep):
-        return {"unmeasured": [], "stops": []}
+        return {"unmeasured": [], "stops": stops}
     of_trials = {id(cell): cell.settings for cell in cells}  # of all its seeds
     met = [as_inversion(settings) for settings in (*of_trials.values(), *loaded.recipes.choices)]
-    stops = [] if elsewhere else missing_imagenet_weights(met)
+
+    def stop(weights: str | None, needed_for: str, message: str, remedy: str) -> None:
+        stops.append({"weights": weights, "needed_for": needed_for, "message": message, "remedy": remedy})
+
+    trained = dict.fromkeys(name for settings in met for name in pretrained_architectures(settings))
+    for name in trained if not (elsewhere or os.environ.get("RAY_ADDRESS")) else ():
+        if staged_file(name) is None:
+            line = f"pretrained {name}: expected its ImageNet weights here, got none; {STAGE_THEM}"
+            stop(name, f"pretrained {name}", line, STAGING)
     if sweep.search:
-        stops += unmeasured_objectives(sweep, sweep.search, loaded.source)
-    unheard = dict.fromkeys(judge for sweep in met for judge in unavailable_judges(sweep))
-    return {"unmeasured": [{**asdict(judge), "columns": list(judge.columns)} for judge in unheard], "stops": stops}
+        empty = {column: judge for judge in unheard_judges(sweep).values() for column in judge["columns"]}
+        for column in (*sweep.search.objectives, *sweep.search.constraints):
+            if judge := empty.get(column):
+                why = f"expected a judge that measures it: {judge['reason']}: {judge['remedy']}"
+                line = f"{loaded.source}: search: {column}: {why}"
+                stop(judge["weights"], f"search: {column}", line, judge["remedy"])
+    unheard = {repr(judge): judge for settings in met for judge in unheard_judges(settings).values()}
+    return {"unmeasured": list(unheard.values()), "stops": stops}
 
 
 def unmeasured_lines(lacks: Mapping[str, list[dict[str, Any]]]) -> list[str]:
@@ -113,61 +86,40 @@ def unmeasured_lines(lacks: Mapping[str, list[dict[str, Any]]]) -> list[str]:
     return [f"not measured: {'; '.join(lines)}"] if lines else []
 
 
-@dataclass(frozen=True, kw_only=True)
-class UnavailableJudge:
-    """A judge that the sweep asks for and that cannot measure anything here.
-
-    Attributes:
-        judge: Its key under `judges`.
-        weights: The weight file it lacks, None where it lacks something else.
-        reason: What is missing.
-        remedy: What to do about it.
-    """
-
-    judge: str
-    weights: str | None
-    reason: str
-    remedy: str
-
-    @property
-    def stage(self) -> str:
-        """The name of the judge's stage."""
-        return stage_of(self.judge)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of the results that stay empty without it."""
-        return tuple(metric.key for metric in METRICS if metric.stage == self.stage)
-
-
 def requested_judges(settings: InversionSweep) -> dict[str, Judge]:
     """Name -> every judge that the sweep asks for, in the order of the table."""
     judges = dict(settings.judges.built)
-    judges |= {name: kind() for name, kind in JUDGES.items() if _asks(settings, kind)}
+    for name, kind in JUDGES.items():  # that another key than its own asks for, and that accompany none
+        if kind.requested_by and not kind.accompanies and attrgetter(kind.requested_by)(settings):
+            judges[name] = kind()
     return {name: judges[name] for name in JUDGES if name in judges}
 
 
-def _asks(settings: InversionSweep, kind: type[Judge]) -> bool:
-    """Whether another key than its own asks for a judge that accompanies none."""
-    return bool(kind.requested_by and not kind.accompanies and attrgetter(kind.requested_by)(settings))
+def unheard_judges(settings: InversionSweep) -> dict[str, dict[str, Any]]:
+    """Name -> a judge that is asked for and cannot be heard here, as JSON.
 
-
-def unavailable_judges(settings: InversionSweep) -> tuple[UnavailableJudge, ...]:
-    """The judges that are asked for and cannot be heard: weights that would have to be staged and are not."""
+    `weights`: the file that would have to be staged, None where it lacks something else; `reason`: what is missing;
+    `remedy`: what to do about it; `columns` of the results that stay empty without it.
+    """
     lacks = {name: judge.lack(staged_file) for name, judge in requested_judges(settings).items()}
-    return tuple(UnavailableJudge(judge=name, **vars(lack)) for name, lack in lacks.items() if lack is not None)
+    columns = {name: [metric.key for metric in METRICS if metric.stage == stage_of(name)] for name in lacks}
+    return {
+        name: {"judge": name, **vars(lack), "columns": columns[name]}
+        for name, lack in lacks.items()
+        if lack is not None
+    }
 
 
 def unavailable_reasons(settings: InversionSweep) -> dict[str, str]:
     """Judge's stage name -> why it cannot be heard, and what to do about it; of what accompanies such a judge too."""
-    reasons = {judge.judge: f"{judge.reason}: {judge.remedy}" for judge in unavailable_judges(settings)}
+    reasons = {name: f"{judge['reason']}: {judge['remedy']}" for name, judge in unheard_judges(settings).items()}
     reasons |= {name: reasons[kind.accompanies] for name, kind in JUDGES.items() if kind.accompanies in reasons}
     return {stage_of(name): reason for name, reason in reasons.items()}
 
 
 def available_judges(settings: InversionSweep) -> dict[str, Judge]:
     """Name -> every judge that is asked for and can be heard, with those that accompany it."""
-    missing = {judge.judge for judge in unavailable_judges(settings)}
+    missing = unheard_judges(settings)
     heard = {name: judge for name, judge in requested_judges(settings).items() if name not in missing}
     needs = {
         name: kind.accompanying(heard[kind.accompanies]) for name, kind in JUDGES.items() if kind.accompanies in heard

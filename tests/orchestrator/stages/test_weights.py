@@ -10,10 +10,11 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.columns import METRICS
 from smoothsweep.core.models.weight_files import FOLDER_VARIABLE, WEIGHT_FILES, weight_file
 from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.commands.importing.weights import needed_files
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.stages import judges
 from smoothsweep.orchestrator.stages.judges import find_missing_weights, pretrained_architectures, unmeasured_lines
-from smoothsweep.sweeps.expand import check
+from smoothsweep.sweeps.expand import check, expand
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.schema import InversionSweep
 
@@ -79,7 +80,7 @@ def test_weights_that_run_stops_for_are_in_the_plan_and_run_stops_for_the_first(
     grid = {"recipe.architecture": ["resnet18", "resnet34"], "recipe.pretrained": [True]}
     path = write_tiny(tmp_path, grid=grid, baseline={})
     stops = json.loads(plan_of(path, capsys, "--json"))["stops"]
-    assert [stop["weights"] for stop in stops] == ["resnet18", "resnet34"]
+    assert [stop["weights"] for stop in stops] == ["resnet18", "resnet34"] == needed_files([load_sweep(path)])
     text = plan_of(path, capsys)
     assert len(re.findall("run will stop: pretrained resnet(18|34): expected its ImageNet weights here", text)) == 2
     for stop in stops:
@@ -104,6 +105,7 @@ def test_of_a_search_every_choice_of_its_space_and_every_objective_counts(staged
         ("densenet121", "pretrained densenet121"),
         ("facenet", "search: embedder_acc1"),
     ]
+    assert {*needed_files([load_sweep(path)])} == {"resnet18", "densenet121", "facenet"}
     for stop in stops:
         assert main(["run", str(path), "--store", str(tmp_path / "store"), "--yes"]) == 2
         assert capsys.readouterr().err == f"smoothsweep: {stop['message']}\n"
@@ -119,6 +121,19 @@ def test_a_run_ends_with_a_line_on_what_it_has_not_measured(staged, tmp_path):
     stage_file(staged, "facenet")
     stage_file(staged, "fid_inception")
     assert not_measured(path) == [] and set(WEIGHT_FILES) >= {"facenet", "fid_inception"}
+
+
+def test_an_attack_that_trains_students_needs_theirs(tmp_path, staged):
+    students = {"architectures": ["efficientnet_b1"], "batch_size": 8}
+    attacks = {
+        form: {"kind": "lomma_gmi", "form": form, "gan": {"batch_size": 8}, **changed}
+        for form, changed in (("ours", {"students": students}), ("L_logit", {}))
+    }
+    loaded = {form: load_sweep(write_tiny(tmp_path, attack=attack, prior=None)) for form, attack in attacks.items()}
+    assert needed_files([loaded["ours"]]) == ["efficientnet_b1"] and needed_files([loaded["L_logit"]]) == []
+    [stop] = find_missing_weights(loaded["ours"], expand(loaded["ours"]))["stops"]
+    assert stop["weights"] == "efficientnet_b1"
+    assert stop["message"].startswith("pretrained efficientnet_b1: expected its ImageNet weights here, got none; ")
 
 
 def settings(of_judges, **changes):
