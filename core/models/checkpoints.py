@@ -132,7 +132,8 @@ def check_tensors(state: Any, where: str, keys: Mapping[str, str] = NO_KEYS) -> 
             raise InputError(f"{where}: {quoted(keys.get(key, key))}: expected a tensor, got {type(value).__name__}")
         dense = isinstance(value, StoredTensor) or (value.layout == torch.strided and value.device.type == "cpu")
         if not dense or value.dtype not in _NUMBERS:
-            got = f"{value.dtype}" if dense else f"{value.dtype}, {value.layout}, {value.device}"
+            kind = value.dtype or "numbers of 8 bits or fewer, or a tensor that is sparse or quantized"
+            got = f"{kind}" if dense else f"{kind}, {value.layout}, {value.device}"
             raise InputError(f"{where}: {keys.get(key, key)}: expected a dense tensor of real numbers, got {got}")
 
 
