@@ -29,26 +29,6 @@ def fill(store, a_stage, content=b"numbers"):
     return store.commit(a_stage, draft, {"metrics": {"x": 1.0}, "config": dict(a_stage.config)})
 
 
-def test_a_stage_exists_once_its_manifest_does(tmp_path):
-    store, a = Store(root=tmp_path), stage(classes=1)
-    assert not store.has(a)
-    draft = store.draft(a)
-    (draft / "rows.bin").write_bytes(b"half")
-    assert not store.has(a)
-    store.place(a).mkdir()
-    assert not store.has(a), "a directory without a manifest does not exist"
-    store.commit(a, draft, {"metrics": {}})
-    assert store.has(a) and store.path(a) == store.place(a)
-
-
-def test_the_first_writer_wins_and_nothing_is_left_over(tmp_path):
-    store, a = Store(root=tmp_path), stage(classes=1)
-    fill(store, a, b"first")
-    fill(store, a, b"second")
-    assert (store.path(a) / "rows.bin").read_bytes() == b"first"
-    assert [p.name for p in (tmp_path / "toy").iterdir()] == [a.fingerprint]
-
-
 def _die_while_writing(root):
     store = Store(root=root)
     (store.draft(stage(classes=1)) / "rows.bin").write_bytes(b"half")
@@ -65,17 +45,6 @@ def test_drafts_of_dead_writers_are_swept_away_and_those_of_living_ones_kept(tmp
     assert store.sweep_away_drafts() == 1
     assert [p.name for p in (tmp_path / "toy").iterdir()] == [mine.name]
     assert socket.gethostname() in mine.name
-
-
-def test_what_a_finished_stage_kept_for_another_attempt_is_swept_away_and_what_others_keep_stays(tmp_path):
-    """A worker killed between sealing its artifact and clearing up left its work folder for good: a drill found it."""
-    store, done, begun = Store(root=tmp_path), stage(classes=1), stage(classes=2)
-    fill(store, done)
-    for one in (done, begun):
-        with store.working(one) as work:
-            (work / "checkpoint.pt").write_text("half")
-    assert store.sweep_away_drafts() == 1
-    assert store.has(done) and not store.work(done).exists() and (store.work(begun) / "checkpoint.pt").is_file()
 
 
 FOLDERS = (".", "toy", "sweeps/tiny", "sweeps/tiny/search", "sweeps/tiny/spent", f"toy/{'a' * 64}.work/checkpoints")
@@ -144,13 +113,6 @@ def test_a_store_notes_its_format_when_first_written_and_an_older_one_has_no_not
     assert open_store(str(store.root)) == store, "a store older than the note"
 
 
-def test_a_store_of_a_newer_format_is_one_line_and_nothing_is_written(tmp_path):
-    (tmp_path / "store.json").write_text('{"format": 3}')
-    with pytest.raises(InputError, match=f"--store {tmp_path}: expected a store of format 2 or older .* got 3;"):
-        open_store(str(tmp_path))
-    assert [path.name for path in tmp_path.iterdir()] == ["store.json"]
-
-
 def test_the_newest_manifests_are_those_that_can_be_read(tmp_path):
     store, whole, torn = Store(root=tmp_path), stage(classes=1), stage(classes=2)
     for one in (whole, torn):
@@ -160,30 +122,6 @@ def test_the_newest_manifests_are_those_that_can_be_read(tmp_path):
     assert list(store.newest("toy", 5)) == [store.manifest(whole)] == [store.manifest_of("toy", whole.fingerprint)]
     with pytest.raises(Damage):
         store.manifest_of("toy", torn.fingerprint)
-
-
-def test_notes_marks_and_finished_stages_of_a_local_store(tmp_path):
-    store, a, b = Store(root=tmp_path), stage(classes=1), stage(classes=2)
-    assert store.finished("toy") == set() and store.newest_manifests("toy", 5) == []
-    fill(store, a)
-    (tmp_path / "toy" / b.fingerprint).mkdir()
-    assert store.finished("toy") == {a.fingerprint}
-    assert store.newest_manifests("toy", 5) == [store.place(a) / "manifest.json"]
-    assert store.file(a, "rows.bin").read_bytes() == b"numbers" and store.file(b, "rows.bin") is None
-    assert store.read_note("tiny", "search/x") is None
-    store.write_note("tiny", "search/x", b"1")
-    assert store.read_note("tiny", "search/x") == b"1" == (tmp_path / "sweeps/tiny/search/x").read_bytes()
-    store.mark(b, 0.5, "nobody has worked on it")
-    assert store.marks([b]) == [None] and not store.work(b).exists()
-    with store.working(b) as work:
-        (work / "classes").mkdir()
-        (work / "classes" / "1").touch()
-    store.mark(b, 0.5, "half")
-    assert store.kept(b, "classes") == {"1"} and store.kept(a, "classes") == set()
-    assert store.marks([a, b])[1]["fraction"] == 0.5
-    store.discard(a)
-    store.discard(b)
-    assert list((tmp_path / "toy").iterdir()) == []
 
 
 def test_a_path_and_a_file_url_are_one_local_store(tmp_path, monkeypatch):
