@@ -65,10 +65,8 @@ def read_artifact(store: Store, kind: str, fingerprint: str) -> Artifact:
         return Artifact(kind, fingerprint, store.manifest_of(kind, fingerprint))
     except FileNotFoundError:
         why = GONE
-    except Damage as damage:
-        why = str(damage)
-    except NotPlainError:
-        why = "its manifest is no plain file"
+    except (Damage, NotPlainError) as found:
+        why = str(found) if isinstance(found, Damage) else "its manifest is no plain file"
     except OSError as error:
         why = f"{error.strerror}: {error.filename}"
     return Artifact(kind, fingerprint, why=why)

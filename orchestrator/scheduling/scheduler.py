@@ -20,7 +20,7 @@ import re
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -74,29 +74,22 @@ class Limit(NamedTuple):
     reason: str
 
 
-class Limits:
-    """The limits of every stage of a sweep. resources: its `resources` as a mapping."""
+def limit_of(stage: Stage, device: str, history: History, resources: Mapping[str, Any]) -> Limit:
+    """The sweep file's time-out; without one, `TIMES` the longest that such a stage has taken on such a device
+    ('cpu' or 'cuda'), half an hour at least.
 
-    def __init__(self, store: Store, resources: dict[str, Any]) -> None:
-        self._history, self._resources = History(store), resources
-
-    def of(self, stage: Stage, device: str) -> Limit:
-        """The sweep file's time-out; without one, `TIMES` the longest that such a stage has taken on such a device
-        ('cpu' or 'cuda'), half an hour at least.
-
-        Reads manifests: not for the event loop.
-        """
-        kind = "training" if stage.task.trains else "attack" if stage.task.shard is not None else None
-        setting = f"resources.{kind}_timeout_minutes"
-        minutes = self._resources.get(f"{kind}_timeout_minutes")
-        if minutes is not None:
-            seconds = 60.0 * minutes
-            return Limit(seconds, f"ran longer than {setting} allows ({duration(seconds)}), and was ended")
-        known = self._history.devices(stage.name) == {device}
-        expected = self._history.expected(stage) if known else None
-        seconds = UNKNOWN_S if expected is None else max(FLOOR_S, TIMES * expected[2])
-        hint = f"; {setting} sets a limit of its own" if kind else ""
-        return Limit(seconds, f"ran for {duration(seconds)}, longer than any like it could, and was ended{hint}")
+    Reads manifests: not for the event loop.
+    """
+    kind = "training" if stage.task.trains else "attack" if stage.task.shard is not None else None
+    setting = f"resources.{kind}_timeout_minutes"
+    if (minutes := resources.get(f"{kind}_timeout_minutes")) is not None:
+        reason = f"ran longer than {setting} allows ({duration(60.0 * minutes)}), and was ended"
+        return Limit(60.0 * minutes, reason)
+    known = history.devices(stage.name) == {device}
+    expected = history.expected(stage) if known else None
+    seconds = UNKNOWN_S if expected is None else max(FLOOR_S, TIMES * expected[2])
+    hint = f"; {setting} sets a limit of its own" if kind else ""
+    return Limit(seconds, f"ran for {duration(seconds)}, longer than any like it could, and was ended{hint}")
 
 
 WORKER_RETRIES = 3  # for killed workers and lost nodes; an exception of the task itself is not retried
@@ -306,7 +299,7 @@ class StageScheduler:
         self.closed: Exception | None = None  # set: nothing new is started
         self.tasks: dict[int, Running] = {}
         self.tokens, self.ends = itertools.count(), set[asyncio.Task[None]]()
-        self.limits, self.asking = Limits(store, resources), asyncio.Lock()
+        self.history, self.asking = History(store), asyncio.Lock()
         self.departures = DrainWatch()
         self.watching: asyncio.Task[None] | None = None
         self.had_groups = False
@@ -394,7 +387,7 @@ class StageScheduler:
     async def _make_from_inputs(self, stage: Stage) -> None:
         device = "cuda" if self.gpus and stage.task.on_device else "cpu"
         async with self.asking:
-            limit = await asyncio.to_thread(self.limits.of, stage, device)
+            limit = await asyncio.to_thread(limit_of, stage, device, self.history, self.resources)
         self.running[stage.fingerprint] = {"stage": stage, "since": time.time(), "limit": limit}
         try:
             if stage.task.shard:

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from pyarrow.fs import AwsStandardS3RetryStrategy, FileInfo, FileSelector, FileType, S3FileSystem
 
@@ -46,14 +46,8 @@ class ObjectStoreError(OSError):
     """The service refused or did not answer: where, and what it said, in one line."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Listed:
-    """One object of a listing.
-
-    Attributes:
-        key: Below the prefix asked for.
-        changed: Nanoseconds since 1970.
-    """
+class Listed(NamedTuple):
+    """One object of a listing. key: below the prefix asked for; changed: nanoseconds since 1970."""
 
     key: str
     changed: int
@@ -125,11 +119,8 @@ class Objects:
         base = self.place(prefix)
         with self._one_line_errors(prefix):
             infos = self.filesystem.get_file_info(FileSelector(base, recursive=True, allow_not_found=True))
-        objects = [
-            Listed(key=info.path[len(base) + 1 :], changed=info.mtime_ns or 0)
-            for info in infos
-            if info.type == FileType.File
-        ]
+        files = [info for info in infos if info.type == FileType.File]
+        objects = [Listed(info.path[len(base) + 1 :], info.mtime_ns or 0) for info in files]
         for item in objects:  # keys become paths of this machine
             if not is_inner_path(item.key):
                 raise InputError(f"{self.url}/{prefix}: expected objects of plain names, got {item.key[:80]!r}")

@@ -83,69 +83,39 @@ def _start(folder: Path, own: Path, *, head: bool) -> int:
 
 
 def _once(folder: Path, own: Path, address: str | None) -> int:
-    """One start of Ray, to its end. address: of the head, None on the head. Returns its exit code."""
+    """One start of Ray, to its end. address: of the head, None on the head. Returns its exit code, 0 if it was told.
+
+    It is told by a signal to this process, or once the job's folder says so or is gone: a signal to `srun` would not
+    do, which ends with a kill that leaves files behind. What does not end by itself within END_S is killed, for Slurm
+    kills whatever is left of a cancelled job after a while, and then nothing of ours removes Ray's files. After SIGUSR1
+    it may take its time: work on this node may go elsewhere before the time limit.
+    """
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", *start_options(address)]
-    (own / CURRENT).unlink(missing_ok=True)
+    current, place, heard = own / CURRENT, folder / ADDRESS, set[int]()
+    current.unlink(missing_ok=True)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+        signal.signal(number, lambda number, _: heard.add(number))
+    is_told, until, processes = False, float("inf"), list[psutil.Process]()
     with open(own / LOG, "wb") as log:
         ray = subprocess.Popen(command, stdout=log, stderr=log)
-        end = _End(ray)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda number, _: end.begin())
-        signal.signal(signal.SIGUSR1, lambda number, _: end.leave())
-        if address is None:
-            _publish(own / CURRENT, folder / ADDRESS, ray)
-        return _stay(ray, folder, end)
-
-
-class _End:
-    """The end of a Ray that was told to end: what does not end by itself within END_S is killed.
-
-    Slurm kills whatever is left of a cancelled job after a while, and then nothing of ours removes Ray's files.
-
-    Attributes:
-        told: Whether it was told, so that however it ends is no failure, and it is not started again.
-    """
-
-    def __init__(self, ray: subprocess.Popen) -> None:
-        self.told = False
-        self._ray = ray
-        self._until: float | None = None
-        self._processes: list[psutil.Process] = []
-
-    def leave(self) -> None:
-        """Tell Ray to end, and let it take its time: work on this node may go elsewhere before the time limit."""
-        self.told = True
-        self._ray.terminate()
-
-    def begin(self) -> None:
-        """Tell Ray to end, once."""
-        if self._until is None:
-            self.told = True
-            self._until = time.monotonic() + END_S
-            with contextlib.suppress(psutil.Error):  # Ray's workers have another parent once the raylet has ended
-                self._processes = psutil.Process(self._ray.pid).children(recursive=True)
-            self._ray.terminate()
-
-    def kill_what_is_late(self) -> None:
-        """Kill Ray and all that it had started, where its time is over."""
-        if self._until is not None and time.monotonic() >= self._until:
-            for process in self._processes:
-                with contextlib.suppress(psutil.Error):
-                    process.kill()
-            self._ray.kill()
-
-
-def _stay(ray: subprocess.Popen, folder: Path, end: _End) -> int:
-    """Wait for Ray to end; have it end once the job's folder says so, or is gone. Returns its exit code, 0 if told.
-
-    A signal to `srun` would not do: it ends with a kill that leaves files behind.
-    """
-    while (code := ray.poll()) is None:
-        if (folder / ENDED).exists() or not folder.exists():
-            end.begin()
-        end.kill_what_is_late()
-        time.sleep(LOOK_EVERY_S)
-    return 0 if end.told else code
+        while (code := ray.poll()) is None:
+            if until == float("inf") and (heard - {signal.SIGUSR1} or (folder / ENDED).exists() or not folder.exists()):
+                is_told, until = True, time.monotonic() + END_S
+                with contextlib.suppress(psutil.Error):  # Ray's workers have another parent once the raylet has ended
+                    processes = psutil.Process(ray.pid).children(recursive=True)
+                ray.terminate()
+            elif heard and not is_told:
+                is_told = True
+                ray.terminate()
+            elif address is None and not is_told and not place.exists() and current.exists() and _text(current):
+                write_file(place, _text(current))  # for the other nodes, once Ray says where it is
+            if time.monotonic() >= until:
+                for process in processes:
+                    with contextlib.suppress(psutil.Error):
+                        process.kill()
+                ray.kill()
+            time.sleep(LOOK_EVERY_S)
+    return 0 if is_told else code
 
 
 def start_options(address: str | None) -> list[str]:
@@ -183,15 +153,6 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("", 0))
         return probe.getsockname()[1]
-
-
-def _publish(current: Path, place: Path, ray: subprocess.Popen) -> None:
-    """Tell the other nodes where the head is, once Ray says so."""
-    while ray.poll() is None:
-        if current.exists() and (address := _text(current)):
-            write_file(place, address)
-            return
-        time.sleep(0.2)
 
 
 def _address_of_head(folder: Path) -> str:

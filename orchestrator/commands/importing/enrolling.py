@@ -6,7 +6,7 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from smoothsweep.core import screen
 from smoothsweep.core.data.sources import content_digest
@@ -55,15 +55,8 @@ class Gallery:
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Embedder:
-    """An embedder's file.
-
-    Attributes:
-        kind: The kind of program, or `NETWORK`.
-        name: Name of a network of ours.
-        content: What is kept of it.
-    """
+class _Embedder(NamedTuple):
+    """An embedder's file. kind: of program, or `NETWORK`; name: of a network of ours; content: what is kept of it."""
 
     kind: str
     name: str

@@ -6,12 +6,13 @@ import pytest
 import ray
 
 from benchmarks.sleeping import Sleep
+from smoothsweep.orchestrator.planning.costs import History
 from smoothsweep.orchestrator.scheduling.scheduler import (
     FLOOR_S,
     LACK_OF_MEMORY,
     TIMES,
     UNKNOWN_S,
-    Limits,
+    limit_of,
     one_line,
 )
 from smoothsweep.orchestrator.stages.stage import Stage
@@ -90,7 +91,7 @@ def measured(store, seconds: float, device: str = "cpu") -> None:
 
 def test_the_sweep_files_own_limit_counts_whatever_was_measured(store):
     measured(store, 1e6)
-    limit = Limits(store, {**NONE, "training_timeout_minutes": 2}).of(TARGET, "cpu")
+    limit = limit_of(TARGET, "cpu", History(store), {**NONE, "training_timeout_minutes": 2})
     reason = "ran longer than resources.training_timeout_minutes allows (2 min 00 s), and was ended"
     assert limit == (120.0, reason)
 
@@ -99,19 +100,21 @@ def test_the_sweep_files_own_limit_counts_whatever_was_measured(store):
 def test_the_default_is_twenty_times_the_longest_of_its_like(store, took, seconds):
     for each in took:
         measured(store, each)
-    limit = Limits(store, NONE).of(TARGET, "cpu")
+    limit = limit_of(TARGET, "cpu", History(store), NONE)
     assert limit.seconds == seconds and "resources.training_timeout_minutes sets" in limit.reason
 
 
 def test_a_stage_without_a_setting_of_its_own_has_the_default_too(store):
-    limits = Limits(store, {"training_timeout_minutes": 1, "attack_timeout_minutes": 1})
-    limit = limits.of(Stage(name="loot", config={}), "cpu")
+    given = History(store), {"training_timeout_minutes": 1, "attack_timeout_minutes": 1}
+    limit = limit_of(Stage(name="loot", config={}), "cpu", *given)
     assert limit.seconds == UNKNOWN_S and "timeout_minutes" not in limit.reason
-    assert limits.of(Sleep(config={}), "cpu").seconds == 60.0
+    assert limit_of(Sleep(config={}), "cpu", *given).seconds == 60.0
 
 
 def test_the_estimate_is_of_a_like_device(store):
     measured(store, FLOOR_S)
-    assert Limits(store, NONE).of(TARGET, "cuda").seconds == UNKNOWN_S, "a GPU's seconds say nothing about a CPU's"
+    assert limit_of(TARGET, "cuda", History(store), NONE).seconds == UNKNOWN_S, (
+        "a GPU's seconds say nothing about a CPU's"
+    )
     measured(store, 5.0, "cuda")
-    assert Limits(store, NONE).of(TARGET, "cpu").seconds == UNKNOWN_S, "nor do measurements of both"
+    assert limit_of(TARGET, "cpu", History(store), NONE).seconds == UNKNOWN_S, "nor do measurements of both"
