@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core.errors import InputError, StoreGone
@@ -137,7 +138,11 @@ def _watch(
                 _take_news(run, agenda, open_trials)  # after it: what has ended was opened before
                 _take_events(run, snapshot, open_trials)
                 if run.stopped is None and (reason := run.meter.exceeded()):
-                    _stop(run, scheduler, halt, agenda, reason)
+                    run.stopped = reason
+                    run.display.say(f"budget: {reason} are spent; ending what runs")
+                    if agenda is not None:
+                        agenda.stop()
+                    _end(scheduler, halt, f"budget: {reason}", patience=120)
                 elif agenda is not None and run.stopped is None:
                     _keep_reserve(run, agenda)
                 run.forecast(parallel)
@@ -153,7 +158,8 @@ def _watch(
             run.failures["search"] = tuning.problem
             run.display.say(tuning.problem)
     except StoreGone:
-        _abandon(scheduler, halt, tuning)
+        _end(scheduler, halt, "the store has disappeared", patience=60)
+        tuning.join(PATIENCE_S)
         raise
     finally:
         run.save_state()
@@ -188,27 +194,13 @@ def _take_news(run: SweepRun, agenda: Agenda | None, open_trials: dict[str, Tria
             run.trial_done(what, None)
 
 
-def _stop(run: SweepRun, scheduler: Any, halt: threading.Event, agenda: Agenda | None, reason: str) -> None:
-    """End what runs and start nothing more."""
-    import ray
-
-    run.stopped = reason
-    run.display.say(f"budget: {reason} are spent; ending what runs")
-    if agenda is not None:
-        agenda.stop()
-    halt.set()
-    with contextlib.suppress(ray.exceptions.GetTimeoutError):  # a busy node: the scheduler goes on ending what runs
-        ray.get(scheduler.stop.remote(f"budget: {reason}"), timeout=120)
-
-
-def _abandon(scheduler: Any, halt: threading.Event, tuning: _Background) -> None:
-    """The store has disappeared: end what runs."""
+def _end(scheduler: Any, halt: threading.Event, reason: str, *, patience: float) -> None:
+    """Start nothing more and end what runs; on a busy node the scheduler goes on ending it after our patience."""
     import ray
 
     halt.set()
     with contextlib.suppress(ray.exceptions.GetTimeoutError, ray.exceptions.RayError):
-        ray.get(scheduler.stop.remote("the store has disappeared"), timeout=60)
-    tuning.join(PATIENCE_S)
+        ray.get(scheduler.stop.remote(reason), timeout=patience)
 
 
 class _Background(threading.Thread):
@@ -243,26 +235,23 @@ class ClusterSession:
         """
         self._address, self._resources, self._store, self._to_run = address, resources, store, to_run
         self._code = code
-        self._scheduler: Any = None
-        self._facts: ClusterFacts | None = None
-        self._lifeline: Lifeline | None = None
+        self._lifeline: Lifeline | None = None  # from when there is something to let go of
 
     def __enter__(self) -> ClusterSession:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._facts is None:
+        if self._lifeline is None:
             return
         from smoothsweep.orchestrator.cluster.connection import end_work, stop_ray
 
-        if self._lifeline is not None:
-            self._lifeline.close()
+        self._lifeline.close()
         if kind is ClusterLost:
             return
-        if kind is KeyboardInterrupt and self._scheduler is not None:
-            end_work(self._scheduler)
+        if kind is KeyboardInterrupt and "scheduler" in vars(self):
+            end_work(self.scheduler)
         if interrupts.end_requested():
-            return  # Ray ends with the process (`interrupts.leave`): its own shutdown would meet Tune's thread at work
+            return  # Ray ends with the process (`interrupts.leave`): its own shutdown would meet trials at work
         stop_ray()
         self._store.sweep_away_drafts()  # of workers that were killed on the way
 
@@ -271,27 +260,22 @@ class ClusterSession:
         """Whether there is a cluster to join, not one to start here."""
         return bool(self._address or os.environ.get("RAY_ADDRESS"))
 
-    @property
+    @cached_property
+    def facts(self) -> ClusterFacts:
+        """What the cluster offers. Raises InputError if there is none at the address, or if it cannot do the work."""
+        from smoothsweep.orchestrator.cluster.connection import connect
+
+        facts = connect(self._address, self._resources.trial_slots)
+        self._lifeline = lifeline_of_this_driver()
+        refuse_unfit(facts, self._resources, self._to_run)
+        return facts
+
+    @cached_property
     def scheduler(self) -> Any:
         """The actor that makes stages."""
-        self._connect()
-        return self._scheduler
+        facts = self.facts
+        from smoothsweep.orchestrator.cluster.connection import HEAD
+        from smoothsweep.orchestrator.scheduling.scheduler import StageScheduler
 
-    @property
-    def facts(self) -> ClusterFacts:
-        """What the cluster offers. Raises InputError if there is none at the address."""
-        return self._connect()
-
-    def _connect(self) -> ClusterFacts:
-        if self._facts is None:
-            from smoothsweep.orchestrator.cluster.connection import HEAD, connect
-            from smoothsweep.orchestrator.scheduling.scheduler import StageScheduler
-
-            self._facts = connect(self._address, self._resources.trial_slots)
-            self._lifeline = lifeline_of_this_driver()
-            refuse_unfit(self._facts, self._resources, self._to_run)
-            on_head = StageScheduler.options(resources={HEAD: 0.001})
-            resources = self._resources.model_dump()
-            cpus, gpus = self._facts.cpus, self._facts.gpus
-            self._scheduler = on_head.remote(self._store, resources, cpus, gpus, code=self._code)
-        return self._facts
+        on_head = StageScheduler.options(resources={HEAD: 0.001})
+        return on_head.remote(self._store, self._resources.model_dump(), facts.cpus, facts.gpus, code=self._code)

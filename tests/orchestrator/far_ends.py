@@ -130,5 +130,5 @@ def _slots(sweep: Any, store: Store) -> int | None:
         raise InterruptedError
 
     with patch.object(cluster, "connect", connect), suppress(InterruptedError):
-        ClusterSession(None, sweep.resources, store)._connect()
+        ClusterSession(None, sweep.resources, store).facts  # noqa: B018
     return seen[0]
