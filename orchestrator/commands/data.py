@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core import screen
-from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.core.text import few, printable
@@ -27,20 +26,23 @@ STEPS_OF_AN_EPOCH = 4  # at least, of few images
 
 
 def check_data(options: DataCheck) -> int:
-    """Look at data on disk. The exit code: 1 where something is missing, broken, or would be refused."""
+    """Look at data on disk. The exit code: 1 where something is missing, broken, not as recorded, or would be refused.
+
+    Raises InputError where a private picture of one's own is public.
+    """
+    beside = ("public", "judge", "bits") if options.kind is not None else ("classes", "pictures")
+    for name in beside:
+        if (value := getattr(options, name)) is not None:
+            place = "--as beside it, got none"
+            if options.kind is not None:
+                place = f"none beside --as {options.kind}, not your own data"
+            raise InputError(f"--{name} {value}: expected {place}")
     if options.kind is not None:
-        for name, value in (("--public", options.public), ("--judge", options.judge), ("--bits", options.bits)):
-            if value is not None:
-                raise InputError(f"{name} {value}: expected none beside --as {options.kind}, not your own data")
-        return _check_published(options)
-    for name, value in (("--classes", options.classes), ("--pictures", options.pictures)):
-        if value is not None:
-            raise InputError(f"{name} {value}: expected --as beside it, got none")
-    return _check_own(options)
+        from smoothsweep.core.data.published import check_published
 
-
-def _check_own(options: DataCheck) -> int:
-    """The exit code: 1 where loading would refuse something. Raises InputError where a private picture is public."""
+        found = check_published(options.kind, options.path, classes=options.classes, pictures=options.pictures)
+        screen.out_text("\n".join(map(printable, found.lines)))
+        return 0 if found.is_complete else 1
     from smoothsweep.core.data.likeness import refuse_identical
     from smoothsweep.core.data.own_check import check_own
     from smoothsweep.orchestrator.commands.audit.subject import Found, judge_of, look_for_people
@@ -53,17 +55,6 @@ def _check_own(options: DataCheck) -> int:
     if public is not None:
         refuse_identical(path, public, check.shared)
     return 0 if check.is_usable else 1
-
-
-def _check_published(options: DataCheck) -> int:
-    """The exit code: 1 where something is missing, broken, or not as recorded."""
-    from smoothsweep.core.data.published import check_published
-
-    check = check_published(
-        present(options.kind, "kind"), options.path, classes=options.classes, pictures=options.pictures
-    )
-    screen.out_text("\n".join(map(printable, check.lines)))
-    return 0 if check.is_complete else 1
 
 
 def write_first_sweep(options: InitRequest) -> int:

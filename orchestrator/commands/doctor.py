@@ -129,29 +129,19 @@ def _shipped(path: Path) -> Finding:
     return Finding(path.is_file(), True, f"{path.relative_to(TREE).as_posix()} ({size})")
 
 
-def _store(stated_location: str, written: bool) -> list[Finding]:
+def _store(stated: str, written: bool) -> list[Finding]:
     """Examine the store at a location. written: whether it must be writable."""
-    if "://" in stated_location:
-        try:
-            store = open_store(stated_location)
-        except InputError as error:
-            return [Finding(False, True, str(error))]
-        try:
-            store.prove_writable()
-        except InputError as error:
-            return [Finding(False, written, str(error))]
-        return [Finding(True, True, f"store {stated_location} can be read and written")]
-    location, why = Path(stated_location), ""
-    existing = next(p for p in [location.resolve(), *location.resolve().parents] if p.exists())
-    free = shutil.disk_usage(existing).free / GIB
+    path = None if "://" in stated else Path(stated).resolve()
+    existing = None if path is None else next(folder for folder in [path, *path.parents] if folder.exists())
+    found = []
+    if existing is not None:
+        free = shutil.disk_usage(existing).free / GIB
+        found.append(Finding(free >= 5, False, f"{free:.0f} GiB of disk free at {existing}"))
     try:
-        if location.exists():
-            open_store(str(location)).prove_writable()
-        writable = os.access(existing, os.W_OK)
+        if existing == path:
+            open_store(stated).prove_writable()
+        elif existing is not None and not os.access(existing, os.W_OK):
+            raise InputError(f"{existing} is closed to this user")
     except InputError as error:
-        writable, why = False, f": {error}"
-    can = "can" if writable else "cannot"
-    return [
-        Finding(free >= 5, False, f"{free:.0f} GiB of disk free at {existing}"),
-        Finding(writable, written, f"store {location.resolve()} {can} be written{why}"),
-    ]
+        return [*found, Finding(False, written, f"store {path or stated} cannot be written: {error}")]
+    return [*found, Finding(True, written, f"store {path or stated} can be written")]

@@ -66,4 +66,4 @@ def test_the_reading_commands_serve_a_reader(made, capsys):
             finally:
                 os.seteuid(0)
             told.append(capsys.readouterr())
-    assert told[0] == told[2] == [0, 0] and told[1] == told[3] and told[3].err == ""
+    assert told[0] == told[2] == [0, 0, 0] and told[1] == told[3] and told[3].err == ""
