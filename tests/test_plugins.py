@@ -20,7 +20,6 @@ from tests.commands import commands
 RUN = """
 import sys
 from pathlib import Path
-from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.planning.trial import run_trial
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
@@ -31,7 +30,6 @@ sweep, store = Path(sys.argv[1]), open_store(sys.argv[2])
 store.open_for_writing()
 for trial in trials_of(load_sweep(sweep)):
     run_trial(trial, lambda stage: execute_with_inputs(store, stage))
-sys.exit(main(["report", str(sweep), "--store", sys.argv[2]]))
 """
 STAGES = """
 import sys
@@ -112,8 +110,8 @@ def test_the_command_lists_what_other_packages_bring(ours):
 
 def test_a_sweep_of_foreign_members_runs_and_its_report_says_whose_they_are(ours, sweep, tmp_path):
     store = tmp_path / "store"
-    done = ours("-c", RUN, sweep, store)
-    assert done.returncode == 0, done.stderr
+    for done in (ours("-c", RUN, sweep, store), ours("report", sweep, "--store", store)):
+        assert done.returncode == 0, done.stderr
     results = (store / "sweeps" / "tiny" / "report.html").read_text()
     facts = dict(re.findall(r"<dt>([^<]+)</dt><dd>([^<]+)</dd>", results))
     whose = "(plugin smoothsweep-example 0.1.0)"
@@ -358,9 +356,13 @@ NUMBER = PriorKind(settings=int, make="odd_attacks:make")
 PLAIN = PriorKind(settings=Plain, make="odd_attacks:make")
 """
 RAISES = "class Odd(BaseException): pass\nraise Odd('nothing works')"
-PLAN = """
+LISTED_AND_PLANNED = """
 import sys
 from smoothsweep.orchestrator.cli import main
+code = main(["plugins"])
+for stream in (sys.stdout, sys.stderr):
+    stream.write("===\\n")
+print(code)
 for path in sys.argv[2:]:
     print(main(["plan", path, "--store", sys.argv[1]]))
 """
@@ -382,10 +384,7 @@ def test_what_cannot_be_used_is_one_line_where_it_is_listed_and_where_it_is_name
     for package, text in (("odd_package", "import os\nraise SystemExit(7)"), ("odd_raises", RAISES)):
         (tmp_path / "a" / package).mkdir()
         (tmp_path / "a" / package / "__init__.py").write_text(text)
-    listed, named = beside(places, "-m", "smoothsweep", "plugins"), {}
-    faults = [said for lines in FAULTS.values() for said in lines.values() if said]
-    assert listed.returncode == 2 and listed.stderr.count("\n") == len(faults)
-    assert all(said in listed.stderr for said in faults) and "plugin odd-one 3.1" in listed.stderr
+    named, faults = {}, [said for lines in FAULTS.values() for said in lines.values() if said]
     for family in ("attacks", "judges", "search"):  # which a sweep file names; a model's card does, too
         for line, said in FAULTS[family].items():
             name = line.partition(" ")[0]
@@ -397,9 +396,12 @@ def test_what_cannot_be_used_is_one_line_where_it_is_listed_and_where_it_is_name
             path = tmp_path / f"{name}.yaml"
             path.write_text(yaml.safe_dump(naming[family](name), sort_keys=False))
             named[str(path)] = said or "parts: expected one of pool, candidates,"
-    refused = beside(places, "-c", PLAN, str(tmp_path / "store"), *named)
-    assert refused.stdout.split() == ["2"] * len(named)
-    lines = [line for line in refused.stderr.splitlines() if not line.endswith("it is left out")]
+    done = beside(places, "-c", LISTED_AND_PLANNED, str(tmp_path / "store"), *named)
+    listed, refused = done.stderr.split("===\n")
+    assert listed.count("\n") == len(faults)
+    assert all(said in listed for said in faults) and "plugin odd-one 3.1" in listed
+    assert done.stdout.split("===\n")[1].split() == ["2"] * (1 + len(named))
+    lines = [line for line in refused.splitlines() if not line.endswith("it is left out")]
     for said, line in zip(named.values(), lines, strict=True):
         assert said in line
 
@@ -414,10 +416,10 @@ def test_what_nobody_names_breaks_nothing(tmp_path):
     (place / "empty-1.dist-info").mkdir()
     path = tmp_path / "tiny.yaml"
     path.write_text(yaml.safe_dump(tiny_sweep(), sort_keys=False))
-    planned = beside([place], "-m", "smoothsweep", "plan", str(path), "--store", str(tmp_path / "s"))
+    with commands(place) as run:
+        planned, noted = run("plan", path, "--store", tmp_path / "s"), run("-c", PROVENANCE)
     assert planned.returncode == 0 and planned.stderr.count("\n") == 1
     assert "odd-one 3.1" in planned.stderr and "SystemExit: 7" in planned.stderr
-    noted = beside([place], "-c", PROVENANCE)
     assert noted.returncode == 0 and "odd-one==3.1" in noted.stdout and "odd-one==3.0" not in noted.stdout
 
 

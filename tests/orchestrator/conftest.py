@@ -139,3 +139,31 @@ def smoothsweep() -> Iterator[Commands]:
     """Runs a command as a user would, in a process that has its imports behind it; what it printed, and its code."""
     with commands() as run:
         yield run
+
+
+@pytest.fixture(scope="session")
+def owned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
+    """An owner's people, other people, and a ResNet-18 with ImageNet's normalisation and alphabetical classes: the
+    folder of all, and of both."""
+    import torch
+
+    from tests.foreign_classifier import PEOPLE, trained_resnet, write_people
+    from tests.orchestrator.commands.owned_model import write_public
+
+    root = tmp_path_factory.mktemp("owned")
+    people, public = write_people(root / "people"), write_public(root / "public")
+    torch.save(trained_resnet(people, sorted(PEOPLE)).state_dict(), root / "own.pth")
+    return root, people, public
+
+
+@pytest.fixture(scope="session")
+def imported(owned: tuple[Path, Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the model."""
+    from smoothsweep.orchestrator.cli import main
+    from tests.foreign_classifier import PEOPLE, SIDE
+    from tests.orchestrator.commands.owned_model import IMAGENET
+
+    folder = tmp_path_factory.mktemp("imported") / "model"
+    reading = ["--architecture", "resnet18", "--classes", str(len(PEOPLE)), "--image-size", str(SIDE), *IMAGENET]
+    assert main(["import", "target", str(owned[0] / "own.pth"), *reading, "--out", str(folder)]) == 0
+    return folder

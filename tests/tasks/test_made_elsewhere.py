@@ -98,7 +98,7 @@ def test_a_stage_is_done_elsewhere(case, made, tmp_path, toolbox_elsewhere):
 @pytest.mark.parametrize("name", sorted(DEFENSES))
 def test_a_defense_is_trained_ended_and_asked_elsewhere(name, clean, tmp_path):
     recipe = Recipe(defense={"kind": name, **EXAMPLES[name]})
-    own = {"defense": recipe.defense.resolved("clean"), "batch_size": 8, "lr": 0.001, "weight_decay": 0.0}
+    own = {"defense": recipe.defense.resolved("clean"), "batch_size": 8, "lr": 0.001, "weight_decay": 0.0, "epochs": 1}
     config = {**clean.config("target"), **own}
     stage, inputs = Stage(name="target", config=config, inputs=clean.stage("target").inputs), clean.inputs("target")
     metrics = done(stage, inputs, tmp_path / "there", tmp_path / "work")

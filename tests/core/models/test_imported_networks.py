@@ -45,10 +45,7 @@ def bring(path, **changes):
 
 @pytest.mark.parametrize(
     ("write", "wrapping", "prefix", "epoch"),
-    [
-        (bare_file, "bare", "model.", None),
-        (trainer_file, "model_state_dict", "model._orig_mod.", 100),
-    ],
+    [(bare_file, "bare", "model.", None), (trainer_file, "model_state_dict", "model._orig_mod.", 100)],
 )
 def test_both_official_forms_give_the_same_function(network, tmp_path, write, wrapping, prefix, epoch):
     path = write(network, tmp_path / "Classifier_0.9493.pth")
@@ -129,16 +126,21 @@ def prefixed(network, prefix):
     return {prefix + key: value for key, value in network.state_dict().items()}
 
 
-@pytest.mark.parametrize("prefix", ["net.", "backbone.", "_module.", "module.", "student.model._orig_mod.", "a.head."])
+LOSS = {"criterion.weight": torch.ones(7), "val_acc.confmat": torch.zeros(7, 7)}
+HEAD = {"head.weight": torch.ones(7, 7), "head.bias": torch.ones(7)}
+
+
 @pytest.mark.parametrize(
-    "beside",
+    ("prefix", "beside"),
     [
-        {},
-        {"criterion.weight": torch.ones(7), "val_acc.confmat": torch.zeros(7, 7)},
-        {"n_averaged": torch.tensor(3)},
-        {"head.weight": torch.ones(7, 7), "head.bias": torch.ones(7)},
+        ("net.", {}),
+        ("backbone.", LOSS),
+        ("_module.", {}),
+        ("module.", {"n_averaged": torch.tensor(3)}),
+        ("student.model._orig_mod.", LOSS),
+        ("a.head.", HEAD),
+        ("net.", HEAD),
     ],
-    ids=["nothing", "a loss and a metric", "a counter", "another head"],
 )
 def test_any_prefix_is_read_and_what_lies_beside_is_left_out_and_named(network, tmp_path, prefix, beside):
     torch.save({"state_dict": {**beside, **prefixed(network, prefix)}, "epoch": 3}, tmp_path / "x.ckpt")

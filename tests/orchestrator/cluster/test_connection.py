@@ -2,7 +2,6 @@
 
 import socket
 import subprocess
-import sys
 import time
 
 import pytest
@@ -53,18 +52,9 @@ PLACES = ["127.0.0.1:{silent}", "127.0.0.1:1", "nowhere.invalid:6379", "ray://12
 
 
 @pytest.mark.parametrize("where", PLACES)
-def test_an_address_where_no_ray_listens_is_one_line_within_twenty_seconds(where, silent, tmp_path):
+def test_an_address_where_no_ray_listens_is_one_line_within_twenty_seconds(where, silent, smoothsweep, tmp_path):
     address, began = where.format(silent=silent), time.monotonic()
-    command = [
-        "smoothsweep",
-        "run",
-        str(write_tiny(tmp_path)),
-        "--store",
-        str(tmp_path / "store"),
-        "--address",
-        address,
-    ]
-    done = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True, check=False)
+    done = smoothsweep("run", write_tiny(tmp_path), "--store", tmp_path / "store", "--address", address)
     assert done.returncode == 2 and time.monotonic() - began < 20
     [line] = [line for line in done.stderr.splitlines() if "--address" in line]
     assert address in line and "gcs_client" not in done.stderr

@@ -24,16 +24,16 @@ def as_a_process(*arguments, **changes):
     return subprocess.run(command, capture_output=True, text=True, env={**ENVIRONMENT, **changes}, timeout=280)
 
 
-def table(store: Path) -> pd.DataFrame:
-    return pd.read_parquet(store / "sweeps" / "tiny" / "results.parquet").drop(columns=list(TIME_COLUMNS))
+def table(store: Path, sweep: str = "tiny") -> pd.DataFrame:
+    return pd.read_parquet(store / "sweeps" / sweep / "results.parquet").drop(columns=list(TIME_COLUMNS))
 
 
-def mlflow_runs(store: Path):
+def mlflow_runs(store: Path, sweep: str = "tiny"):
     from mlflow import MlflowClient
     from mlflow.entities import ViewType
 
     client = MlflowClient(f"sqlite:///{store}/mlflow.db")
-    experiments = [e.experiment_id for e in client.search_experiments() if e.name == "tiny"]
+    experiments = [e.experiment_id for e in client.search_experiments() if e.name == sweep]
     return client, client.search_runs(experiments, run_view_type=ViewType.ALL)
 
 
@@ -50,34 +50,35 @@ def apart(smoothsweep, tmp_path_factory, empty_database):
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """A tiny sweep run once, start to report."""
+def finished(tmp_path_factory, empty_database):
+    """A tiny sweep run once, start to report, as users run it."""
     folder = tmp_path_factory.mktemp("tiny")
     judges = {**tiny_sweep()["judges"], "general": {}}  # its weights are nowhere
     sweep, store = write_tiny(folder, judges=judges), folder / "store"
+    store.mkdir()
+    shutil.copy(empty_database, store / "mlflow.db")
     done = as_a_process("run", sweep, "--store", store, SMOOTHSWEEP_WEIGHTS=folder, TORCH_HOME=folder)
     assert done.returncode == 0, done.stderr
     return sweep, store, done
 
 
-def test_a_judge_that_knows_nothing_is_said_by_the_run_and_believed_by_no_output(smoothsweep, tmp_path, empty_database):
-    """Its two epochs are too few for four people."""
-    store = tmp_path / "store"
-    store.mkdir()
-    shutil.copy(empty_database, store / "mlflow.db")
-    sweep = write_tiny(tmp_path, judges={"evaluator": tiny_sweep()["judges"]["evaluator"]})
+def test_a_judge_that_knows_nothing_is_said_by_the_run_and_believed_by_no_output(finished, smoothsweep, tmp_path):
+    """Its two epochs are too few for four people. Where it judges alone, nothing is made that is not there."""
+    _, store, _ = finished
+    folder = store / "sweeps" / "unsure"
+    sweep = write_tiny(tmp_path, name="unsure", judges={"evaluator": tiny_sweep()["judges"]["evaluator"]})
     done = smoothsweep("run", sweep, "--store", store)
     assert done.returncode == 0, done.stderr
-    rows = table(store)
+    rows = table(store, "unsure")
     assert rows["evaluator_real_acc"].max() < 0.6 and rows["attack_acc1"].notna().all(), "its numbers are kept"
     figure = f"{100 * rows['evaluator_real_acc'][0]:.1f}"
     said = [place for place, line in enumerate(done.stderr.splitlines()) if "evaluator" in line and figure in line]
     assert len(said) == 1 and "2/2 trials" in "".join(done.stderr.splitlines()[said[0] :]), "before the end"
-    assert figure in done.stdout and not (store / "sweeps" / "tiny" / "verdicts.parquet").exists()
-    page = (store / "sweeps" / "tiny" / "report.html").read_text()
+    assert figure in done.stdout and not (folder / "verdicts.parquet").exists()
+    page = (folder / "report.html").read_text()
     assert figure in page[: page.index("<main")]
     assert not {"reduces", "leaks more"} & {*re.findall('class="verdict[^>]*>([^<]+)<', page)}
-    _, runs = mlflow_runs(store)
+    _, runs = mlflow_runs(store, "unsure")
     notes = [run.data.tags["mlflow.note.content"] for run in runs if run.data.tags["smoothsweep.kind"] == "sweep"]
     assert figure in notes[0] and not any("smoothsweep.verdict" in run.data.tags for run in runs)
 

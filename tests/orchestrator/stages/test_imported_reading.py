@@ -4,7 +4,8 @@ import json
 
 import pytest
 import torch
-from foreign_classifier import IMAGENET_MEAN, IMAGENET_STD, PEOPLE, imagenet_images, trained_resnet, write_people
+import torchvision
+from foreign_classifier import IMAGENET_MEAN, IMAGENET_STD, PEOPLE, imagenet_images
 from tiny import write_tiny
 
 from smoothsweep.core.errors import InputError
@@ -21,10 +22,11 @@ IMAGENET = ["--mean", *map(str, IMAGENET_MEAN), "--std", *map(str, IMAGENET_STD)
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("foreign")
-    network = trained_resnet(write_people(folder / "people"), ALPHABETICAL)
-    torch.save(network.state_dict(), folder / "own.pth")
+def place(owned, tmp_path_factory):
+    """The people, the owner's weights, and both orders of the names."""
+    folder, (root, _, _) = tmp_path_factory.mktemp("foreign"), owned
+    for name in ("people", "own.pth"):
+        (folder / name).symlink_to(root / name)
     for name, order in (("alphabetical", ALPHABETICAL), ("by_size", BY_SIZE)):
         (folder / f"{name}.txt").write_text("\n".join(order) + "\n")
     return folder
@@ -55,7 +57,8 @@ def test_the_right_card_gives_the_models_own_answers_in_the_datas_order(place, t
     execute_with_inputs(store, stages.target)
     assert store.manifest(stages.target)["metrics"]["test_acc"] > 0.95
     assert json.loads((store.path(stages.data) / "names.json").read_text()) == BY_SIZE
-    network = trained_resnet(place / "people", ALPHABETICAL)
+    network = torchvision.models.resnet18(num_classes=len(PEOPLE)).eval()
+    network.load_state_dict(torch.load(place / "own.pth", weights_only=True))
     images, _ = imagenet_images(place / "people", ALPHABETICAL)
     mean, std = (torch.tensor(values)[:, None, None] for values in (IMAGENET_MEAN, IMAGENET_STD))
     ours = (((images * std + mean) * 2 - 1)[::9]).requires_grad_()
