@@ -1,4 +1,4 @@
-"""What a process may use; rows that fit a device; no tensor of ours is made on another device than asked for."""
+"""What a process may use; rows that fit a device."""
 
 from __future__ import annotations
 
@@ -14,12 +14,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from smoothsweep.core import allotted
 from smoothsweep.core.allotted import allotted_cpus, available_memory
-from smoothsweep.core.attacks.optimisation.losses import ATTACK_LOSSES, attack_loss
-from smoothsweep.core.defenses.base import LabelSmoothing, SmoothedLoss, Step
 from smoothsweep.core.devices import (
     CPU_TENSOR_BYTES,
     DeviceBatch,
@@ -29,12 +26,6 @@ from smoothsweep.core.devices import (
     suitable_rows,
 )
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.classifiers import build_classifier
-from smoothsweep.core.priors.kinds import NETWORKS
-from smoothsweep.core.priors.settings import StyleGAN2Config
-from smoothsweep.core.priors.stylegan2 import StyleGAN2Discriminator
-from tests.core.priors.examples import network_of
-from tests.dear import but_dear
 
 CPU = torch.device("cpu")
 
@@ -342,13 +333,6 @@ def test_a_process_that_is_pinned_to_one_cpu_asks_for_one():
     assert done.stdout.split() == ["1", "1", "1", "1", "2", "3.0", "1", "CPU"]
 
 
-def test_this_machine_s_own_groups_are_found():
-    """Where there is a memory group at all, the file that the kernel names is among those that are read."""
-    if not os.path.exists("/proc/self/mountinfo") or not list(allotted._groups("memory", allotted.ROOT)):
-        pytest.skip("no cgroups here")
-    assert all(mount.is_dir() for mount, _ in allotted._groups("memory", allotted.ROOT))
-
-
 @pytest.mark.parametrize(
     ("said", "cpus"), [("16", 16), ("200", MANY), ("0", 1), ("many", MANY), ("", MANY), ("-3", MANY)]
 )
@@ -363,67 +347,3 @@ def test_the_least_of_what_slurm_and_a_cgroup_give_counts(tmp_path, monkeypatch)
     assert allotted_cpus(tmp_path) == 4
     monkeypatch.setenv(allotted.SLURM_CPUS, "2")
     assert allotted_cpus(tmp_path) == 2
-
-
-ELSEWHERE = "meta"
-ROWS, CLASSES = 8, 4
-SMALL = StyleGAN2Config(resolution=8, z_dim=6, w_dim=5, mapping_layers=2, channel_base=32, channel_max=4)
-ARCHITECTURES = {"resnet_small": 32, "vgg_small": 32, "inception_v3": 299, "vgg16_bn": 64}
-"""Ours, one with a second output, one of the low-resolution attacks; most others are torchvision's alone."""
-
-
-@pytest.fixture
-def elsewhere():
-    with FakeTensorMode(allow_non_fake_inputs=True):
-        yield torch.device(ELSEWHERE)
-
-
-def draw():
-    return torch.Generator().manual_seed(0)
-
-
-@pytest.mark.parametrize("name", NETWORKS)
-def test_priors(name, request):
-    prior = network_of(name)
-    z = torch.from_numpy(prior.sample_z(3, 0))
-    prior.to(ELSEWHERE)
-    device = request.getfixturevalue("elsewhere")
-    w = prior.map(torch.zeros_like(z, device=device), psi=0.5).detach().requires_grad_(True)
-    images = prior.synthesize(w)
-    (gradient,) = torch.autograd.grad(images.sum(), w)
-    assert images.device.type == gradient.device.type == ELSEWHERE
-
-
-def test_the_discriminator(request):
-    discriminator = StyleGAN2Discriminator(SMALL).to(ELSEWHERE)
-    device = request.getfixturevalue("elsewhere")
-    assert discriminator(torch.rand(4, 3, 8, 8, device=device)).device.type == ELSEWHERE
-
-
-@pytest.mark.parametrize("name", but_dear(ARCHITECTURES, ["inception_v3"]))
-def test_classifiers_trained_and_asked(name, request):
-    model, side = build_classifier(name, CLASSES, protocol="clean").to(ELSEWHERE), ARCHITECTURES[name]
-    device = request.getfixturevalue("elsewhere")
-    images, labels = torch.rand(2, 3, side, side, device=device), torch.zeros(2, dtype=torch.long, device=device)
-    step = Step(
-        model=model,
-        forward=model.train(),
-        images=images,
-        labels=labels,
-        criterion=SmoothedLoss(alpha=-0.5),
-        epoch=0,
-        epochs=2,
-        generator=draw(),
-        batch_size=2,
-    )
-    LabelSmoothing().loss(step).loss.backward()
-    assert model.eval()(images).device.type == ELSEWHERE
-
-
-@pytest.mark.parametrize("protocol", ["paper", "clean"])
-@pytest.mark.parametrize("name", sorted(ATTACK_LOSSES))
-def test_objectives_of_attacks(name, protocol, elsewhere):
-    logits = torch.rand(ROWS, CLASSES, device=elsewhere, requires_grad=True)
-    losses = attack_loss(name, protocol)(logits, torch.zeros(ROWS, dtype=torch.long, device=elsewhere))
-    (gradient,) = torch.autograd.grad(losses.sum(), logits)
-    assert losses.shape == (ROWS,) and losses.device.type == gradient.device.type == ELSEWHERE

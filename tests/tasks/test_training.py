@@ -14,7 +14,6 @@ import ray
 import ray.train
 import torch
 import torch.distributed
-import torch.nn.functional as F
 import yaml
 from tiny import tiny_sweep
 
@@ -22,7 +21,7 @@ from benchmarks.sleeping import sleep_classes
 from smoothsweep.core.data.augmentation import Augmentation
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.synthetic import synthetic_faces
-from smoothsweep.core.errors import AccuracyNotReached, InputError
+from smoothsweep.core.errors import AccuracyNotReached
 from smoothsweep.core.metrics.accuracy import expected_calibration_error
 from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.core.training.batches import network_input, network_seed, rank_batches
@@ -34,9 +33,8 @@ from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.expand import expand
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.training import LabelSmoothing, Recipe
-from smoothsweep.tasks import ray_train, training
+from smoothsweep.tasks import ray_train
 from smoothsweep.tasks.context import MachineLeaving, TaskContext, ask_machine_leaving, read_progress
-from smoothsweep.tasks.devices import PROMISED_PER_NODE, promised_gpus
 from smoothsweep.tasks.distributed import train_together
 from smoothsweep.tasks.files import load_images, load_tensors, save_images
 from smoothsweep.tasks.target import CALIBRATION_BINS, measure_utility
@@ -188,34 +186,6 @@ def test_every_way_from_zero_to_zero_is_one_training():
     assert LabelSmoothing(alpha=0.1, schedule={"kind": "ramp"}).resolved("clean") != plain
 
 
-def test_a_training_killed_after_a_checkpoint_ends_with_the_same_weights(faces, tmp_path, monkeypatch):
-    calm, rough = tmp_path / "calm", tmp_path / "rough"
-    calm.mkdir()
-    rough.mkdir()
-    settings = config(checkpoint_every=2)
-    expected, _ = train_alone(Training.of(settings), faces, None, TaskContext(work=calm))
-
-    class Killed(Exception):
-        pass
-
-    real = training.save_checkpoint
-
-    def save_and_die(path, state):
-        real(path, state)
-        raise Killed
-
-    monkeypatch.setattr(training, "save_checkpoint", save_and_die)
-    with pytest.raises(Killed):
-        train_alone(Training.of(settings), faces, None, TaskContext(work=rough))
-    monkeypatch.setattr(training, "save_checkpoint", real)
-    run, done = Epochs.run, []
-    monkeypatch.setattr(Epochs, "run", lambda self, epoch, alpha: done.append(epoch) or run(self, epoch, alpha))
-    resumed, records = train_alone(Training.of(settings), faces, None, TaskContext(work=rough))
-    assert [r.epoch for r in records] == [0, 1, 2, 3] and done == [2, 3]
-    for name, value in expected.state_dict().items():
-        assert torch.equal(value, resumed.state_dict()[name]), name
-
-
 @pytest.mark.parametrize(("reached_at", "fractions"), [(None, [0.25, 0.5, 0.75, 1.0]), (0.0, [1.0])])
 def test_progress_is_the_share_of_the_epochs_or_whole_where_the_goal_is_reached(faces, tmp_path, reached_at, fractions):
     told = []
@@ -295,19 +265,6 @@ def test_the_report_is_that_of_the_test_images(pipeline):
     assert metrics["epochs_trained"] == 2 and last["test_acc"] == pytest.approx(metrics["test_acc"])
 
 
-def test_calibration_is_over_ten_bins_of_the_test_images(pipeline):
-    tested = pipeline.tensors("target", "test_logits")
-    confidence, predicted = F.softmax(tested["logits"], 1).max(1)
-    squares = 0.0
-    for low in torch.arange(10) / 10:
-        inside = (confidence >= low) & (confidence < low + 0.1)
-        if inside.any():
-            gap = (predicted == tested["labels"])[inside].double().mean() - confidence[inside].double().mean()
-            squares += inside.double().mean() * gap**2
-    assert confidence.max() < 1  # where the protocols agree
-    assert pipeline.metrics("target")["ece"] == pytest.approx(float(squares) ** 0.5, abs=1e-6)
-
-
 @pytest.mark.parametrize("protocol", ["paper", "clean"])
 def test_a_targets_calibration_follows_its_protocol(tmp_path, protocol):
     """A fifth is wrong, with a confidence of exactly 1, as negative smoothing makes it; the others have 0.95."""
@@ -335,52 +292,45 @@ def test_a_targets_calibration_follows_its_protocol(tmp_path, protocol):
     assert found["test_acc"] == 0.8
 
 
-def test_each_variable_has_its_own_number(monkeypatch):
-    monkeypatch.setenv("SMOOTHSWEEP_CLUSTER_GPUS", "8")
-    monkeypatch.setenv("SMOOTHSWEEP_NODE_GPUS", "0.5")
-    assert promised_gpus() == 8.0 and promised_gpus(PROMISED_PER_NODE) == 0.5
-    monkeypatch.setenv("SMOOTHSWEEP_CLUSTER_GPUS", "0")
-    assert promised_gpus() == 0.0
-
-
-@pytest.mark.parametrize("given", ["many", "-1", "nan", "inf", ""])
-def test_what_is_no_number_of_gpus_is_refused(given, monkeypatch):
-    monkeypatch.setenv("SMOOTHSWEEP_CLUSTER_GPUS", given)
-    with pytest.raises(InputError, match=f"SMOOTHSWEEP_CLUSTER_GPUS: expected a number of GPUs, got {given!r}"):
-        promised_gpus()
-
-
 def after(looks: int):
     """A machine that leaves once it was asked about so often."""
     asked = iter(range(10**9))
     return lambda: next(asked) >= looks
 
 
-def training_of_leaving(**changes):
-    recipe = Recipe(architecture="resnet_small", pretrained=False, image_size=32, epochs=4, batch_size=9, **changes)
-    settings = recipe.model_dump(mode="json", exclude_none=True)
-    return {**settings, "defense": recipe.defense.resolved("clean"), "seed": 3, "protocol": "clean"}
+class DyingAfter(TaskContext):
+    """Of a process that is killed once so many epochs are done."""
+
+    def progress(self, fraction, text=""):
+        if fraction == 0.75:
+            raise Killed
 
 
-def test_a_training_leaves_a_checkpoint_before_its_turn_and_ends_elsewhere_with_the_same_weights(faces, tmp_path):
-    settings, calm, rough = training_of_leaving(checkpoint_every=100), tmp_path / "calm", tmp_path / "rough"
+@pytest.mark.parametrize(
+    ("every", "leaves", "context", "end"),
+    [(100, after(1), TaskContext, MachineLeaving), (2, lambda: False, DyingAfter, Killed)],
+    ids=["its machine leaves", "killed"],
+)
+def test_a_training_that_was_ended_goes_on_from_its_checkpoint_to_the_same_weights(
+    faces, tmp_path, every, leaves, context, end
+):
+    """Before its turn, where the machine says that it leaves."""
+    settings, calm, rough = Training.of(config(checkpoint_every=every)), tmp_path / "calm", tmp_path / "rough"
     calm.mkdir()
     rough.mkdir()
-    expected, _ = train_alone(Training.of(settings), faces, None, TaskContext(work=calm))
-    with ask_machine_leaving(after(1)), pytest.raises(MachineLeaving):
-        train_alone(Training.of(settings), faces, None, TaskContext(work=rough))
+    expected, _ = train_alone(settings, faces, None, TaskContext(work=calm))
+    with ask_machine_leaving(leaves), pytest.raises(end):
+        train_alone(settings, faces, None, context(work=rough))
     assert len(load_checkpoint(rough / CHECKPOINT)["records"]) == 2
-    moved, records = train_alone(Training.of(settings), faces, None, TaskContext(work=rough))
+    resumed, records = train_alone(settings, faces, None, TaskContext(work=rough))
     assert [record.epoch for record in records] == [0, 1, 2, 3]
     for name, value in expected.state_dict().items():
-        assert torch.equal(value, moved.state_dict()[name]), name
+        assert torch.equal(value, resumed.state_dict()[name]), name
 
 
 def test_the_last_epoch_is_finished_rather_than_kept(faces, tmp_path):
     with ask_machine_leaving(after(3)):
-        _, records = train_alone(
-            Training.of(training_of_leaving(checkpoint_every=100)), faces, None, TaskContext(work=tmp_path)
-        )
+        _, records = train_alone(Training.of(config(checkpoint_every=100)), faces, None, TaskContext(work=tmp_path))
     assert len(records) == 4 and not (tmp_path / CHECKPOINT).exists()
 
 
@@ -463,19 +413,8 @@ def test_a_goal_out_of_reach_ends_the_group_with_that_cause(two_cpus, tmp_path):
 EPOCHS = 4
 
 
-def config_of_distributed(**changes):
-    recipe = Recipe(
-        architecture="resnet_small",
-        pretrained=False,
-        image_size=32,
-        epochs=EPOCHS,
-        batch_size=9,
-        workers=2,
-        checkpoint_every=1,
-        **changes,
-    )
-    settings = recipe.model_dump(mode="json", exclude_none=True)
-    return {**settings, "defense": recipe.defense.resolved("clean"), "seed": 3, "protocol": "clean"}
+def config_of_distributed():
+    return config(workers=2, checkpoint_every=1)
 
 
 @pytest.fixture(scope="module")

@@ -3,10 +3,9 @@
 EXAMPLE: small settings, with which it leaks within seconds from a target of a few people. DECLARED: form (a word of the
 field `form`, or any words) -> its settings, the attack's parts in order, what makes its images, how many classes are
 inverted at once under protocol paper; NEEDED: what it has no default for; PRIOR: the prior that it needs. WRONG:
-settings that are refused for more than a bound of theirs, and the sentence. STREAMS: module -> the names of the
-random streams in it. KEPT: tiny settings whose numbers are kept in tests/tasks/stage_numbers.json.
-TOO_LITTLE: access with which it fails. DEAR: it takes many seconds, and is tried under the paper's protocol by the
-slow tests alone. SWEPT: class of settings in a sweep file -> what the tiny sweep
+settings that are refused for more than a bound of theirs, and the sentence. KEPT: tiny settings whose numbers are kept
+in tests/tasks/stage_numbers.json. TOO_LITTLE: access with which it fails. DEAR: it takes many seconds, and is tried
+under the paper's protocol by the slow tests alone. SWEPT: class of settings in a sweep file -> what the tiny sweep
 (`tests/tiny.py`) is changed by to have them (dotted keys; `control`: the attack beside Plug & Play), where they stand,
 another value for each field, made by `swept` (beside it, where it needs them, changes; `/key` of the whole sweep).
 QUERIES: how many images EXAMPLE shows the target for one class; or queries(found), which may be a range.
@@ -159,7 +158,6 @@ class brep_mi:
         "own generator": ({"generator": "general_gan"}, (*GENERAL, "starts"), "general_gan", 1),
     }
     WRONG = [({"robust_views": 8}, "attack.robust_views: expected the default where result is not robust, got 8")]
-    STREAMS = {"brep_mi.py": ["walk", "nowhere", "robust", "starts"]}
     KEPT = {"selected": 1, "starts": {"batch": 16, "max_batches": 2}, "probes": 8, "patience": 3, "max_passes": 3}
     SWEPT = {
         "BREPMI": (
@@ -184,7 +182,6 @@ class cma_es:
         ({"max_queries": 24}, "attack.max_queries: expected at least 25, a generation for each of 1 selected"),
         ({"selected": 5, "max_queries": 124}, "attack.max_queries: expected at least 125"),
     ]
-    STREAMS = {"cma_es.py": ["cma"]}
     KEPT = {"pool": KEPT_POOL, "components": 4, "population": 4, "max_queries": 12, "selected": 1}
     SWEPT = {"CMAES": ({"attack": {"kind": "cma_es"}}, "attack", swept(CMAES, selected=2))}
 
@@ -353,12 +350,6 @@ class plg_mi:
     TOO_LITTLE = ("labels",)  # access with which it fails
     DECLARED = {"": ({}, ("plg_labels", "plg_gan"), "plg_gan", 1)}
     WRONG = [({"gan": {"imported": "gan"}, "top_n": 4}, "attack.top_n: expected no value with an imported GAN, which")]
-    STREAMS = {
-        "plg_search.py": [
-            *("plg gan", "plg gan", "plg order", "plg weights"),
-            *("plg start", "plg start", "plg views", "plg order"),
-        ]
-    }
     KEPT = {"top_n": 4, "gan": {"steps": 3, "batch_size": 6, "width": 2, "z_dim": 4}, "steps": 2, "selected": 2}
     SWEPT = {
         "PLGMI": ({"attack": {"kind": "plg_mi"}, "prior": None}, "attack", swept(PLGMI, top_n=3, gan={"steps": 5})),
@@ -404,8 +395,6 @@ class ppa:
         ({"optimise": {"kind": "none"}, "average": {}}, "attack.average: expected no value with optimise none"),
         ({"precision": "fp8"}, "attack.precision"),
     ]
-    STREAMS = {"ppa/pool.py": ["sample", "restart"], "ppa/batches.py": ["turn", "turn", "noise"]}
-
     KEPT = None  # the trial's own attack: "attack, clean" and "attack, paper"
     ANOTHER_TARGET = ({"/grid": {}, "/baseline": {}}, {"trial": {"recipe.defense.alpha": 0.1}})
     SWEPT = {
@@ -460,7 +449,6 @@ class random_latents:
     EXAMPLE = {"selected": 4, "truncation_psi": 1.0, "truncation_cutoff": None}
     DECLARED = {"": ({}, (), "prior", 1)}
     WRONG = [({"readout": "mean"}, "attack.readout: expected none")]
-    STREAMS = {"random_latents.py": ["random latents"]}
     KEPT = {"selected": 2, "truncation_psi": 1.0, "truncation_cutoff": None}
     SWEPT = {
         "RandomLatents": (
@@ -496,7 +484,6 @@ class rlb_mi:
         ({"at_once": 256}, "attack.at_once: expected fewer episodes than a minibatch has, got 256"),
         ({"selected": 300}, "attack.selected: expected at most 255, found before learning begins, got 300"),
     ]
-    STREAMS = {"rlb_search.py": ["critic", "critic"]}
     KEPT = {"agent": "textbook", "episodes": 6, "minibatch": 4, "hidden": 8, "at_once": 2, "selected": 2}
     SWEPT = {
         "RLBMI": (
@@ -544,7 +531,6 @@ class surrogate_labels:
         ({"discriminator_weight": 0.1}, "attack.discriminator_weight: expected no value with surrog"),
         ({"feature_weight": 1.0}, "attack.feature_weight: expected no value with surrogates"),
     ]
-    STREAMS = {"surrogates.py": ["answer"]}
     KEPT = KEPT_SURROGATE
     SWEPT = {
         "SurrogateLabels": (

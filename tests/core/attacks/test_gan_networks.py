@@ -29,12 +29,7 @@ from smoothsweep.core.attacks.gan_training import (
     update_pair,
 )
 from smoothsweep.core.attacks.kept_networks import PART_NETWORKS, load_network, network_names, save_network
-from smoothsweep.core.attacks.training_settings import (
-    NETWORKS,
-    ConditionalConfig,
-    GanTraining,
-    PlainGanConfig,
-)
+from smoothsweep.core.attacks.training_settings import NETWORKS, ConditionalConfig, GanTraining, PlainGanConfig
 from smoothsweep.core.errors import InputError, TrainingDiverged
 from tests import plg
 from tests.core.attacks.looking import Kept
@@ -438,10 +433,7 @@ def tiny(epochs=2, **changes):
 def run(part_context, steps=42, **changes):
     state, draws, objective = tiny(epochs=11, **changes)
     train_pair(
-        state,
-        lambda: update_pair(state, objective, draws.at(state.step)),
-        steps=steps,
-        part_context=part_context,
+        state, lambda: update_pair(state, objective, draws.at(state.step)), steps=steps, part_context=part_context
     )
     return state
 

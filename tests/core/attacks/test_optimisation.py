@@ -90,11 +90,7 @@ def test_boxes_lie_inside_the_image(height, width, scale, ratio, seed, protocol)
 
 
 def test_shared_boxes_are_distributed_as_torchvision_draws_them():
-    rule, image, source = (
-        CropRule(scale=(0.5, 0.9), ratio=(0.8, 1.2), hflip=0.25),
-        torch.empty(3, 40, 40),
-        seeded(),
-    )
+    rule, image, source = (CropRule(scale=(0.5, 0.9), ratio=(0.8, 1.2), hflip=0.25), torch.empty(3, 40, 40), seeded())
     drawn = [draw_shared_crop(rule, 7, 40, 40, source) for _ in range(1500)]
     ours = torch.stack([torch.cat([c.top, c.left, c.height, c.width]) for c in drawn])
     assert torch.equal(ours, ours.round())

@@ -19,12 +19,7 @@ from smoothsweep.core.attacks.ppa.config import (
     TemperatureScaling,
 )
 from smoothsweep.core.attacks.ppa.inversion import invert_classes, optimise
-from smoothsweep.core.attacks.ppa.pool import (
-    around,
-    best_first,
-    fitted_temperature,
-    mean_confidence,
-)
+from smoothsweep.core.attacks.ppa.pool import around, best_first, fitted_temperature, mean_confidence
 from smoothsweep.core.attacks.ppa.selection import select, select_by_confidence, select_by_margin
 from smoothsweep.core.attacks.registry import make_attack
 from smoothsweep.core.attacks.shared.base import AttackInputs

@@ -91,8 +91,7 @@ class Scores:
 
 
 @pytest.mark.parametrize(
-    ("hflip", "clip", "suffix"),
-    [(True, True, "hflip"), (False, True, "noflip"), (True, False, "hflip_noclip")],
+    ("hflip", "clip", "suffix"), [(True, True, "hflip"), (False, True, "noflip"), (True, False, "hflip_noclip")]
 )
 def test_stage_1_matches_the_official_code(hflip, clip, suffix):
     prior, view, shape = GivenImages(golden("s1_raw_images")), Scores(golden("s1_classifier_weight")), SHAPE
@@ -177,9 +176,7 @@ def test_optimisation_with_clipping_matches():
 
 def test_optimisation_with_a_discriminator_matches():
     w, _ = attack_rows(
-        "paper",
-        discriminator=lambda x: x.flatten(1) @ golden("s2_discriminator_weight"),
-        discriminator_weight=0.3,
+        "paper", discriminator=lambda x: x.flatten(1) @ golden("s2_discriminator_weight"), discriminator_weight=0.3
     )
     torch.testing.assert_close(w, golden("s2_w_final_disc03"), atol=2e-3, rtol=0)
 
@@ -377,13 +374,7 @@ def test_where_the_bits_would_differ_classes_are_computed_one_after_the_other(in
         ({"average": Averaging()}, 1),
         ({"feature_weight": 1.0}, 1),
         ({"optimise": Optimise(kind="none"), "steps": 50, "lr": 0.005, "batch_size": 25, "loss": "poincare"}, 1),
-        (
-            {
-                "select": Select(kind="top_confidence"),
-                "selection_repeats": 100,
-            },
-            1,
-        ),
+        ({"select": Select(kind="top_confidence"), "selection_repeats": 100}, 1),
     ],
 )
 def test_classes_are_side_by_side_on_a_cpu_where_nothing_looks_at_more_than_a_row(settings, together):

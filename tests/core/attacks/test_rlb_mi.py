@@ -26,7 +26,7 @@ from smoothsweep.core.attacks.shared.base import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.devices import ExecutionConfig
-from tests.core.attacks.test_brep_mi import CLASSES, GOLDEN, Blocks, Halves, golden
+from tests.core.attacks.test_black_box import CLASSES, GOLDEN, Blocks, Halves, golden
 
 SIZE, HIDDEN, ROWS = 6, 16, 8
 SMALL = {"episodes": 60, "minibatch": 16, "hidden": 8, "lr": 0.01}

@@ -326,9 +326,7 @@ def generator(seed=0):
 
 
 @given(
-    counts=st.lists(st.integers(1, 15), min_size=4, max_size=12),
-    per_class=st.integers(2, 5),
-    seed=st.integers(0, 99),
+    counts=st.lists(st.integers(1, 15), min_size=4, max_size=12), per_class=st.integers(2, 5), seed=st.integers(0, 99)
 )
 def test_every_batch_has_as_many_classes_and_images_of_each_as_promised(counts, per_class, seed):
     labels = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts))

@@ -5,12 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smoothsweep.core.defenses.schedules import (
-    RETURNING,
-    AlphaSchedule,
-    alpha_at,
-    validate_schedule,
-)
+from smoothsweep.core.defenses.schedules import RETURNING, AlphaSchedule, alpha_at, validate_schedule
 from smoothsweep.core.errors import InputError
 
 GOLDEN = np.load(Path(__file__).parents[2] / "golden" / "label_smoothing.npz")
@@ -47,12 +42,7 @@ def piecewise_schedules(draw):
 
 @pytest.mark.parametrize(
     ("array", "alpha", "epochs"),
-    [
-        ("m005_100ep", -0.05, 100),
-        ("m005_80ep", -0.05, 80),
-        ("m005_120ep", -0.05, 120),
-        ("m03_100ep", -0.3, 100),
-    ],
+    [("m005_100ep", -0.05, 100), ("m005_80ep", -0.05, 80), ("m005_120ep", -0.05, 120), ("m03_100ep", -0.3, 100)],
 )
 def test_reference_equals_the_official_schedule(array, alpha, epochs):
     curve = alpha_curve(AlphaSchedule(kind="reference"), alpha=alpha, epochs=epochs)

@@ -32,6 +32,12 @@ from tests.lowres import (
     u,
 )
 
+
+def test_numbers_by_formula_are_the_official_ones():
+    for make, name in ((u, "recipe_u_probe"), (normal, "recipe_normal_probe")):
+        assert torch.equal(make("probe", (8,)), golden(name).float())
+
+
 OFFICIAL = {
     "vgg16_bn": "VGG16",
     "ir50_64": "FaceNet64",
