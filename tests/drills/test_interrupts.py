@@ -1,19 +1,27 @@
 """A run that is told to end, or loses its Ray, at any moment of its life: how it ends, and what it leaves."""
 
+import contextlib
 import os
 import random
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import psutil
 import pytest
 from drills import ledger
-from drills.emulated import EmulatedCluster, wait_until
-from drills.sweep_runs import SweepRun, finish, partly_done, stray_files, table, write_sweep
+from drills.emulated import EmulatedCluster, kill, wait_until
+from drills.kept import Kept
+from drills.sweep_runs import SweepRun, finish, local_tracking, partly_done, recorded, stray_files, table, write_sweep
+from ray.job_submission import JobStatus, JobSubmissionClient
+
+from smoothsweep.orchestrator.planning.state import STATE_FILE
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
+
+
 INTERRUPTED, FAILED = 130, 1
 TRIES, SEED = 50, 2026
 GO_ON = "the same command goes on from here"
@@ -183,3 +191,144 @@ def test_a_closed_terminal(whole, tmp_path, ignored):
     goes_on(whole, tmp_path / "store", sweep)
     note = "the run goes on to its end" if ignored else "exit code 130, no process left"
     ledger.add(f"a closed terminal{', under nohup' if ignored else ''}", time.monotonic() - started, [], note)
+
+
+INTERRUPTED_ENDS = 130
+
+
+def interrupted_run(drill, *signals, pause=1.0):
+    """A run told to end in the middle of a training; how it ended and what it printed."""
+    partly_done(drill.undisturbed.store, drill.store, "target")
+    run = drill.run()
+    run.until(lambda: any(drill.store.glob("target/*.work/checkpoint.pt")))
+    drill.about_to_harm()
+    started = time.monotonic()
+    for number in signals:
+        run.process.send_signal(number)
+        time.sleep(pause)
+    code = run.wait(120)
+    assert code == INTERRUPTED_ENDS, run.tail()
+    assert "Traceback" not in run.tail() and "the same command goes on from here" in run.tail()
+    return time.monotonic() - started
+
+
+@pytest.mark.parametrize(
+    ("signals", "name"),
+    [
+        ([signal.SIGINT], "ctrl-C"),
+        ([signal.SIGINT, signal.SIGINT], "ctrl-C twice"),
+        ([signal.SIGTERM], "SIGTERM, as of `ray job stop`"),
+    ],
+)
+def test_an_interrupted_run(drill, signals, name):
+    seconds = interrupted_run(drill, *signals, pause=0.3)
+    drill.nothing_left_on_the_cluster()
+    drill.finish(name, note=f"ended within {seconds:.0f} s, exit code 130")
+
+
+def test_ctrl_c_of_a_run_on_this_machine_leaves_no_process(undisturbed, tmp_path):
+    """As a terminal sends it: to the whole group, Ray's processes too."""
+    sweep, store = write_sweep(tmp_path), tmp_path / "store"
+    partly_done(undisturbed.store, store, "target")
+    started, run = time.monotonic(), SweepRun(sweep, store, None)
+    run.until(lambda: any(store.glob("target/*.work/checkpoint.pt")))
+    family = [psutil.Process(run.process.pid), *psutil.Process(run.process.pid).children(recursive=True)]
+    os.killpg(run.process.pid, signal.SIGINT)
+    assert run.wait(120) == INTERRUPTED_ENDS, run.tail()
+    assert "Traceback" not in run.tail()
+    wait_until(lambda: not [process for process in family if process.is_running()], seconds=60)
+    ledger.add("ctrl-C of a run without a cluster", time.monotonic() - started, [], "no process of it left")
+
+
+def test_two_drivers_on_one_store(drill):
+    partly_done(drill.undisturbed.store, drill.store, "target")
+    first = drill.run()
+    first.until(lambda: any(drill.store.glob(f"sweeps/*/{STATE_FILE}")))  # the second takes long to begin
+    second = drill.run()
+    for run in (first, second):
+        assert run.wait() == 0, run.tail()
+    assert "another driver" in second.log.read_text()
+    drill.finish("two drivers on one store at once", note="the second says so and goes on")
+
+
+def test_a_ray_train_group_that_runs_too_long(cluster, tmp_path):
+    """The group and its placement group are gone, the CPUs are free, and the trial's failure is one line."""
+    changes = {"grid": {}, "baseline": {}, "judges": {}, "resources": {"training_timeout_minutes": 0.1}}
+    sweep = write_sweep(tmp_path, **changes)
+    started = time.monotonic()
+    endless = ["--set", "recipe.workers=2", "--set", "recipe.epochs=5000"]
+    run = SweepRun(sweep, tmp_path / "store", cluster.address, *endless)
+    assert run.wait() == 1, run.tail()
+    assert "ran longer than resources.training_timeout_minutes allows (6 s), and was ended" in run.tail()
+    cluster.wait_until_clear()
+    ledger.add("a Ray Train group past its time-out", time.monotonic() - started, [], "its placement group gone")
+
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def jobs():
+    """Jobs are submitted through the dashboard, which the other drills do without."""
+    emulated = EmulatedCluster(dashboard=True)
+    yield emulated, JobSubmissionClient(emulated.dashboard)
+    emulated.close()
+
+
+def test_a_submitted_driver(undisturbed, jobs, tmp_path):
+    cluster, client = jobs
+    sweep, store = write_sweep(tmp_path), tmp_path / "store"
+    partly_done(undisturbed.store, store, "target")
+    started, harm = time.monotonic(), []
+
+    def submit() -> str:
+        command = f"{sys.executable} -m orchestrator run {sweep} --store {store} --yes"
+        return client.submit_job(entrypoint=command, runtime_env={"env_vars": {"PYTHONPATH": str(REPOSITORY)}})
+
+    def first_submission() -> str | None:
+        with contextlib.suppress(RuntimeError):  # "No available agent": the dashboard is up before it knows the nodes
+            return submit()
+        return None
+
+    def ended(job: str) -> JobStatus:
+        wait_until(lambda: client.get_job_status(job).is_terminal(), every=0.5)
+        cluster.wait_until_clear()
+        return client.get_job_status(job)
+
+    def in_a_training() -> bool:
+        return any(store.glob("target/*.work/checkpoint.pt"))
+
+    job = wait_until(first_submission, every=1.0)
+    wait_until(in_a_training)
+    harm.append(Kept.now(store))
+    client.stop_job(job)
+    assert ended(job) == JobStatus.STOPPED
+    assert "the same command goes on from here" in client.get_job_logs(job)
+
+    job = submit()
+    wait_until(lambda: cluster.find("task") or client.get_job_status(job).is_terminal())
+    assert cluster.find("task"), client.get_job_logs(job)
+    harm.append(Kept.now(store))
+    assert kill(_driver(store))
+    assert ended(job) == JobStatus.FAILED
+
+    assert ended(submit()) == JobStatus.SUCCEEDED
+    assert table(store).equals(undisturbed.table)
+    assert recorded(local_tracking(store)) == undisturbed.recorded
+    assert not stray_files(store)
+    for kept in harm:
+        kept.check()
+    ledger.add(
+        "a submitted job: `ray job stop`, then kill -9 of its driver",
+        time.monotonic() - started,
+        [kept.lost for kept in harm],
+    )
+
+
+def _driver(store: Path) -> psutil.Process | None:
+    """The job's own process: not the shell that the job manager starts it from."""
+    for process in psutil.process_iter(["cmdline"]):
+        words = process.info["cmdline"] or []
+        if "orchestrator" in words and str(store) in words:
+            return process
+    return None

@@ -3,7 +3,7 @@
 import pytest
 from pipeline import Pipeline, made_pipeline
 
-from tests.tasks.travelling import made, outcome
+from tests.tasks.settings_tables import made, outcome
 
 
 @pytest.fixture(scope="session")

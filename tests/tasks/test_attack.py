@@ -35,18 +35,12 @@ from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.tasks import reconstructions
 from smoothsweep.tasks.attack import CHECKPOINT, WorkFolder, collect_classes, invert_classes
-from smoothsweep.tasks.classes import (
-    batches,
-    class_file,
-    classes_of_stage,
-    classes_without_file,
-    groups,
-)
+from smoothsweep.tasks.classes import batches, class_file, classes_of_stage, classes_without_file, groups
 from smoothsweep.tasks.context import MachineLeaving, TaskContext, ask_machine_leaving
 from smoothsweep.tasks.files import load_tensors, save_tensors
 from smoothsweep.tasks.reconstructions import reconstructed_images
 from smoothsweep.tasks.training import load_classifier
-from tests.tasks.travelling import made
+from tests.tasks.settings_tables import made
 
 CLASSES, POOL, CANDIDATES, SELECTED, REPEATS = 3, 16, 5, 3, 4
 STEPS, LR, BETAS, BATCH = 3, 0.05, (0.1, 0.1), 2
@@ -211,15 +205,7 @@ def test_finished_classes_are_not_done_again(tmp_path):
     assert classes_without_file([2, 3, 4], {class_file(tmp_path, 3).name, half_written}) == [2, 4]
 
 
-@pytest.mark.parametrize(
-    ("listed", "expected"),
-    [
-        ("all", [0, 1, 2, 3]),
-        (2, [0, 1]),
-        ([3, 0], [3, 0]),
-        ((1,), [1]),
-    ],
-)
+@pytest.mark.parametrize(("listed", "expected"), [("all", [0, 1, 2, 3]), (2, [0, 1]), ([3, 0], [3, 0]), ((1,), [1])])
 def test_the_classes_of_a_stage_are_those_that_it_lists(listed, expected):
     assert classes_of_stage({"classes": listed}, 4) == expected
 

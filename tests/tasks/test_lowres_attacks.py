@@ -31,7 +31,7 @@ from smoothsweep.tasks.judges import reported
 from smoothsweep.tasks.reconstructions import decoded_reconstructions, reconstructed_images
 from smoothsweep.tasks.training import load_classifier
 from tests.dear import first_of
-from tests.tasks.travelling import made, outcome
+from tests.tasks.settings_tables import made, outcome
 
 KILLED = """
 import json, os, signal, sys

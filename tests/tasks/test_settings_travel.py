@@ -37,6 +37,7 @@ from tests.tasks.settings_tables import (
     IF_GMI,
     LABELLED,
     MID,
+    PLAIN,
     POISON,
     POOL,
     POOL_SETTINGS,
@@ -48,8 +49,10 @@ from tests.tasks.settings_tables import (
     TARGET,
     TRAINING,
     UNLABELLED,
+    made,
+    outcome,
+    training,
 )
-from tests.tasks.travelling import PLAIN, made, outcome, training
 
 OF_ITS_GENERATOR = {"generator", "gan"}  # black_box/test_own_generator.py
 

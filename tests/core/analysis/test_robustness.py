@@ -123,12 +123,7 @@ def test_one_pixel_changes_one_pixel_and_asks_no_more_than_the_papers_attack(tar
 
 @pytest.mark.parametrize(
     ("name", "key", "value"),
-    [
-        ("fgsm", "eps", 0.01),
-        ("pgd", "step", 0.001),
-        ("bim", "steps", 3),
-        ("auto_pgd", "strong_restarts", 3),
-    ],
+    [("fgsm", "eps", 0.01), ("pgd", "step", 0.001), ("bim", "steps", 3), ("auto_pgd", "strong_restarts", 3)],
 )
 def test_every_setting_reaches_its_attack(name, key, value, pictures):
     """With a tiny reach, so that no attack is done after its first start."""
@@ -136,14 +131,7 @@ def test_every_setting_reaches_its_attack(name, key, value, pictures):
     base = {"eps": 0.0005, "step": 0.0002, "steps": 2, "strong_steps": 4}
     one, other = (
         perturbed(
-            name,
-            model,
-            pictures[:4],
-            labels,
-            targeted=False,
-            settings=Robustness(**settings),
-            classes=CLASSES,
-            seed=1,
+            name, model, pictures[:4], labels, targeted=False, settings=Robustness(**settings), classes=CLASSES, seed=1
         )
         for settings in (base, {**base, key: value})
     )

@@ -57,8 +57,7 @@ def test_negative_smoothing_equals_the_notebook(shielded):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("alpha", "suffix", "stride", "steps", "distance"),
-    [(0.0, "a0", 12, 763, 3.23), (0.05, "a005", 51, 3113, 0.65)],
+    ("alpha", "suffix", "stride", "steps", "distance"), [(0.0, "a0", 12, 763, 3.23), (0.05, "a005", 51, 3113, 0.65)]
 )
 def test_hard_labels_and_positive_smoothing_equal_the_notebook(alpha, suffix, stride, steps, distance):
     result = toy.run_toy(alpha)
@@ -181,13 +180,7 @@ def test_a_map_keeps_classes_apart_and_follows_its_seed(clouds):
 
 @pytest.mark.parametrize(
     ("count", "most", "expected"),
-    [
-        (3, 5, [0, 1, 2]),
-        (5, 5, [0, 1, 2, 3, 4]),
-        (9, 3, [0, 4, 8]),
-        (9, 1, [0]),
-        (530, 2, [0, 529]),
-    ],
+    [(3, 5, [0, 1, 2]), (5, 5, [0, 1, 2, 3, 4]), (9, 3, [0, 4, 8]), (9, 1, [0]), (530, 2, [0, 529])],
 )
 def test_classes_are_spread_evenly(count, most, expected):
     assert spread_over(count, most) == expected

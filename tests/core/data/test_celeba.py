@@ -8,16 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
-from published_trees import (
-    celeba,
-    celeba64_lists,
-    encoded,
-    landmark_list,
-    picture,
-    pixels,
-    put,
-    written,
-)
+from published_trees import celeba, celeba64_lists, encoded, landmark_list, picture, pixels, put, written
 
 from smoothsweep.core.data.celeba import (
     STANDARD_5,
@@ -290,10 +281,7 @@ def tree(root, rows=None, name="celeba_ganset.txt"):
 
 @pytest.mark.parametrize(
     ("rows", "name"),
-    [
-        (PUBLIC[::-1], "celeba_ganset.txt"),
-        ([f"{file} 7" for file in PUBLIC[::-1]], "data_files/ganset.txt"),
-    ],
+    [(PUBLIC[::-1], "celeba_ganset.txt"), ([f"{file} 7" for file in PUBLIC[::-1]], "data_files/ganset.txt")],
 )
 def test_the_pictures_are_those_of_the_list_cut_as_the_private_ones(tmp_path, rows, name):
     images = load_celeba64_public(tree(tmp_path, rows, name), size=64)

@@ -130,15 +130,7 @@ def test_missing_evidence_is_one_line(name):
     assert "\n" not in str(refused.value) and set(attack.cites) <= set(known_citations())
 
 
-SHOWN = {
-    "right_over_views": 0,
-    "right_over_noise": 0,
-    "phi": 1,
-    "margin": 1,
-    "shadow_phi": 1,
-    "inside": 1,
-    "losses": 2,
-}
+SHOWN = {"right_over_views": 0, "right_over_noise": 0, "phi": 1, "margin": 1, "shadow_phi": 1, "inside": 1, "losses": 2}
 """Part of the evidence -> who has it: anybody who gets labels, who gets scores, or the owner alone."""
 
 

@@ -27,12 +27,7 @@ from smoothsweep.core.metrics.accuracy import (
     topk_hits,
 )
 from smoothsweep.core.metrics.agreement import Correlation, fleiss_kappa, rank_agreement, top_overlap
-from smoothsweep.core.metrics.frontier import (
-    Frontier,
-    accuracy_leak_frontier,
-    hypervolume,
-    pareto_mask,
-)
+from smoothsweep.core.metrics.frontier import Frontier, accuracy_leak_frontier, hypervolume, pareto_mask
 from smoothsweep.sweeps.search import OBJECTIVES, Search
 from tests.lowres import golden
 from tests.plg import golden as of_plg

@@ -289,10 +289,7 @@ def test_bounds_by_hand_of_two_attacks():
     spread = {name: (before[name].var(ddof=1) + after[name].var(ddof=1)) / 2 for name in before}
     quantile = stats.t.ppf(1 - 0.05 / 4, 4)
     ends = {
-        (new, old): (
-            after[new].mean() - before[old].mean(),
-            quantile * np.sqrt(spread[new] / 3 + spread[old] / 3),
-        )
+        (new, old): (after[new].mean() - before[old].mean(), quantile * np.sqrt(spread[new] / 3 + spread[old] / 3))
         for new in after
         for old in before
     }

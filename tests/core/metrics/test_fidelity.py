@@ -273,10 +273,7 @@ def test_squared_is_the_square_and_classes_do_not_mix():
     plain, index = nearest_real(fake, labels_fake, real, labels_real, squared=False)
     assert plain.tolist() == [5.0, 1.0]
     assert index.tolist() == [0, 1]
-    assert nearest_real(fake, labels_fake, real, labels_real, squared=True)[0].tolist() == [
-        25.0,
-        1.0,
-    ]
+    assert nearest_real(fake, labels_fake, real, labels_real, squared=True)[0].tolist() == [25.0, 1.0]
 
 
 @given(seed=st.integers(0, 999), chunk=st.integers(1, 40))

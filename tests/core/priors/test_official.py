@@ -209,10 +209,7 @@ def poisoned(value):
         (set_argument("G_ema", "c_dim", value=10), "G_ema: c_dim: expected 0, got 10"),
         (set_argument("G_ema", "z_dim", value=None), "z_dim: expected a valid integer"),
         (both("img_resolution", "img_resolution", 24), "resolution: expected a power of two"),
-        (
-            both("synthesis_kwargs.channel_max", "channel_max", 3),
-            "torgb.weight: expected shape [3, 3, 1, 1], got",
-        ),
+        (both("synthesis_kwargs.channel_max", "channel_max", 3), "torgb.weight: expected shape [3, 3, 1, 1], got"),
         (set_argument("G_ema", "synthesis_kwargs", "use_noise", value=False), "use_noise: expected True, got False"),
         (both("synthesis_kwargs.conv_clamp", "conv_clamp", -1), "conv_clamp: expected"),
         (set_argument("G_ema", "synthesis_kwargs", "conv_clamp", value=256), "conv_clamp: G_ema has 256, D has None"),

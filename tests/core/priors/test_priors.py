@@ -55,10 +55,7 @@ def test_round_trip(prior, tmp_path):
     assert isinstance(loaded, Prior) and loaded.config == prior.config
     assert torch.equal(images_of(loaded), images_of(prior))
     assert not loaded.training and not any(weight.requires_grad for weight in loaded.parameters())
-    assert sorted(path.name for path in (tmp_path / "new" / "prior").iterdir()) == [
-        "prior.json",
-        "weights.safetensors",
-    ]
+    assert sorted(path.name for path in (tmp_path / "new" / "prior").iterdir()) == ["prior.json", "weights.safetensors"]
     modes = {path.stat().st_mode for path in (tmp_path / "new" / "prior").iterdir()}
     assert len(modes) == 1
 
@@ -100,10 +97,7 @@ def described(prior, tmp_path, change):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            lambda d: d.update(kind="stylegan3"),
-            f"kind: expected one of {KNOWN}, got 'stylegan3'",
-        ),
+        (lambda d: d.update(kind="stylegan3"), f"kind: expected one of {KNOWN}, got 'stylegan3'"),
         (lambda d: d.pop("kind"), "keys version, kind and config"),
         (lambda d: d["config"].update(extra=1), "config: expected the keys components, resolution"),
         (lambda d: d["config"].update(components="4"), "components: expected a valid integer, got '4'"),

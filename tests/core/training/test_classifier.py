@@ -26,13 +26,7 @@ from smoothsweep.core.errors import InputError, TrainingDiverged
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.models.inference import embed_images, evaluate_accuracy, evaluate_logits
 from smoothsweep.core.models.recipe import TrainingRecipe, learning_rate, make_optimizer
-from smoothsweep.core.training.batches import (
-    Batch,
-    epoch_batches,
-    network_input,
-    rank_batches,
-    rank_slice,
-)
+from smoothsweep.core.training.batches import Batch, epoch_batches, network_input, rank_batches, rank_slice
 from smoothsweep.core.training.classifier import EpochSettings, batch_loss, place_images, train_classifier
 from smoothsweep.core.training.gan_pair import GanPair, KeptState, descend, fresh_pair
 
@@ -97,12 +91,7 @@ def same(a, b):
 def test_learns_colours():
     model = build_classifier("resnet_small", 3, seed=1, protocol="clean")
     records = train_classifier(
-        model,
-        colours(),
-        recipe(epochs=4),
-        seed=0,
-        evaluate=colours(8, seed=9),
-        evaluate_every=3,
+        model, colours(), recipe(epochs=4), seed=0, evaluate=colours(8, seed=9), evaluate_every=3
     )
     assert [r.test_acc is None for r in records] == [True, True, False, False]
     assert records[-1].test_acc == 1.0
@@ -181,12 +170,7 @@ def test_a_loss_that_is_not_finite_stops_with_epoch_step_and_alpha():
     steps = iter(range(100))
     with pytest.raises(TrainingDiverged, match=r"epoch 1, step 2: loss nan, alpha -0.05"):
         train_classifier(
-            plain(),
-            colours(),
-            recipe(),
-            seed=0,
-            defense=Scripted(make=make),
-            alpha_of_epoch=lambda _: -0.05,
+            plain(), colours(), recipe(), seed=0, defense=Scripted(make=make), alpha_of_epoch=lambda _: -0.05
         )
 
 
@@ -304,14 +288,7 @@ def network():
 def trained(data, device_share, device="cpu", **changes):
     model = network()
     settings = TrainingRecipe(**{**vars(RECIPE), **changes})
-    records = train_classifier(
-        model,
-        data,
-        settings,
-        seed=0,
-        device=device,
-        device_share=device_share,
-    )
+    records = train_classifier(model, data, settings, seed=0, device=device, device_share=device_share)
     return [r.loss for r in records], {name: value.cpu() for name, value in model.state_dict().items()}
 
 

@@ -15,11 +15,7 @@ from smoothsweep.core.defenses.registry import make_defense
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.models.recipe import TrainingRecipe
-from smoothsweep.core.training.batches import (
-    alteration_generator,
-    epoch_batches,
-    preparation_generator,
-)
+from smoothsweep.core.training.batches import alteration_generator, epoch_batches, preparation_generator
 from smoothsweep.core.training.classifier import train_classifier
 from tests.core.defenses.examples import EXAMPLES as DEFENDED
 from tests.core.defenses.examples import told
