@@ -1,7 +1,6 @@
 """What a cluster offers: the GPUs it can grow to count as well as those it has."""
 
 import socket
-import subprocess
 import time
 
 import pytest
