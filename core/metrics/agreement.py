@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy import special
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.comparisons import check_level
@@ -119,7 +119,7 @@ def _kendall(cheap: np.ndarray, dear: np.ndarray, draws: np.ndarray, level: floa
     resampled = _tau_b(cheap[draws], dear[draws])
     tail = (1 - level) / 2
     ends = np.nanquantile(resampled, [tail, 1 - tail]) if not np.isnan(resampled).all() else [value, value]
-    half = stats.norm.isf(tail) * np.sqrt(0.437 / (n - 4))  # Fieller's variance
+    half = -special.ndtri(tail) * np.sqrt(0.437 / (n - 4))  # Fieller's variance
     half_step = 2 / (n * (n - 1))  # values between the steps of the coefficient do not occur
     low = np.tanh(np.arctanh(max(value - half_step, half_step - 1)) - half)
     high = np.tanh(np.arctanh(min(value + half_step, 1 - half_step)) + half)

@@ -29,7 +29,6 @@ from smoothsweep.core.membership.measuring import (
 )
 from smoothsweep.core.membership.measuring import Measured as Scored
 from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS
-from smoothsweep.core.metrics.leak_comparisons import LEAKS_MORE, REDUCES
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
 from smoothsweep.core.prose import sections
 from smoothsweep.core.readers.tables import read_rows
@@ -37,8 +36,8 @@ from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.planning.trial import Trial, inversion_stages
 from smoothsweep.orchestrator.result.data import ReportData
 from smoothsweep.orchestrator.result.findings import PLACE
-from smoothsweep.orchestrator.result.format import count, duration
-from smoothsweep.orchestrator.result.standing import LESS, MORE, UNCLEAR, WORDS, two_leaks
+from smoothsweep.orchestrator.result.format import count, duration, is_null
+from smoothsweep.orchestrator.result.standing import LESS, MORE, UNCLEAR, WORDS, membership_frame
 from smoothsweep.orchestrator.result.summary import Summary
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.base import Store
@@ -251,16 +250,13 @@ def _is_model(trial: Trial) -> bool:
 
 def verdict_words(data: ReportData, summary: Summary, access: str) -> dict[str, str]:
     """Recipe -> its verdict relative to the baseline, by scores and labels, or by labels where only those are seen."""
-    leaks = two_leaks(data, summary)
-    if leaks is None or leaks.baseline is None:
-        return {}
-    by_labels = {REDUCES: LESS, LEAKS_MORE: MORE}
-    verdicts = {}
-    for row in leaks.rows:
-        if row.word and access != "labels":
-            verdicts[row.recipe] = row.word
-        elif row.labels is not None:
-            verdicts[row.recipe] = by_labels.get(row.labels.word, UNCLEAR)
+    frame, verdicts = membership_frame(data, summary), {}
+    for row in () if frame is None else frame.to_dict("records"):
+        if row["word"] != "baseline" and access != "labels":
+            verdicts[row["recipe"]] = row["word"]
+        elif not is_null(row["less_by_labels"]):
+            low, high = row["less_by_labels_low"], row["less_by_labels_high"]
+            verdicts[row["recipe"]] = UNCLEAR if is_null(low) or low <= 0 <= high else LESS if low > 0 else MORE
     return verdicts
 
 

@@ -14,12 +14,11 @@ from functools import lru_cache
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.core.judges.columns import BY_KEY, CLOSED_SET, METRICS, REACH_IMAGES, metric_of
 from smoothsweep.core.membership.measuring import BY_LABELS, WITH_SHADOWS, WITHOUT
-from smoothsweep.core.metrics.intervals import crossed_mean_interval
+from smoothsweep.core.metrics.intervals import crossed_mean_interval, photographs_interval
 from smoothsweep.core.metrics.leak_comparisons import LEAKS_MORE, REDUCES, LeakComparison, compare_leaks
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.text import NBSP
@@ -183,8 +182,7 @@ def _reach(summary: Summary, row: int, spec: Metric) -> Measured:
     images = _at(summary, row, REACH_IMAGES[spec.reach]).value
     if not images:
         return Measured(value=value)
-    interval = stats.binomtest(round(value * images), round(images)).proportion_ci(summary.settings.level, "wilson")
-    return Measured(value=value, low=float(interval.low), high=float(interval.high))
+    return Measured(value, *photographs_interval(value, round(images), summary.settings.level))
 
 
 def _at(summary: Summary, row: int, key: str) -> Measured:
@@ -286,109 +284,6 @@ WORDS = {
 
 ATTACKS = (WITH_SHADOWS, WITHOUT, BY_LABELS)
 
-Cells = Mapping[str, np.ndarray]
-"""Attack -> AUC within persons, [seeds, persons]."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Leaks:
-    """One recipe by both leaks.
-
-    Attributes:
-        recipe: The recipe's name.
-        inversion: Row of the summary's frame under the strongest attack; None where nothing was inverted.
-        cells: AUC within persons by attack.
-        scores: Reduction relative to the baseline by attacks that see scores; None for the baseline.
-        labels: Reduction by the attack that sees labels alone.
-    """
-
-    recipe: str
-    inversion: int | None
-    cells: Cells
-    scores: LeakComparison | None = None
-    labels: LeakComparison | None = None
-
-    @property
-    def word(self) -> str:
-        """The verdict relative to the baseline; empty for the baseline itself."""
-        if self.scores is None or self.labels is None:
-            return ""
-        words = {self.scores.word, self.labels.word}
-        if LEAKS_MORE in words:
-            return UNCLEAR if REDUCES in words else MORE
-        if self.scores.word == REDUCES:
-            return LESS if self.labels.word == REDUCES else SCORES_ALONE
-        return UNCLEAR
-
-
-@dataclass(frozen=True, kw_only=True)
-class TwoLeaks:
-    """The recipes of a sweep that measured membership.
-
-    Attributes:
-        rows: Recipes in the order of the sweep.
-        attacks: Attacks compared, as columns of `Leaks.cells`.
-        seeds, persons: How many the intervals are over.
-        baseline: The recipe that others are compared with, None without one.
-    """
-
-    rows: tuple[Leaks, ...]
-    attacks: tuple[str, ...]
-    seeds: int
-    persons: int
-    baseline: str | None
-
-    @property
-    def spec(self) -> Metric:
-        """The metric by which AUCs are formatted."""
-        return metric_of(WITHIN)
-
-    @property
-    def sentence(self) -> str:
-        """One or two sentences on the finding, for the page and the terminal."""
-        leading = self.attacks[0]
-        means = {row.recipe: float(row.cells[leading].mean()) for row in self.rows}
-        if len(means) == 1:
-            [alone] = means.values()
-            value_text = number(self.spec, alone)
-            return f"Membership within persons, by {title_of(leading)}: {value_text}; 50{NBSP}% is chance."
-        highest, lowest = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
-        first = (
-            f"Membership within persons, by {title_of(leading)}: from {number(self.spec, means[lowest])} "
-            f"({named(lowest)}) to {number(self.spec, means[highest])} ({named(highest)}); 50{NBSP}% is chance"
-        )
-        verdicts = [f"{named(row.recipe)} {row.word}" for row in self.rows if row.word not in ("", UNCLEAR)]
-        baseline_text = "" if self.baseline is None else f" beside {named(self.baseline)}"
-        return f"{first}. {start(listing(verdicts)) if verdicts else 'No difference is detected'}{baseline_text}."
-
-    def frame(self, summary: Summary) -> pd.DataFrame:
-        """One row per recipe: both leaks with intervals, and the reductions by scores and by labels."""
-        rows = []
-        for row in self.rows:
-            columns: dict[str, object] = {"recipe": row.recipe, "seeds": self.seeds, "persons": self.persons}
-            cell = None if row.inversion is None else summary.cells[row.inversion]
-            for part in ("", "_low", "_high") if summary.primary is not None else ():
-                columns[f"inversion{part}"] = None if cell is None else cell[f"{summary.primary}{part}"]
-            for attack, cells in row.cells.items():
-                auc = crossed_mean_interval(cells, bounds=(0.0, 1.0))
-                columns |= {attack: auc.mean, f"{attack}_low": auc.low, f"{attack}_high": auc.high}
-            for name, comparison in (("scores", row.scores), ("labels", row.labels)):
-                columns |= {
-                    f"less_by_{name}": comparison and comparison.reduction,
-                    f"less_by_{name}_low": comparison and comparison.low,
-                }
-                columns |= {
-                    f"less_by_{name}_high": comparison and comparison.high,
-                    f"less_by_{name}_p": comparison and comparison.p,
-                }
-            rows.append({**columns, "word": row.word or "baseline"})
-        return pd.DataFrame(rows)
-
-    @property
-    def sizes(self) -> str:
-        """The sample sizes of the intervals, in words."""
-        return f"n = {count(self.seeds, 'seed')} and {count(self.persons, 'person')}"
-
 
 def title_of(attack: str) -> str:
     """The title of a membership attack on pages."""
@@ -396,35 +291,66 @@ def title_of(attack: str) -> str:
 
 
 @lru_cache(maxsize=2)
-def two_leaks(data: ReportData, summary: Summary) -> TwoLeaks | None:
-    """Both leaks of every recipe; None where no membership was measured, or not for every class."""
+def membership_frame(data: ReportData, summary: Summary) -> pd.DataFrame | None:
+    """One row per recipe: both leaks with intervals, and how much less attacks that see scores, and the one that sees
+    labels alone, find than in the baseline. None where no membership was measured, or not for every class."""
     tables = _tables(data)
-    if not tables:
-        return None
-    attacks = tuple(name for name in ATTACKS if all(name in under for under in tables.values()))
-    shared = sorted(set.intersection(*(set(next(iter(under.values()))) for under in tables.values())))
-    if not attacks or not shared:
+    attacks = tuple(name for name in ATTACKS if tables and all(name in under for under in tables.values()))
+    seeds = set.intersection(*(set(next(iter(under.values()))) for under in tables.values())) if tables else set()
+    if not attacks or not seeds:
         return None
     cells = {
-        recipe: {name: np.array([under[name][seed] for seed in shared]) for name in attacks}
+        recipe: {name: np.array([under[name][seed] for seed in sorted(seeds)]) for name in attacks}
         for recipe, under in tables.items()
     }
-    baseline = summary.baseline_recipe if summary.baseline_recipe in cells else None
-    by_scores = _compared(cells, [name for name in attacks if name != BY_LABELS], baseline)
-    by_labels = _compared(cells, [name for name in attacks if name == BY_LABELS], baseline)
+    by_scores = _compared(cells, [name for name in attacks if name != BY_LABELS], summary.baseline_recipe)
+    by_labels = _compared(cells, [name for name in attacks if name == BY_LABELS], summary.baseline_recipe)
     worst = summary.worst(summary.primary) if summary.primary is not None else {}
-    rows = tuple(
-        Leaks(
-            recipe=recipe,
-            inversion=worst.get(recipe),
-            cells=mine,
-            scores=by_scores.get(recipe),
-            labels=by_labels.get(recipe),
-        )
-        for recipe, mine in cells.items()
-    )
-    persons = next(iter(rows[0].cells.values())).shape[1]
-    return TwoLeaks(rows=rows, attacks=attacks, seeds=len(shared), persons=persons, baseline=baseline)
+    rows = []
+    for recipe, mine in cells.items():
+        columns: dict[str, object] = {"recipe": recipe, "seeds": len(seeds), "persons": mine[attacks[0]].shape[1]}
+        cell = summary.cells[worst[recipe]] if recipe in worst else None
+        for part in ("", "_low", "_high") if summary.primary is not None else ():
+            columns[f"inversion{part}"] = None if cell is None else cell[f"{summary.primary}{part}"]
+        for attack in attacks:
+            auc = crossed_mean_interval(mine[attack], bounds=(0.0, 1.0))
+            columns |= {attack: auc.mean, f"{attack}_low": auc.low, f"{attack}_high": auc.high}
+        found = {"scores": by_scores.get(recipe), "labels": by_labels.get(recipe)}
+        for name, comparison in found.items():
+            columns[f"less_by_{name}"] = comparison and comparison.reduction
+            columns |= {
+                f"less_by_{name}_{end}": comparison and getattr(comparison, end) for end in ("low", "high", "p")
+            }
+        rows.append({**columns, "word": _word(**found)})
+    return pd.DataFrame(rows)
+
+
+def _word(scores: LeakComparison | None, labels: LeakComparison | None) -> str:
+    """The verdict relative to the baseline, "baseline" where there is none."""
+    if scores is None or labels is None:
+        return "baseline"
+    words = {scores.word, labels.word}
+    if LEAKS_MORE in words:
+        return UNCLEAR if REDUCES in words else MORE
+    if scores.word == REDUCES:
+        return LESS if labels.word == REDUCES else SCORES_ALONE
+    return UNCLEAR
+
+
+def membership_sentence(frame: pd.DataFrame, summary: Summary) -> str:
+    """One or two sentences on the finding, for the page and the terminal. frame: as `membership_frame` gives it."""
+    leading, spec = next(name for name in ATTACKS if name in frame), metric_of(WITHIN)
+    means = dict(zip(frame["recipe"], frame[leading], strict=True))
+    first = f"Membership within persons, by {title_of(leading)}:"
+    if len(means) == 1:
+        return f"{first} {number(spec, frame[leading].iloc[0])}; 50{NBSP}% is chance."
+    ends = (pick(means, key=means.__getitem__) for pick in (min, max))
+    lowest, highest = (f"{number(spec, means[recipe])} ({named(recipe)})" for recipe in ends)
+    told = zip(frame["recipe"], frame["word"], strict=True)
+    verdicts = [f"{named(recipe)} {word}" for recipe, word in told if word not in ("baseline", UNCLEAR)]
+    beside = f" beside {named(str(summary.baseline_recipe))}" if summary.baseline_recipe in means else ""
+    what = start(listing(verdicts)) if verdicts else "No difference is detected"
+    return f"{first} from {lowest} to {highest}; 50{NBSP}% is chance. {what}{beside}."
 
 
 def _tables(data: ReportData) -> dict[str, dict[str, dict[int, list[float]]]]:
@@ -444,9 +370,12 @@ def _tables(data: ReportData) -> dict[str, dict[str, dict[int, list[float]]]]:
     return tables
 
 
-def _compared(cells: Mapping[str, Cells], attacks: Sequence[str], baseline: str | None) -> dict[str, LeakComparison]:
-    """Compare every recipe with the baseline, each under the strongest of these attacks."""
-    if baseline is None or not attacks or len(cells) < 2:
+def _compared(
+    cells: Mapping[str, Mapping[str, np.ndarray]], attacks: Sequence[str], baseline: str | None
+) -> dict[str, LeakComparison]:
+    """Compare every recipe with the baseline, each under the strongest of these attacks. cells: recipe -> attack -> AUC
+    within persons, [seeds, persons]."""
+    if baseline not in cells or not attacks or len(cells) < 2:
         return {}
     leaks = {recipe: {name: mine[name] for name in attacks} for recipe, mine in cells.items()}
     return compare_leaks(leaks, baseline=baseline, span=1.0, every_pair=False).verdicts

@@ -40,7 +40,12 @@ from smoothsweep.orchestrator.result.more_seeds import (
 )
 from smoothsweep.orchestrator.result.published import paper_comparison
 from smoothsweep.orchestrator.result.searches import search_words
-from smoothsweep.orchestrator.result.standing import recipe_standings, two_leaks, warnings_of
+from smoothsweep.orchestrator.result.standing import (
+    membership_frame,
+    membership_sentence,
+    recipe_standings,
+    warnings_of,
+)
 from smoothsweep.orchestrator.result.summary import Decision, decide
 
 
@@ -98,13 +103,13 @@ class SweepResult:
 
 def result_of(data: ReportData, summary: Summary) -> SweepResult:
     """The result, from rows of trials and their cells."""
-    choice, published = decide(summary), paper_comparison(data, summary)
+    choice, published, members = decide(summary), paper_comparison(data, summary), membership_frame(data, summary)
     frames = {
         "recipes": recipe_frame(summary, choice),
         "attacks": attack_frame(summary),
         "judges": _judge_frame(summary),
         "people": _people_frame(summary),
-        "membership": _membership_frame(data, summary),
+        "membership": _frame("membership", []) if members is None else members,
         "published": _frame("published", []) if published is None else published.frame,
         "costs": _frame("costs", rows_of(cost_rows(data, summary))),
         "search": _search_frame(data),
@@ -288,11 +293,6 @@ def _people_frame(summary: Summary) -> pd.DataFrame:
     return _frame("people", rows)
 
 
-def _membership_frame(data: ReportData, summary: Summary) -> pd.DataFrame:
-    leaks = two_leaks(data, summary)
-    return _frame("membership", []) if leaks is None else leaks.frame(summary)
-
-
 def _search_frame(data: ReportData) -> pd.DataFrame:
     own = [column.name for column in FRAMES["search"]]
     rows = [
@@ -360,7 +360,7 @@ def _facts(data: ReportData, summary: Summary, choice: Decision) -> dict[str, An
 
 def _said(data: ReportData, summary: Summary, costs: pd.DataFrame) -> dict[str, tuple[str, ...]]:
     """The report's sentences by their section."""
-    checked, leaks = check_reaudit(data, summary), two_leaks(data, summary)
+    checked, members = check_reaudit(data, summary), membership_frame(data, summary)
     several = summary.primary is not None and len(summary.attacks) > 1 and not summary.by_setting
     done = (data.results["status"] == "done").any()
     said: dict[str, Any] = {
@@ -374,7 +374,7 @@ def _said(data: ReportData, summary: Summary, costs: pd.DataFrame) -> dict[str, 
         "judges": [judges_lead(summary)],
         "costs": [cost_words(costs, data.spent, device_unit(data))] if len(costs) else (),
         "search": () if data.search is None else search_words(data.search),
-        "membership": () if leaks is None else (leaks.sentence, *warnings_of(data)),
+        "membership": () if members is None else (membership_sentence(members, summary), *warnings_of(data)),
         "not_measured": [f"{spec.label}: {data.reasons[spec.key]}" for spec in METRICS if spec.key in data.reasons],
     }
     return {section: tuple(lines) for section, lines in said.items()}

@@ -17,7 +17,7 @@ from smoothsweep.orchestrator.result.data import FeatureView, Objective, ReportD
 from smoothsweep.orchestrator.result.defenses import DefenseFamily, DefenseGroup, defense_groups
 from smoothsweep.orchestrator.result.display import MANY, judges_shown, sheet_recipes
 from smoothsweep.orchestrator.result.leaks import advantage_panels
-from smoothsweep.orchestrator.result.standing import two_leaks
+from smoothsweep.orchestrator.result.standing import membership_frame
 from smoothsweep.orchestrator.result.summary import Summary
 
 OVERVIEW, OVERVIEW_OF_ONE, OVERVIEW_PLOT, OVERVIEW_ROWS = 860.0, 500.0, 360.0, 3
@@ -123,7 +123,7 @@ FILES: dict[str, Callable[[Figures], Canvas | None]] = {
     ),
     "judges.svg": lambda one: recipes.judges(one.summary, one.colours),
     "exposure.svg": lambda one: recipes.exposure(one.summary, one.colours),
-    "two_leaks.svg": lambda one: recipes.membership(two_leaks(one.data, one.summary), one.summary, one.colours),
+    "two_leaks.svg": lambda one: recipes.membership(membership_frame(one.data, one.summary), one.summary, one.colours),
     "alpha-curves.svg": lambda one: curves.alpha_curves(one.data.alpha_curves, one.colours, one.named),
     "training-curves.svg": lambda one: curves.training_curves(one.data.training_curves, one.colours, one.named),
     "features-maps.png": lambda one: recipes.feature_maps(one.features, one.colours),

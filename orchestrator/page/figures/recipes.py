@@ -14,7 +14,6 @@ import pandas as pd
 from smoothsweep.core.checks import present
 from smoothsweep.core.judges.columns import CLASS_METRICS, CLOSED_SET, metric_of
 from smoothsweep.core.judges.table import JUDGES
-from smoothsweep.core.metrics.intervals import crossed_mean_interval
 from smoothsweep.orchestrator.page.figures.canvas import (
     ACROSS,
     DASHED,
@@ -37,7 +36,7 @@ from smoothsweep.orchestrator.result.data import FeatureView
 from smoothsweep.orchestrator.result.display import LONG, shown_rows
 from smoothsweep.orchestrator.result.format import count, estimate, number
 from smoothsweep.orchestrator.result.leaks import AMONG, Exposed, among_words, exposed, rate_words
-from smoothsweep.orchestrator.result.standing import TwoLeaks, title_of
+from smoothsweep.orchestrator.result.standing import ATTACKS, WITHIN, title_of
 from smoothsweep.orchestrator.result.summary import Summary
 
 if TYPE_CHECKING:
@@ -143,27 +142,29 @@ def _bins(people: Sequence[Exposed]) -> np.ndarray:
     return np.round(50 * np.array([person.rate for person in people])).astype(int)
 
 
-def membership(leaks: TwoLeaks | None, summary: Summary, colours: Colours) -> Canvas | None:
+def membership(frame: pd.DataFrame | None, summary: Summary, colours: Colours) -> Canvas | None:
     """Inversion against membership, a point for each recipe; None where no recipe has both."""
-    both = [(row, row.inversion) for row in leaks.rows if row.inversion is not None] if leaks else []
-    if leaks is None or not both:
+    worst = summary.worst(summary.primary) if summary.primary else {}
+    rows = [] if frame is None else frame[frame["recipe"].isin(list(worst))].to_dict("records")
+    if not rows:
         return None
-    canvas, attack = Canvas(620, 390, "Inversion against membership of every recipe"), leaks.attacks[0]
+    canvas = Canvas(620, 390, "Inversion against membership of every recipe")
+    attack = next(name for name in ATTACKS if name in rows[0])
     across, up = f"inversion: {summary.spec.label}, %", f"membership: AUC within persons, {title_of(attack)}, %"
     axes, labels, names = canvas.axes((56, 24, 604, 338), x=across, y=up, percent="xy", grid="both"), Labels(), []
     axes.yaxis.label.set(fontsize=11)
-    for row, inversion in both:
-        leak, colour = summary.estimate(inversion, summary.deciding), colours.of(row.recipe)
-        member = crossed_mean_interval(row.cells[attack], bounds=(0.0, 1.0))
-        x, y = present(leak.value, "leak"), member.mean
-        bars: Any = (((leak.low, leak.high), (y, y)), ((x, x), (member.low, member.high)))
+    for row in rows:
+        recipe, colour = row["recipe"], colours.of(row["recipe"])
+        leak = summary.estimate(worst[recipe], summary.deciding)
+        x, y, low, high = present(leak.value, "leak"), *(row[f"{attack}{end}"] for end in ("", "_low", "_high"))
+        bars: Any = (((leak.low, leak.high), (y, y)), ((x, x), (low, high)))
         for ends, level in bars:
             if not pd.isna([*ends, *level]).any():
                 axes.plot(ends, level, color=colour, lw=1.4, alpha=0.7, gid="bar")
         (mark,) = axes.plot([x], [y], "o", ms=9, color=colour, mew=0, zorder=4)
-        auc = estimate(leaks.spec, member.mean, member.low, member.high)
-        canvas.describe(mark, f"{row.recipe}: inversion {summary.value_text(inversion)}, membership {auc}")
-        names.append(Named(row.recipe, row.recipe, x, y, colour))
+        auc = estimate(metric_of(WITHIN), y, low, high)
+        canvas.describe(mark, f"{recipe}: inversion {summary.value_text(worst[recipe])}, membership {auc}")
+        names.append(Named(recipe, recipe, x, y, colour))
     axes.axhline(0.5, color=SOFT, lw=1.2, ls=DASHED)
     axes.margins(x=0.18, y=0.12)
     for bar in (line for line in axes.lines if line.get_gid() == "bar"):

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from smoothsweep.core.membership.measuring import WithinPersons
-from smoothsweep.core.metrics.leak_comparisons import REDUCES
 from smoothsweep.orchestrator.commands.audit.pages import audit_page, audit_pdf
 from smoothsweep.orchestrator.result import audit_membership
 from smoothsweep.orchestrator.result.audit import audit_sentences
@@ -22,7 +21,7 @@ from smoothsweep.orchestrator.result.audit_membership import (
     read_shadows,
     verdict_words,
 )
-from smoothsweep.orchestrator.result.standing import LESS, SCORES_ALONE, Leaks
+from smoothsweep.orchestrator.result.standing import LESS, SCORES_ALONE
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.training import Recipe
 from tests.orchestrator.result.test_audit import GIVEN, audit  # noqa: F401 - a fixture
@@ -98,7 +97,7 @@ def faked(monkeypatch):
     fakes = {
         "as_inversion": lambda settings: settings,
         "inversion_stages": lambda settings, seed: settings.stages[seed],
-        "two_leaks": lambda data, summary: summary,
+        "membership_frame": lambda data, summary: summary,
     }
     for name, fake in fakes.items():
         monkeypatch.setattr(audit_membership, name, fake)
@@ -146,13 +145,8 @@ def test_numbers_are_those_of_the_store_and_means_over_trainings(reading):
 
 
 def test_every_recipe_gets_its_own_word(reading):
-    less, none = SimpleNamespace(word=REDUCES), SimpleNamespace(word="no difference")
-    rows = [
-        Leaks(recipe=PLAIN, inversion=None, cells={}),
-        Leaks(recipe=OTHER, inversion=None, cells={}, scores=less, labels=none),
-        Leaks(recipe=OWN, inversion=None, cells={}, scores=less, labels=less),
-    ]
-    found, _ = reading(leaks=SimpleNamespace(baseline=PLAIN, rows=rows))
+    words = {PLAIN: "baseline", OTHER: SCORES_ALONE, OWN: LESS}
+    found, _ = reading(leaks=pd.DataFrame({"recipe": words.keys(), "word": words.values(), "less_by_labels": np.nan}))
     assert [(one.recipe, one.word) for one in found.recipes] == [(OWN, LESS), (OTHER, SCORES_ALONE), (PLAIN, "")]
 
 

@@ -7,11 +7,13 @@ import pytest
 from smoothsweep.orchestrator.page.render import render
 from smoothsweep.orchestrator.result.data import Axis, ReportData
 from smoothsweep.orchestrator.result.standing import (
+    ATTACKS,
     LESS,
     MORE,
     SCORES_ALONE,
     UNCLEAR,
-    two_leaks,
+    membership_frame,
+    membership_sentence,
     warnings_of,
 )
 from smoothsweep.orchestrator.result.summary import summarise
@@ -65,18 +67,25 @@ def data(shift=0.5, copies=0.0, *, shadows=True):
 @pytest.fixture(scope="module")
 def found():
     given = data()
-    return two_leaks(given, summarise(given))
+    return membership_frame(given, summarise(given))
 
 
 def test_words_say_what_scores_and_labels_lose(found):
-    words = {row.recipe.split("\u00a0")[-1].replace("\u2212", "-"): row.word for row in found.rows}
-    assert words == {"0": "", "0.1": MORE, "-0.2": SCORES_ALONE, "-0.8": LESS, "-0.05": UNCLEAR}
+    labels = found["recipe"].str.split("\u00a0").str[-1].str.replace("\u2212", "-")
+    assert dict(zip(labels, found["word"], strict=True)) == {
+        "0": "baseline",
+        "0.1": MORE,
+        "-0.2": SCORES_ALONE,
+        "-0.8": LESS,
+        "-0.05": UNCLEAR,
+    }
 
 
 def test_intervals_are_over_seeds_and_persons(found):
-    assert found.attacks == ("rmia", "margin", "label_views") and (found.seeds, found.persons) == (SEEDS, CLASSES)
-    assert "4\u00a0seeds and 24\u00a0persons" in found.sizes
-    assert "lowers scores alone" in found.sentence and "from 5" in found.sentence
+    assert [name for name in ATTACKS if name in found] == ["rmia", "margin", "label_views"]
+    assert set(found["seeds"]) == {SEEDS} and set(found["persons"]) == {CLASSES}
+    said = membership_sentence(found, summarise(data()))
+    assert "lowers scores alone" in said and "from 5" in said
 
 
 def test_the_page_shows_both_leaks_and_what_makes_them_doubtful():
@@ -96,18 +105,20 @@ def test_without_membership_there_is_no_section():
         axes=given.axes,
         baseline=given.baseline,
     )
-    assert two_leaks(bare, summarise(bare)) is None and 'id="two-leaks"' not in render(bare)
+    assert membership_frame(bare, summarise(bare)) is None and 'id="two-leaks"' not in render(bare)
 
 
 def test_without_shadow_models_the_margin_stands_for_scores():
     given = data(shadows=False)
-    assert two_leaks(given, summarise(given)).attacks == ("margin", "label_views")
+    found = membership_frame(given, summarise(given))
+    assert {"margin", "label_views"} <= {*found} and "rmia" not in found
 
 
 def test_the_file_has_the_numbers_of_the_page(found):
-    given = data()
-    table = found.frame(summarise(given)).set_index("recipe")
+    given, table = data(), found.set_index("recipe")
     assert len(table) == len(TRUE) and set(table["word"]) == {"baseline", MORE, SCORES_ALONE, LESS, UNCLEAR}
-    row = next(row for row in found.rows if row.word == LESS)
-    assert table.loc[row.recipe, "margin"] == pytest.approx(row.cells["margin"].mean())
-    assert table.loc[row.recipe, "less_by_labels_low"] > 0 and table["less_by_scores"].isna().sum() == 1
+    recipe = table.index[table["word"] == LESS][0]
+    trials = given.results.loc[given.results["alpha"] == -0.8, "trial"]
+    by_person = given.per_class.loc[given.per_class["trial"].isin(trials), "membership_margin"]
+    assert table.loc[recipe, "margin"] == pytest.approx(by_person.mean())
+    assert table.loc[recipe, "less_by_labels_low"] > 0 and table["less_by_scores"].isna().sum() == 1
