@@ -133,7 +133,7 @@ def everything(
     figures = figures or Figures(data=data, summary=summary, colours=assign(summary))
     colours = figures.colours
     done = data.results[data.results["status"] == "done"]
-    first, hidden = findings.first_measured(summary), leaks.hiding_verdicts(summary)
+    first, told = findings.first_measured(summary), leaks.verdicts(summary)
     checked = check_reaudit(data, summary)
     return {
         "data": data,
@@ -158,8 +158,8 @@ def everything(
         "too_inaccurate": display.too_inaccurate(summary),
         "seed_of": dict(zip(done["trial"], done["seed"], strict=True)),
         "judges": display.judges_shown(summary),
-        "hidden": hidden,
-        "told": {recipe: display.leak_verdict(summary.spec, one) for recipe, one in hidden.verdicts.items()},
+        "hidden": {"verdicts": told, "reason": leaks.hiding_not_looked_for(summary), "left_out": _left_out(summary)},
+        "told": {recipe: display.leak_verdict(summary.spec, one) for recipe, one in told.items()},
         **_verdicts(summary, first),
         "standing": recipe_standings(summary),
         "searched": _searched(data, summary),
@@ -172,6 +172,12 @@ def everything(
         "groups": _groups(data, summary),
         "other_views": _other_views(summary),
     }
+
+
+def _left_out(summary: Summary) -> list[str]:
+    """The recipes that lack an attack or a seed, in the order of the sweep."""
+    missing = {} if summary.primary is None else summary.cases(summary.primary).missing
+    return [recipe for recipe in summary.recipes if recipe in missing]
 
 
 def _verdicts(summary: Summary, first: Metric | None) -> dict[str, Any]:

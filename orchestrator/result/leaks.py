@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache, reduce
+from functools import reduce
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -44,76 +44,45 @@ from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 
 
-@dataclass(frozen=True, kw_only=True)
-class HidingVerdicts:
-    """The verdicts of a sweep.
-
-    Attributes:
-        verdicts: Recipe -> its comparison with its baseline, in the order of the sweep.
-        baselines: Recipes that others are compared with.
-        attacks: The portfolio that the verdicts rest on.
-        published: Attacks of the portfolio that follow gradients as published.
-        left_out: Recipes that lack an attack or a seed.
-        reason: Why no verdict can say that a recipe hides its leak; None where one can.
-    """
-
-    verdicts: Mapping[str, LeakComparison] = field(default_factory=dict)
-    baselines: tuple[str, ...] = ()
-    attacks: tuple[str, ...] = ()
-    published: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
-    reason: str | None = None
+def verdicts(summary: Summary) -> dict[str, LeakComparison]:
+    """Recipe -> its comparison with its baseline by the metric that decides, in the order of the sweep."""
+    return {recipe: told for recipe in summary.recipes if (told := summary.verdict(recipe)) is not None}
 
 
-@lru_cache(maxsize=2)
-def hiding_verdicts(summary: Summary) -> HidingVerdicts:
-    """The verdicts of a sweep by the metric that decides."""
-    if summary.primary is None:
-        return HidingVerdicts(reason="no leak can be told" if summary.checks else "no leak was measured")
-    by_recipe = {recipe: summary.verdict(recipe) for recipe in summary.recipes}
-    verdicts = {recipe: verdict for recipe, verdict in by_recipe.items() if verdict is not None}
-    cases = summary.cases(summary.primary)
-    references = summary.references
-    return HidingVerdicts(
-        verdicts=verdicts,
-        baselines=tuple(dict.fromkeys(references[recipe] for recipe in verdicts)),
-        attacks=tuple(cases.attacks),
-        published=tuple(attack for attack in summary.published if attack in cases.attacks),
-        left_out=tuple(recipe for recipe in summary.recipes if recipe in cases.missing),
-        reason=_reason(summary, verdicts, cases.attacks),
-    )
-
-
-def _reason(summary: Summary, verdicts: Mapping[str, LeakComparison], met: tuple[str, ...]) -> str | None:
+def hiding_not_looked_for(summary: Summary) -> str | None:
     """Why no verdict can say that a recipe hides its leak; None where one can."""
-    published, attacks = summary.published, summary.attacks
+    published, attacks, told = summary.published, summary.attacks, verdicts(summary)
+    if summary.primary is None:
+        return "no leak can be told" if summary.checks else "no leak was measured"
     if not summary.references:
         return "no leak was measured of a baseline, or of any other recipe"
     if not published or len(published) == len(attacks):
         kind = "a published one that follows gradients" if published else "an adapted one or one without gradients"
         return f"every attack of this sweep is {kind}: hiding shows where both kinds are tried"
-    if not verdicts:
+    if not told:
         return "too few recipes have results of all attacks under the same seeds"
-    if all(verdict.hidden is None for verdict in verdicts.values()):
+    if all(verdict.hidden is None for verdict in told.values()):
+        met = summary.cases(summary.primary).attacks
         both = 0 < len([attack for attack in published if attack in met]) < len(met)
         kinds = "the attacks tried so far are not of both kinds, published and adapted"
         return "the sweep has several baselines" if both else kinds
     return None
 
 
-def hiding_sentences(summary: Summary, sweep_verdicts: HidingVerdicts) -> tuple[str, ...]:
+def hiding_sentences(summary: Summary) -> tuple[str, ...]:
     """A sentence per recipe with a significant verdict, one on the inconclusive recipes, one on the evidence."""
-    clear = {recipe: verdict for recipe, verdict in sweep_verdicts.verdicts.items() if verdict.word != INCONCLUSIVE}
-    unclear = {recipe: verdict for recipe, verdict in sweep_verdicts.verdicts.items() if verdict.word == INCONCLUSIVE}
-    lines = [_sentence(summary, recipe, verdict) for recipe, verdict in clear.items()]
+    told = verdicts(summary)
+    lines = [_sentence(summary, recipe, one) for recipe, one in told.items() if one.word != INCONCLUSIVE]
+    unclear = {recipe: one for recipe, one in told.items() if one.word == INCONCLUSIVE}
     if unclear:
-        parts = [f"{named(recipe)} ({_inconclusive(summary, verdict)})" for recipe, verdict in unclear.items()]
+        parts = [f"{named(recipe)} ({_inconclusive(summary, one)})" for recipe, one in unclear.items()]
         lines.append(f"Inconclusive: {listing(parts)}.")
-    if sweep_verdicts.reason:
-        return (*lines, f"Whether a recipe hides its leak cannot be said: {sweep_verdicts.reason}.")
-    adapted = [attack for attack in sweep_verdicts.attacks if attack not in sweep_verdicts.published]
+    if reason := hiding_not_looked_for(summary):
+        return (*lines, f"Whether a recipe hides its leak cannot be said: {reason}.")
+    attacks = summary.cases(summary.deciding).attacks
+    adapted = [attack for attack in attacks if attack not in summary.published]
     lines.append(
-        f"A reduction is an upper bound: a stronger attack than the {len(sweep_verdicts.attacks)} tried may lower it. "
+        f"A reduction is an upper bound: a stronger attack than the {len(attacks)} tried may lower it. "
         f"Adapted attacks, or attacks without gradients, among them: {listing(map(named, adapted))}."
     )
     return tuple(lines)

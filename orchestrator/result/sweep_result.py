@@ -30,7 +30,7 @@ from smoothsweep.orchestrator.result.display import (
 from smoothsweep.orchestrator.result.estimates import NOTHING
 from smoothsweep.orchestrator.result.findings import captions, find, limits
 from smoothsweep.orchestrator.result.format import ascii_text, is_null
-from smoothsweep.orchestrator.result.leaks import exposed, hiding_sentences, hiding_verdicts
+from smoothsweep.orchestrator.result.leaks import exposed, hiding_not_looked_for, hiding_sentences
 from smoothsweep.orchestrator.result.more_seeds import (
     check_reaudit,
     fresh_words,
@@ -311,7 +311,7 @@ def _facts(data: ReportData, summary: Summary, choice: Decision) -> dict[str, An
     """The named facts: what was asked and run, what decides, the choice and what it rests on."""
     states = data.results["status"].value_counts()
     key, best, reference = summary.primary, choice.best, choice.reference
-    recipe_of, evidence, hiding = summary.frame.get("recipe"), summary.evidence, hiding_verdicts(summary)
+    recipe_of, evidence = summary.frame.get("recipe"), summary.evidence
     known: dict[str, Any] = {
         "protocol": data.protocol,
         "trials": len(data.results),
@@ -321,7 +321,7 @@ def _facts(data: ReportData, summary: Summary, choice: Decision) -> dict[str, An
         "people_attacked": data.judged_classes,
         "attacks": tuple(filter(None, summary.attacks)),
         "controls": tuple(summary.controls),
-        "portfolio": hiding.attacks,
+        "portfolio": () if key is None else summary.cases(key).attacks,
         "by_setting": summary.by_setting,
         "key_metrics": tuple(shown_metrics(summary)),
         "leak": key,
@@ -339,7 +339,7 @@ def _facts(data: ReportData, summary: Summary, choice: Decision) -> dict[str, An
         "too_inaccurate": choice.below,
         "too_inaccurate_words": too_inaccurate(summary),
         "seeds_shared": choice.seeds,
-        "hiding_not_looked_for": hiding.reason,
+        "hiding_not_looked_for": hiding_not_looked_for(summary),
         "device_s": None if data.spent is None else data.spent.device_s,
         "wall_s": None if data.spent is None else data.spent.wall_s,
     }
@@ -367,7 +367,7 @@ def _said(data: ReportData, summary: Summary, costs: pd.DataFrame) -> dict[str, 
         **find(data, summary),
         "limits": limits(data, summary) if done else (),
         **captions(data, summary),
-        "hiding": hiding_sentences(summary, hiding_verdicts(summary)) if several else (),
+        "hiding": hiding_sentences(summary) if several else (),
         "looks": look_sentences(summary),
         "fresh": () if checked is None else fresh_words(summary, checked),
         "front": filter(None, [frontier_words(summary)]),

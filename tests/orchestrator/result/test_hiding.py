@@ -11,7 +11,7 @@ from smoothsweep.orchestrator.page.tables import terminal_text
 from smoothsweep.orchestrator.result.data import Axis, ReportData
 from smoothsweep.orchestrator.result.display import needed_words
 from smoothsweep.orchestrator.result.format import ascii_text
-from smoothsweep.orchestrator.result.leaks import hiding_sentences, hiding_verdicts
+from smoothsweep.orchestrator.result.leaks import hiding_not_looked_for, hiding_sentences, verdicts
 from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of, verdict_rows
 
@@ -55,14 +55,14 @@ def data(attacks=tuple(PUBLISHED), published=PUBLISHED, seeds=(1, 2, 3), rates=R
 @pytest.fixture(scope="module")
 def told():
     summary = summarise(data())
-    return summary, hiding_verdicts(summary)
+    return summary, verdicts(summary)
 
 
 def test_each_recipe_gets_its_word_and_controls_are_no_attacks(told):
     summary, found = told
-    hides, reduces = (recipe for recipe in summary.recipes[::-1] if recipe not in found.baselines)
-    assert (found.verdicts[hides].word, found.verdicts[reduces].word) == ("hides", "reduces")
-    assert found.attacks == ("ppa", "ppa logit") and found.published == ("ppa",)
+    hides, reduces = (recipe for recipe in summary.recipes[::-1] if recipe in found)
+    assert (found[hides].word, found[reduces].word) == ("hides", "reduces")
+    assert summary.cases(summary.primary).attacks == ("ppa", "ppa logit") and summary.published == ("ppa",)
 
 
 def test_page_terminal_and_file_say_the_same(told):
@@ -70,7 +70,7 @@ def test_page_terminal_and_file_say_the_same(told):
     page, result = part("hiding", data(), summary), result_of(data(), summary)
     text, frame = terminal_text(result).split("\n\n")[1], verdict_rows(result)
     first = part("first", data(), summary)
-    for recipe, verdict in found.verdicts.items():
+    for recipe, verdict in found.items():
         row = frame[frame["recipe"] == recipe].iloc[0]
         assert row["verdict"] == verdict.word and row["reduction"] == verdict.reduction
         line = next(line for line in text.splitlines() if f"  {verdict.word}" in line)
@@ -78,20 +78,20 @@ def test_page_terminal_and_file_say_the_same(told):
         assert f">{verdict.word}</span>" in row, "the first screen has the same word in the recipe's own row"
         assert f">{verdict.word}</abbr>" in page and verdict.attack in line
     (baseline,) = (line for line in text.splitlines() if line.endswith("baseline"))
-    strongest = next(iter(found.verdicts.values())).attack_reference
-    leaks = summary.frame[(summary.frame["recipe"] == found.baselines[0]) & ~summary.frame["control"]]
+    strongest = next(iter(found.values())).attack_reference
+    leaks = summary.frame[(summary.frame["recipe"] == summary.baseline_recipe) & ~summary.frame["control"]]
     worst = leaks.loc[leaks[summary.primary].idxmax()]
     assert worst["attack"] == strongest and strongest in baseline
     assert f"{100 * worst[summary.primary]:.1f} %" in baseline and f"{100 * worst['test_acc']:.1f} %" in baseline
-    sentences = " ".join(hiding_sentences(summary, found))
+    sentences = " ".join(hiding_sentences(summary))
     assert "upper bound" in sentences and "ppa logit" in sentences
 
 
 def test_published_attacks_alone_reduce_and_say_nothing_of_hiding():
     summary = summarise(data(published=dict.fromkeys(PUBLISHED, True)))
-    found = hiding_verdicts(summary)
-    assert {one.word for one in found.verdicts.values()} == {"reduces", "inconclusive"}
-    assert "published one" in found.reason and all(one.hidden is None for one in found.verdicts.values())
+    found = verdicts(summary)
+    assert {one.word for one in found.values()} == {"reduces", "inconclusive"}
+    assert "published one" in hiding_not_looked_for(summary) and all(one.hidden is None for one in found.values())
     result = result_of(data(published=dict.fromkeys(PUBLISHED, True)), summary)
     assert "hiding: not looked for" in terminal_text(result) and verdict_rows(result)["hidden"].isna().all()
     assert "cannot be said" in part("hiding", data(published=dict.fromkeys(PUBLISHED, True)), summary)
@@ -105,15 +105,15 @@ def test_every_undecided_recipe_has_what_might_settle_it_in_every_output():
         -0.2: {"ppa": 0.8, "ppa logit": 0.79, "chance": 0.05},
     }
     summary = summarise(data(rates=rates))
-    found = hiding_verdicts(summary)
-    undecided = {recipe: one for recipe, one in found.verdicts.items() if one.word == "inconclusive"}
+    found = verdicts(summary)
+    undecided = {recipe: one for recipe, one in found.items() if one.word == "inconclusive"}
     assert len(undecided) == 2 and all(one.needed is not None for one in undecided.values())
     page, result = part("hiding", data(rates=rates), summary), result_of(data(rates=rates), summary)
     text, frame = terminal_text(result), verdict_rows(result)
     for recipe, one in undecided.items():
         assert needed_words(one) in page and ascii_text(needed_words(one)) in text
         how = "would" if needed_words(one).startswith("no number") else "might"
-        assert f"{needed_words(one)} {how} settle it" in hiding_sentences(summary, found)[0]
+        assert f"{needed_words(one)} {how} settle it" in hiding_sentences(summary)[0]
         row = frame[frame["recipe"] == recipe].iloc[0]
         told = [None if pd.isna(row[name]) else row[name] for name in ("seeds_needed", "classes_needed")]
         assert told == [one.needed.seeds, one.needed.classes]
