@@ -14,6 +14,10 @@ baseline; two do, by 20 and 10 points.
   errors of the simulation.
 * power: a true reduction is found.
 
+`--rates` asks instead how often intervals of single rates miss, and whether exposed people are told as surely as is
+said: of people drawn as above, and of people whose rates are beta-distributed, where far more are always recognised or
+never. The true rate is that of all people and seeds.
+
 Of hundreds of cells some lie beyond a bar by chance. Each that does is drawn again, ten times as often and with another
 seed, and the second number stands.
 """
@@ -25,20 +29,23 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from itertools import islice, product
 from pathlib import Path
 from zlib import crc32
 
 import numpy as np
 import pandas as pd
-from scipy import special
+from numpy.polynomial import hermite_e
+from scipy import optimize, special
 
-from benchmarks.calibration_rates import PER_POINT, logit_of, tables
 from smoothsweep.core.files import write_file
-from smoothsweep.core.metrics.leak_comparisons import LeakCells, LeakContrasts, against_baseline, hidden_claim
+from smoothsweep.core.metrics.intervals import TOP, exposures, rate_interval
+from smoothsweep.core.metrics.leak_comparisons import LeakCells, against_baseline, hidden_claim
 from smoothsweep.core.metrics.looks import Looks, settled
 from smoothsweep.core.readers.files import read_text
 
+PER_POINT = 1 / 25  # logits a percentage point, where leaks are near one half
 SPREADS = {
     "person": 19.5,
     "person_attack": 6.8,
@@ -97,6 +104,17 @@ class Design:
         )
 
 
+@cache
+def logit_of(rate: float, spread: float, points: int = 60) -> float:
+    """The logit whose average rate, over normal effects of this standard deviation, is as given."""
+    nodes, masses = hermite_e.hermegauss(points)
+
+    def excess(logit: float) -> float:
+        return float(masses @ special.expit(logit + spread * nodes) / masses.sum()) - rate
+
+    return optimize.brentq(excess, -60, 60)
+
+
 def drawn(design: Design, logits: np.ndarray, draws: int, generator: np.random.Generator) -> np.ndarray:
     """Hit rates [draws, recipes, attacks, seeds, people] of simulated sweeps."""
     recipes, attacks, seeds, people = design.recipes, design.attacks, design.seeds, design.people
@@ -125,17 +143,6 @@ TOGETHER = 12  # chunks at looks, where few sweeps at a time have the same recip
 LEVEL = 0.95
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """Fractions of the simulated sweeps: any interval that leaves out its truth, and what was said of the first recipe
-    beside the baseline (hides only where no recipe is different). seeds: how many it was trained with, on average."""
-
-    missed: float
-    reduces: float
-    hides: float
-    seeds: float
-
-
 def simulated(
     design: Design,
     reductions: Sequence[float],
@@ -143,9 +150,11 @@ def simulated(
     seed: Sequence[int],
     looks: Looks | None = None,
     smallest: float | None = None,
-) -> Outcome:
+) -> dict[str, float]:
     """Simulate `draws` sweeps and ask the shipped functions. The first half of the attacks counts as published.
 
+    Returns fractions of the sweeps: `missed` (any interval leaves out its truth), and what was said of the first recipe
+    beside the baseline, `reduces` and `hides` (where no recipe is different); and `seeds`, how many it met on average.
     looks: ask at each of them, and stop a recipe that is `settled`; design.seeds is the last look's number then.
     """
     rates = design.rates(reductions)
@@ -158,7 +167,7 @@ def simulated(
         # A share's mean is a multiple of 1 / (seeds x people x images): a bound that equals it is no miss.
         missed = ((low > true + 1e-9) | (high < true - 1e-9)).any(axis=1)
         totals += [missed.sum(), (low[:, 0] > 0).sum(), hides[:, 0].sum(), seeds[:, 0].sum()]
-    return Outcome(**dict(zip(("missed", "reduces", "hides", "seeds"), (totals / draws).tolist(), strict=True)))
+    return dict(zip(("missed", "reduces", "hides", "seeds"), (totals / draws).tolist(), strict=True))
 
 
 def _chunks(design: Design, rates: np.ndarray, draws: int, generator: np.random.Generator) -> Iterator[np.ndarray]:
@@ -177,28 +186,14 @@ def _asked(cells: np.ndarray, error: float, among: int, *, hides: bool) -> tuple
     published = range(max(1, (len(names) + 1) // 2))
     leaks = LeakCells(cells=cells[:, None], attacks=names, alpha=error)
     others, family = range(1, cells.shape[-4]), against_baseline(cells.shape[-4], among)
-    removed = leaks.ends(_together([leaks.reduction(recipe, 0) for recipe in others]), family)
-    hidden = np.zeros(removed.low.shape, dtype=bool)
+    removed = [leaks.ends(leaks.reduction(recipe, 0), family) for recipe in others]
+    low, high = (np.concatenate([getattr(one, end) for one in removed], axis=1) for end in ("low", "high"))
+    hidden = np.zeros(low.shape, dtype=bool)
     if hides:
-        parts = _together([hidden_claim(leaks, recipe, 0, published) for recipe in others])
-        hidden = leaks.ends(parts, family).low > 0
+        parts = [leaks.ends(hidden_claim(leaks, recipe, 0, published), family).low for recipe in others]
+        hidden = np.concatenate(parts, axis=1) > 0
     # Beyond what two shares can differ by, no report shows an end.
-    return np.clip(removed.low, -1, 1), np.clip(removed.high, -1, 1), hidden
-
-
-def _together(claims: Sequence[LeakContrasts]) -> LeakContrasts:
-    """Claims on one recipe each as one, [draws, recipes]."""
-    draws = len(claims[0].value)
-
-    def stacked(weights: Sequence[np.ndarray]) -> np.ndarray:
-        return np.concatenate([np.broadcast_to(each, (draws, 1, *each.shape[-3:])) for each in weights], axis=1)
-
-    return LeakContrasts(
-        value=np.concatenate([claim.value for claim in claims], axis=1),
-        low=stacked([claim.low for claim in claims]),
-        high=stacked([claim.high for claim in claims]),
-        looked_at=claims[0].looked_at,
-    )
+    return np.clip(low, -1, 1), np.clip(high, -1, 1), hidden
 
 
 def _at_looks(
@@ -273,7 +268,6 @@ BAR_WORDS = {
     "missed": "any error",
     "uncovered": "intervals not all right",
 }
-SAVED_EVERY = 10.0  # seconds
 AGAIN = 10  # times as many draws for a cell beyond a bar
 
 
@@ -314,7 +308,6 @@ class Results:
     draws: int
     seed: int
     found: dict[str, dict[str, float]] = field(default_factory=dict)
-    saved: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
         """Read what is there."""
@@ -323,34 +316,25 @@ class Results:
 
     def outcome(
         self, design: Design, reductions: Sequence[float], looks: Looks | None = None, *, again: bool = False
-    ) -> Outcome:
+    ) -> dict[str, float]:
         """Simulate a cell unless it has been. again: with more draws and other random numbers."""
         draws, smallest = self.draws * (AGAIN if again else 1), None if looks is None else SMALLEST
         key = f"{key_of(design, reductions, looks, smallest)} draws {draws} seed {self.seed}"
         if key not in self.found:
             stream = self.seed, int(again), crc32(key.encode())
-            self.found[key] = asdict(simulated(design, reductions, draws, stream, looks, smallest))
-            if time.monotonic() > self.saved + SAVED_EVERY:
-                self.save()
-        return Outcome(**self.found[key])
-
-    def save(self) -> None:
-        """Write what was found so far."""
-        if self.path is not None:
-            write_file(self.path, json.dumps(self.found, indent=0))
-        self.saved = time.monotonic()
+            self.found[key] = simulated(design, reductions, draws, stream, looks, smallest)
+            if self.path is not None:
+                write_file(self.path, json.dumps(self.found, indent=0))
+        return self.found[key]
 
     def judged(self, cell: Cell) -> tuple[dict[str, float], bool]:
         """Errors of a cell, and whether it had to be drawn again."""
-        first = self._errors(cell, again=False)
-        if not beyond(first, self.draws):
-            return first, False
-        return self._errors(cell, again=True), True
-
-    def _errors(self, cell: Cell, *, again: bool) -> dict[str, float]:
-        null = self.outcome(cell.design, NULL, cell.looks, again=again)
-        found = self.outcome(cell.design, DIFFERENT, cell.looks, again=again)
-        return {"reduces": null.reduces, "hides": null.hides, "missed": null.missed, "uncovered": found.missed}
+        for again in (False, True):
+            null, found = (self.outcome(cell.design, one, cell.looks, again=again) for one in (NULL, DIFFERENT))
+            errors = {**{bar: null[bar] for bar in BARS}, "uncovered": found["missed"]}
+            if again or not beyond(errors, self.draws):
+                break
+        return errors, again
 
 
 def beyond(errors: dict[str, float], draws: int) -> list[str]:
@@ -365,13 +349,13 @@ def powers(results: Results) -> Iterator[str]:
     yield "| --- | ---: | ---: |"
     for design, points in POWER:
         found = results.outcome(replace(design, gap=4.0), (points,))
-        yield f"| {design.size} | {points:g} | {100 * found.reduces:.0f} % |"
+        yield f"| {design.size} | {points:g} | {100 * found['reduces']:.0f} % |"
     yield ""
     yield "| looks at 3, 5 and 8 seeds, 24 people, 4 x 3 | true reduction, points | found | seeds on average |"
     yield "| --- | ---: | ---: | ---: |"
     for looks, points in product(LOOKS, (0.0, 10.0, 20.0, 30.0)):
         found = results.outcome(Design(seeds=looks.seeds[-1], gap=4.0), (points,), looks)
-        yield f"| {looks.spend} | {points:g} | {100 * found.reduces:.0f} % | {found.seeds:.1f} |"
+        yield f"| {looks.spend} | {points:g} | {100 * found['reduces']:.0f} % | {found['seeds']:.1f} |"
 
 
 def report(results: Results, *, small: bool, sizes: Sequence[str] = (), most: int | None = None) -> Iterator[str]:
@@ -400,6 +384,108 @@ def report(results: Results, *, small: bool, sizes: Sequence[str] = (), most: in
     yield from powers(results)
 
 
+PERSON, SEED_PERSON, SEED = 22.7 * PER_POINT, 8.7 * PER_POINT, 3.4 * PER_POINT
+"""Standard deviations in logits: a person under an attack, the same beside it under one seed, a training."""
+BINS = (0.0, 0.2, 0.5, 0.8, 1.0)
+"""Of the probability of being among the five most exposed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crowd:
+    """People under one attack. rate: the mean in [0, 1]; images: of a person under a seed; kind: "logits", "strong"
+    (logits with a training's effect of 7 points) or "beta" (images of a person correlating by .3)."""
+
+    rate: float
+    seeds: int
+    people: int
+    images: int = 4
+    kind: str = "logits"
+
+
+def drawn_crowd(crowd: Crowd, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Shares of hits [seeds, people], and the people's true rates over seeds [people]."""
+    shape = (crowd.seeds, crowd.people)
+    if crowd.rate in (0, 1):
+        return np.full(shape, crowd.rate), np.full(crowd.people, crowd.rate)
+    if crowd.kind == "beta":
+        size = 1 / 0.3 - 1
+        true = generator.beta(size * crowd.rate, size * (1 - crowd.rate), crowd.people)
+        return generator.binomial(crowd.images, true, shape) / crowd.images, true
+    training = 7 * PER_POINT if crowd.kind == "strong" else 0.0 if crowd.seeds == 1 else SEED
+    own = np.hypot(SEED_PERSON, training)
+    person = logit_of(crowd.rate, float(np.hypot(PERSON, own))) + generator.normal(0, PERSON, crowd.people)
+    effects = generator.normal(0, SEED_PERSON, shape) + generator.normal(0, training, (crowd.seeds, 1))
+    chances = special.expit(person + effects)
+    nodes, masses = hermite_e.hermegauss(60)
+    true = special.expit(person[:, None] + own * nodes) @ (masses / masses.sum())
+    return generator.binomial(crowd.images, chances) / crowd.images, true
+
+
+def coverage(crowd: Crowd, draws: int, seed: int) -> float:
+    """How often the interval of the rate holds it."""
+    generator, held = np.random.default_rng(seed), 0
+    for _ in range(draws):
+        shares, _ = drawn_crowd(crowd, generator)
+        found = rate_interval(shares, images=shares.size * crowd.images)
+        held += found.low <= crowd.rate <= found.high
+    return held / draws
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """covered: fraction of people whose interval holds their rate. error: of the estimate, and raw: of the share, root
+    of the mean square. bins: (fraction said, fraction true, how many) of being among the five, by what was said."""
+
+    covered: float
+    error: float
+    raw: float
+    bins: tuple[tuple[float, float, int], ...]
+
+
+def people_told(crowd: Crowd, draws: int, seed: int) -> Told:
+    """How sure of single people the report may be."""
+    generator, held, errors, said, right = np.random.default_rng(seed), [], [], [], []
+    for _ in range(draws):
+        shares, true = drawn_crowd(crowd, generator)
+        found = exposures(shares, np.full(crowd.people, crowd.images))
+        held.append((found.low <= true) & (true <= found.high))
+        errors.append((found.rate - true, found.share - true))
+        said.append(found.among_top)
+        right.append(true >= np.sort(true)[-TOP])
+    claims, facts = np.concatenate(said), np.concatenate(right)
+    place = np.digitize(claims, BINS[1:-1])
+    bins = tuple(
+        (float(claims[place == at].mean()), float(facts[place == at].mean()), int((place == at).sum()))
+        for at in range(len(BINS) - 1)
+        if (place == at).any()
+    )
+    error, raw = np.sqrt(np.mean(np.square(errors), axis=(0, 2)))
+    return Told(covered=float(np.mean(held)), error=float(error), raw=float(raw), bins=bins)
+
+
+def rate_tables(draws: int, seed: int) -> Iterator[str]:
+    """The lines of both tables."""
+    yield "| seeds | people | rate 0 | .01 | .5 | .99 | 1 | worst |"
+    yield "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |"
+    for seeds, people in product((1, 2, 3, 5), (5, 10, 24, 48)):
+        cells = {
+            (rate, kind): coverage(Crowd(rate=rate, seeds=seeds, people=people, kind=kind), draws, seed)
+            for rate in (0.0, 0.01, 0.5, 0.99, 1.0)
+            for kind in ("logits", "strong", "beta")
+            if seeds > 1 or kind != "strong"
+        }
+        worst = {rate: min((cell, kind) for (at, kind), cell in cells.items() if at == rate) for rate, _ in cells}
+        row = " | ".join(f"{100 * cell:.1f}" for cell, _ in worst.values())
+        yield f"| {seeds} | {people} | {row} | {min(worst.values())[1]} |"
+    yield "\n| seeds | people | kind | intervals that hold | error, shrunk / observed | said to be true of the five |"
+    yield "| ---: | ---: | --- | ---: | ---: | --- |"
+    for kind, seeds, people in product(("logits", "beta"), (1, 2, 3), (10, 24, 48)):
+        found = people_told(Crowd(rate=0.5, seeds=seeds, people=people, kind=kind), max(1, draws // 8), seed)
+        said = ", ".join(f"{100 * claim:.0f}: {100 * fact:.0f}" for claim, fact, _ in found.bins)
+        errors = f"{100 * found.error:.1f} / {100 * found.raw:.1f}"
+        yield f"| {seeds} | {people} | {kind} | {100 * found.covered:.1f} | {errors} | {said} |"
+
+
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -412,13 +498,12 @@ def main() -> None:
     options = parser.parse_args()
     started = time.process_time()
     if options.rates:
-        for line in tables(options.draws, options.seed):
-            print(line, flush=True)
+        lines = rate_tables(options.draws, options.seed)
     else:
         results = Results(path=options.results, draws=options.draws, seed=options.seed)
-        for line in report(results, small=options.small, sizes=options.sizes):
-            print(line, flush=True)
-        results.save()
+        lines = report(results, small=options.small, sizes=options.sizes)
+    for line in lines:
+        print(line, flush=True)
     seconds = time.process_time() - started
     print(f"\n{options.draws} draws a cell, seed {options.seed}, {seconds:.0f} s of one processor")
 

@@ -6,7 +6,22 @@ import numpy as np
 import pytest
 
 from benchmarks import calibration
-from benchmarks.calibration import LEVEL, SPREADS, Design, Results, beyond, cells_of, drawn, report, simulated
+from benchmarks.calibration import (
+    BINS,
+    LEVEL,
+    SPREADS,
+    Crowd,
+    Design,
+    Results,
+    beyond,
+    cells_of,
+    coverage,
+    drawn,
+    drawn_crowd,
+    people_told,
+    report,
+    simulated,
+)
 from smoothsweep.core.metrics.leak_comparisons import compare_leaks
 from smoothsweep.core.metrics.looks import Looks
 
@@ -36,12 +51,12 @@ def test_errors_stay_below_their_bars(name):
     looks = LOOKS if name == "looks" else None
     found = simulated(CELLS[name], (), DRAWS, (1, 2), looks, 0.0001 if looks else None)
     slack = {bar: 2 * np.sqrt(most * (1 - most) / DRAWS) for bar, most in BARS.items()}
-    assert [bar for bar, most in BARS.items() if getattr(found, bar) > most + slack[bar]] == []
+    assert [bar for bar, most in BARS.items() if found[bar] > most + slack[bar]] == []
 
 
 def test_power_is_what_is_asked_for():
-    assert simulated(Design(gap=4.0), (20.0,), 400, (2, 1)).reduces >= 0.6
-    assert simulated(Design(recipes=9, attacks=5, people=16, gap=4.0), (25.0,), 200, (2, 2)).reduces >= 0.45
+    assert simulated(Design(gap=4.0), (20.0,), 400, (2, 1))["reduces"] >= 0.6
+    assert simulated(Design(recipes=9, attacks=5, people=16, gap=4.0), (25.0,), 200, (2, 2))["reduces"] >= 0.45
 
 
 @pytest.mark.parametrize("shape", [{}, {"recipes": 3, "attacks": 4, "seeds": 2, "people": 7, "leak": 0.97}])
@@ -77,7 +92,6 @@ def test_drawn_sweeps_have_the_rates_and_spreads_asked_for():
 def test_results_go_on_from_their_file_and_cells_beyond_a_bar_are_drawn_again(tmp_path, monkeypatch):
     first = Results(path=tmp_path / "r.json", draws=20, seed=3)
     lines = list(report(first, small=True, most=3))
-    first.save()
     kept = json.loads((tmp_path / "r.json").read_text())
     monkeypatch.setattr("benchmarks.calibration.simulated", None)  # whoever simulates again fails
     assert list(report(Results(path=tmp_path / "r.json", draws=20, seed=3), small=True, most=3)) == lines
@@ -93,3 +107,29 @@ def test_what_lies_beyond_a_bar():
     assert beyond(fine, 400) == []
     for name in fine:
         assert beyond(fine | {name: fine[name] + 0.001}, 400) == [name]
+
+
+@pytest.mark.parametrize("kind", ["logits", "strong", "beta"])
+@pytest.mark.parametrize("rate", [0.01, 0.5, 0.99])
+def test_people_have_the_rate_that_they_should(kind, rate):
+    generator = np.random.default_rng(0)
+    shares, true = drawn_crowd(Crowd(rate=rate, seeds=300, people=600, kind=kind), generator)
+    assert shares.shape == (300, 600) and true.shape == (600,)
+    assert shares.mean() == pytest.approx(true.mean(), abs=0.006)
+    assert true.mean() == pytest.approx(rate, abs=4 * true.std() / np.sqrt(600))
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.01, 0.5, 0.99, 1.0])
+@pytest.mark.parametrize("crowd", [(1, 24, "logits"), (2, 10, "beta"), (3, 24, "strong"), (5, 5, "logits")])
+def test_intervals_of_rates_hold(rate, crowd):
+    seeds, people, kind = crowd
+    held = coverage(Crowd(rate=rate, seeds=seeds, people=people, kind=kind), draws=150, seed=3)
+    assert held >= 0.95 - 2 * np.sqrt(0.05 * 0.95 / 150)
+
+
+def test_people_are_told_as_surely_as_is_said():
+    found = people_told(Crowd(rate=0.5, seeds=2, people=16), draws=25, seed=5)
+    assert found.covered >= 0.9 and found.error < found.raw
+    assert sum(many for *_, many in found.bins) == 25 * 16 and len(found.bins) == len(BINS) - 1
+    for said, true, many in found.bins:
+        assert abs(said - true) < 3 * np.sqrt(said * (1 - said) / many) + 0.02
