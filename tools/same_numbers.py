@@ -6,16 +6,8 @@
 `write` puts one JSON file per section into FOLDER; keep it outside the checkout. `compare` makes the sections again,
 prints what is missing or different, and ends with 1 if anything is. The package is that of the interpreter, so that one
 copy of this file serves two checkouts (`BASE/.venv/bin/python HERE/tools/same_numbers.py write FOLDER`). Commands and
-files of a store are asked where they say enough; functions are found by name, in whatever module they are.
-
-Sections:
-    sweeps: trials, stages, fingerprints and configurations of all shipped sweeps, data allowed to be absent.
-    search: proposals of random, halving and noise-aware search by seed.
-    stages: SHA-256 of every tensor and column of the kept stages of tests/tasks.
-    demo: a sweep of two recipes, two seeds and four attacks under the judges that need no weights: tensors and columns
-        of its store, tables of its report, runs of MLflow.
-    audit: figures and people of an audit of a checkpoint.
-    calibration: false-alarm rates of the decision rule.
+files of a store are asked where they say enough; functions are found by name, in whatever module they are. What a
+section holds stands in the docstring of its function.
 """
 
 from __future__ import annotations
@@ -106,7 +98,6 @@ def numbers_of(folder, metrics, known=kept.numbers_of):
 
 kept.numbers_of = numbers_of
 """
-REPORT_TABLES = ("results", "verdicts", "queries", "two_leaks", "comparison")
 RUNGS = [{"keep": 0.5, "set": {"attack.steps": 2}}]
 SEARCHES = {
     "random": {"strategy": "random", "recipes": 12},
@@ -125,15 +116,12 @@ def root() -> Path:
 
 
 @cache
-def named(name: str, *places: str) -> Any:
-    """A function or class of the checkout. places: modules that had it, asked first."""
-    for place in places:
-        with contextlib.suppress(ImportError, AttributeError):
-            return getattr(importlib.import_module(place), name)
+def named(name: str, place: str = "") -> Any:
+    """A function or class of the checkout. place: part of its file's path, for a name that several files have."""
     definition = re.compile(rf"^(?:def|class) {name}\b|^{name}\b[^=\n]*= ", re.M)
     for room in ("core", "tasks", "sweeps", "orchestrator", "smoothsweep", "tests", "benchmarks"):
         for path in sorted((root() / room).rglob("*.py")):
-            if definition.search(path.read_text(encoding="utf-8")):
+            if place in path.as_posix() and definition.search(path.read_text(encoding="utf-8")):
                 module = ".".join(path.relative_to(root()).with_suffix("").parts).removesuffix(".__init__")
                 module = module if room in ("smoothsweep", "tests", "benchmarks") else f"smoothsweep.{module}"
                 return getattr(importlib.import_module(module), name)
@@ -142,8 +130,7 @@ def named(name: str, *places: str) -> Any:
 
 def command(*arguments: object, folder: Path, codes: tuple[int, ...] = (0,)) -> str:
     """What a command of the checkout prints. codes: exit codes that are fine."""
-    given = [str(Path(sys.executable).with_name("smoothsweep")), *map(str, arguments)]
-    return process(given, folder, codes)
+    return process([str(Path(sys.executable).with_name("smoothsweep")), *map(str, arguments)], folder, codes)
 
 
 def process(given: list[str], folder: Path, codes: tuple[int, ...] = (0,), **environment: str) -> str:
@@ -211,7 +198,7 @@ def stage_facts(trials: Iterable[Any]) -> Facts:
     found: Facts = {"trials": {}, "stages": {}}
     for number, trial in enumerate(trials):
         found["trials"][f"{number} {trial.id}"] = [stage.fingerprint for stage in trial.stages]
-        for stage in named("with_ancestors", "smoothsweep.orchestrator.stages.stage")(list(trial.stages)):
+        for stage in named("with_ancestors")(list(trial.stages)):
             one = stage.identity()
             kept = {name: plain(one[name]) for name in ("version", "config", "inputs")}
             found["stages"][f"{stage.name} {stage.fingerprint}"] = json.dumps(kept, sort_keys=True)
@@ -219,11 +206,14 @@ def stage_facts(trials: Iterable[Any]) -> Facts:
 
 
 def sweeps(folder: Path) -> Facts:
-    """All shipped sweeps; of a search the first trials, on made-up outcomes."""
-    load = named("load_sweep", "smoothsweep.sweeps.load")
-    absent = named("files_may_be_absent", "smoothsweep.orchestrator.stages.stage")
-    opened = named("open_store", "smoothsweep.orchestrator.store.opening")
-    listed = named("trials_of", "smoothsweep.orchestrator.planning.trial")
+    """Trials, stages, fingerprints and configurations of all shipped sweeps, whose data may be absent.
+
+    Of a search the first trials, on made-up outcomes.
+    """
+    load = named("load_sweep")
+    absent = named("files_may_be_absent")
+    opened = named("open_store")
+    listed = named("trials_of")
     found: Facts = {}
     for path in sorted((root() / "sweeps").rglob("*.yaml")):
         if path.name == "toy.yaml":  # has no recipes: `plan` says what there is
@@ -234,22 +224,17 @@ def sweeps(folder: Path) -> Facts:
             if loaded.sweep.search:
                 store = opened(str(folder / path.stem))
                 store.open_for_writing()
-                trials = worked_off(loaded, store, stop_after=8)[1]
+                trials = named("work_off")(loaded, store, stop_after=8)[1]
             else:
                 trials = listed(loaded)
             found[path.stem] = {**stage_facts(trials), "settings": loaded.sweep.model_dump(mode="json")}
     return found
 
 
-def worked_off(loaded: Any, store: Any, **options: Any) -> Any:
-    sys.path.insert(0, str(root() / "tests" / "orchestrator" / "search"))
-    return named("work_off", "tests.orchestrator.search.made", "made")(loaded, store, **options)
-
-
 def search(folder: Path) -> Facts:
-    """Proposals on made-up outcomes, trials ending in another order for every seed."""
-    opened = named("open_store", "smoothsweep.orchestrator.store.opening")
-    made = named("load", "tests.orchestrator.search.made", "made")
+    """Proposals of random, halving and noise-aware search on made-up outcomes; trials end in an order by the seed."""
+    opened = named("open_store")
+    made = named("load", "tests/orchestrator/search")
     found: Facts = {}
     for name, asked in SEARCHES.items():
         for seed in (0, 1):
@@ -257,13 +242,13 @@ def search(folder: Path) -> Facts:
             loaded = made(here, {**asked, "seed": seed}, seeds=[1, 2], baseline={"recipe.defense.alpha": 0.0})
             store = opened(str(here / "store"))
             store.open_for_writing()
-            agenda, _ = worked_off(loaded, store, shuffle=seed)
+            agenda, _ = named("work_off")(loaded, store, shuffle=seed)
             found[f"{name}, seed {seed}"] = [plain(vars(one)) for one in agenda.proposals]
     return found
 
 
 def stages(folder: Path) -> Facts:
-    """The kept cases of tests/tasks, as its own test makes them."""
+    """SHA-256 of every tensor and column of the kept cases of tests/tasks, as its own test makes them."""
     (folder / "same_numbers_plugin.py").write_text(KEPT_PLUGIN, encoding="utf-8")
     lines = folder / "lines"
     paths = os.pathsep.join([str(folder), str(Path(__file__).parent), str(root())])
@@ -274,19 +259,18 @@ def stages(folder: Path) -> Facts:
 
 
 def demo(folder: Path) -> Facts:
-    """The small sweep, run and reported by the commands."""
+    """A sweep of two recipes, two seeds and four attacks under the judges that need no weights: tensors and columns of
+    its store, tables of its report, runs of MLflow."""
     file, store, uri = folder / "frozen.yaml", folder / "store", f"sqlite:///{folder}/mlflow.db"
     file.write_text(DEMO, encoding="utf-8")
     command("run", file, "--store", store, "--tracking-uri", uri, "--yes", folder=folder)
     command("report", file, "--store", store, "--out", folder / "report", folder=folder)
-    found: Facts = {"store": {}, "report": {}}
+    found: Facts = {"store": {}}
     for manifest in sorted(store.glob("*/*/manifest.json")):
         content = json.loads(manifest.read_text())
         name = f"{manifest.parent.parent.name} {manifest.parent.name}"
         found["store"][name] = {**artifact(manifest.parent), "metrics": untimed(content["metrics"])}
-    for table in REPORT_TABLES:
-        if (path := folder / "report" / f"{table}.parquet").is_file():
-            found["report"][table] = columns(path)
+    found["report"] = {path.stem: columns(path) for path in sorted((folder / "report").glob("*.parquet"))}
     return {**found, "mlflow": tracked(uri, folder)}
 
 
@@ -314,7 +298,7 @@ def tracked(uri: str, folder: Path) -> Facts:
 
 
 def audit(folder: Path) -> Facts:
-    """A ResNet-18 of six drawn people as a checkpoint."""
+    """Figures and people of an audit of a checkpoint, a ResNet-18 of six drawn people."""
     import torch
     from PIL import Image
 
@@ -329,7 +313,7 @@ def audit(folder: Path) -> Facts:
             place.mkdir(parents=True, exist_ok=True)
             Image.fromarray(picture.permute(1, 2, 0).numpy()).save(place / f"{number:04}.png")
     names = [f"person{number}" for number in range(6)]
-    network = named("trained_resnet", "tests.foreign_classifier")(folder / "people", names)
+    network = named("trained_resnet")(folder / "people", names)
     torch.save(network.state_dict(), folder / "own.pth")
     given = ["audit", folder / "own.pth", "--data", folder / "people", "--public", folder / "others"]
     given += ["--architecture", "resnet18", "--image-size", 32, "--people", 3, "--judge", "synthetic"]
@@ -354,12 +338,7 @@ def calibration(folder: Path) -> Facts:
 
 
 SECTIONS: dict[str, Callable[[Path], Facts]] = {
-    "sweeps": sweeps,
-    "search": search,
-    "stages": stages,
-    "demo": demo,
-    "audit": audit,
-    "calibration": calibration,
+    one.__name__: one for one in (sweeps, search, stages, demo, audit, calibration)
 }
 
 
