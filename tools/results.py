@@ -4,8 +4,8 @@
     python -m tools.results numbers STORE SWEEP      # SWEEP.csv from what a store holds of a sweep
     python -m tools.results leaks STORE SWEEP        # the same of its membership beside inversion
 
-A table stands between `<!-- NAME table: begin -->` and `<!-- NAME table: end -->`; a figure is drawn from the table
-that follows it on its page. So no number on these pages is typed by hand. `numbers/shown.yaml` says what each shows.
+A table stands between `<!-- NAME table: begin -->` and `<!-- NAME table: end -->`; a figure is drawn from a table. So
+no number on these pages is typed by hand. `numbers/shown.yaml` says what each shows.
 """
 
 from __future__ import annotations
@@ -70,6 +70,9 @@ class Numbers:
         self.frame = frame
         self.recipes = list(frame.loc[frame["measure"] != VERDICT, "recipe"].unique())
         self.attacks = list(frame.loc[frame["measure"] == JUDGE, "attack"].unique())
+        self.measures = set(frame["measure"])
+        self.n = frame[frame["measure"] != VERDICT].groupby("recipe")["n"].first()
+        self.any_hidden = bool((frame.loc[frame["measure"] == VERDICT, "difference"] != "").any())
 
     def find(self, recipe: str, measure: str, attack: str | None = None) -> pd.Series | None:
         """The first row, under any attack unless one is named."""
@@ -117,44 +120,32 @@ def recipe_cells(sheet: Mapping[str, Any], numbers: Numbers, recipe: str) -> Cel
     def find(measure: str) -> pd.Series | None:
         return numbers.find(recipe, measure)
 
-    accuracy, verdict = find(ACCURACY), find(VERDICT)
+    accuracy, verdict = {"test accuracy": rate(find(ACCURACY))}, find(VERDICT)
     if sheet["kind"] == "verdicts":
-        leak = numbers.find(recipe, JUDGE, numbers.strongest(recipe))
-        cells = {sheet.get("rows", "recipe"): recipe, "test accuracy": rate(accuracy)}
-        return {**cells, "leak (independent judge)": rate(leak), **told(verdict, sheet.get("hidden", False))}
+        leak = rate(numbers.find(recipe, JUDGE, numbers.strongest(recipe)))
+        cells = {sheet.get("rows", "recipe"): recipe, **accuracy, "leak (independent judge)": leak}
+        return cells | told(verdict, sheet.get("hidden", False))
+    cells = {"recipe": recipe, "n": numbers.n[recipe]}
     if sheet["kind"] == "recipes":
         attacks = [one for one in numbers.attacks if not one.startswith(tuple(sheet.get("left_out", ())))]
         names = [sheet.get("names", {}).get(one, one) for one in attacks]
-        verdicts = numbers.frame[numbers.frame["measure"] == VERDICT]
-        cells = {"recipe": recipe, "n": "" if accuracy is None else accuracy["n"], "test accuracy": rate(accuracy)}
         leaks = dict(zip(names, rates(numbers, recipe, JUDGE, attacks), strict=True))
-        return {**cells, **leaks, **told(verdict, hidden=bool((verdicts["difference"] != "").any()))}
+        return cells | accuracy | leaks | told(verdict, hidden=numbers.any_hidden)
     if sheet["kind"] == "leaks":  # membership beside inversion; the word is by scores
-        measured = {title: find(one) for one, (_, _, title) in LEAKS.items() if one in set(numbers.frame["measure"])}
+        cells |= {title: rate(find(one)) for one, (_, _, title) in LEAKS.items() if one in numbers.measures}
         scores = told(verdict)
-        cells = {"recipe": recipe, "n": next(iter(measured.values()))["n"]}  # ty: ignore[not-subscriptable]
         less = {"less by scores, points": scores["reduction, points"]}
         less["less by labels, points"] = change(find("Membership by labels"))
-        return {**cells, **{title: rate(row) for title, row in measured.items()}, **less, "verdict": scores["verdict"]}
-    found = {measure: find(measure) for measure in sheet["measures"]}
-    cells = {"recipe": recipe, "n": next(row["n"] for row in found.values() if row is not None)}
-    for measure, row in found.items():
-        cells[sheet["measures"][measure]] = rate(row)
+        return cells | less | {"verdict": scores["verdict"]}
+    for measure, title in sheet["measures"].items():
+        cells[title] = rate(find(measure))
         if measure in sheet.get("compared", ()):
-            cells["reduction" if measure in (JUDGE, "Evaluator") else "difference"] = change(row)
+            cells["reduction" if measure in (JUDGE, "Evaluator") else "difference"] = change(find(measure))
     return cells
 
 
-def attack_cells(sheet: Mapping[str, Any], numbers: Numbers) -> Iterator[Cells]:
-    """A row for each attack, a column for each recipe."""
-    columns = [rates(numbers, one, sheet.get("measure", JUDGE), numbers.attacks) for one in numbers.recipes]
-    for attack, *found in zip(numbers.attacks, *columns, strict=True):
-        name = sheet.get("names", {}).get(attack, attack)
-        yield {"attack": name, **dict(zip(numbers.recipes, found, strict=True))}
-
-
-def table(name: str, folder: Path = FOLDER) -> str:
-    """The Markdown of a table. Raises ValueError where another recipe than the baselines has nothing to compare."""
+def rows_of(name: str, folder: Path = FOLDER) -> list[Cells]:
+    """The rows of a table. Raises ValueError where another recipe than the baselines has nothing to compare."""
     sheet = SHOWN["tables"][name]
     numbers = Numbers(read(sheet["numbers"], folder))
     measures = sheet.get("compared", ()) if sheet["kind"] == "measures" else (VERDICT,)
@@ -165,15 +156,24 @@ def table(name: str, folder: Path = FOLDER) -> str:
             without.append(recipe)
     if len(without) != sheet.get("baselines", 1):
         raise ValueError(f"{name}: expected {sheet.get('baselines', 1)} recipes without a verdict, got {without}")
-    of_attacks = sheet["kind"] == "attacks"
-    cells = (
-        [*attack_cells(sheet, numbers)] if of_attacks else [recipe_cells(sheet, numbers, r) for r in numbers.recipes]
-    )
-    titles = list(cells[0])
+    if sheet["kind"] == "attacks":  # a row for each attack, a column for each recipe
+        columns = [rates(numbers, one, sheet.get("measure", JUDGE), numbers.attacks) for one in numbers.recipes]
+        names = [sheet.get("names", {}).get(one, one) for one in numbers.attacks]
+        found = pd.DataFrame(dict(zip(numbers.recipes, columns, strict=True)))
+        found.insert(0, "attack", names)
+    else:
+        found = pd.DataFrame([recipe_cells(sheet, numbers, recipe) for recipe in numbers.recipes])
+    minus = re.compile(r"(?<![\w-])-(?=\d)")
+    found = found.rename(columns=lambda title: minus.sub("−", title)).replace(minus, "−", regex=True)
+    return found.to_dict("records")
+
+
+def table(name: str, folder: Path = FOLDER) -> str:
+    """The Markdown of a table. Raises as `rows_of`."""
+    rows = rows_of(name, folder)
+    titles = list(rows[0])
     rule = ["---" if title in ("recipe", "setting", "attack", "verdict") else "---:" for title in titles]
-    lines = [titles, rule, *(list(one.values()) for one in cells)]
-    rows = [" | ".join(re.sub(r"(?<![\w-])-(?=\d)", "−", cell) for cell in line) for line in lines]
-    return "".join(f"| {row} |\n" for row in rows)
+    return "".join(f"| {' | '.join(line)} |\n" for line in (titles, rule, *(row.values() for row in rows)))
 
 
 def page(path: str, text: str, folder: Path = FOLDER) -> str:
@@ -202,35 +202,22 @@ def estimate(cell: str) -> tuple[float, float, float] | None:
     return value, low, high
 
 
-def series(name: str, text: str) -> Iterator[tuple[Mapping[str, Any], list[str], list[list[Any]]]]:
-    """(panel, labels of its rows, for each of its columns the estimates) of a figure, from the text of its page.
-
-    Raises ValueError where the page has no such picture, or no table after it.
-    """
-    _, found, below = text.partition(f"figures/{name}.svg")
-    lines = re.search(r"(?:^\|.*\n)+", below, flags=re.MULTILINE)
-    if not found or lines is None:
-        raise ValueError(f"figure {name}: expected a picture and a table below it, got none")
-    titles, _, *rows = ([cell.strip(" *") for cell in line.split("|")[1:-1]] for line in lines[0].splitlines())
-    figure = SHOWN["figures"][name]
-    for panel in figure["panels"]:
-        kept = [
-            row
-            for row in rows
-            if any(estimate(row[titles.index(one)]) for one in panel["columns"])
-            and row[titles.index(figure["label"])] not in figure.get("without", ())
-        ]
-        labels = [row[titles.index(figure["label"])] for row in kept]
-        yield panel, labels, [[estimate(row[titles.index(one)]) for row in kept] for one in panel["columns"]]
+def series(name: str) -> Iterator[tuple[Mapping[str, Any], list[str], list[list[Any]]]]:
+    """(panel, labels of its rows, for each of its columns the estimates) of a figure, from its table."""
+    rows = rows_of(SHOWN["figures"][name]["table"])
+    for panel in SHOWN["figures"][name]["panels"]:
+        points = [[estimate(row[one]) for one in panel["columns"]] for row in rows]
+        kept = {next(iter(row.values())): found for row, found in zip(rows, points, strict=True) if any(found)}
+        yield panel, list(kept), [list(column) for column in zip(*kept.values(), strict=True)]
 
 
 COLOURS = ("#0072b2", "#d55e00", "#007a5a", "#a3458b", "#333333", "#8a6d00")  # after Okabe and Ito
 MARKERS = "os^Dv+"
 
 
-def draw(name: str, text: str, file: Path) -> None:
+def draw(name: str, file: Path) -> None:
     """A figure as SVG, as wide as a phone: dots with their intervals, one row a recipe, panels below one another."""
-    panels = list(series(name, text))
+    panels = list(series(name))
     heights = [1 + len(labels) * max(0.36, 0.15 * len(columns)) for _, labels, columns in panels]
     with rc_context({"svg.hashsalt": name, "svg.fonttype": "none", "font.size": 8, "font.family": "sans-serif"}):
         figure = Figure(figsize=(4.6, sum(heights)), layout="constrained")
@@ -319,8 +306,8 @@ def main(arguments: Sequence[str]) -> None:
         return
     for path in sorted({sheet["page"] for sheet in SHOWN["tables"].values()}):
         write_file(TREE / path, page(path, (TREE / path).read_text()))
-    for name, figure in SHOWN["figures"].items():
-        draw(name, (TREE / figure["page"]).read_text(), FIGURES / f"{name}.svg")
+    for name in SHOWN["figures"]:
+        draw(name, FIGURES / f"{name}.svg")
 
 
 if __name__ == "__main__":

@@ -177,6 +177,10 @@ def test_work_has_most_of_the_time_that_a_worker_pod_has_to_end(manifest):
 
 
 SHAPES = json.loads((Path(__file__).parent / "kuberay_shapes.json").read_text())
+"""Kind -> what its custom resource may hold, as a JSON schema cut to the names that our manifests use.
+
+From version v1 in the files ray.io_*.yaml of a release of ray-project/kuberay: a new name of ours is added from there.
+"""
 
 
 def parts(repository):

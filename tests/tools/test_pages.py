@@ -84,11 +84,11 @@ def test_the_tables_of_a_page_are_those_of_the_files_of_numbers(page, repository
 
 @pytest.mark.parametrize("name", results.SHOWN["figures"])
 def test_a_figure_shows_every_number_of_its_table(name, repository, tmp_path):
-    figure = results.SHOWN["figures"][name]
-    text = (repository / figure["page"]).read_text()
-    points = [one for _, _, drawn in results.series(name, text) for column in drawn for one in column if one]
+    page = results.SHOWN["tables"][results.SHOWN["figures"][name]["table"]]["page"]
+    assert f"figures/{name}.svg" in (repository / page).read_text()
+    points = [one for _, _, drawn in results.series(name) for column in drawn for one in column if one]
     assert points and all(low <= value <= high for value, low, high in points)
-    results.draw(name, text, tmp_path / "drawn.svg")
+    results.draw(name, tmp_path / "drawn.svg")
     marks = [
         len(re.findall(r"<use ", path.read_text()))
         for path in (tmp_path / "drawn.svg", results.FIGURES / f"{name}.svg")

@@ -110,21 +110,14 @@ def train(recipe: EmbedderRecipe, *, report: Callable[[str], None] = print) -> S
 def calibrate(net: SyntheticEmbedder, recipe: EmbedderRecipe, basis: Eigenfaces, generator: torch.Generator) -> None:
     """Turn the last layer by linear discriminant analysis, on augmented pictures of public look-alikes, in place."""
     count = recipe.calibration_images
-    faces = synthetic_faces(
-        population="public",
-        identities=recipe.calibration_people,
-        per_identity=count,
-        size=WORKING_SIZE,
-        spread=recipe.calibration_spread,
-        seed=_seed(recipe, _CALIBRATION_CROWD),
-    )
+    crowd = {"population": "public", "identities": recipe.calibration_people, "spread": recipe.calibration_spread}
+    faces = synthetic_faces(per_identity=count, size=WORKING_SIZE, seed=_seed(recipe, _CALIBRATION_CROWD), **crowd)
     with torch.no_grad():
         parts = [net.raw(augment(part, basis, generator)) for part in _to_unit(faces).split(250)]
     features = torch.cat(parts).double().view(recipe.calibration_people, count, -1)
     turn = discriminant(features)
-    mean = features.mean(dim=(0, 1))
     last = net.features
-    last.bias.copy_(turn @ (last.bias.double() - mean))
+    last.bias.copy_(turn @ (last.bias.double() - features.mean(dim=(0, 1))))
     last.weight.copy_(turn @ last.weight.double())
 
 
@@ -182,7 +175,9 @@ def augment(images: Tensor, basis: Eigenfaces, generator: torch.Generator) -> Te
     order = torch.randperm(count, generator=generator)
     coarse, soft = order[: count // 4], order[count // 4 : (2 * count) // 5]
     noisy = order[count // 5 : (3 * count) // 5]
-    images[coarse] = _coarsen(images[coarse], int(torch.randint(16, 44, (), generator=generator)))
+    side = int(torch.randint(16, 44, (), generator=generator))
+    small = functional.interpolate(images[coarse], size=side, mode="bilinear", antialias=True)
+    images[coarse] = functional.interpolate(small, size=images.shape[-1], mode="bilinear")
     images[soft] = _through_eigenfaces(images[soft], basis, generator)
     strength = 0.10 * torch.rand(len(noisy), 1, 1, 1, generator=generator)
     images[noisy] += strength * torch.randn(images[noisy].shape, generator=generator)
@@ -202,11 +197,6 @@ def _shift_and_scale(images: Tensor, generator: torch.Generator) -> Tensor:
     theta[:, :, 2] = room[:, None] * (2 * torch.rand(count, 2, generator=generator) - 1)
     grid = functional.affine_grid(theta, list(images.shape), align_corners=False)
     return functional.grid_sample(images, grid, padding_mode="border", align_corners=False)
-
-
-def _coarsen(images: Tensor, size: int) -> Tensor:
-    small = functional.interpolate(images, size=size, mode="bilinear", antialias=True)
-    return functional.interpolate(small, size=images.shape[-1], mode="bilinear")
 
 
 def _through_eigenfaces(images: Tensor, basis: Eigenfaces, generator: torch.Generator) -> Tensor:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import argparse
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -28,9 +28,11 @@ import numpy as np
 import torch
 from annotated_types import Ge
 from PIL import Image
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.functional import softplus
+from torchvision.transforms.functional import to_pil_image
+from torchvision.utils import make_grid
 
 from smoothsweep.core.bounds import Count, NotNegative, Positive
 from smoothsweep.core.data.labelled import load_unlabelled
@@ -152,16 +154,12 @@ def new_state(config: StyleGAN2Config, recipe: GanRecipe, *, seed: int, device: 
         generator=generator,
         discriminator=discriminator,
         average=copy.deepcopy(generator).requires_grad_(False),
-        generator_adam=_adam(generator, recipe, 1.0),
-        discriminator_adam=_adam(discriminator, recipe, slowdown),
+        generator_adam=torch.optim.Adam(generator.parameters(), lr=recipe.lr, betas=recipe.betas),
+        discriminator_adam=torch.optim.Adam(
+            discriminator.parameters(), lr=recipe.lr * slowdown, betas=tuple(one**slowdown for one in recipe.betas)
+        ),
         probability=1.0 if recipe.augmentation == "light" else 0.0,
     )
-
-
-def _adam(network: nn.Module, recipe: GanRecipe, slowdown: float) -> torch.optim.Adam:
-    first, second = recipe.betas
-    betas = first**slowdown, second**slowdown
-    return torch.optim.Adam(network.parameters(), lr=recipe.lr * slowdown, betas=betas)
 
 
 def train(
@@ -183,12 +181,12 @@ def train(
     saved, state = out / "checkpoint.pt", new_state(config, recipe, seed=seed, device=device)
     if saved.exists():
         state.restore(torch.load(saved, weights_only=True, map_location="cpu"))
-    every, shown = max(1, recipe.steps // CHECKPOINTS), max(1, recipe.steps // ROWS)
+    every, told = max(1, recipe.steps // CHECKPOINTS), max(1, recipe.steps // ROWS)
     while state.step < recipe.steps:
         state.record(train_step(state, images).tolist())
         last = state.step == recipe.steps
-        if state.step % shown == 0 or last:
-            loss_g, loss_d, r1, sign = np.nanmean(state.losses[-max(shown, R1_INTERVAL) :], axis=0)
+        if state.step % told == 0 or last:
+            loss_g, loss_d, r1, sign = np.nanmean(state.losses[-max(told, R1_INTERVAL) :], axis=0)
             said = f"loss_g {loss_g:.3f}  loss_d {loss_d:.3f}  r1 {r1:.3f}  real sign {sign:.3f}"
             print(f"step {state.step} of {recipe.steps}  {said}  augmented {state.probability:.3f}", flush=True)
         if state.step % every == 0 or last:
@@ -206,14 +204,12 @@ def train_step(state: GanState, images: Tensor) -> Tensor:
     stream = _stream(state.device, state.seed, state.step)
     z = torch.randn(n, state.config.z_dim, generator=stream, device=state.device)
     noise = state.generator.random_noise(n, stream)
-    index = torch.stack(
-        [_shown(len(images), state.seed, place) for place in range(state.step * n, (state.step + 1) * n)]
-    )
-    reals = images[index].to(state.device).float() / 127.5 - 1
+    places = range(state.step * n, (state.step + 1) * n)
+    reals = images[shown(len(images), state.seed, places)].to(state.device).float() / 127.5 - 1
     w = state.generator.mapping(z)[:, None].expand(-1, state.generator.num_ws, -1)
     fakes = state.generator.synthesis(w, noise)
     if state.probability > 0:
-        reals, fakes = (distort(shown, state.probability, stream) for shown in (reals, fakes))
+        reals, fakes = (distort(one, state.probability, stream) for one in (reals, fakes))
     state.discriminator.requires_grad_(True)
     real_logits, fake_logits = state.discriminator(reals), state.discriminator(fakes.detach())
     loss_d = softplus(-real_logits).mean() + softplus(fake_logits).mean()
@@ -238,9 +234,9 @@ def _penalise(state: GanState, reals: Tensor) -> Tensor:
     return penalty
 
 
-def _shown(count: int, seed: int, place: int) -> Tensor:
-    """The index of the image at a place of the training: the data set is shown in a fresh order again and again."""
-    return _order(count, seed, place // count)[place % count]
+def shown(count: int, seed: int, places: Iterable[int]) -> Tensor:
+    """Indices of the images at places of the training: all images are shown in a fresh order again and again."""
+    return torch.stack([_order(count, seed, place // count)[place % count] for place in places])
 
 
 @lru_cache(maxsize=2)
@@ -285,12 +281,12 @@ def distort(images: Tensor, probability: float, stream: torch.Generator) -> Tens
 
 def public_images(identities: int = IDENTITIES) -> Tensor:
     """uint8 [identities x PER_IDENTITY x spreads, 3, 64, 64]: people of both spreads, strangers to each other."""
-    drawn: Mapping[str, Any] = {"population": "public", "identities": identities, "per_identity": PER_IDENTITY}
-    sets = [
-        synthetic_faces(size=SHIPPED.resolution, spread=spread, seed=PUBLIC_SEED + index, **drawn).images
-        for index, spread in enumerate(SPREADS)
+    drawn: dict[str, Any] = {"population": "public", "identities": identities, "per_identity": PER_IDENTITY}
+    crowds = [
+        synthetic_faces(size=SHIPPED.resolution, spread=spread, seed=PUBLIC_SEED + number, **drawn)
+        for number, spread in enumerate(SPREADS)
     ]
-    return torch.cat(sets)
+    return torch.cat([crowd.images for crowd in crowds])
 
 
 def sample_sheet(generator: StyleGAN2, *, rows: int = 8, columns: int = 16, seed: int = 0) -> Image.Image:
@@ -298,16 +294,15 @@ def sample_sheet(generator: StyleGAN2, *, rows: int = 8, columns: int = 16, seed
     z = torch.from_numpy(generator.sample_z(rows * columns // 2, seed))
     with torch.no_grad():
         images = torch.cat([generator.synthesize(generator.map(z, psi=psi)) for psi in (1.0, 0.5)])
-    tiles = ((images.clamp(-1, 1) + 1) * 127.5).round().to(torch.uint8).unflatten(0, (-1, columns))
-    return Image.fromarray(tiles.permute(0, 3, 1, 4, 2).flatten(2, 3).flatten(0, 1).numpy())
+    pixels = ((images.clamp(-1, 1) + 1) * 127.5).round().to(torch.uint8)
+    return to_pil_image(make_grid(pixels, nrow=columns, padding=0))
 
 
 def export_shipped(generator: StyleGAN2, out: Path) -> None:
     """Write weights (float16), description and sample sheet."""
-    stem = out / SHIPPED_NAME
-    weights, description = stem.with_suffix(".safetensors"), stem.with_suffix(".json")
+    weights, description, sheet = (out / f"{SHIPPED_NAME}.{kind}" for kind in ("safetensors", "json", "png"))
     write_prior(generator, weights=weights, description=description, dtype="float16")
-    with replacing(stem.with_suffix(".png")) as temporary:
+    with replacing(sheet) as temporary:
         sample_sheet(generator).save(temporary, format="PNG")
 
 
