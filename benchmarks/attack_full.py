@@ -1,19 +1,16 @@
-"""Plug & Play beside the official code's way of running it: `python -m benchmarks.attack_full [--paper] [--smoke]`.
+"""Plug & Play beside the official code's way of running it, on the CPU: `python -m benchmarks.attack_full --pixels 64`.
 
-On the CPU (`--pixels 64`): all three stages in the paper's proportions (half as many steps as views of stage 3, a
-quarter of the candidates kept, crop 800 of 1024, a prior of six times the target's operations), stage by stage in turn
-on one thread; compared is process CPU time. `--target resnet18` makes the target as heavy as the prior. On a GPU
-(`--paper`): ResNet-152 at 224 pixels and StyleGAN2 at 1024, protocol "paper": latents x steps per second of stage 2 for
-each way of running it, its share of the memory bandwidth (counted as if every operation read its inputs and wrote its
-result once), and peak memory. `--smoke` runs that at tiny sizes on any device. Weights are random, which costs what
-trained ones do. Needs torch, torchvision and numpy alone.
+All three stages in the paper's proportions (half as many steps as views of stage 3, a quarter of the candidates kept,
+crop 800 of 1024, a prior of six times the target's operations), stage by stage in turn on one thread; compared is
+process CPU time. `--target resnet18` makes the target as heavy as the prior. Weights are random, which costs what
+trained ones do. Needs torch, torchvision and numpy alone. On a GPU, at the paper's size: benchmarks/gpu.py.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,8 +18,6 @@ from typing import Any
 import torch
 import torchvision
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from benchmarks import yardstick
 from smoothsweep.core.attacks.optimisation.crops import CropRule, Crops, Preprocess, draw_shared_crop
@@ -33,8 +28,7 @@ from smoothsweep.core.attacks.ppa.selection import Selection, select
 from smoothsweep.core.attacks.shared.base import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import view_of
-from smoothsweep.core.devices import ExecutionConfig, arithmetic
-from smoothsweep.core.errors import InputError
+from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.models.classifiers import SmallResNet
 from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
@@ -42,8 +36,6 @@ from smoothsweep.core.seeds import generator
 
 CLASSES, TARGET_CLASS = 50, 3
 RULES = {"optimise": CropRule(scale=(0.9, 1.0)), "select": CropRule(scale=(0.5, 0.9), ratio=(0.8, 1.2), hflip=0.5)}
-BANDWIDTHS = {"H200": 4.8e12, "H100": 3.35e12, "A100": 2.0e12}
-"""Bytes per second by the device's name (vendor's data sheets, SXM)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,10 +59,6 @@ class Case:
     def official(self) -> dict[str, Any]:
         """What the yardstick's stages 2 and 3 are told."""
         return {"crop": self.crop, "size": self.image, "batch": self.batch, "draw": partial(draw_box, self.image)}
-
-
-PAPER = Case(image=224, crop=800, target="resnet152", candidates=100, steps=2)
-SMOKE = Case(image=32, crop=50, target="resnet18", candidates=6, batch=3, steps=2)
 
 
 def draw_box(side: int, stage: str, step: int) -> Crops:
@@ -160,146 +148,13 @@ def stages(pixels: int, target_name: str, steps: int) -> None:
     print("  largest differences: " + ", ".join(f"{name} {gap.abs().max():.1e}" for name, gap in differences.items()))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rate:
-    """One way of running stage 2. per_second: latents x steps; ratio: to the yardstick in fp32; shares: of the memory's
-    bandwidth, and peak memory, in words."""
-
-    mode: str
-    per_second: float
-    ratio: float
-    shares: str = ""
-
-
-Descent = Callable[..., object]
-"""Stage 2 for a number of steps, on the first `rows` of the candidates (None: on all)."""
-
-
-def rates(*, smoke: bool) -> Iterator[Rate]:
-    """Each way as it is measured, printed too, so that a run that is cut short keeps those before.
-
-    Raises InputError where there is no GPU, unless `smoke`.
-    """
-    if not smoke and not torch.cuda.is_available():
-        raise InputError("--paper: expected a CUDA device, found none (add --smoke to run tiny sizes on the CPU)")
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    case = SMOKE if smoke else PAPER
-    tiny = StyleGAN2Config(resolution=64, z_dim=64, w_dim=64, channel_base=1024, channel_max=32)
-    torch.manual_seed(0)
-    prior = StyleGAN2(tiny if smoke else StyleGAN2Config()).requires_grad_(False).to(device)
-    target = torchvision.models.get_model(case.target, weights=None, num_classes=530).eval().to(device)
-    w0 = prior.map(torch.from_numpy(prior.sample_z(case.candidates, 0)).to(device), psi=0.5, cutoff=8)[:, :1]
-    name = torch.cuda.get_device_name() if device.type == "cuda" else "cpu"
-    print(f"{name}, torch {torch.__version__}; {case}")
-    bandwidth = next((most for kind, most in BANDWIDTHS.items() if kind in name), None)
-    base = None
-    for mode, (run, rows) in _modes(prior, target, w0, case, device).items():
-        moved = traffic(lambda run=run, rows=rows: run(1, rows)) / rows if rows else None
-        rate, peak = _timed(run, case, device)
-        base = base or rate
-        bytes_moved = "" if moved is None else f"{rate * moved / 1e9:.1f} GB/s"
-        if moved is not None and bandwidth is not None:
-            bytes_moved = f"{rate * moved / bandwidth:.1%} of the bandwidth"
-        shares = ", ".join(filter(None, [bytes_moved, peak]))
-        print(f"{mode}: {rate:.2f} latent steps/s, {rate / base:.2f}x, {shares}", flush=True)
-        yield Rate(mode=mode, per_second=rate, ratio=rate / base, shares=shares)
-
-
-def _modes(
-    prior: StyleGAN2, target: nn.Module, w0: Tensor, case: Case, device: torch.device
-) -> Mapping[str, tuple[Descent, int]]:
-    """By name the descent, and how many rows to count its traffic with (0: cannot be counted)."""
-    paper = {"rows_per_batch": case.batch}
-    ways: dict[str, dict[str, Any]] = {
-        "fp32, batches of the paper": paper,
-        "fp32, measured rows": {},
-        "bf16, batches of the paper": {"precision": "bf16", **paper},
-        "bf16, measured rows": {"precision": "bf16"},
-    }
-    if device.type == "cuda":
-        ways["tf32, measured rows"] = {"precision": "tf32"}
-        ways["bf16, CUDA graphs"] = {"precision": "bf16", "cuda_graphs": True, **paper}
-        ways["fp32, compiled"] = {"compile": True, **paper}
-        ways["bf16, compiled"] = {"precision": "bf16", "compile": True, **paper}
-    official, collecting = yardstick.OfficialSynthesis(prior), target.requires_grad_(True)
-
-    def plain(steps: int, rows: int | None = None) -> object:
-        told = {**case.official, "steps": steps, "lr": 0.005}
-        return yardstick.optimise(official, collecting, w0[:rows], TARGET_CLASS, **told)
-
-    def single(steps: int, rows: int | None = None) -> object:
-        with arithmetic("fp32"):
-            return plain(steps, rows)
-
-    def ours(run: Execution, steps: int, rows: int | None = None) -> object:
-        return optimised(prior, target, w0[:rows], run, case, steps=steps)
-
-    modes: dict[str, tuple[Descent, int]] = {"yardstick, fp32": (single, 2)}
-    if device.type == "cuda":  # as the official script runs: torch allows TF32 in convolutions unless told not to
-        modes["yardstick, torch's default (TF32 convolutions)"] = (plain, 2)
-    for name, options in ways.items():
-        eager = not (options.get("compile") or options.get("cuda_graphs"))
-        run = Execution(ExecutionConfig(**options), device)
-        modes[f"ours, {name}"] = partial(ours, run), 2 if eager else 0
-    return modes
-
-
-def _timed(run: Descent, case: Case, device: torch.device) -> tuple[float, str]:
-    """Latent steps per second, and peak memory in words (on a GPU)."""
-    run(1)  # prepares, measures and compiles
-    if device.type == "cuda":
-        torch.cuda.synchronize()
-        torch.cuda.reset_peak_memory_stats()
-    start = time.perf_counter()
-    run(case.steps)
-    if device.type == "cuda":
-        torch.cuda.synchronize()
-    rate = case.candidates * case.steps / (time.perf_counter() - start)
-    if device.type != "cuda":
-        return rate, ""
-    peak = torch.cuda.max_memory_allocated() / 2**30
-    torch.cuda.empty_cache()
-    return rate, f"peak memory {peak:.1f} GiB"
-
-
-class _Traffic(TorchDispatchMode):
-    """Adds up the bytes of the tensors that operations read and write."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.bytes = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        if not func.is_view:
-            tensors = [x for x in tree_leaves((args, kwargs, result)) if isinstance(x, Tensor)]
-            self.bytes += sum(x.numel() * x.element_size() for x in tensors)
-        return result
-
-
-def traffic(run: Callable[[], object]) -> float:
-    """Bytes that the operations of `run` read and write."""
-    with _Traffic() as mode:
-        run()
-    return float(mode.bytes)
-
-
 def main() -> None:
     """Read the command line and print the tables asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pixels", type=int, choices=(32, 64, 128), action="append", help="default: 64 and 128")
     parser.add_argument("--target", choices=("resnet_small", "resnet18"), default="resnet_small")
     parser.add_argument("--steps", type=int, default=25)
-    parser.add_argument("--paper", action="store_true", help="ResNet-152 and 1024 pixels, on a GPU")
-    parser.add_argument("--smoke", action="store_true", help="with --paper: the same code at tiny sizes, on any device")
     options = parser.parse_args()
-    if options.paper:
-        try:
-            for _ in rates(smoke=options.smoke):
-                pass
-        except InputError as error:
-            parser.error(str(error))
-        return
     torch.set_num_threads(1)
     for pixels in options.pixels or (64, 128):
         stages(pixels, options.target, options.steps)

@@ -12,25 +12,35 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+import torchvision
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
+from benchmarks import yardstick
+from benchmarks.attack_full import TARGET_CLASS, Case, optimised
+from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.data.images import ImageSet
-from smoothsweep.core.devices import DeviceBatch, arithmetic
+from smoothsweep.core.devices import DeviceBatch, ExecutionConfig, arithmetic
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.models.recipe import Precision, TrainingRecipe
+from smoothsweep.core.priors.settings import StyleGAN2Config
+from smoothsweep.core.priors.stylegan2 import StyleGAN2
 from smoothsweep.core.priors.stylegan2_ops import fir_kernel, low_pass
 from smoothsweep.core.seeds import generator
 from smoothsweep.core.training.classifier import train_classifier
@@ -39,12 +49,9 @@ BEGIN, END = "<!-- gpu: begin -->", "<!-- gpu: end -->"
 GOALS = {"ours, tf32, measured rows": 150.0, "ours, bf16, measured rows": 400.0}
 REPOSITORY = Path(__file__).resolve().parents[1]
 GPU_MARK = "@pytest.mark.gpu"
-SINGLE = 1e-5
-"""Relative error below which a product is one of single precision; TF32 has about 3e-4."""
-
-
-PASSES = 10
-"""Timed passes, after three that warm up."""
+MARK = "row "  # before a row that a section's process prints
+SINGLE = 1e-5  # relative error below which a product is one of single precision; TF32 has about 3e-4
+PASSES = 10  # timed passes, after three that warm up
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,11 +90,11 @@ def wait() -> None:
 
 def seconds_of(run: Callable[[], object]) -> float:
     """Of one pass."""
-    started = 0.0
-    for number in range(3 + PASSES):
-        if number == 3:
-            wait()
-            started = time.perf_counter()
+    for _ in range(3):
+        run()
+    wait()
+    started = time.perf_counter()
+    for _ in range(PASSES):
         run()
     wait()
     return (time.perf_counter() - started) / PASSES
@@ -106,16 +113,117 @@ def trained(size: Training, precision: Precision, epochs: int, **more: Any) -> t
     return model
 
 
-def attack(*, smoke: bool) -> Iterator[Row]:
-    """Latent steps a second at the paper's size, and what the official loop reaches on the same device."""
-    from benchmarks.attack_full import rates
+PAPER = Case(image=224, crop=800, target="resnet152", candidates=100, steps=2)
+TINY = Case(image=32, crop=50, target="resnet18", candidates=6, batch=3, steps=2)
+BANDWIDTHS = {"H200": 4.8e12, "H100": 3.35e12, "A100": 2.0e12}
+"""Bytes per second by the device's name (vendor's data sheets, SXM)."""
 
-    for rate in rates(smoke=smoke):
-        goal = None if smoke else GOALS.get(rate.mode)
-        met = None if goal is None else rate.per_second >= goal
-        asked = "" if goal is None else f" (goal {goal:g})"
-        said = f"{rate.per_second:.1f} latent steps/s{asked}, {rate.ratio:.2f}x, {rate.shares}"
-        yield Row(what=rate.mode, value=said, met=met)
+Descent = Callable[..., object]
+"""Stage 2 for a number of steps, on the first `rows` of the candidates (None: on all)."""
+
+
+def attack(*, smoke: bool) -> Iterator[Row]:
+    """Latents x steps per second of stage 2, protocol "paper", at the paper's size, for each way of running it.
+
+    Beside it the ratio to what the official code does, in fp32, peak memory, and the share of the memory's bandwidth,
+    counted as if every operation read its inputs and wrote its result once.
+    """
+    case = TINY if smoke else PAPER
+    tiny = StyleGAN2Config(resolution=64, z_dim=64, w_dim=64, channel_base=1024, channel_max=32)
+    torch.manual_seed(0)
+    prior = StyleGAN2(tiny if smoke else StyleGAN2Config()).requires_grad_(False).to(device())
+    target = torchvision.models.get_model(case.target, weights=None, num_classes=530).eval().to(device())
+    w0 = prior.map(torch.from_numpy(prior.sample_z(case.candidates, 0)).to(device()), psi=0.5, cutoff=8)[:, :1]
+    name = torch.cuda.get_device_name() if device().type == "cuda" else "cpu"
+    bandwidth = next((most for kind, most in BANDWIDTHS.items() if kind in name), None)
+    base = None
+    for mode, (run, rows) in _modes(prior, target, w0, case).items():
+        moved = traffic(lambda run=run, rows=rows: run(1, rows)) / rows if rows else None
+        rate, peak = _timed(run, case)
+        base = base or rate
+        goal = None if smoke else GOALS.get(mode)
+        said = [f"{rate:.1f} latent steps/s{f' (goal {goal:g})' if goal else ''}", f"{rate / base:.2f}x"]
+        if moved is not None and bandwidth is not None:
+            said.append(f"{rate * moved / bandwidth:.1%} of the bandwidth")
+        elif moved is not None:
+            said.append(f"{rate * moved / 1e9:.1f} GB/s")
+        yield Row(what=mode, value=", ".join([*said, *peak]), met=None if goal is None else rate >= goal)
+
+
+def _modes(prior: StyleGAN2, target: nn.Module, w0: Tensor, case: Case) -> Mapping[str, tuple[Descent, int]]:
+    """By name the descent, and how many rows to count its traffic with (0: cannot be counted)."""
+    paper = {"rows_per_batch": case.batch}
+    ways: dict[str, dict[str, Any]] = {
+        "fp32, batches of the paper": paper,
+        "fp32, measured rows": {},
+        "bf16, batches of the paper": {"precision": "bf16", **paper},
+        "bf16, measured rows": {"precision": "bf16"},
+    }
+    if device().type == "cuda":
+        ways["tf32, measured rows"] = {"precision": "tf32"}
+        ways["bf16, CUDA graphs"] = {"precision": "bf16", "cuda_graphs": True, **paper}
+        ways["fp32, compiled"] = {"compile": True, **paper}
+        ways["bf16, compiled"] = {"precision": "bf16", "compile": True, **paper}
+    official, collecting = yardstick.OfficialSynthesis(prior), target.requires_grad_(True)
+
+    def plain(steps: int, rows: int | None = None) -> object:
+        told = {**case.official, "steps": steps, "lr": 0.005}
+        return yardstick.optimise(official, collecting, w0[:rows], TARGET_CLASS, **told)
+
+    def single(steps: int, rows: int | None = None) -> object:
+        with arithmetic("fp32"):
+            return plain(steps, rows)
+
+    def ours(run: Execution, steps: int, rows: int | None = None) -> object:
+        return optimised(prior, target, w0[:rows], run, case, steps=steps)
+
+    modes: dict[str, tuple[Descent, int]] = {"yardstick, fp32": (single, 2)}
+    if device().type == "cuda":  # as the official script runs: torch allows TF32 in convolutions unless told not to
+        modes["yardstick, torch's default (TF32 convolutions)"] = (plain, 2)
+    for name, options in ways.items():
+        eager = not (options.get("compile") or options.get("cuda_graphs"))
+        run = Execution(ExecutionConfig(**options), device())
+        modes[f"ours, {name}"] = partial(ours, run), 2 if eager else 0
+    return modes
+
+
+def _timed(run: Descent, case: Case) -> tuple[float, list[str]]:
+    """Latent steps per second, and peak memory in words (on a GPU)."""
+    run(1)  # prepares, measures and compiles
+    wait()
+    if device().type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    start = time.perf_counter()
+    run(case.steps)
+    wait()
+    rate = case.candidates * case.steps / (time.perf_counter() - start)
+    if device().type != "cuda":
+        return rate, []
+    peak = torch.cuda.max_memory_allocated() / 2**30
+    torch.cuda.empty_cache()
+    return rate, [f"peak memory {peak:.1f} GiB"]
+
+
+class _Traffic(TorchDispatchMode):
+    """Adds up the bytes of the tensors that operations read and write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if not func.is_view:
+            tensors = [x for x in tree_leaves((args, kwargs, result)) if isinstance(x, Tensor)]
+            self.bytes += sum(x.numel() * x.element_size() for x in tensors)
+        return result
+
+
+def traffic(run: Callable[[], object]) -> float:
+    """Bytes that the operations of `run` read and write."""
+    with _Traffic() as mode:
+        run()
+    return float(mode.bytes)
 
 
 def precision(*, smoke: bool) -> list[Row]:
@@ -165,12 +273,8 @@ def low_pass_filter(*, smoke: bool) -> Iterator[Row]:
 def training(*, smoke: bool) -> Iterator[Row]:
     """Images a second by arithmetic: of a target's training, and of forward and backward passes alone."""
     size = SMOKE if smoke else FULL
-    ways: dict[str, tuple[Precision, Literal["fp32", "tf32"]]] = {
-        "fp32": ("fp32", "fp32"),
-        "TF32": ("fp32", "tf32"),
-        "bf16": ("bf16", "fp32"),
-    }
-    for name, (kind, mode) in ways.items():
+    ways: Any = (("fp32", "fp32", "fp32"), ("TF32", "fp32", "tf32"), ("bf16", "bf16", "fp32"))
+    for name, kind, mode in ways:
         marks: list[float] = []
 
         def mark(*_: object, marks: list[float] = marks) -> None:
@@ -192,11 +296,16 @@ def training(*, smoke: bool) -> Iterator[Row]:
         yield Row(what=f"training {size.architecture}, {name}", value=rates)
 
 
+def largest_gap(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> float:
+    """Between the weights of two networks."""
+    return max(float((first[name].double() - second[name].double()).abs().max()) for name in first)
+
+
 def determinism(*, smoke: bool) -> list[Row]:
     """Whether two trainings with one seed give the same weights."""
     size = SMOKE if smoke else SMALL
     first, second = (trained(size, "fp32", epochs=1).state_dict() for _ in range(2))
-    gap = max(float((first[name].double() - second[name].double()).abs().max()) for name in first)
+    gap = largest_gap(first, second)
     return [Row(what="same seed, same weights", value=f"largest difference {gap:g}", met=gap == 0.0)]
 
 
@@ -230,14 +339,9 @@ def distributed(*, smoke: bool) -> list[Row]:
             ranked = trained(size, "fp32", epochs=1, wrap=DistributedDataParallel).state_dict()
         finally:
             torch.distributed.destroy_process_group()
-    gap = max(float((plain[name].double() - ranked[name].double()).abs().max()) for name in plain)
-    return [
-        Row(
-            what=f"DDP of one rank ({backend}) beside a plain training",
-            value=f"largest difference {gap:g}",
-            met=gap < 1e-4,
-        )
-    ]
+    gap = largest_gap(plain, ranked)
+    what = f"DDP of one rank ({backend}) beside a plain training"
+    return [Row(what=what, value=f"largest difference {gap:g}", met=gap < 1e-4)]
 
 
 def tests(*, smoke: bool) -> list[Row]:
@@ -266,27 +370,18 @@ SECTIONS: dict[str, tuple[Callable[..., Iterable[Row]], float]] = {
 def run_section(name: str, *, smoke: bool) -> list[Row]:
     """Its rows, from a process of its own; one row that says so where it failed or took too long."""
     command = [sys.executable, "-m", "benchmarks.gpu", "--section", name, *(["--smoke"] if smoke else [])]
-    limit = SECTIONS[name][1]
+    limit, problem = SECTIONS[name][1], None
     try:
-        ran = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=limit)
+        ran = subprocess.run(command, cwd=REPOSITORY, capture_output=True, timeout=limit)
+        output = ran.stdout
+        if ran.returncode:
+            last = (ran.stderr.decode(errors="replace").strip().splitlines() or ["no word"])[-1]
+            problem = f"failed: {last[:200]}"
     except subprocess.TimeoutExpired as error:
-        return [*_rows(_text(error.stdout)), Row(what=name, value=f"not within {limit:g} s", met=False)]
-    if ran.returncode:
-        last = (ran.stderr.strip().splitlines() or ["no word"])[-1]
-        return [*_rows(ran.stdout), Row(what=name, value=f"failed: {last[:200]}", met=False)]
-    return _rows(ran.stdout)
-
-
-def _text(output: bytes | str | None) -> str:
-    return output.decode(errors="replace") if isinstance(output, bytes) else output or ""
-
-
-def _rows(output: str) -> list[Row]:
-    lines = [line.removeprefix(MARK) for line in output.splitlines() if line.startswith(MARK)]
-    return [Row(**json.loads(line)) for line in lines]
-
-
-MARK = "row "
+        output, problem = error.stdout or b"", f"not within {limit:g} s"
+    lines = output.decode(errors="replace").splitlines()
+    rows = [Row(**json.loads(line.removeprefix(MARK))) for line in lines if line.startswith(MARK)]
+    return rows if problem is None else [*rows, Row(what=name, value=problem, met=False)]
 
 
 def table(rows: list[Row]) -> str:
@@ -296,6 +391,14 @@ def table(rows: list[Row]) -> str:
     words = {True: "yes", False: "**no**", None: ""}
     lines = [f"| {row.what} | {row.value} | {words[row.met]} |" for row in rows]
     return "\n".join([head, "", "| what | measured | holds |", "| --- | --- | --- |", *lines])
+
+
+def replace(page: Path, text: str) -> None:
+    """Write the text between the marks of a page. Raises InputError for a page without them."""
+    written, count = re.subn(f"{BEGIN}.*{END}", lambda _: f"{BEGIN}\n{text}\n{END}", page.read_text(), flags=re.DOTALL)
+    if not count:
+        raise InputError(f"{page}: expected the marks {BEGIN} and {END}, got none")
+    write_file(page, written)
 
 
 def main() -> None:
@@ -315,16 +418,8 @@ def main() -> None:
     rows = [row for name in SECTIONS for row in run_section(name, smoke=options.smoke)]
     print(table(rows))
     if options.table:
-        _replace(options.table, table(rows))
+        replace(options.table, table(rows))
     sys.exit(1 if any(row.met is False for row in rows) else 0)
-
-
-def _replace(page: Path, text: str) -> None:
-    before, mark, rest = page.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not mark or not end:
-        raise InputError(f"{page}: expected the marks {BEGIN} and {END}, got none")
-    write_file(page, f"{before}{BEGIN}\n{text}\n{END}{after}")
 
 
 if __name__ == "__main__":

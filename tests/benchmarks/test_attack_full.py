@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from benchmarks import attack_full, yardstick
-from benchmarks.attack_full import Case, rates
+from benchmarks.attack_full import Case
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.models.classifiers import build_classifier
@@ -73,11 +73,3 @@ def test_candidates_of_both_sides_are_the_same(networks):
     run = Execution(ExecutionConfig(), "cpu")
     torch.testing.assert_close(attack_full.candidates(prior, target, run, CASE), expected, atol=1e-6, rtol=0)
     prior.double(), target.double()
-
-
-@pytest.mark.slow
-def test_the_benchmark_for_a_gpu_runs_at_tiny_sizes(capsys):
-    found = list(rates(smoke=True))
-    lines = capsys.readouterr().out.splitlines()
-    assert len(found) == sum("latent steps/s" in line for line in lines) == 5
-    assert found[0].ratio == 1 and all(one.per_second > 0 and "GB/s" in one.shares for one in found)

@@ -27,7 +27,7 @@ def test_a_section_that_fails_or_hangs_says_so_and_keeps_its_rows(hangs, monkeyp
     def run(command, **_):
         if hangs:
             raise subprocess.TimeoutExpired(command, 1.0, output=ROW.encode())
-        return subprocess.CompletedProcess(command, 1, f"noise\n{ROW}", "first\nRuntimeError: CUDA error\n")
+        return subprocess.CompletedProcess(command, 1, f"noise\n{ROW}".encode(), b"first\nRuntimeError: CUDA error\n")
 
     monkeypatch.setattr(gpu.subprocess, "run", run)
     rows = gpu.run_section("memory", smoke=True)
@@ -39,11 +39,11 @@ def test_the_table_goes_between_the_marks_and_nowhere_else(tmp_path, repository)
     assert 0 < text.index(gpu.BEGIN) < text.index(gpu.END)
     page = tmp_path / "gpu.md"
     page.write_text(f"above\n{gpu.BEGIN}\nold\n{gpu.END}\nbelow\n")
-    gpu._replace(page, "new")
+    gpu.replace(page, "new")
     assert page.read_text() == f"above\n{gpu.BEGIN}\nnew\n{gpu.END}\nbelow\n"
     page.write_text("no marks")
     with pytest.raises(InputError, match="marks"):
-        gpu._replace(page, "new")
+        gpu.replace(page, "new")
     assert page.read_text() == "no marks"
 
 
