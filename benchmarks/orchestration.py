@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import ray
@@ -44,12 +45,7 @@ def measure() -> dict[str, float]:
 
 def _command(*arguments: str) -> float:
     started = time.perf_counter()
-    subprocess.run(
-        [sys.executable, "-m", "smoothsweep", *arguments],
-        check=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    subprocess.run([sys.executable, "-m", "smoothsweep", *arguments], check=True, capture_output=True)
     return time.perf_counter() - started
 
 
@@ -59,22 +55,17 @@ def _plans(folder: Path) -> dict[str, float]:
     `seeded` has five seeds of each recipe; `recipes` has as many recipes as trials, which shares the least.
     """
     figures = {}
-    for trials in PLANNED_TRIALS:
-        for name, seeds in (("seeded", 5), ("recipes", 1)):
-            seconds, mebibytes = _plan(folder, trials, seeds)
-            figures[f"plan_{trials}_trials_{name}_s"] = seconds
-            figures[f"plan_{trials}_trials_{name}_peak_mib"] = mebibytes
+    for trials, (name, seeds) in product(PLANNED_TRIALS, (("seeded", 5), ("recipes", 1))):
+        what = f"plan_{trials}_trials_{name}"
+        figures[f"{what}_s"], figures[f"{what}_peak_mib"] = _plan(folder, trials, seeds)
     return figures
 
 
 def _plan(folder: Path, trials: int, seeds: int) -> tuple[float, float]:
     alphas = [round(-0.0001 * i, 4) for i in range(trials // seeds // len(ATTACKS))]
     grid = {"recipe.defense.alpha": alphas, "attack.loss": list(ATTACKS)}
-    settings = yaml.safe_load(QUICKSTART.read_text()) | {
-        "seeds": list(range(1, seeds + 1)),
-        "baseline": {},
-        "grid": grid,
-    }
+    changed = {"seeds": list(range(1, seeds + 1)), "baseline": {}, "grid": grid}
+    settings = yaml.safe_load(QUICKSTART.read_text()) | changed
     sweep = folder / "plan.yaml"
     sweep.write_text(yaml.safe_dump(settings))
     command = [sys.executable, "-m", "smoothsweep", "plan", str(sweep), "--store", str(folder / "none"), "--json"]
@@ -135,11 +126,7 @@ def _timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def main() -> None:
+if __name__ == "__main__":
     print(f"{os.cpu_count()} cores")
     for name, value in measure().items():
         print(f"{name:<40} {value:10.3f}")
-
-
-if __name__ == "__main__":
-    main()

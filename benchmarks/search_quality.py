@@ -34,7 +34,7 @@ from smoothsweep.orchestrator.search.setup import Aims, Outcome, Setup, Wait, st
 from smoothsweep.sweeps.space import Dimension, Space, Values, make_space
 
 TABLE = Path(__file__).with_name("recorded_grid.csv")
-ACCURACY, LEAK, COST = "test_acc", "embedder_acc1", "device_seconds"
+MEASURED = ACCURACY, LEAK, COST = "test_acc", "embedder_acc1", "device_seconds"
 DIRECTIONS = {ACCURACY: "max", LEAK: "min"}
 GOAL, UNTIL = 0.95, 0.7
 SEARCHES = {  # name -> strategy, sampler
@@ -90,28 +90,19 @@ def read_table(path: Path, reference: tuple[float, float] | None = None) -> Reco
         rows = pd.read_csv(path)
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: expected a table, got: {error}") from None
-    needed = ("seed", ACCURACY, LEAK, COST)
-    axes = [name for name in rows.columns if name not in needed]
-    if not {*needed} <= {*rows.columns} or not axes or rows.empty:
-        expected, got = ", ".join(needed), ", ".join(rows.columns)
-        raise InputError(f"{path}: expected axes, {expected} and at least one row, got {got}")
-    groups = rows.groupby(axes, dropna=False, sort=False)
-    recipes = [{a: _plain(v) for a, v in zip(axes, key, strict=True) if not pd.isna(v)} for key, _ in groups]
-    points = groups[[ACCURACY, LEAK]].mean().to_numpy(dtype=float)
-    worst = (float(points[:, 0].min()), float(points[:, 1].max()))
-    trials = [
-        {int(row["seed"]): {name: float(row[name]) for name in (ACCURACY, LEAK, COST)} for _, row in rows.iterrows()}
-        for _, rows in groups
-    ]
+    axes = [name for name in rows.columns if name not in ("seed", *MEASURED)]
+    if not {"seed", *MEASURED} <= {*rows.columns} or not axes or rows.empty:
+        expected, got = ", ".join(MEASURED), ", ".join(rows.columns)
+        raise InputError(f"{path}: expected axes, seed, {expected} and at least one row, got {got}")
+    groups = rows.astype({axis: object for axis in axes}).groupby(axes, dropna=False, sort=False)
+    recipes = [{axis: one for axis, one in zip(axes, key, strict=True) if not pd.isna(one)} for key, _ in groups]
+    trials = [of_one.set_index("seed")[list(MEASURED)].to_dict("index") for _, of_one in groups]
     if len({tuple(of_one) for of_one in trials}) > 1:
         raise InputError(f"{path}: expected every recipe under the same seeds in the same order, got others")
-    return Recorded(
-        recipes=recipes,
-        points=points,
-        seconds=groups[COST].sum().to_numpy(dtype=float),
-        reference=reference or worst,
-        trials=trials,
-    )
+    points = groups[[ACCURACY, LEAK]].mean().to_numpy(dtype=float)
+    worst = (float(points[:, 0].min()), float(points[:, 1].max()))
+    seconds = groups[COST].sum().to_numpy(dtype=float)
+    return Recorded(recipes=recipes, points=points, seconds=seconds, reference=reference or worst, trials=trials)
 
 
 def replay(
@@ -137,8 +128,8 @@ def replay(
         seeds=len(recorded.trials[0]),
     )
     propose, proposals, outcomes, chosen = strategy(name), [], {}, []
-    whole = recorded.seconds.sum()
-    spent, done, found = 0.0, 0, []
+    spent, done, found, ways = 0.0, 0, [], list(DIRECTIONS.values())
+    whole, best = recorded.seconds.sum(), hypervolume(recorded.points, recorded.reference, ways)
 
     def finish() -> tuple[float, float]:
         """The oldest recipe that runs has ended; all that were begun with it have been paid for."""
@@ -148,9 +139,7 @@ def replay(
             found.append(chosen[done])
         done += 1
         points = recorded.points[found].reshape(-1, 2)
-        ways = list(DIRECTIONS.values())
-        share = hypervolume(points, recorded.reference, ways) / hypervolume(recorded.points, recorded.reference, ways)
-        return float(spent / whole), share
+        return float(spent / whole), hypervolume(points, recorded.reference, ways) / best
 
     while (proposal := propose(setup, proposals, outcomes)) is not None:
         if isinstance(proposal, Proposal):
@@ -171,22 +160,18 @@ def compare(recorded: Recorded, *, seeds: Sequence[int], in_flight: int, searche
         way, sampler = SEARCHES[name]
         curves, times = [], []
         for seed in seeds:
-            curve, reached = [], math.inf
+            curves.append([])
             for spent, share in replay(recorded, way, seed=seed, in_flight=in_flight, sampler=sampler):
-                curve.append((spent, share))
-                if share >= GOAL - 1e-12:
-                    reached = spent
-                if reached < math.inf or spent > UNTIL:
+                curves[-1].append((spent, share))
+                if share >= GOAL - 1e-12 or spent > UNTIL:
                     break
-            curves.append(curve)
-            times.append(reached)
-        limits = {f"{limit:.0%}": limit for limit in (0.1, 0.2, 0.3, 0.5)}
+            times.append(spent if share >= GOAL - 1e-12 else math.inf)
         shares = {
-            words: median(max((v for s, v in curve if s <= limit), default=0.0) for curve in curves)
-            for words, limit in limits.items()
+            f"{limit:.0%}": median(max((v for s, v in curve if s <= limit), default=0.0) for curve in curves)
+            for limit in (0.1, 0.2, 0.3, 0.5)
         }
-        summary = {"median": median(times), "worst": max(times), "hypervolume_at": shares}
-        found[name] = {"device_time_to_goal": times, **summary}
+        found[name] = {"device_time_to_goal": times, "median": median(times), "worst": max(times)}
+        found[name]["hypervolume_at"] = shares
     return found
 
 
@@ -202,10 +187,6 @@ def _cost(trials: Mapping[int, Mapping[str, float]], proposals: Sequence[Proposa
     before = [p for p in proposals[:-1] if last.of is not None and last.of in (p.number, p.of)]
     met = before[-1].seeds if before else 0
     return sum(trials[seed][COST] for seed in list(trials)[met : last.seeds])
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

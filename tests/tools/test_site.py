@@ -43,23 +43,19 @@ def test_no_link_of_a_page_leaves_the_site(pages):
 @pytest.mark.parametrize(
     ("folder", "text", "expected"),
     [
-        ("", "[a](docs/judges.md#x) [h](core) [c](https://d.e) [f](#g)", "[a](judges.md#x) h [c](https://d.e) [f](#g)"),
         (
             "",
-            "[`b`](core/text.py)\n```\n[a](docs/judges.md)\n```\n",
-            "[`b`](files/core/text.py.txt)\n```\n[a](docs/judges.md)\n```\n",
+            "[a](docs/judges.md#x) [h](core) [c](https://d.e) [f](#g)",
+            "[a](docs/judges.md#x) h [c](https://d.e) [f](#g)",
         ),
         (
             "",
-            '<img src="docs/overview.png" width="5"> <img src="data:x">',
-            '<img src="overview.png" width="5"> <img src="data:x">',
+            '[`b`](core/text.py)\n```\n[a](core)\n```\n<img src="docs/overview.png">',
+            '[`b`](core/text.py.txt)\n```\n[a](core)\n```\n<img src="docs/overview.png">',
         ),
-        ("docs", "[r](../README.md#x) ![o](overview.png)", "[r](index.md#x) ![o](overview.png)"),
-        (
-            "docs/results",
-            "[p](../paper.md#data) [c](../../core/text.py)",
-            "[p](../paper.md#data) [c](../files/core/text.py.txt)",
-        ),
+        ("docs", "[r](../README.md#x) ![o](overview.png)", "[r](../index.md#x) ![o](overview.png)"),
+        ("docs", "[n](audit.ipynb) [p](judges.md#d)", "[n](audit-notebook.md) [p](judges.md#d)"),
+        ("docs/results", "[c](../../core/text.py)", "[c](../../core/text.py.txt)"),
     ],
 )
 def test_links_and_fenced_text(folder, text, expected, repository):
@@ -67,7 +63,7 @@ def test_links_and_fenced_text(folder, text, expected, repository):
 
 
 def test_a_notebook_is_a_page_with_what_its_cells_answered(pages):
-    text = (pages / "audit-notebook.md").read_text()
+    text = (pages / "docs/audit-notebook.md").read_text()
     assert text.startswith("# How much does my model leak?") and "import smoothsweep" in text
     assert "<table" in text and "data:image/jpeg;base64," in text and "<style" not in text
     assert "the judge matches" in text
@@ -75,7 +71,7 @@ def test_a_notebook_is_a_page_with_what_its_cells_answered(pages):
 
 def test_tables_that_can_be_filtered_are_those_of_the_reference(pages):
     """docs/site.js puts its field above pages all of whose tables begin with one of two words."""
-    script = (pages / "site.js").read_text()
+    script = (pages / "docs/site.js").read_text()
     [words] = re.findall(r"\[(\"key\", \"column\")\]", script)
     first = {
         page.name: {line.split("|")[1].strip() for line in tables_of(page.read_text())} for page in pages.rglob("*.md")
