@@ -129,7 +129,7 @@ def paper_rows(table: str) -> list[PaperNumber]:
     """Every number of a table in printed order. InputError for another table than "1" to "13"."""
     if table not in TABLES:
         raise InputError(f"paper table: expected one of {', '.join(TABLES)}, got {table!r}")
-    return [number for number in _shipped() if number.table == table]
+    return [number for number in _numbers() if number.table == table]
 
 
 def printed_rows(table: str, dataset: str | None = None) -> list[PaperRow]:
@@ -193,20 +193,18 @@ def _same(printed: Any, ours: Any) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _shipped() -> tuple[PaperNumber, ...]:
+def _numbers() -> tuple[PaperNumber, ...]:
+    """Every line of the file: an empty cell is None, `all` images of a class too, `name=value;name=value` a mapping."""
+    numbers = []
     with TABLES_FILE.open(encoding="utf-8", newline="") as file:
-        return tuple(map(_number, csv.DictReader(file)))
-
-
-def _number(cells: Mapping[str, str]) -> PaperNumber:
-    """A line of the file: an empty cell is None, `all` images of a class too, `name=value;name=value` a mapping."""
-    values: dict[str, Any] = {name: text or None for name, text in cells.items()}
-    values |= {name: int(cells[name]) for name in WHOLE if cells[name] not in ("", "all")}
-    values |= {name: float(cells[name]) for name in DECIMAL if cells[name]}
-    setting = MappingProxyType(dict(part.split("=") for part in cells["setting"].split(";") if part))
-    values |= {"setting": setting, "note": cells["note"], "decimals": len(cells["value"].partition(".")[2])}
-    values["samples_per_class"] = None if cells["samples_per_class"] == "all" else values["samples_per_class"]
-    return PaperNumber(**values)
+        for cells in csv.DictReader(file):
+            values: dict[str, Any] = {name: None if text in ("", "all") else text for name, text in cells.items()}
+            values |= {name: int(values[name]) for name in WHOLE if values[name]}
+            values |= {name: float(values[name]) for name in DECIMAL if values[name]}
+            values["setting"] = MappingProxyType(dict(part.split("=") for part in cells["setting"].split(";") if part))
+            values |= {"note": cells["note"], "decimals": len(cells["value"].partition(".")[2])}
+            numbers.append(PaperNumber(**values))
+    return tuple(numbers)
 
 
 TRAININGS = ("recipe", *(f"judges.{name}" for name, kind in JUDGES.items() if issubclass(kind, ClassifierJudge)))
@@ -311,21 +309,13 @@ def standing(settings: InversionSweep, dataset: str, table: str) -> Standing:
         axes=recipe_axes(settings, dataset, table),
         departures=departures(settings, dataset, table),
         incomparable=incomparable(settings, table),
-        columns=own_columns(settings, table),
+        columns=_own_columns(settings, table),
     )
 
 
-def own_columns(settings: InversionSweep, table: str) -> dict[str, str]:
+def _own_columns(settings: InversionSweep, table: str) -> Mapping[str, str]:
     """Metric of the table -> our column of what the table really prints."""
-    if table != "8":
-        return {}
-    kind = attack_kind(settings)
-    return {} if kind is None else dict(attack_class(kind).paper_columns)
-
-
-def attack_kind(settings: InversionSweep) -> str | None:
-    """The kind of its attack, None where nothing is inverted."""
-    return settings.attack.kind if settings.attack is not None else None
+    return attack_class(settings.attack.kind).paper_columns if table == "8" and settings.attack is not None else {}
 
 
 def incomparable(settings: InversionSweep, table: str) -> dict[str, str]:
@@ -333,7 +323,7 @@ def incomparable(settings: InversionSweep, table: str) -> dict[str, str]:
     reasons = {"attack_acc1_std": SPREAD} | (CLEAN_DIFFERS if settings.protocol == "clean" else {})
     evaluator, embedder = (settings.judges.settings.get(name) for name in ("evaluator", "embedder"))
     if table == "8":
-        measured = own_columns(settings, table)
+        measured = _own_columns(settings, table)
         return {name: why for name, why in (reasons | _of_other_reports(settings)).items() if name not in measured}
     if evaluator is not None and evaluator.architecture != "inception_v3":
         reasons["dist_eval"] = f"features of {evaluator.architecture}; the paper's are of Inception-v3"
@@ -346,7 +336,7 @@ def incomparable(settings: InversionSweep, table: str) -> dict[str, str]:
 def _of_other_reports(settings: InversionSweep) -> dict[str, str]:
     """What the evaluations of the low-resolution attacks count otherwise than our judges."""
     reasons = {"attack_acc5_std": SPREAD}
-    columns = own_columns(settings, "8")
+    columns = _own_columns(settings, "8")
     if "attack_acc5" in columns:  # of the last image alone: evaluated by LOMMA's code
         if settings.classes != LOMMA_CLASSES or settings.protocol != "paper":
             reasons["dist_knn"] = (
@@ -367,7 +357,7 @@ def recipe_axes(settings: InversionSweep, dataset: str, table: str) -> dict[str,
     """The recipe of one cell as `matching` reads it, for a table of that data set.
 
     None where the recipe cannot be told: an imported target whose defense is not stated. Axes that the table leaves
-    empty in all of its rows (the attack in Table 11) are left out; those of its own are there (`row_settings`).
+    empty in all of its rows (the attack in Table 11) are left out; those of its own are there: `_factor`, `_variant`.
     """
     recipe = settings.recipe
     stated = recipe.stated_defense
@@ -379,16 +369,14 @@ def recipe_axes(settings: InversionSweep, dataset: str, table: str) -> dict[str,
         "defense": stated["kind"],
         **{name: stated.get(name) for name in ("alpha", "beta", "lambda_input", "lambda_label")},
         "samples_per_class": settings.data.samples_per_class,
-        "attack": attack_kind(settings),
+        "attack": settings.attack.kind if settings.attack is not None else None,
     }
     if any("trigger" in number.setting for number in paper_rows(table)):
         axes["trigger"] = recipe.poison.kind if recipe.poison is not None else "clean"
     used = {name for number in paper_rows(table) for name, value in number.axes.items() if value is not None}
     named = {name: value for name, value in axes.items() if name in used or (value is not None and name != "attack")}
-    held, usual = _settings(), published_settings(dataset, table)
-    return named | row_settings(
-        settings, table, by_target=held["rows_by_target"], by_variant=held["rows_by_variant"], usual=usual
-    )
+    named |= {name: _factor(settings, role) for name, role in _settings()["rows_by_target"].get(table, {}).items()}
+    return named | ({"variant": _variant(settings, dataset, table)} if table in _settings()["rows_by_variant"] else {})
 
 
 def departures(settings: InversionSweep, dataset: str, table: str) -> tuple[str, ...]:
@@ -400,7 +388,8 @@ def departures(settings: InversionSweep, dataset: str, table: str) -> tuple[str,
     """
     ours, paper = resolved(settings), official(settings, dataset, table)
     free, skipped = free_keys(table), _not_comparable(ours, paper)
-    departures_found = [_not_by_the_paper(part) for part in TRAININGS if f"{part}.imported" in ours]
+    imported = [part for part in TRAININGS if f"{part}.imported" in ours]
+    departures_found = [f"{part} imported (its training is not compared with the paper's)" for part in imported]
     for key in dict.fromkeys([*paper, *ours]):
         if key in skipped or (key not in paper and free(key)):
             continue
@@ -414,7 +403,9 @@ def departures(settings: InversionSweep, dataset: str, table: str) -> tuple[str,
 def official(settings: InversionSweep, dataset: str, table: str) -> dict[str, Any]:
     """Leaf -> the official value for a cell of this defense: the table's settings, and what follows from the defense
     (its smoothing schedule as the official code has it, how its answers are read)."""
-    stated = published_settings(dataset, table, attack_kind(settings)) | _of_variant(settings, dataset, table)
+    stated = published_settings(dataset, table, settings.attack.kind if settings.attack is not None else None)
+    if table in _settings()["rows_by_variant"]:
+        stated |= _settings()["rows_by_variant"][table].get(_variant(settings, dataset, table), {})
     if settings.recipe.poison is not None and any("trigger" in number.setting for number in paper_rows(table)):
         stated |= _settings()["groups"][f"poison_{settings.recipe.poison.kind}"]
     defense = settings.recipe.defense
@@ -425,12 +416,6 @@ def official(settings: InversionSweep, dataset: str, table: str) -> dict[str, An
     attacked = {"attack.readout": readout} if "attack.kind" in stated else {}
     own = _settings()["groups"].get(f"defense_{defense.kind}", {})
     return stated | own | {"recipe.defense.schedule": schedule} | attacked
-
-
-def _of_variant(settings: InversionSweep, dataset: str, table: str) -> dict[str, Any]:
-    """What a row's variant of the attack has otherwise; nothing where the cell is none of them."""
-    variants, usual = _settings()["rows_by_variant"].get(table, {}), published_settings(dataset, table)
-    return variants.get(variant_of(resolved(settings), variants, usual), {}) if usual else {}
 
 
 def published_settings(dataset: str, table: str, attack: str | None = None) -> dict[str, Any]:
@@ -480,10 +465,6 @@ def _not_comparable(ours: Mapping[str, Any], paper: Mapping[str, Any]) -> set[st
     return skipped | {key for key in ours if ours[key] is None and key.rpartition(".")[2] in OF_TRAINING}
 
 
-def _not_by_the_paper(part: str) -> str:
-    return f"{part} imported (its training is not compared with the paper's)"
-
-
 @lru_cache(maxsize=1)
 def _settings() -> dict[str, Any]:
     return json.loads(SETTINGS_FILE.read_text(encoding="utf-8"))
@@ -506,22 +487,26 @@ def _shown(value: Any) -> str:
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-Rows = Mapping[str, Mapping[str, Any]]
 COUNTS = ("attack.pool.size",)
 
 
-def row_settings(
-    settings: InversionSweep, table: str, *, by_target: Rows, by_variant: Rows, usual: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Setting of a printed row (`PaperNumber.setting`) -> this cell's; None where no row can have it.
+def _variant(settings: InversionSweep, dataset: str, table: str) -> str | None:
+    """The row's variant of the attack that a cell is, by the leaves that it has otherwise; None for a mixture.
 
-    by_target: table -> setting -> the attack's setting that names the target. by_variant: table -> variant -> leaves
-    that it has otherwise than `usual`, the official ones ({}: of a data set that the table does not have).
+    A count stands for the largest stated one that it reaches: a sweep at reduced counts keeps its rows, and departs.
     """
-    factors: dict[str, Any] = {name: _factor(settings, role) for name, role in by_target.get(table, {}).items()}
-    if table in by_variant:
-        factors["variant"] = variant_of(resolved(settings), by_variant[table], usual) if usual else None
-    return factors
+    variants, usual = _settings()["rows_by_variant"][table], published_settings(dataset, table)
+    ours, varied = resolved(settings), {key for changes in variants.values() for key in changes}
+    for key in varied.intersection(COUNTS) if usual else ():
+        if isinstance(ours.get(key), int):
+            stated = sorted(changes.get(key, usual[key]) for changes in variants.values())
+            ours[key] = max((printed for printed in stated if printed <= ours[key]), default=stated[0])
+    same = (
+        name
+        for name, changes in variants.items()
+        if all(ours.get(key) == changes.get(key, usual.get(key)) for key in varied)
+    )
+    return next(same, None) if usual else None
 
 
 def _factor(settings: InversionSweep, role: str) -> float | None:
@@ -539,22 +524,3 @@ def _alike(first: InversionSweep, other: InversionSweep) -> bool:
         return first.recipe.architecture == other.recipe.architecture and first.data == other.data
     trainings = [settings.recipe.model_dump(exclude={"defense"}) for settings in (first, other)]
     return trainings[0] == trainings[1] and first.data == other.data
-
-
-def variant_of(ours: Mapping[str, Any], variants: Rows, usual: Mapping[str, Any]) -> str | None:
-    """The variant whose leaves these are; None for a mixture.
-
-    A count stands for the largest stated one that it reaches: a sweep at reduced counts keeps its rows, and departs.
-    """
-    varied = {key for changes in variants.values() for key in changes}
-    for name, changes in variants.items():
-        if all(_snapped(key, ours.get(key), variants, usual) == changes.get(key, usual.get(key)) for key in varied):
-            return name
-    return None
-
-
-def _snapped(key: str, value: Any, variants: Rows, usual: Mapping[str, Any]) -> Any:
-    if key not in COUNTS or not isinstance(value, int):
-        return value
-    stated = sorted(changes.get(key, usual[key]) for changes in variants.values())
-    return max((printed for printed in stated if printed <= value), default=stated[0])

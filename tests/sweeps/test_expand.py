@@ -1,16 +1,14 @@
 """The cells of a sweep: listed ones beside the grid, whole attacks as values of it, columns, and what is refused."""
 
-import pytest
 import yaml
 from tiny import tiny_sweep, write_tiny
 
-from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.trial import trials_of
-from smoothsweep.orchestrator.result.rows import recipe_fields
+from smoothsweep.orchestrator.result.rows import recipe_fields, trial_row
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
-from smoothsweep.sweeps.expand import axis_keys, axis_names, expand
+from smoothsweep.sweeps.expand import COLUMNS, axis_keys, axis_names, expand
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.sweeps.schema import InversionSweep
 
 CELLS = [
     {"recipe.architecture": "resnet_small", "attack.steps": 3},
@@ -39,10 +37,6 @@ def loaded(folder, **changes):
 
 def attacked(*attacks):
     return {"grid": {"recipe.defense.alpha": [0.0, -0.2], "attack": list(attacks)}}
-
-
-def of_grid(values):
-    return {"grid": values, "baseline": {}}
 
 
 def test_every_listed_cell_meets_the_whole_grid(tmp_path):
@@ -100,50 +94,27 @@ def test_the_accuracy_that_is_needed_is_stated_or_the_searchs_and_changes_no_tri
     assert plans[0] == plans[1] and len(plans[0]) > 1
 
 
-OF_A_TRIAL = {"data", "public", "recipe", "prior", "attack", "judges", "classes"}
-"""What a cell may change; all else is of the whole sweep."""
-WHOLE = sorted(InversionSweep.model_fields.keys() - OF_A_TRIAL)
-NOT_OF_A_TRIAL = "expected a key that a trial depends on"
-NO_CONTROL = "attack: expected at least one that is no control, got random_latents"
+def test_all_of_a_sweeps_trials_are_other_work(repository):
+    for name in ("quickstart", "toy"):
+        trials = trials_of(load_sweep(repository / "sweeps" / f"{name}.yaml"))
+        assert len({trial.id for trial in trials}) == len(trials)
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        *((of_grid({key: [1, 2]}), f"grid.{key}: {NOT_OF_A_TRIAL}, got {key}") for key in WHOLE),
-        *(({**of_grid({}), "cells": [{key: 1}, {key: 2}]}, f"cells.{key}: {NOT_OF_A_TRIAL}") for key in WHOLE),
-        ({"cells": [CELLS[0], {"attack.steps": 2}]}, "cells.1: expected the keys recipe.architecture, attack.steps"),
-        ({"cells": [{}]}, "cells.0: expected the keys at least one key"),
-        ({"cells": [{"recipe.defense.alpha": 0.1}]}, "cells.0.recipe.defense.alpha: expected it here or in grid"),
-        ({"cells": [{"resources.attack_rows": 3}]}, f"cells.resources.attack_rows: {NOT_OF_A_TRIAL}"),
-        ({"cells": [{"attack.steps": 0}]}, "attack.steps=0"),
-        (
-            {"grid": {}, "baseline": {"recipe.lr": 0.1}},
-            "baseline.recipe.lr: expected a key of the grid (empty), got 0.1",
-        ),
-        (
-            {"baseline": {"recipe.lr": 0.1}},
-            "baseline.recipe.lr: expected a key of the grid (recipe.defense.alpha), got 0.1",
-        ),
-        (
-            {"baseline": {"recipe.defense.alpha": 0.3}},
-            "baseline.recipe.defense.alpha: expected one of [0.0, -0.2], got 0.3",
-        ),
-        ({"cells": CELLS, "baseline": {"attack.steps": 5}}, "baseline.attack.steps: expected one of [3, 4], got 5"),
-        (of_grid({"recipe.epochs": []}), "grid.recipe.epochs: expected at least one value, got none"),
-        (of_grid({"recipe.nothing": [1]}), "recipe.nothing"),
-        (of_grid({"recipe.defense.alpha": [0.1, 2]}), "with recipe.defense.alpha=2: recipe.defense.alpha: expected"),
-        (attacked(CONTROL), NO_CONTROL),
-        (attacked(CONTROL, {**CONTROL, "selected": 1}), NO_CONTROL),
-        (attacked(ATTACKS[0], {"kind": "selection_only", "steps": 3}), "attack.steps: expected one of the keys "),
-        (attacked({"kind": "ppa", "sample": {"kind": "worst"}}), "attack.sample.kind: expected one of"),
-        ({"min_test_acc": 0.9, **SEARCHED}, "min_test_acc: expected it among search.constraints"),
-        ({"accuracy_margin": float("nan")}, "accuracy_margin: expected a finite number, got nan"),
-        (of_grid({"tracking.models": ["all"]}), f"grid.tracking.models: {NOT_OF_A_TRIAL}"),
-    ],
-    ids=str,
-)
-def test_what_makes_no_sense_is_one_line(tmp_path, changes, words):
-    with pytest.raises(InputError) as refusal:
-        expand(loaded(tmp_path, **changes))
-    assert words in str(refusal.value) and "\n" not in str(refusal.value)
+def test_an_override_may_leave_its_neighbours_to_the_grid(tmp_path):
+    trials = trials_of(load_sweep(write_tiny(tmp_path), ["recipe.defense.kind=label_smoothing", "attack.lr=1e-3"]))
+    assert [trial.settings.recipe.defense.final_alpha for trial in trials] == [0.0, -0.2]
+    assert trials[0].settings.attack.lr == 0.001
+
+
+def test_no_axis_takes_the_place_of_another_column(tmp_path):
+    trial = trials_of(loaded(tmp_path))[0]
+    row = set(trial_row(trial, Store(root=tmp_path / "store"))) - set(trial.cell.axes)
+    assert row | set(recipe_fields(trial)) <= COLUMNS
+    assert axis_names(["attack.seed", "recipe.precision", "prior", "attack.steps"]) == {
+        "attack.seed": "attack_seed",
+        "recipe.precision": "recipe_precision",
+        "prior": "prior_settings",
+        "attack.steps": "steps",
+    }
+    cells = expand(loaded(tmp_path, grid={"attack.seed": [1, 2]}, baseline={}))
+    assert [cell.axes for cell in cells] == [{"attack_seed": 1}, {"attack_seed": 2}]

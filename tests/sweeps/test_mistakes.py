@@ -9,7 +9,7 @@ from tiny import searchable, tiny_sweep
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.kinds import PRIORS
 from smoothsweep.sweeps.expand import check
-from smoothsweep.sweeps.parts import CLASSES, PublishedData
+from smoothsweep.sweeps.parts import PublishedData
 from smoothsweep.sweeps.schema import InversionSweep
 from tests.core.priors.examples import example
 
@@ -159,71 +159,6 @@ def test_keys_of_another_kind_are_not_proposed():
     """`train_per_class` belongs to drawn people; a labelled set has no such key, nor one that is close."""
     said = mistake(plain(data={"kind": "labelled", "path": "faces.parquet", "train_per_clas": 3}))
     assert said.startswith("data.train_per_clas: ") and "'train_per_class'" not in said
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"seeds": [1, 2, 1]}, "seeds: expected each once, got 1 twice"),
-        ({"classes": [0, 3, 0]}, "classes: expected each once, got 0 twice"),
-        ({"classes": [0, 4]}, "classes: expected labels below 4, got 4"),
-        *(
-            (
-                {"classes": [0, most], "data": {"kind": kind, "path": "p"}},
-                f"classes: expected labels below {most}, got {most}",
-            )
-            for kind, most in CLASSES.items()
-        ),
-        (
-            {"protocol": "paper", "attack": {**tiny_sweep()["attack"], "reconstruction_size": 16}},
-            "attack.reconstruction_size: expected none under protocol paper, which keeps every judge's own size",
-        ),
-        (
-            {"data": {"kind": "celeba", "path": "c"}, "public": {"kind": "celeba64", "path": "c"}},
-            "public.kind: expected no celeba64 beside data of kind celeba, which may have its people, got celeba64",
-        ),
-        (
-            {"prior": {"kind": "eigenfaces", "components": 60}},
-            "prior.components: expected fewer than the 60 public images, got 60",
-        ),
-        ({"paper": {"table": "1"}}, "paper.dataset: expected the paper's name of these synthetic data, got none"),
-        (
-            {"judges": {"fidelity": {"neighbours": 2}}},
-            "judges.fidelity.neighbours: expected fewer than attack.selected (2), got 2",
-        ),
-        (
-            {"judges": {"evaluator": {"architecture": "resnet_small", "pretrained": False, "image_size": 32}}},
-            "judges.evaluator.architecture: expected another than the target's, got resnet_small",
-        ),
-        (
-            {"data": {"kind": "synthetic", "identities": 4, "train_per_class": 8, "samples_per_class": 9}},
-            "data.samples_per_class: expected at most 8 images, got 9",
-        ),
-        (
-            {
-                "data": {"kind": "synthetic", "identities": 1001},
-                "judges": {"evaluator": {"architecture": "inception_v3", "pretrained": False}},
-            },
-            "judges.evaluator.architecture: expected at most 1000 classes with inception_v3 (its auxiliary head), got "
-            "1001",
-        ),
-        (
-            {"attack": {**tiny_sweep()["attack"], "readout": "mean"}},
-            "attack.readout: with defense label_smoothing expected none: its answers are not noisy, got mean",
-        ),
-        (
-            {"classes": [0], "attack": {**tiny_sweep()["attack"], "selected": 1}},
-            "judges.knowledge: expected at least 2 reconstructions to train on, got 1",
-        ),
-        (
-            {"reaudit": {"seeds": [7], "share": 0.5}},
-            "reaudit.share: expected only beside a search with a budget, got 0.5",
-        ),
-        ({"reaudit": {"seeds": [5, 1]}}, "reaudit.seeds: expected other seeds than those of the sweep, got 1 in both"),
-    ],
-)
-def test_what_does_not_fit_together_is_one_line(changes, message):
-    assert mistake(plain(**changes)) == message
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,9 @@ import yaml
 from tiny import searchable
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.cli import main
 from smoothsweep.sweeps.expand import CellMaker
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.sweeps.search import STRATEGIES, Constraint
+from smoothsweep.sweeps.search import Constraint
 
 ALPHA, SCHEDULE = "recipe.defense.alpha", "recipe.defense.schedule."
 RAMP = {f"{SCHEDULE}kind": ["ramp"]}
@@ -28,8 +27,6 @@ SEARCH = {
     "space": SPACE,
     "objectives": {"test_acc": "max", "embedder_acc1": "min"},
 }
-NAMED = list(STRATEGIES)
-HALVING = {"strategy": "halving", "rungs": [{"keep": 0.5, "set": {"attack.steps": 1}}]}
 
 
 def sweep(folder: Path, search=None, **changes) -> Path:
@@ -37,156 +34,6 @@ def sweep(folder: Path, search=None, **changes) -> Path:
     path = folder / "s.yaml"
     path.write_text("# What it finds.\n" + yaml.safe_dump(given, sort_keys=False))
     return path
-
-
-def space(**dimensions):
-    return {"space": {f"recipe.{key.replace('__', '.')}": value for key, value in dimensions.items()}}
-
-
-MISTAKES = [
-    ({"settings": {}}, {}, "search: settings: expected none with strategy optuna, which has no settings, got {}"),
-    ({"space": {}}, {}, "search.space: expected at least one key with what it may be, got none"),
-    (space(lr={"choices": []}), {}, "search.space.recipe.lr: choices: expected at least one, got none"),
-    (space(lr={"choices": [0.1, 0.1]}), {}, "choices: expected each once"),
-    (space(lr={"choices": [0.1], "low": 0.1}), {}, "expected choices or a range, got choices and low"),
-    (space(lr={"low": 0.1, "high": 0.01}), {}, "low: expected at most high (0.01), got 0.1"),
-    (space(lr={"low": 0.1}), {}, "search.space.recipe.lr: high: expected a number"),
-    (space(lr={}), {}, "low: expected a number (or choices instead of a range), got none"),
-    (space(lr={"low": 0.0, "high": 0.1, "log": True}), {}, "low: expected above 0 with log, got 0"),
-    (space(lr={"low": 0.1, "high": 0.2, "log": True, "step": 0.1}), {}, "step: expected none with log"),
-    (space(lr={"low": 0.1, "high": 0.2, "step": 0.5}), {}, "step: expected at most high - low (0.1), got 0.5"),
-    (space(epochs={"low": 1.5, "high": 9, "integer": True}), {}, "integer: expected whole numbers"),
-    (space(lr={"choices": [0.1], "when": {"recipe.epochs": [1]}}), {}, "expected keys of other dimensions"),
-    (
-        space(epochs={"choices": [2]}, lr={"choices": [0.1], "when": {"recipe.epochs": [3]}}),
-        {},
-        "recipe.lr.when.recipe.epochs: expected values of that dimension (2), got 3",
-    ),
-    (
-        {"space": {"attack.steps": {"choices": [1, 2]}}},
-        {},
-        "attack.steps: expected keys of the recipe, got one of the attacker",
-    ),
-    ({"space": {"seeds": {"choices": [[1], [2]]}}}, {}, "seeds: expected keys of the recipe, got seeds"),
-    (
-        {"space": {"recipe.depth": {"choices": [1, 2]}}},
-        {},
-        "search.space.recipe.depth: expected values that some recipe",
-    ),
-    (space(defense__alpha={"low": -0.5, "high": 2.0, "step": 0.5}), {}, "expected a number in (-inf, 1], got 2.0"),
-    (
-        space(defense={"choices": [{"kind": "mid"}, {"alpha": 0.1}]}, defense__alpha={"choices": [0.2]}),
-        {},
-        "recipe.defense.alpha: expected it here or among the choices of recipe.defense, got both",
-    ),
-    (
-        space(defense={"choices": [None, {"alpha": 0.1}]}, defense__schedule__kind={"choices": ["ramp"]}),
-        {},
-        "expected recipe.defense to hold keys wherever this exists, got None",
-    ),
-    ({"objectives": {}}, {}, "search.objectives"),
-    (
-        {"objectives": {"attack_acc1": "min"}},
-        {},
-        "search.objectives.attack_acc1: expected a judge that measures it (judges.evaluator)",
-    ),
-    ({"objectives": {"fid": "min"}}, {}, "judges.fidelity"),
-    ({"objectives": {"leak": "min"}}, {}, "leak: expected one of test_acc, ece"),
-    (
-        {"constraints": {"xi_train": {"at_most": 0.5}}},
-        {},
-        "search.constraints.xi_train: expected a judge that measures it",
-    ),
-    ({"constraints": {"test_acc": {}}}, {}, "search.constraints.test_acc: expected at_least or at_most, got neither"),
-    (
-        {"constraints": {"test_acc": {"at_least": 0.9, "at_most": 0.8}}},
-        {},
-        "at_least: expected at most at_most (0.8), got 0.9",
-    ),
-    (
-        {"strategy": "grid", "recipes": 3},
-        {},
-        "recipes: expected none with strategy grid, since the space says it, got 3",
-    ),
-    (
-        {"strategy": "grid", "recipes": None, **space(lr={"low": 0.1, "high": 0.2})},
-        {},
-        "space.recipe.lr: expected choices or a step with strategy grid, got a range",
-    ),
-    (
-        {"strategy": "tpe"},
-        {},
-        f"search.strategy: expected one of {', '.join(NAMED)}, got 'tpe'",
-    ),
-    ({"recipes": None}, {}, "recipes: expected how many to propose at most with strategy optuna, got none"),
-    ({"rungs": HALVING["rungs"]}, {}, "rungs: expected only with strategy halving, got strategy optuna"),
-    ({"audit": 2}, {}, "audit: expected only with strategy halving"),
-    ({"strategy": "halving"}, {}, "rungs: expected at least one cheap attack with strategy halving, got none"),
-    ({**HALVING, "rungs": [{"keep": 1.0, "set": {"attack.steps": 1}}]}, {}, "search.rungs.0.keep"),
-    (
-        {**HALVING, "rungs": [{"keep": 0.5, "set": {"recipe.epochs": 1}}]},
-        {},
-        "recipe.epochs: expected keys of the attack, or classes",
-    ),
-    (
-        {**HALVING, "rungs": [{"keep": 0.5, "set": {"attack.step": 1}}]},
-        {},
-        "search.rungs.0: attack.step: expected a known key, got the unknown key 'step'; did you mean 'steps'?",
-    ),
-    (
-        {**HALVING, "rungs": [{"keep": 0.5, "set": {"attack.steps": 5}}]},
-        {},
-        "expected an attack of its own, got the same as the full attack",
-    ),
-    (
-        {**HALVING, "rungs": 2 * HALVING["rungs"]},
-        {},
-        "search.rungs.1.set: expected an attack of its own, got the same as rung 0",
-    ),
-    (
-        HALVING,
-        {"grid": {"attack.steps": [3, 4]}},
-        "rungs.0.set.attack.steps: expected it here or in grid, got it in both",
-    ),
-    ({}, {"grid": {ALPHA: [0.1]}}, f"grid.{ALPHA}: expected it here or in search.space, got it in both"),
-    ({}, {"grid": {"recipe.lr": [0.1]}}, "grid.recipe.lr: expected keys of the attacker beside search"),
-    ({}, {"cells": [{"recipe.lr": 0.1}]}, "cells: expected none beside search"),
-    ({}, {"baseline": {"recipe.lr": 0.1}}, "baseline.recipe.lr: expected a key of the grid"),
-    ({}, {"baseline": {ALPHA: 3.0}}, "expected a number in (-inf, 1], got 3.0"),
-    ({}, {"budget": {}}, "budget: expected device_hours or minutes, got neither"),
-    ({"strategy": "random", "sampler": "gp"}, {}, "sampler: expected only with strategy optuna, got strategy random"),
-    ({"first_seeds": 1}, {}, "first_seeds: expected only with strategy noise_aware, got strategy optuna"),
-    (
-        {"strategy": "noise_aware", "first_seeds": 3},
-        {"seeds": [1, 2]},
-        "search.first_seeds: expected at most 2, the number of seeds, got 3",
-    ),
-    (
-        {"strategy": "noise_aware", "sampler": "gp"},
-        {},
-        "sampler: expected only with strategy optuna, got strategy noise_aware",
-    ),
-    (
-        {"strategy": "noise_aware", "recipes": None},
-        {},
-        "recipes: expected how many to propose at most with strategy noise_aware",
-    ),
-    (
-        {"objectives": {"test_acc": "max"}},
-        {"reaudit": {"seeds": [3]}},
-        "reaudit: expected an objective that is a leak, got none",
-    ),
-]
-
-
-@pytest.mark.parametrize(("search", "changes", "words"), MISTAKES, ids=[words[:40] for _, _, words in MISTAKES])
-def test_a_mistake_is_one_line_and_nothing_is_written(tmp_path, capsys, search, changes, words):
-    path, store = sweep(tmp_path, search, **changes), tmp_path / "store"
-    for door in ("run", "plan"):
-        assert main([door, str(path), "--store", str(store)]) == 2
-        [line] = capsys.readouterr().err.strip().splitlines()
-        assert words in line
-    assert not store.exists()
 
 
 def test_a_search_without_a_strategy_is_noise_aware(tmp_path):

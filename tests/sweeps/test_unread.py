@@ -47,28 +47,6 @@ def test_what_one_attack_of_the_sweep_reads_is_taken(tmp_path, attacks, changes)
     assert len(expanded(tmp_path, attacks, **changes)) == 2 * len(attacks)
 
 
-@pytest.mark.parametrize(
-    ("attacks", "changes", "message"),
-    [
-        ([GMI, OWN], {}, "prior: expected none, since no attack of the sweep reads it (gmi, rlb_mi), got eigenfaces"),
-        (
-            [PPA],
-            {"prior": {"kind": "shipped"}},
-            "public: expected none, since a shipped prior is already fitted, got synthetic",
-        ),
-        ([PPA], {"prior": None}, "prior: expected what this attack decodes its latents with, got none"),
-        ([RLB], {"prior": None}, "prior: expected what this attack decodes its latents with, got none"),
-        ([GMI], {"prior": None, "public": None}, "public: expected the images that this attack learns from, got none"),
-        ([OWN], {"prior": None, "public": None}, "public: expected the images that this attack learns from, got none"),
-    ],
-    ids=str,
-)
-def test_what_nothing_reads_or_something_lacks_is_one_line(tmp_path, attacks, changes, message):
-    with pytest.raises(InputError) as refusal:
-        expanded(tmp_path, attacks, **changes)
-    assert str(refusal.value).endswith(f": {message}") and "\n" not in str(refusal.value)
-
-
 @pytest.mark.parametrize(("verify", "taken"), [(None, True), (True, True), (False, False)])
 def test_verification_reads_the_public_images_whatever_the_prior(tmp_path, verify, taken):
     """They are its strangers, also where the prior is fitted already."""
@@ -128,28 +106,6 @@ def test_another_attack_or_trigger_is_a_departure(table, change, said):
     settings = expand(loaded)[0].settings
     (line,) = departures(settings, loaded.sweep.paper.dataset_of(settings.data), table)
     assert line.startswith(said)
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (raw(prior={"kind": "shipped"}), "attack: expected one beside prior, got null, which inverts nothing"),
-        (raw(judges={"embedder": {"name": "synthetic"}}), "attack: expected one beside judges.embedder, got null"),
-        (raw(classes=[1]), "attack: expected one beside classes, got null"),
-        (raw(min_test_acc=0.5), "attack: expected one beside min_test_acc, got null"),
-        (poisoned(size=33), "recipe: poison.size: expected at most the image's 32 pixels, got 33"),
-        (poisoned(target=4), "recipe.poison.target: expected a class below 4, got 4"),
-        (poisoned(strength=0.1), "recipe.poison: strength: expected only with kind: blended, got kind: badnets"),
-        (
-            raw(recipe={**raw()["recipe"], "workers": 2, "poison": BADNETS}),
-            "recipe: workers: expected 1 with poison, got 2",
-        ),
-    ],
-)
-def test_what_cannot_take_effect_is_refused_in_one_line(given, said):
-    with pytest.raises(InputError) as error:
-        check(given, "s.yaml")
-    assert str(error.value).startswith(f"s.yaml: {said}") and "\n" not in str(error.value)
 
 
 def test_imagenette_has_ten_classes_whether_the_file_says_so_or_not():
