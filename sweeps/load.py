@@ -219,27 +219,20 @@ def shipped_sweeps() -> dict[str, Path]:
 def _shipped(path: Path) -> Path:
     """The file of a shipped sweep, for its name alone; any other path as it is."""
     shipped = shipped_sweeps().get(path.name.removesuffix(".yaml"))
-    return path if shipped is None or not _is_name(path) or path.is_file() else shipped
-
-
-def _is_name(path: Path) -> bool:
-    return path.name == str(path)
+    return path if shipped is None or path.name != str(path) or path.is_file() else shipped
 
 
 def _unknown(path: Path) -> InputError:
     """No such file, and no shipped sweep of that name either; a file beside it may be what was meant."""
-    siblings = (
-        sorted(file.name for file in path.parent.glob("*.yaml") if file.is_file()) if path.parent.is_dir() else []
-    )
-    is_extended = f"{path.name}.yaml" in siblings
-    near = f"; did you mean {path.name + '.yaml'!r}?" if is_extended else suggestion(path.name, siblings)
-    if not _is_name(path):
-        return InputError(f"{path}: expected a sweep file, got no such file{near}")
-    names = list(shipped_sweeps())
-    near = near or suggestion(path.name.removesuffix(".yaml"), names)
-    return InputError(
-        f"{path}: expected a sweep file, got no such file; nor is it a shipped sweep ({', '.join(names)}){near}"
-    )
+    siblings = [file.name for file in path.parent.glob("*.yaml") if file.is_file()]
+    near = suggestion(path.name, siblings)
+    if f"{path.name}.yaml" in siblings:
+        near = f"; did you mean {path.name + '.yaml'!r}?"
+    names, also = list(shipped_sweeps()), ""
+    if path.name == str(path):
+        near = near or suggestion(path.name.removesuffix(".yaml"), names)
+        also = f"; nor is it a shipped sweep ({', '.join(names)})"
+    return InputError(f"{path}: expected a sweep file, got no such file{also}{near}")
 
 
 def _text_of(path: Path) -> str:
@@ -247,17 +240,15 @@ def _text_of(path: Path) -> str:
     try:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
-        if len(content) > MAX_BYTES:
-            raise InputError(f"{path}: expected a sweep file of at most {MAX_BYTES // 2**20} MiB, got a larger one")
-        return content.decode("utf-8")
-    except InputError:
-        raise
+        if len(content) <= MAX_BYTES:
+            return content.decode("utf-8")
     except FileNotFoundError:
         raise _unknown(path) from None
     except IsADirectoryError:
         raise InputError(f"{path}: expected a sweep file, got a folder") from None
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         raise InputError(f"{path}: expected a readable text file, got: {why_unread(error)}") from None
+    raise InputError(f"{path}: expected a sweep file of at most {MAX_BYTES // 2**20} MiB, got a larger one")
 
 
 def _opening_comment(text: str) -> str:
@@ -280,60 +271,42 @@ def apply_overrides(raw: dict[str, Any], overrides: list[str]) -> None:
     Raises InputError (one line) where an override is no PATH=VALUE, names what another one names, or what the sweep's
     grid, cells or search set in every trial.
     """
-    earlier_overrides: list[tuple[str, Any]] = []
+    decided: dict[str, tuple[str, Any]] = {}  # dotted key -> the override that decides it, and its value
     for override in overrides:
-        key, value = _parsed(override)
-        for other, earlier in earlier_overrides:
-            if _meet(_leaves(other, earlier), _leaves(key, value)):
-                expected = f"--set {shortened(key)}: expected every key once"
-                raise InputError(f"{expected}, got {quoted(earlier)} (--set {shortened(other)}) and {quoted(value)}")
-        earlier_overrides.append((key, value))
-        _set(raw, key, value)
-    swept = dict(_swept(raw))  # by now a grid that was itself set is there
-    for key, value in earlier_overrides:
-        for leaf in _leaves(key, value):
-            if swept_holder := next((holder for holder in _holders(leaf) if holder in swept), None):
-                place = swept[swept_holder]
-                raise InputError(
-                    f"--set {shortened(key)}: expected a key that the sweep leaves alone, got one that {place} sets in "
-                    f"every trial ({shortened(swept_holder)}); set {place} itself"
-                )
+        key, equals, text = override.partition("=")
+        if not equals or not key:
+            raise InputError(f"--set: expected PATH=VALUE, got {quoted(override)}")
+        value = read_yaml(text, f"--set {shortened(key)}")
+        leaves = _leaves(key, value)
+        if twice := next((other for other in decided for leaf in leaves if _lies_in(leaf, other, either=True)), None):
+            other, earlier = decided[twice]
+            expected = f"--set {shortened(key)}: expected every key once"
+            raise InputError(f"{expected}, got {quoted(earlier)} (--set {shortened(other)}) and {quoted(value)}")
+        decided |= dict.fromkeys(leaves, (key, value))
+        block, _, inner = key.partition(".")
+        if block in OF_DOTTED_KEYS and inner and isinstance(held := {} if raw.get(block) is None else raw[block], dict):
+            raw[block] = {**held, inner: value}
+        else:
+            set_dotted(raw, key, value, where="--set")
+    swept = list(_swept(raw))  # by now a grid that was itself set is there
+    for leaf, (key, _) in decided.items():
+        if found := next((each for each in swept if _lies_in(leaf, each[0])), None):
+            raise InputError(
+                f"--set {shortened(key)}: expected a key that the sweep leaves alone, got one that {found[1]} sets in "
+                f"every trial ({shortened(found[0])}); set {found[1]} itself"
+            )
 
 
-def _set(raw: dict[str, Any], key: str, value: Any) -> None:
-    block, _, inner = key.partition(".")
-    held = raw.get(block)
-    if block in OF_DOTTED_KEYS and inner and (held is None or isinstance(held, dict)):
-        raw[block] = {**(held or {}), inner: value}
-    else:
-        set_dotted(raw, key, value, where="--set")
-
-
-def _parsed(override: str) -> tuple[str, Any]:
-    key, equals, value = override.partition("=")
-    if not equals or not key:
-        raise InputError(f"--set: expected PATH=VALUE, got {quoted(override)}")
-    return key, read_yaml(value, f"--set {shortened(key)}")
-
-
-def _leaves(key: str, value: Any) -> set[str]:
+def _leaves(key: str, value: Any) -> list[str]:
     """The dotted keys that a value under `key` decides: those inside a mapping, else the key itself."""
     if not isinstance(value, Mapping) or not value:
-        return {key}
-    return {leaf for name, inner in value.items() for leaf in _leaves(f"{key}.{name}", inner)}
+        return [key]
+    return [leaf for name, inner in value.items() for leaf in _leaves(f"{key}.{name}", inner)]
 
 
-def _meet(some: set[str], others: set[str]) -> bool:
-    """Whether a key of one lies in, or is, a key of the other."""
-    return any(holder in others for key in some for holder in _holders(key)) or any(
-        holder in some for key in others for holder in _holders(key)
-    )
-
-
-def _holders(key: str) -> list[str]:
-    """A dotted key and all that it lies in: a.b.c, a.b, a."""
-    parts = key.split(".")
-    return [".".join(parts[:length]) for length in range(len(parts), 0, -1)]
+def _lies_in(key: str, holder: str, *, either: bool = False) -> bool:
+    """Whether a dotted key is another one, or lies in it; either: or the other way round."""
+    return f"{key}.".startswith(f"{holder}.") or (either and f"{holder}.".startswith(f"{key}."))
 
 
 def _swept(raw: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

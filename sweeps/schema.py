@@ -7,7 +7,7 @@ fractions lie in [0, 1], durations of schedules are fractions of training.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError, model_validator
@@ -156,72 +156,9 @@ class ToySweep(AnySweep):
 TARGET_KEYS = ("recipe", "data")
 PEOPLE_KEYS = ("kind", "path", "identities", "largest_classes", "classes", "spread", "seed")
 """Keys of the data that decide who is in them; the others choose among their pictures."""
-KEYS_WITHOUT_TARGET = (
-    "judges",
-    "search",
-    "budget",
-    "reaudit",
-    "grid",
-    "cells",
-    "baseline",
-    "paper",
-    "min_test_acc",
-    "accuracy_margin",
-)
-
-
-def stopping_reference(settings: InversionSweep) -> InversionSweep | None:
-    """The trial whose test accuracy this one's training stops at, if its recipe names one. Raises InputError."""
-    goal, key = settings.recipe.stop_at_test_acc, "recipe.stop_at_test_acc"
-    if not isinstance(goal, OtherTrial):
-        return None
-    return _other(settings, settings.model_dump(mode="python"), {**goal.trial, key: None}, where=f"{key}.trial")
-
-
-def swapped_targets(settings: InversionSweep) -> dict[str, InversionSweep]:
-    """Setting of the attack, such as `sampling_target` -> the trial whose target it names, where it names one.
-
-    Raises InputError for a key that makes no target, and for a target of another input size, number of classes, or of
-    other people: what it would answer to the class under attack is another person.
-    """
-    roles = settings.attack.built.other_targets if settings.attack is not None else {}
-    named = {role: getattr(settings.attack, role) for role in roles}
-    return {role: _swapped(settings, role, other) for role, other in named.items() if other is not None}
-
-
-def _swapped(settings: InversionSweep, role: str, named: OtherTrial) -> InversionSweep:
-    where = f"attack.{role}.trial"
-    for key in named.trial:
-        if key.partition(".")[0] not in TARGET_KEYS:
-            expected = f"expected keys of {' or '.join(TARGET_KEYS)}, which make a target"
-            raise InputError(f"{where}: {expected}, got {quoted(key)}")
-    raw = settings.model_dump(mode="python", exclude=set(KEYS_WITHOUT_TARGET))
-    for swapped in settings.inverted_by.built.other_targets:
-        raw["attack"][swapped] = None
-    other = _other(settings, raw, named.trial, where=where)
-    if other.recipe.image_size != settings.recipe.image_size:
-        expected = f"expected inputs of {settings.recipe.image_size} pixels, as the attacked target has"
-        raise InputError(f"{where}: {expected}, got {other.recipe.image_size}")
-    counts = known_classes(settings), known_classes(other)
-    if None not in counts and counts[0] != counts[1]:
-        raise InputError(f"{where}: expected {counts[0]} classes, as the attacked target has, got {counts[1]}")
-    for key in PEOPLE_KEYS:
-        mine, theirs = getattr(settings.data, key, None), getattr(other.data, key, None)
-        if mine != theirs:
-            expected = f"expected the people of the attacked target, data.{key} {quoted(mine)}"
-            raise InputError(f"{where}: {expected}, got {quoted(theirs)}")
-    return other
-
-
-def _other(settings: InversionSweep, raw: dict[str, Any], values: Mapping[str, Any], *, where: str) -> InversionSweep:
-    """The settings with other values under dotted keys."""
-    for key, value in values.items():
-        set_dotted(raw, key, value, where=where)
-    try:
-        return type(settings).model_validate(raw)
-    except ValidationError as error:
-        message = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
-        raise InputError(f"{where}: {' '.join(message.split())}") from None
+KEYS_WITHOUT_TARGET = {
+    *("judges", "search", "budget", "reaudit", "grid", "cells", "baseline", "paper", "min_test_acc", "accuracy_margin")
+}
 
 
 def known_classes(settings: InversionSweep) -> int | None:
@@ -341,11 +278,52 @@ class InversionSweep(AnySweep):
 
     def reference(self) -> InversionSweep | None:
         """The trial whose test accuracy this one's training stops at, if its recipe names one. Raises InputError."""
-        return stopping_reference(self)
+        goal, key = self.recipe.stop_at_test_acc, "recipe.stop_at_test_acc"
+        if not isinstance(goal, OtherTrial):
+            return None
+        return self._other(self.model_dump(mode="python"), {**goal.trial, key: None}, where=f"{key}.trial")
 
     def swapped_targets(self) -> dict[str, InversionSweep]:
-        """`sampling_target`, ... -> the trial whose target does that stage of the attack. Raises InputError."""
-        return swapped_targets(self)
+        """Setting of the attack, such as `sampling_target` -> the trial whose target it names, where it names one.
+
+        Raises InputError for a key that makes no target, and for a target of another input size, number of classes, or
+        of other people: what it would answer to the class under attack is another person.
+        """
+        roles = self.attack.built.other_targets if self.attack is not None else {}
+        named = {role: getattr(self.attack, role) for role in roles}
+        return {role: self._swapped(role, other, named) for role, other in named.items() if other is not None}
+
+    def _swapped(self, role: str, named: OtherTrial, roles: Iterable[str]) -> InversionSweep:
+        where = f"attack.{role}.trial"
+        for key in named.trial:
+            if key.partition(".")[0] not in TARGET_KEYS:
+                expected = f"expected keys of {' or '.join(TARGET_KEYS)}, which make a target"
+                raise InputError(f"{where}: {expected}, got {quoted(key)}")
+        raw = self.model_dump(mode="python", exclude=KEYS_WITHOUT_TARGET)
+        raw["attack"] |= dict.fromkeys(roles)
+        other = self._other(raw, named.trial, where=where)
+        if other.recipe.image_size != self.recipe.image_size:
+            expected = f"expected inputs of {self.recipe.image_size} pixels, as the attacked target has"
+            raise InputError(f"{where}: {expected}, got {other.recipe.image_size}")
+        counts = known_classes(self), known_classes(other)
+        if None not in counts and counts[0] != counts[1]:
+            raise InputError(f"{where}: expected {counts[0]} classes, as the attacked target has, got {counts[1]}")
+        for key in PEOPLE_KEYS:
+            mine, theirs = getattr(self.data, key, None), getattr(other.data, key, None)
+            if mine != theirs:
+                expected = f"expected the people of the attacked target, data.{key} {quoted(mine)}"
+                raise InputError(f"{where}: {expected}, got {quoted(theirs)}")
+        return other
+
+    def _other(self, raw: dict[str, Any], values: Mapping[str, Any], *, where: str) -> InversionSweep:
+        """The settings with other values under dotted keys."""
+        for key, value in values.items():
+            set_dotted(raw, key, value, where=where)
+        try:
+            return type(self).model_validate(raw)
+        except ValidationError as error:
+            message = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+            raise InputError(f"{where}: {' '.join(message.split())}") from None
 
     @model_validator(mode="before")
     @classmethod
@@ -369,15 +347,16 @@ class InversionSweep(AnySweep):
         if self.paper and self.paper.dataset_of(self.data) not in datasets_of(self.paper.table):
             table, expected = self.paper.table, ", ".join(datasets_of(self.paper.table))
             raise ValueError(f"data.kind: expected one of {expected} for table {table}, got {self.data.kind}")
-        if isinstance(self.data, SyntheticData):
-            self._fits_synthetic(self.data)
+        few = self.data.train_per_class if isinstance(self.data, SyntheticData) else None
+        if few is not None and (self.data.samples_per_class or 0) > few:
+            got = self.data.samples_per_class
+            raise ValueError(f"data.samples_per_class: expected at most {few} images, got {got}")
         check_target_outputs(self)
         if self.attack is not None:
             self._fits_attacker()
         self._fits_classes()
         for judge in self.judges.built.values():
             judge.check(self)
-        self._fits_poison()
         self._fits_search()
         self._fits_looks()
         return self
@@ -417,9 +396,6 @@ class InversionSweep(AnySweep):
             if known and most and known > most:
                 expected = f"expected at most {most} classes with {model.architecture}"
                 raise ValueError(f"{key}.architecture: {expected} (its auxiliary head), got {known}")
-
-    def _fits_poison(self) -> None:
-        known = classes_of(self.data)
         if known is not None and self.recipe.poison is not None:
             try:
                 self.recipe.poison.built.check_classes(known)
@@ -468,11 +444,6 @@ class InversionSweep(AnySweep):
             raise ValueError("seeds.looks: expected an attack, whose leak decides who gets more seeds, got null")
         if not self.baseline:
             raise ValueError("seeds.looks: expected a baseline to compare every recipe with, got none")
-
-    def _fits_synthetic(self, data: SyntheticData) -> None:
-        if data.samples_per_class is not None and data.samples_per_class > data.train_per_class:
-            got = data.samples_per_class
-            raise ValueError(f"data.samples_per_class: expected at most {data.train_per_class} images, got {got}")
 
 
 SWEEPS: dict[str, type[InversionSweep] | type[ToySweep]] = {"inversion": InversionSweep, "toy": ToySweep}
