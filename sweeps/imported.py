@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, Strict, ValidationError, field_validator, model_validator
+from pydantic import Field, Strict, ValidationError, model_validator
 
 from smoothsweep.core.attacks.registry import access_needed, needs_layers
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS, Access
@@ -117,30 +117,18 @@ class TargetCard(Model):
     test_acc: Fraction | None = None
     test_acc_other_input: Fraction | None = None
 
-    @field_validator("class_names")
-    @classmethod
-    def _each_once(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        counts = Counter(names or ())
-        if twice := [name for name, count in counts.items() if count > 1]:
-            raise ValueError(f"expected every class once, got {twice[0]!r} twice")
-        return names
-
     @model_validator(mode="after")
-    def _a_name_for_each(self) -> TargetCard:
-        if self.class_names is not None and len(self.class_names) != self.num_classes:
-            raise ValueError(f"class_names: expected {self.num_classes} names, got {len(self.class_names)}")
-        return self
-
-    @model_validator(mode="after")
-    def _leaves_out_outputs(self) -> TargetCard:
+    def _fits_together(self) -> TargetCard:
+        if self.class_names is not None:
+            counts = Counter(self.class_names)
+            if twice := [name for name, count in counts.items() if count > 1]:
+                raise ValueError(f"class_names: expected every class once, got {twice[0]!r} twice")
+            if len(self.class_names) != self.num_classes:
+                raise ValueError(f"class_names: expected {self.num_classes} names, got {len(self.class_names)}")
         left = () if self.outside is None else self.outside.leave_out or ()
         if len(set(left)) < len(left) or max(left, default=0) >= self.num_classes + len(left):
             outputs = f"different outputs from 0 to {self.num_classes + len(left) - 1}"
             raise ValueError(f"leave_out: expected {outputs}, got {', '.join(map(str, left))}")
-        return self
-
-    @model_validator(mode="after")
-    def _says_how_it_answers(self) -> TargetCard:
         if is_external(self.architecture) != (self.outside is not None):
             wanted = "how it answers" if self.outside is None else f"none with {self.architecture}"
             raise ValueError(f"outside: expected {wanted}, got {'none' if self.outside is None else 'one'}")
@@ -245,22 +233,43 @@ def check_target_outputs(sweep: InversionSweep) -> None:
     for name, judge in sweep.judges.classifiers.items():
         if isinstance(judge, ImportedClassifier) and (words := judge.answers_alone):
             raise ValueError(f"judges.{name}: expected a classifier with features, got {words}, which answers alone")
-    check_what_a_defense_leaves(sweep)
+    _check_what_a_defense_leaves(sweep)
     target = sweep.recipe
     if not isinstance(target, ImportedClassifier) or (words := target.answers_alone) is None:
         return
-    _check_consent(target, words)
+    # A folder from another person is not reason enough to run their code, or to send pictures where they say.
+    if needs_consent(target.architecture):
+        if not target.file.is_file():
+            raise ValueError(f"recipe.imported: expected {words} described in {target.file}, got nothing there")
+        if not agreed_to(target.file):
+            raise ValueError(
+                f"recipe.imported: expected {words} that you have brought in yourself by `smoothsweep import "
+                f"target` or `audit`, got one from elsewhere: {target.file}"
+            )
     gives = target.checked.access
     for name, judge in sweep.judges.built.items():
         if judge.layers:
             raise ValueError(f"judges.{name}: expected none for {words}, whose layers nobody sees")
-        if ACCESS_LEVELS.index(judge.needs or judge.sees) > ACCESS_LEVELS.index(gives):
+        if _is_more(judge.needs or judge.sees, gives):
             raise ValueError(f"judges.{name}: expected none for {words} that gives {gives} alone")
-    if sweep.attack is not None:
-        _check_attack(sweep, words, target)
+    if sweep.attack is None:
+        return
+    attack, kind = sweep.attack.built, sweep.attack.kind
+    if _is_more(needed := access_needed(attack), gives):
+        expected = f"expected an attack on {gives}, which is all that {words} gives here"
+        raise ValueError(f"attack.kind: {expected}, got {kind}, which needs {needed}")
+    if needs_layers(attack):
+        raise ValueError(f"attack.kind: expected an attack on answers alone, since {words} shows no layers, got {kind}")
+    if attack.report is not None and sweep.protocol == "paper":
+        expected = f"expected clean for {words} under {kind}, whose official report looks at the target's layers"
+        raise ValueError(f"protocol: {expected}, got paper")
 
 
-def check_what_a_defense_leaves(sweep: InversionSweep) -> None:
+def _is_more(access: Access, given: Access) -> bool:
+    return ACCESS_LEVELS.index(access) > ACCESS_LEVELS.index(given)
+
+
+def _check_what_a_defense_leaves(sweep: InversionSweep) -> None:
     """Raise ValueError for an attack or a judge that needs more of a target than the answers its defense alters."""
     defense = sweep.recipe.defense
     if defense is None:
@@ -268,37 +277,6 @@ def check_what_a_defense_leaves(sweep: InversionSweep) -> None:
     wants = {"attack": access_needed(sweep.attack.built)} if sweep.attack is not None else {}
     wants |= {f"judges.{name}": judge.sees for name, judge in sweep.judges.built.items()}
     for key, access in wants.items():
-        if ACCESS_LEVELS.index(access) > ACCESS_LEVELS.index(defense.leaves):
-            expected = f"expected nothing that sees more than {defense.leaves} of a target with defense {defense.kind}"
+        if _is_more(access, leaves := defense.built.leaves):
+            expected = f"expected nothing that sees more than {leaves} of a target with defense {defense.kind}"
             raise ValueError(f"{key}: {expected}, got one that sees {access}")
-
-
-def _check_consent(target: ImportedClassifier, words: str) -> None:
-    """A folder from another person is not reason enough to run their code, or to send pictures where they say."""
-    if not needs_consent(target.architecture):
-        return
-    if not target.file.is_file():
-        raise ValueError(f"recipe.imported: expected {words} described in {target.file}, got nothing there")
-    if not agreed_to(target.file):
-        raise ValueError(
-            f"recipe.imported: expected {words} that you have brought in yourself by `smoothsweep import "
-            f"target` or `audit`, got one from elsewhere: {target.file}"
-        )
-
-
-def _check_attack(sweep: InversionSweep, words: str, target: ImportedClassifier) -> None:
-    settings = sweep.inverted_by
-    attack, kind, gives = settings.built, settings.kind, target.checked.access
-    needed = access_needed(attack)
-    if ACCESS_LEVELS.index(needed) > ACCESS_LEVELS.index(gives):
-        raise ValueError(
-            f"attack.kind: expected an attack on {gives}, which is all that {words} gives here, got "
-            f"{kind}, which needs {needed}"
-        )
-    if needs_layers(attack):
-        raise ValueError(f"attack.kind: expected an attack on answers alone, since {words} shows no layers, got {kind}")
-    if attack.report is not None and sweep.protocol == "paper":
-        raise ValueError(
-            f"protocol: expected clean for {words} under {kind}, whose official report looks at the "
-            "target's layers, got paper"
-        )

@@ -24,10 +24,9 @@ from smoothsweep.core.data.names import PUBLISHED_NAMES
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.base import ClassifierJudge
 from smoothsweep.core.judges.table import JUDGES
-from smoothsweep.core.models.architectures import TRANSFORMS_INPUT
 from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
 from smoothsweep.sweeps.imported import ImportedClassifier
-from smoothsweep.sweeps.training import Smoothing
+from smoothsweep.sweeps.training import DEPENDENT, Smoothing
 
 if TYPE_CHECKING:
     from smoothsweep.sweeps.schema import InversionSweep
@@ -209,16 +208,6 @@ def _numbers() -> tuple[PaperNumber, ...]:
 
 TRAININGS = ("recipe", *(f"judges.{name}" for name, kind in JUDGES.items() if issubclass(kind, ClassifierJudge)))
 
-OF_TRAINING = {  # null -> what it stands for, with the choice that it belongs to (core.models.recipe.TrainingRecipe)
-    "betas": ([0.9, 0.999], "optimizer", "adam"),
-    "momentum": (0.0, "optimizer", "sgd"),
-    "lr_milestones": ([0.75, 0.9], "lr_schedule", "multistep"),
-    "lr_factor": (0.1, "lr_schedule", "multistep"),
-    "lr_min": (0.0, "lr_schedule", "cosine"),
-    "transform_input": (False, "architecture", TRANSFORMS_INPUT),
-    "precision": ("fp32", None, None),
-}
-
 OF_ATTACK = {"precision": "fp32"}
 
 
@@ -229,8 +218,8 @@ def resolved(settings: InversionSweep) -> dict[str, Any]:
     """
     leaves = _leaves(settings.model_dump(mode="json"), "")
     for part in TRAININGS:
-        for name, (value, chooser, choice) in OF_TRAINING.items():
-            chosen = chooser is None or leaves.get(f"{part}.{chooser}") == choice
+        for name, (value, chooser, choice) in DEPENDENT.items():
+            chosen = not chooser or leaves.get(f"{part}.{chooser}") == choice
             if leaves.get(f"{part}.{name}", ...) is None and chosen:
                 leaves[f"{part}.{name}"] = value
     for name, value in OF_ATTACK.items() if settings.attack is not None else ():
@@ -251,8 +240,8 @@ def resolved(settings: InversionSweep) -> dict[str, Any]:
         for name in ("revision", "plugin"):  # which computation it is, no setting
             resolved_defense.pop(name, None)
         leaves |= {f"recipe.defense.{name}": value for name, value in (resolved_defense | parameters).items()}
-        if defense.usual_readouts and leaves.get("attack.readout", ...) is None:
-            leaves["attack.readout"] = defense.usual_readouts[settings.protocol]
+        if defense.built.usual_readouts and leaves.get("attack.readout", ...) is None:
+            leaves["attack.readout"] = defense.built.usual_readouts[settings.protocol]
     return leaves
 
 
@@ -412,7 +401,7 @@ def official(settings: InversionSweep, dataset: str, table: str) -> dict[str, An
     if defense is None or not any(key.startswith("recipe.") for key in stated):
         return stated
     schedule = Smoothing(alpha=defense.final_alpha).curve("paper")["schedule"]
-    readout = defense.usual_readouts.get("paper")  # MID's noise is left on
+    readout = defense.built.usual_readouts.get("paper")  # MID's noise is left on
     attacked = {"attack.readout": readout} if "attack.kind" in stated else {}
     own = _settings()["groups"].get(f"defense_{defense.kind}", {})
     return stated | own | {"recipe.defense.schedule": schedule} | attacked
@@ -462,7 +451,7 @@ def _not_comparable(ours: Mapping[str, Any], paper: Mapping[str, Any]) -> set[st
             if part == "prior":  # the public images are what it was fitted on
                 skipped |= {key for key in (*ours, *paper) if key.startswith("public.")}
     # What an optimizer, a learning rate schedule or a network does not have: which one it is departs already.
-    return skipped | {key for key in ours if ours[key] is None and key.rpartition(".")[2] in OF_TRAINING}
+    return skipped | {key for key in ours if ours[key] is None and key.rpartition(".")[2] in DEPENDENT}
 
 
 @lru_cache(maxsize=1)

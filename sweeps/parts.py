@@ -37,7 +37,22 @@ else:
     PublishedKind = Literal[NAMED_IN_SWEEPS]
 
 
-class SyntheticData(Model):
+class OwnData(Model):
+    """Private images whose keys no class of core has.
+
+    cites: their sources, as `core.citations` has them. of_classes: the key that says how many classes they have.
+    """
+
+    cites: ClassVar[tuple[str, ...]] = ()
+    of_classes: ClassVar[str] = ""
+
+    @property
+    def classes_known(self) -> int | None:
+        """How many classes the data have, where the file alone says it."""
+        return getattr(self, self.of_classes)
+
+
+class SyntheticData(OwnData):
     """Private identities drawn by the procedural face renderer: no real person is exposed."""
 
     kind: Literal["synthetic"]
@@ -49,16 +64,11 @@ class SyntheticData(Model):
     seed: Seed = 0  # decides who is drawn, and how
     samples_per_class: Count | None = None  # train on this many images of each class (the low-data study)
 
-    cites: ClassVar[tuple[str, ...]] = ()
+    of_classes: ClassVar[str] = "identities"
     path: ClassVar[None] = None
 
-    @property
-    def classes_known(self) -> int:
-        """How many classes the data have, where the file alone says it."""
-        return self.identities
 
-
-class LabelledData(Model):
+class LabelledData(OwnData):
     """The user's own images: a Parquet file (`image`, `label` or `identity`, maybe `split`) or a folder per class.
 
     Attributes:
@@ -68,7 +78,7 @@ class LabelledData(Model):
             ends with an error.
     """
 
-    cites: ClassVar[tuple[str, ...]] = ()
+    of_classes: ClassVar[str] = "largest_classes"
 
     kind: Literal["labelled"]
     path: FilePath  # the Parquet file or the folder
@@ -81,13 +91,8 @@ class LabelledData(Model):
     samples_per_class: Count | None = None  # keep this many training images of each class
     on_corrupt: Literal["refuse", "skip"] = "refuse"
 
-    @property
-    def classes_known(self) -> int | None:
-        """How many classes the data have, where the file alone says it."""
-        return self.largest_classes
 
-
-class PublishedData(Model):
+class PublishedData(OwnData):
     """One of the paper's data sets, on the user's disk in its official layout (`smoothsweep data check` says so).
 
     Labels, selection and the 90/10 split of seed 42 are those of the official code. Every network gets the pictures at
@@ -98,6 +103,8 @@ class PublishedData(Model):
         pictures: celeba only: ready crops (null: these), the aligned release, or pictures in the wild, cropped here by
             5 or 68 landmarks.
     """
+
+    of_classes: ClassVar[str] = "classes"
 
     kind: PublishedKind
     path: FilePath  # the folder with the data set
@@ -116,11 +123,6 @@ class PublishedData(Model):
     def _nothing_ignored(self) -> PublishedData:
         only_with(self, "pictures", "kind", "celeba")
         return self
-
-    @property
-    def classes_known(self) -> int | None:
-        """How many classes the data have, where the file alone says it."""
-        return self.classes
 
 
 class SyntheticPublic(Model):

@@ -414,8 +414,8 @@ class InversionSweep(AnySweep):
         if self.public is not None and self.public.most is not None:
             attack.check_public(self.public.most)
         defense = self.recipe.defense
-        if attack.readout is not None and defense is not None and attack.readout not in defense.readouts:
-            expected = ", ".join(defense.readouts) or "none: its answers are not noisy"
+        if attack.readout is not None and defense is not None and attack.readout not in defense.built.readouts:
+            expected = ", ".join(defense.built.readouts) or "none: its answers are not noisy"
             raise ValueError(f"attack.readout: with defense {defense.kind} expected {expected}, got {attack.readout}")
 
     def _fits_search(self) -> None:

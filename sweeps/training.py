@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import fields
-from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Literal
+from functools import cached_property, lru_cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Discriminator, Field, PlainValidator, SerializeAsAny, Tag, field_validator, model_validator
 
@@ -24,6 +25,9 @@ from smoothsweep.core.models.architectures import TRANSFORMS_INPUT, check_image_
 from smoothsweep.core.models.recipe import Architecture, ImageSize, TrainingRecipe
 from smoothsweep.core.plugins import plugin_version, refuse_broken
 from smoothsweep.sweeps.base import Built, Model, derived, one_value, only_with
+
+if TYPE_CHECKING:
+    from smoothsweep.core.defenses.base import Defense as CoreDefense
 
 PLAIN_KIND = "label_smoothing"
 
@@ -95,24 +99,26 @@ class Smoothing(Model):
         return {"alpha": alpha, "schedule": schedule.resolved()}
 
 
+class _Undefended(NamedTuple):
+    """What label smoothing would say of itself as a defense of core, without its class, which loads torch."""
+
+    readouts: tuple[str, ...] = ()
+    usual_readouts: Mapping[str, str] = MappingProxyType({})
+    leaves: Access = "gradients"
+    alone: str | None = None
+
+
 class LabelSmoothing(Smoothing):
     """Label smoothing and no other defense."""
 
     kind: Literal["label_smoothing"] = "label_smoothing"
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """None beside the smoothing."""
-        return {}
+    parameters: ClassVar[Mapping[str, Any]] = {}  # none beside the smoothing
+    built: ClassVar[_Undefended] = _Undefended()
 
     def resolved(self, protocol: str) -> dict[str, Any]:
         """What a fingerprint and a worker need."""
         return {"kind": self.kind, **self.curve(protocol)}
-
-    readouts: ClassVar[tuple[str, ...]] = ()
-    usual_readouts: ClassVar[Mapping[str, str]] = {}
-    leaves: ClassVar[Access] = "gradients"
-    alone: ClassVar[str | None] = None
 
     def check_recipe(self, recipe: Any) -> None:
         """It can be trained under every recipe."""
@@ -129,39 +135,22 @@ class OtherDefense(Model):
 
     @model_validator(mode="after")
     def _valid(self) -> OtherDefense:
-        reason = self._defense().combines_with_smoothing
-        if reason is not None and not self._smoothing.is_none:
+        reason = self.built.combines_with_smoothing
+        if reason is not None and not (self.smoothing or Smoothing()).is_none:
             raise ValueError(f"smoothing: expected none with {self.kind}: {reason}")
         return self
 
-    @property
-    def _smoothing(self) -> Smoothing:
-        return self.smoothing or Smoothing()
+    @cached_property
+    def built(self) -> CoreDefense:
+        """The defense itself. Raises InputError where its class refuses the values."""
+        from smoothsweep.core.defenses.registry import make_defense
+
+        return make_defense(self.kind, **self.parameters)
 
     @property
     def final_alpha(self) -> float:
         """Where the smoothing ends."""
-        return self._smoothing.final_alpha
-
-    @property
-    def readouts(self) -> tuple[str, ...]:
-        """How a target of this defense may be read, where its answers are noisy."""
-        return self._defense().readouts
-
-    @property
-    def usual_readouts(self) -> Mapping[str, str]:
-        """Protocol -> how it is read where nothing is said; empty where its answers are not noisy."""
-        return self._defense().usual_readouts
-
-    @property
-    def leaves(self) -> Access:
-        """The most that an attacker can be shown of a target of this defense."""
-        return self._defense().leaves
-
-    @property
-    def alone(self) -> str | None:
-        """Why it takes one worker, None where it does not."""
-        return self._defense().alone
+        return (self.smoothing or Smoothing()).final_alpha
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -170,24 +159,16 @@ class OtherDefense(Model):
 
     def resolved(self, protocol: str) -> dict[str, Any]:
         """What a fingerprint and a worker need: kind, parameters, alpha, schedule."""
-        settings = {"kind": self.kind, "parameters": self.parameters, **self._smoothing.curve(protocol)}
-        settings |= plugin_version("defenses", self.kind)
-        revision = self._defense().revision
-        return settings if revision == 1 else {**settings, "revision": revision}
+        smoothing = (self.smoothing or Smoothing()).curve(protocol)
+        settings = {"kind": self.kind, "parameters": self.parameters, **smoothing}
+        revision = {} if self.built.revision == 1 else {"revision": self.built.revision}
+        return settings | plugin_version("defenses", self.kind) | revision
 
     def check_recipe(self, recipe: Any) -> None:
         """Raise InputError if the recipe, or its architecture, cannot be trained under the defense."""
-        from smoothsweep.core.models.recipe import TrainingRecipe
-
-        defense = self._defense()
-        defense.check(recipe.architecture)
+        self.built.check(recipe.architecture)
         known = {field.name for field in fields(TrainingRecipe)} - {"augmentation"}
-        defense.adjust_recipe(TrainingRecipe(**recipe.model_dump(exclude_none=True, include=known)))
-
-    def _defense(self) -> Any:
-        from smoothsweep.core.defenses.registry import make_defense
-
-        return make_defense(self.kind, **self.parameters)
+        self.built.adjust_recipe(TrainingRecipe(**recipe.model_dump(exclude_none=True, include=known)))
 
 
 def read_defense(raw: Any) -> LabelSmoothing | OtherDefense:
@@ -227,15 +208,23 @@ Defense = Annotated[SerializeAsAny[LabelSmoothing | OtherDefense], PlainValidato
 """The type of a recipe's `defense`: chosen by `kind`."""
 
 
-DEPENDENT = ("betas", "momentum", "lr_milestones", "lr_factor", "lr_min", "precision")
-"""Keys that belong to one optimizer or schedule, or whose default is older than the key: null unless said."""
+DEPENDENT: dict[str, tuple[Any, str, str]] = {
+    "transform_input": (False, "architecture", TRANSFORMS_INPUT),
+    "betas": ([0.9, 0.999], "optimizer", "adam"),
+    "momentum": (0.0, "optimizer", "sgd"),
+    "lr_milestones": ([0.75, 0.9], "lr_schedule", "multistep"),
+    "lr_factor": (0.1, "lr_schedule", "multistep"),
+    "lr_min": (0.0, "lr_schedule", "cosine"),
+    "precision": ("fp32", "", ""),
+}
+"""Keys that are null unless said -> what null stands for, and the choice that it belongs to, if any."""
 
 
 class Augmentation(derived(AugmentationSettings, Built, without=("shared",))):
     """Per-image training augmentation; the defaults are the paper's Appendix B.3."""
 
 
-class Training(derived(TrainingRecipe, without=("augmentation",), optional=DEPENDENT)):
+class Training(derived(TrainingRecipe, without=("augmentation",), optional=tuple(DEPENDENT)[1:])):
     """How one classifier is trained; the defaults are the paper's 224-pixel recipe (Appendix B.3).
 
     Attributes:
@@ -256,12 +245,9 @@ class Training(derived(TrainingRecipe, without=("augmentation",), optional=DEPEN
     @model_validator(mode="after")
     def _nothing_ignored(self) -> Training:
         check_image_size(self.architecture, self.image_size)
-        only_with(self, "transform_input", "architecture", TRANSFORMS_INPUT)
-        only_with(self, "betas", "optimizer", "adam")
-        only_with(self, "momentum", "optimizer", "sgd")
-        only_with(self, "lr_milestones", "lr_schedule", "multistep")
-        only_with(self, "lr_factor", "lr_schedule", "multistep")
-        only_with(self, "lr_min", "lr_schedule", "cosine")
+        for key, (_, chooser, choice) in DEPENDENT.items():
+            if chooser:
+                only_with(self, key, chooser, choice)
         marks = self.lr_milestones or ()
         if not all(0 < mark < 1 for mark in marks) or list(marks) != sorted(set(marks)):
             raise ValueError(f"lr_milestones: expected ascending fractions of training in (0, 1), got {list(marks)}")
@@ -331,14 +317,10 @@ class Recipe(Training):
         return self.defense.model_dump(mode="json") | {"alpha": self.defense.final_alpha}
 
     @model_validator(mode="after")
-    def _enough_per_worker(self) -> Recipe:
+    def _fits_together(self) -> Recipe:
         if self.batch_size < 2 * self.workers:
             minimum = 2 * self.workers
             raise ValueError(f"batch_size: expected at least 2 images per worker ({minimum}), got {self.batch_size}")
-        return self
-
-    @model_validator(mode="after")
-    def _poison_applies(self) -> Recipe:
         if self.poison is not None:
             if self.workers > 1:
                 raise ValueError(f"workers: expected 1 with poison, got {self.workers}")
@@ -346,14 +328,11 @@ class Recipe(Training):
                 self.poison.built.check_image_size(self.image_size)
             except InputError as error:
                 raise ValueError(f"poison.{error}") from None
-        return self
-
-    @model_validator(mode="after")
-    def _defense_applies(self) -> Recipe:
         self.defense.check_recipe(self)
-        if self.defense.alone is not None and self.workers > 1:
-            raise ValueError(f"workers: expected 1 with {self.defense.kind}: {self.defense.alone}, got {self.workers}")
-        if self.defense.leaves != "gradients" and self.stop_at_test_acc is not None:
-            expected = f"expected none with {self.defense.kind}, which alters answers after the training"
+        kind, built = self.defense.kind, self.defense.built
+        if built.alone is not None and self.workers > 1:
+            raise ValueError(f"workers: expected 1 with {kind}: {built.alone}, got {self.workers}")
+        if built.leaves != "gradients" and self.stop_at_test_acc is not None:
+            expected = f"expected none with {kind}, which alters answers after the training"
             raise ValueError(f"stop_at_test_acc: {expected}, got {self.stop_at_test_acc}")
         return self
