@@ -158,32 +158,12 @@ def with_values(raw: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, 
 
 
 COLUMNS = frozenset(
-    {
-        "trial",
-        "seed",
-        "phase",
-        "protocol",
-        "status",
-        "failure",
-        "reasons",
-        "prior",
-        "attack",
-        "class",
-        "recipe",
-        "attack_access",
-        "attack_control",
-        "attack_published",
-        "recipe_architecture",
-        "recipe_defense",
-        "recipe_defense_parameters",
-        "recipe_alpha",
-        "recipe_schedule",
-        "recipe_epochs",
-        "recipe_workers",
-        "recipe_poison",
-        *BY_KEY,
-        *TIME_COLUMNS,
-    }
+    (
+        *("trial", "seed", "phase", "protocol", "status", "failure", "reasons", "prior", "attack", "class", "recipe"),
+        *("attack_access", "attack_control", "attack_published", "recipe_architecture", "recipe_defense"),
+        *("recipe_defense_parameters", "recipe_alpha", "recipe_schedule", "recipe_epochs", "recipe_workers"),
+        *("recipe_poison", *BY_KEY, *TIME_COLUMNS),
+    )
 )
 """Columns of the results that are no axes: an axis of that name would take another's place."""
 
@@ -248,23 +228,8 @@ def settings_words(value: dict[str, Any]) -> str:
     return printable(words, most=len(words))
 
 
-NOT_OF_A_TRIAL = (
-    "grid",
-    "cells",
-    "name",
-    "baseline",
-    "seeds",
-    "experiment",
-    "resources",
-    "protocol",
-    "paper",
-    "search",
-    "budget",
-    "reaudit",
-    "min_test_acc",
-    "accuracy_margin",
-    "tracking",
-)
+OF_A_TRIAL = {"data", "public", "recipe", "prior", "attack", "judges", "classes"}
+NOT_OF_A_TRIAL = InversionSweep.model_fields.keys() - OF_A_TRIAL
 OF_THE_ATTACKER = ("attack", "prior", "public", "classes")
 SPANNING = ("grid", "cells", "search", "budget", "reaudit")
 
@@ -295,9 +260,8 @@ def expand(loaded: LoadedSweep) -> list[Cell]:
     Of a search, which proposes its recipes as it goes, only the file's own recipe under every attack. InputError where
     a combination is not valid, or two are the same, naming file, keys and values.
     """
-    _check_count(loaded)
-    _check_keys(loaded)
-    _check_baseline(loaded)
+    if mistake := next(_mistakes(loaded.sweep), None):
+        raise InputError(f"{loaded.source}: {mistake}")
     make = CellMaker(loaded)
     chosen = loaded.sweep.cells or [{}]
     cells = [make({**cell, **combination}) for cell in chosen for combination in loaded.sweep.combinations]
@@ -305,6 +269,49 @@ def expand(loaded: LoadedSweep) -> list[Cell]:
     _refuse_controls_alone(loaded, cells)
     _refuse_unread(loaded, make, cells)
     return cells
+
+
+def _mistakes(sweep: Sweep) -> Iterator[str]:
+    """What is wrong with the keys and values of the grid, the cells and the baseline; the first is told."""
+    listed, searched = sweep.cells[0] if sweep.cells else {}, sweep.search.space if sweep.search else {}
+    for place, keys in (("grid", sweep.grid), *((f"cells.{number}", cell) for number, cell in enumerate(sweep.cells))):
+        if len(keys) > MAX_KEYS:
+            yield f"{place}: expected at most {MAX_KEYS} keys, got {len(keys)}"
+    trials = len(sweep.every_seed) * max(1, len(sweep.cells)) * math.prod(map(len, sweep.grid.values()))
+    if trials > MAX_TRIALS:
+        yield f"grid: expected at most {MAX_TRIALS} trials, got {trials}"
+    for key, values in sweep.grid.items():
+        if not values:
+            yield f"grid.{key}: expected at least one value, got none"
+        if twice := first_repeat(values):
+            yield f"grid.{key}: expected every value once, got {' and '.join(map(quoted, twice))}"
+    for number, cell in enumerate(sweep.cells):
+        if set(cell) != set(listed) or not cell:
+            expected = ", ".join(listed) or "at least one key"
+            yield f"cells.{number}: expected the keys {expected}, got {', '.join(cell)}"
+        if both := sorted(set(cell) & set(sweep.grid)):
+            yield f"cells.{number}.{both[0]}: expected it here or in grid, got it in both"
+    for place, keys in (("grid", sweep.grid), ("cells", listed)):
+        for key in keys:
+            if key.split(".")[0] in NOT_OF_A_TRIAL:
+                yield f"{place}.{key}: expected a key that a trial depends on, got {key}"
+    ordered = [*listed, *sweep.grid]
+    for index, key in enumerate(ordered):  # of which a later one that it lies in would set it again as a whole
+        if holder := next((later for later in ordered[index + 1 :] if key.startswith(f"{later}.")), None):
+            yield f"{key}: expected it after {holder}, which sets it again, got it before"
+    for key in sweep.grid if sweep.search else ():
+        if key in searched:
+            yield f"grid.{key}: expected it here or in search.space, got it in both"
+        if key.split(".")[0] not in OF_THE_ATTACKER:
+            expected = "expected keys of the attacker beside search, which proposes the recipes"
+            yield f"grid.{key}: {expected}, got {key}"
+    tried = dict(sweep.grid) | {key: [cell[key] for cell in sweep.cells] for key in listed}
+    for key, value in sweep.baseline.items():
+        # What the space searches is tried before anything is searched, whether or not the space holds it.
+        if key not in searched and (key not in tried or value not in tried[key]):
+            known = ", ".join([*searched, *tried]) or "empty"
+            expected = f"one of {tried[key]}" if key in tried else f"a key of the grid ({known})"
+            yield f"baseline.{key}: expected {expected}, got {value!r}"
 
 
 def _refuse_controls_alone(loaded: LoadedSweep, cells: list[Cell]) -> None:
@@ -384,55 +391,6 @@ def values_text(values: dict[str, Any]) -> str:
     return ", ".join(f"{shortened(key)}={shortened(str(value))}" for key, value in values.items())
 
 
-def _check_keys(loaded: LoadedSweep) -> None:
-    sweep = loaded.sweep
-    for key, values in sweep.grid.items():
-        if not values:
-            raise InputError(f"{loaded.source}: grid.{key}: expected at least one value, got none")
-        if twice := first_repeat(values):
-            got = " and ".join(map(quoted, twice))
-            raise InputError(f"{loaded.source}: grid.{key}: expected every value once, got {got}")
-    for number, cell in enumerate(sweep.cells):
-        if set(cell) != set(sweep.cells[0]) or not cell:
-            expected = ", ".join(sweep.cells[0]) or "at least one key"
-            raise InputError(f"{loaded.source}: cells.{number}: expected the keys {expected}, got {', '.join(cell)}")
-        if twice := sorted(set(cell) & set(sweep.grid)):
-            raise InputError(f"{loaded.source}: cells.{number}.{twice[0]}: expected it here or in grid, got it in both")
-    for place, keys in (("grid", sweep.grid), ("cells", sweep.cells[0] if sweep.cells else ())):
-        for key in keys:
-            if key.split(".")[0] in NOT_OF_A_TRIAL:
-                raise InputError(f"{loaded.source}: {place}.{key}: expected a key that a trial depends on, got {key}")
-    _check_order(loaded)
-    if sweep.search:
-        for key in sweep.grid:
-            if key in sweep.search.space:
-                raise InputError(f"{loaded.source}: grid.{key}: expected it here or in search.space, got it in both")
-            if key.split(".")[0] not in OF_THE_ATTACKER:
-                raise InputError(
-                    f"{loaded.source}: grid.{key}: expected keys of the attacker beside search, which proposes the "
-                    f"recipes, got {key}"
-                )
-
-
-def _check_order(loaded: LoadedSweep) -> None:
-    """Refuse a key that a later one, which it lies in, would set again as a whole."""
-    cells = loaded.sweep.cells
-    keys = [*(cells[0] if cells else ()), *loaded.sweep.grid]
-    for place, key in enumerate(keys):
-        if holder := next((later for later in keys[place + 1 :] if key.startswith(f"{later}.")), None):
-            raise InputError(f"{loaded.source}: {key}: expected it after {holder}, which sets it again, got it before")
-
-
-def _check_count(loaded: LoadedSweep) -> None:
-    sweep = loaded.sweep
-    for place, keys in (("grid", sweep.grid), *((f"cells.{number}", cell) for number, cell in enumerate(sweep.cells))):
-        if len(keys) > MAX_KEYS:
-            raise InputError(f"{loaded.source}: {place}: expected at most {MAX_KEYS} keys, got {len(keys)}")
-    trials = len(sweep.every_seed) * max(1, len(sweep.cells)) * math.prod(map(len, sweep.grid.values()))
-    if trials > MAX_TRIALS:
-        raise InputError(f"{loaded.source}: grid: expected at most {MAX_TRIALS} trials, got {trials}")
-
-
 def _refuse_repeats(loaded: LoadedSweep, cells: list[Cell]) -> None:
     """Two cells of the same settings would count as two measurements, and those of the same axes as one cell."""
     parts = sorted({key.partition(".")[0] for cell in cells for key in (*cell.values, *cell.other_settings)})
@@ -447,20 +405,6 @@ def _refuse_repeats(loaded: LoadedSweep, cells: list[Cell]) -> None:
                     f"{loaded.source}: expected every combination once, got the same {what} with "
                     f"{values_text(other.values)} and with {values_text(cell.values)}"
                 )
-
-
-def _check_baseline(loaded: LoadedSweep) -> None:
-    tried = dict(loaded.sweep.grid)
-    for key in loaded.sweep.cells[0] if loaded.sweep.cells else ():
-        tried[key] = [cell[key] for cell in loaded.sweep.cells]
-    search = loaded.sweep.search
-    for key, value in loaded.sweep.baseline.items():
-        if search and key in search.space:
-            continue  # tried before anything is searched, whether or not the space holds it
-        if key not in tried or value not in tried[key]:
-            keys = ", ".join([*(search.space if search else ()), *tried]) or "empty"
-            expected = f"one of {tried[key]}" if key in tried else f"a key of the grid ({keys})"
-            raise InputError(f"{loaded.source}: baseline.{key}: expected {expected}, got {value!r}")
 
 
 TRIES = 40  # per value that is to be seen in a valid recipe
