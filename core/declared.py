@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass, replace
 from functools import cache
 from types import UnionType
@@ -24,7 +24,6 @@ T = TypeVar("T", bound="DataclassInstance")
 STRICT: ConfigDict = {"strict": True, "allow_inf_nan": False}
 """A number is no truth value and no text, and the other way round; a whole number may stand for a decimal one."""
 
-KeysAt = Callable[[Sequence[str | int]], Collection[str]]
 _BOUNDS = {
     "greater_than": ("above", "gt"),
     "greater_than_equal": ("of at least", "ge"),
@@ -38,31 +37,24 @@ _KEY_OF_KIND = re.compile(r"(?P<got>[\w.]+): expected a key of [^()]+ \((?P<know
 _CLASS = re.compile(r" or (?:an )?instance of \w+")
 
 
-def first_mistake(
-    error: ValidationError, keys_at: KeysAt = lambda _: (), tags: Collection[str] = (), what: str = ""
-) -> str:
+def first_mistake(error: ValidationError, tags: Collection[str] = ()) -> str:
     """One line for the first error: key, expected, got (and how many more), and what may have been meant.
 
-    keys_at: the keys that are known where pydantic found another. tags: names of a union's members, which pydantic adds
-    to the place of an error. what: how the key begins.
+    tags: names of a union's members, which pydantic adds to the place of an error.
     """
     mistakes = error.errors(include_url=False)
     first, place = mistakes[0], mistakes[0]["loc"]
-    parts = [str(part) for part in place if not (isinstance(part, str) and place.index(part) and _is_tag(part, tags))]
-    key = what + shortened(".".join(parts))
+    parts = [str(part) for part in place if not (place.index(part) and (part in tags or "[" in str(part)))]
+    key = shortened(".".join(parts))
     more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
-    if first["type"] == "extra_forbidden":
-        sentence = _unknown_key(place[-1], keys_at(place))
+    if first["type"] in ("unknown_key", "extra_forbidden"):
+        sentence = _unknown_key(place[-1], first.get("ctx", {}).get("known", ()))
     else:
         sentence = _sentence(first)
         match = _CHOICE.search(sentence) or _KEY_OF_KIND.fullmatch(sentence)
         sentence += suggestion(match["got"], re.findall(r"[\w.-]+", match["known"])) if match else ""
     names_key = not key or sentence.startswith(f"{key}.")  # settings that core checks name their key themselves
     return f"{sentence if names_key else f'{key}: {sentence}'}{more}"
-
-
-def _is_tag(part: str, tags: Collection[str]) -> bool:
-    return part in tags or "[" in part
 
 
 def _unknown_key(got: str | int, known: Collection[str]) -> str:

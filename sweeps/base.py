@@ -9,7 +9,8 @@ from functools import cached_property, lru_cache
 from types import GenericAlias, UnionType
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Strict, create_model, model_validator
+from pydantic import BaseModel, ConfigDict, Strict, ValidationError, create_model, model_validator
+from pydantic_core import PydanticCustomError
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.declared import STRICT, build, hints_of
@@ -30,6 +31,17 @@ class Model(BaseModel):
 
     model_config = ConfigDict(**STRICT, extra="forbid", frozen=True)
     declared: ClassVar[Any] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _knows_every_key(cls, raw: Any) -> Any:
+        """Refuse unknown keys beside the known ones, which pydantic's own error does not tell."""
+        unknown = [key for key in raw if key not in cls.model_fields] if isinstance(raw, dict) else ()
+        if unknown:
+            kind = PydanticCustomError("unknown_key", "unknown key", {"known": list(cls.model_fields)})
+            errors: list[Any] = [{"type": kind, "loc": (key,), "input": raw[key]} for key in unknown]
+            raise ValidationError.from_exception_data(cls.__name__, errors)
+        return raw
 
 
 class Built(Model):

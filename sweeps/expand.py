@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from pydantic import BaseModel, ValidationError
@@ -20,7 +20,7 @@ from smoothsweep.core.priors.kinds import PRIORS
 from smoothsweep.core.text import printable, quoted, shortened
 from smoothsweep.sweeps.base import MAX_KEYS, MAX_TRIALS, dotted_value, first_repeat, set_dotted
 from smoothsweep.sweeps.imported import ImportedClassifier
-from smoothsweep.sweeps.parts import DATA_KINDS, DEFAULT_KIND, AnyAttack, attack_model
+from smoothsweep.sweeps.parts import DATA_KINDS
 from smoothsweep.sweeps.schema import SWEEPS, InversionSweep, ToySweep
 from smoothsweep.sweeps.search import Reaudit, Search, SeedLooks
 from smoothsweep.sweeps.space import Dimension, Space, Values
@@ -28,44 +28,6 @@ from smoothsweep.sweeps.training import trial_words
 
 TAGS = {*PRIORS, *DATA_KINDS, "trained_here", "brought_in", "a_number", "another_trial", "a_list", "of_looks"}
 """What pydantic calls the chosen variant of a union in the place of an error; it is no key of the file."""
-
-
-def known_keys(schema: type[BaseModel], raw: Mapping[str, Any], location: Sequence[str | int]) -> set[str]:
-    """The keys beside the one at `location` (pydantic's: names, numbers of list items, chosen kinds) of settings `raw`.
-
-    Of parts that come in kinds those of the chosen kind, or of all where none is. Empty where nothing is known.
-    """
-    models, walked = [schema], []
-    for part in location[:-1]:
-        holders = [model for model in models if part in model.model_fields]
-        if holders:
-            walked.append(str(part))
-            models = [choice for model in holders for choice in _models(model.model_fields[str(part)].annotation)]
-            models = [_chosen(model, raw, walked) for model in models]
-        else:  # the chosen kind, or the number of an item
-            models = [model for model in models if _is_of_kind(model, part)] or models
-    return {name for model in models for name in model.model_fields}
-
-
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The models that a type holds, in unions and lists too."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for inner in get_args(annotation):
-        yield from _models(inner)
-
-
-def _chosen(model: type[BaseModel], raw: Mapping[str, Any], walked: Sequence[str]) -> type[BaseModel]:
-    """The model, for attacks that of the kind that the file names: each kind has keys of its own."""
-    if model is not AnyAttack:
-        return model
-    kind_stated, _ = dotted_value(raw, ".".join(walked))
-    return attack_model(kind_stated.get("kind", DEFAULT_KIND)) if isinstance(kind_stated, Mapping) else model
-
-
-def _is_of_kind(model: type[BaseModel], kind: str | int) -> bool:
-    field = model.model_fields.get("kind")
-    return field is not None and kind in get_args(field.annotation)
 
 
 Sweep = InversionSweep | ToySweep
@@ -140,7 +102,7 @@ def check(raw: dict[str, Any], source: str) -> Sweep:
     try:
         return SWEEPS[experiment].model_validate(raw)
     except ValidationError as error:
-        mistake = first_mistake(error, lambda place: known_keys(SWEEPS[experiment], raw, place), TAGS)
+        mistake = first_mistake(error, TAGS)
         raise InputError(f"{source}: {mistake}") from None
 
 

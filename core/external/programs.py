@@ -5,15 +5,19 @@ Nothing of a file is looked at here: `core.isolation` is the wall. The loaders b
 
 from __future__ import annotations
 
+import io
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stderr
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import ForeignModel
+from smoothsweep.core.files import write_file
 from smoothsweep.core.readers.files import MOST_BYTES, open_regular, too_large, why_unread
+from smoothsweep.core.text import shortened, suggestion
 
 if TYPE_CHECKING:
     import torch
@@ -74,11 +78,55 @@ class TorchExport(ForeignModel):
         out: Path,
         weights: str | None,
     ) -> ImportFacts:
-        """A network of timm's with the checkpoint's weights."""
-        from smoothsweep.core.external.timm_network import export_timm
+        """A network of timm's, `timm:NAME`, with the checkpoint's weights, for any number of square images of one size.
 
-        return export_timm(
-            architecture, checkpoint, num_classes=num_classes, image_size=image_size, out=out, weights=weights
+        timm is asked for the architecture alone: by the names that it lists, never for weights, and never for a name
+        that leads to a server (`huggingface/pytorch-image-models`, timm/models/_factory.py). The weights must fit in
+        every name and shape. image_size: None where the network has one size. weights: the set that is taken where the
+        checkpoint holds several. Raises InputError, one line.
+        """
+        from smoothsweep.core.models import checkpoints
+        from smoothsweep.core.models.official import ImportFacts
+        from smoothsweep.core.models.weight_files import file_sha256
+
+        try:
+            import timm  # ty: ignore[import-not-found]  # an extra, which may not be installed
+        except ImportError:
+            got = "got none: pip install 'smoothsweep[timm]'"
+            raise InputError(
+                f"--architecture {shortened(architecture)}: expected timm to be installed, {got}"
+            ) from None
+        name = architecture.partition(":")[2]
+        if name not in timm.list_models():
+            meant = suggestion(name, timm.list_models())
+            raise InputError(
+                f"--architecture: expected a network of timm {timm.__version__}, got {shortened(name)!r}{meant}"
+            )
+        where = f"checkpoint {checkpoint} as {architecture} of {num_classes} classes"
+        content = checkpoints.read_tensor_file(checkpoint, "checkpoint")
+        usual = timm.get_pretrained_cfg(name, allow_unregistered=True)
+        fixed = bool(usual is not None and usual.fixed_input_size)
+        if image_size is None and not fixed:
+            raise InputError(f"--image-size: expected the side in pixels that this {name} was trained at, got none")
+        side = image_size or usual.input_size[-1]
+        sized: dict[str, Any] = {"img_size": side} if fixed else {}
+        network = timm.create_model(name, pretrained=False, num_classes=num_classes, **sized)
+        own = network.state_dict()
+        taken, others = checkpoints.choose_weights(content, [{key: key for key in own}], architecture, where, weights)
+        state = checkpoints.plain_tensors(taken.state, where, most_bytes=checkpoints.most_of(network))
+        network.load_state_dict(checkpoints.fitting_state(state, own, where, taken.keys))
+        _export(network.eval(), side, out, architecture)
+        return ImportFacts(
+            architecture="torch_export",
+            num_classes=num_classes,
+            protocol="paper",
+            transform_input=None,
+            sha256=file_sha256(checkpoint),
+            wrapping=f"{architecture} of timm {timm.__version__}",
+            prefix=taken.prefix,
+            tensors=len(state),
+            epoch=None,
+            remarks=tuple(checkpoints.remarks_on(taken, others)),
         )
 
     @staticmethod
@@ -87,6 +135,22 @@ class TorchExport(ForeignModel):
         return _opened(
             path, settings, device, loader="load_exported", what=TorchExport.words, preload=("torch.export",)
         )
+
+
+def _export(network: nn.Module, side: int, out: Path, architecture: str) -> None:
+    import torch
+
+    example, written = torch.zeros(2, 3, side, side), io.BytesIO()
+    try:
+        with torch.no_grad(), redirect_stderr(io.StringIO()):  # where torch writes what it has traced so far
+            program = torch.export.export(network, (example,), dynamic_shapes=({0: torch.export.Dim("images")},))
+    except Exception as error:  # whatever torch or the network raises: it is code from outside
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(
+            f"{architecture}: expected a network that torch.export takes at {side} pixels, got: {reason}"
+        ) from None
+    torch.export.save(program, written)
+    write_file(out, written.getvalue())
 
 
 class ONNX(ForeignModel):
