@@ -133,10 +133,12 @@ def derived(
     without: Sequence[str] = (),
     optional: Sequence[str] = (),
     more: Mapping[str, Any] | None = None,
+    usual: Any = None,
 ) -> Any:  # a `type[Model]` whose keys no type checker can know
     """A model with a key for every field of `declared`, beside what `base` and `more` (name -> (type, default)) have.
 
-    without: fields that a file does not say; optional: fields whose default depends on others, null in a file.
+    without: fields that a file does not say; optional: fields whose default depends on others, null in a file; usual:
+    an instance whose values are the defaults, instead of the dataclass's own.
     What values may be beyond their types is checked by the dataclass itself, when it is built; it is the model's
     `declared`, whose docstring says what its keys mean.
     """
@@ -144,25 +146,15 @@ def derived(
         field.name: _key(declared, field) for field in fields(declared) if field.name not in without
     }
     keys |= {name: (one_of((keys[name][0], None)), None) for name in optional}
+    keys |= {name: (keys[name][0], getattr(usual, name)) for name in (keys if usual is not None else ())}
     model = create_model(declared.__name__, __base__=base, __doc__=declared.__doc__, **{**keys, **(more or {})})
     model.declared = declared
     return model
 
 
 @lru_cache
-def _nested(declared: type) -> type[Model]:
-    return derived(declared)
-
-
-@lru_cache
-def _nested_like(made: Any) -> type[Model]:
-    """Model of a field whose default has other values than its dataclass: what a file leaves out is as there."""
-    keys: dict[str, Any] = {
-        field.name: (_key(type(made), field)[0], getattr(made, field.name)) for field in fields(made)
-    }
-    model = create_model(type(made).__name__, __base__=Model, __doc__=type(made).__doc__, **keys)
-    model.declared = type(made)
-    return model
+def _nested(declared: type, usual: Any = None) -> type[Model]:
+    return derived(declared, usual=usual)
 
 
 def _key_type(hint: Any) -> Any:
@@ -193,16 +185,13 @@ def one_value(value: str) -> Any:
 
 
 def _key(declared: type, field: Field[Any]) -> tuple[Any, Any]:
-    hint, default = hints_of(declared)[field.name], _default(field)
-    if is_dataclass(default) and is_dataclass(hint):
-        model = _nested(hint) if default == hint() else _nested_like(default)
-        return model, model()
-    return _key_type(hint), _nested(type(default))() if is_dataclass(default) else default
-
-
-def _default(field: Field[Any]) -> Any:
-    if field.default is not MISSING:
-        return field.default
-    if field.default_factory is MISSING:
-        return ...
-    return field.default_factory()
+    hint, default = hints_of(declared)[field.name], field.default
+    if default is MISSING:
+        default = ... if field.default_factory is MISSING else field.default_factory()
+    if not is_dataclass(default):
+        return _key_type(hint), default
+    if not is_dataclass(hint):
+        return _key_type(hint), _nested(type(default))()
+    # A field whose default has other values than its dataclass: what a file leaves out is as there.
+    model = _nested(hint) if default == hint() else _nested(type(default), default)
+    return model, model()

@@ -3,6 +3,7 @@ listed ones."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -445,32 +446,26 @@ def _positions_to_check(dimension: Dimension) -> list[float | int]:
 def _make_recipe_at(
     make: CellMaker, attack: Values, space: Space, dimension: Dimension, position: float | int, source: str
 ) -> Cell:
-    reason = "no configuration has it"
+    where, reason = f"{source}: search.space.{dimension.key}", ""
     for values in _draws(space, np.random.default_rng(0), dimension, position, TRIES):
         try:
             return make({**values, **attack})
         except InputError as error:
             value, reason = values[dimension.key], _reason(error, source)
-    raise InputError(
-        f"{source}: search.space.{dimension.key}: expected values that some recipe of the space can have, got {value}: "
-        f"{reason}"
-    )
+    if not reason:
+        raise InputError(f"{where}: expected a key that some configuration has, got one that none has")
+    raise InputError(f"{where}: expected values that some recipe of the space can have, got {value}: {reason}")
 
 
 def _draws(
     space: Space, random: np.random.Generator, fixed: Dimension | None, position: float | int, count: int
 ) -> Iterator[Values]:
     """Random configurations, those with `fixed` at a position alone if it is given."""
-    accepted = 0
-    for _ in range(100 * count):
-        values, _ = space.choose(lambda d: position if d is fixed else d.spread(float(random.random())))
-        if fixed is None or fixed.key in values:
-            yield values
-            accepted += 1
-        if accepted == count:
-            return
-    if not accepted and fixed is not None:
-        raise InputError(f"search.space.{fixed.key}: expected a key that some configuration has, got one that none has")
+    drawn = (
+        space.choose(lambda d: position if d is fixed else d.spread(float(random.random())))[0]
+        for _ in range(100 * count)
+    )
+    return itertools.islice((values for values in drawn if fixed is None or fixed.key in values), count)
 
 
 def _reason(error: InputError, source: str) -> str:

@@ -19,7 +19,7 @@ from smoothsweep.core.named_code import load_named
 from smoothsweep.core.plugins import with_plugins
 from smoothsweep.core.text import quoted
 from smoothsweep.sweeps.base import MAX_KEYS, MAX_TRIALS, Model, Several, derived, first_repeat
-from smoothsweep.sweeps.space import Dimension, Space, check_inside, check_searched_key, make_space
+from smoothsweep.sweeps.space import Dimension, Space, check_inside, make_space
 
 _HERE = "smoothsweep.orchestrator.search."
 
@@ -358,10 +358,13 @@ class Search(Model):
     @classmethod
     def _consistent(cls, space: dict[str, Range]) -> dict[str, Range]:
         for key in space:
-            check_searched_key(key)
+            if (part := key.split(".")[0]) in ("attack", "prior", "public", "classes", "judges"):
+                got = "one of the attacker, who does not search here (grid takes it)"
+                raise ValueError(f"{key}: expected keys of the recipe, got {got}")
+            if part != "recipe":
+                raise ValueError(f"{key}: expected keys of the recipe, got {key}")
         by_key = {key: range_.dimension(key) for key, range_ in space.items()}
-        made = make_space(list(by_key.values()))
-        for dimension in made.dimensions:
+        for dimension in make_space(list(by_key.values())).dimensions:
             check_inside(dimension, by_key)
         return space
 

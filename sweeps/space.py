@@ -139,9 +139,6 @@ def same_value(first: Any, other: Any) -> bool:
     return isinstance(first, bool) == isinstance(other, bool) and first == other
 
 
-MOST_COMBINATIONS = 100_000  # of the values of conditions that are looked through for one that can hold
-
-
 @dataclass(frozen=True, kw_only=True)
 class Space:
     """Dimensions, each after those it depends on. A key inside another dimension's values comes after it too."""
@@ -216,7 +213,7 @@ def make_space(dimensions: Sequence[Dimension]) -> Space:
     """A space of consistent dimensions, in an order in which each comes after what it depends on.
 
     Raises ValueError (one line, beginning with the key) for no dimensions, conditions on what is no dimension or on
-    values it never has, circles, a dimension that never exists, bounds that another leaves no room for.
+    values it never has, circles, bounds that another leaves no room for.
     """
     if not dimensions:
         raise ValueError("expected at least one key with what it may be, got none")
@@ -225,8 +222,12 @@ def make_space(dimensions: Sequence[Dimension]) -> Space:
         _check_references(dimension, by_key)
     space = Space(dimensions=tuple(_in_order(by_key)))
     for dimension in space.dimensions:
-        _check_existence(dimension, by_key)
-        _check_room(dimension, by_key)
+        if dimension.above is not None:
+            other = by_key[dimension.above]
+            highest, top = (member.values[-1] if member.values else member.high for member in (other, dimension))
+            if highest >= top:
+                room = f"expected room above {other.key}, which reaches {highest:g}"
+                raise ValueError(f"{dimension.key}.above: {room}, got at most {top:g}")
     return space
 
 
@@ -285,59 +286,6 @@ def _in_order(by_key: Mapping[str, Dimension]) -> list[Dimension]:
     for key in by_key:
         visit(key)
     return list(ordered.values())
-
-
-def _check_existence(dimension: Dimension, by_key: Mapping[str, Dimension]) -> None:
-    """Refuse a dimension that no configuration has: its conditions, or those of their keys, exclude one another."""
-    chain = [by_key[key] for key in _conditions(dimension.key, by_key)]
-    if len(chain) < 2:
-        return  # values of one dimension that it does have
-    required = [_asked(link, [dimension, *chain]) for link in chain]
-    for combination in itertools.islice(itertools.product(*required), MOST_COMBINATIONS):
-        values = dict(zip((link.key for link in chain), combination, strict=True))
-        if dimension.exists(values) and all(link.exists(values) for link in chain):
-            return
-    raise ValueError(f"{dimension.key}.when: expected conditions that can hold together, got none that do")
-
-
-def _asked(dimension: Dimension, others: Sequence[Dimension]) -> list[Any]:
-    """The values of a dimension that some condition asks for: among the others no condition can tell a difference."""
-    required = [value for other in others for value in other.when.get(dimension.key, ())]
-    return [value for value in dimension.values or () if any(same_value(value, other) for other in required)]
-
-
-def _conditions(key: str, by_key: Mapping[str, Dimension]) -> list[str]:
-    """The dimensions that decide whether this one exists, those they depend on included."""
-    conditions: list[str] = []
-    waiting = list(by_key[key].when)
-    while waiting:
-        other = waiting.pop()
-        if other not in conditions:
-            conditions.append(other)
-            waiting.extend(by_key[other].when)
-    return conditions
-
-
-def _check_room(dimension: Dimension, by_key: Mapping[str, Dimension]) -> None:
-    if dimension.above is None:
-        return
-    other = by_key[dimension.above]
-    highest, top = (member.values[-1] if member.values else member.high for member in (other, dimension))
-    if highest >= top:
-        raise ValueError(
-            f"{dimension.key}.above: expected room above {other.key}, which reaches {highest:g}, got at most {top:g}"
-        )
-
-
-def check_searched_key(key: str) -> None:
-    """Raise ValueError for a key that is not the recipe's."""
-    part = key.split(".")[0]
-    if part in ("attack", "prior", "public", "classes", "judges"):
-        raise ValueError(
-            f"{key}: expected keys of the recipe, got one of the attacker, who does not search here (grid takes it)"
-        )
-    if part != "recipe":
-        raise ValueError(f"{key}: expected keys of the recipe, got {key}")
 
 
 def check_inside(dimension: Dimension, by_key: Mapping[str, Dimension]) -> None:

@@ -119,10 +119,6 @@ def test_true_is_not_one():
             [Dimension(key="a", choices=(1,), when={"b": (1,)}), Dimension(key="b", choices=(1,), when={"a": (1,)})],
             "conditions that do not go in a circle, got a -> b -> a",
         ),
-        (
-            [KIND, START, Dimension(key="a", choices=(1,), when={"start": (0.0,), "kind": ("step",)})],
-            "a.when: expected conditions that can hold together",
-        ),
         ([Dimension(key="a", low=0, high=1, above="b")], "a.above: expected the key of another dimension"),
         ([KIND, Dimension(key="a", low=0, high=1, above="kind")], "ranges of numbers on both sides"),
         (
