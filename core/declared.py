@@ -48,20 +48,16 @@ def first_mistake(error: ValidationError, tags: Collection[str] = ()) -> str:
     key = shortened(".".join(parts))
     more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
     if first["type"] in ("unknown_key", "extra_forbidden"):
-        sentence = _unknown_key(place[-1], first.get("ctx", {}).get("known", ()))
+        known = first.get("ctx", {}).get("known", ())
+        near = suggestion(place[-1], known)
+        listed = f"one of the keys {', '.join(sorted(known))}" if known and not near else "a known key"
+        sentence = f"expected {listed}, got the unknown key {quoted(place[-1])}{near}"
     else:
         sentence = _sentence(first)
         match = _CHOICE.search(sentence) or _KEY_OF_KIND.fullmatch(sentence)
         sentence += suggestion(match["got"], re.findall(r"[\w.-]+", match["known"])) if match else ""
     names_key = not key or sentence.startswith(f"{key}.")  # settings that core checks name their key themselves
     return f"{sentence if names_key else f'{key}: {sentence}'}{more}"
-
-
-def _unknown_key(got: str | int, known: Collection[str]) -> str:
-    """What is expected where a key is unknown: the one that is near, else which ones there are."""
-    near = suggestion(got, known)
-    listed = f"one of the keys {', '.join(sorted(known))}" if known and not near else "a known key"
-    return f"expected {listed}, got the unknown key {quoted(got)}{near}"
 
 
 def _sentence(mistake: Mapping[str, Any]) -> str:

@@ -189,7 +189,8 @@ def posted(url: str, kept: KeptAnswers, body: bytes, headers: Mapping[str, str])
             reason = f"status {status}"
             if status not in BUSY:
                 raise InputError(f"{url}: expected an answer with status 200, got {reason}")
-            pause = _asked_pause(retry_after, pause)
+            if (asked := (retry_after or "").strip()).isascii() and asked.isdigit():  # seconds, within reason
+                pause = LONGEST_PAUSE_S if len(asked) > 4 else min(LONGEST_PAUSE_S, max(pause, float(asked)))
         except NoResponse as error:
             reason = str(error)
             if not error.left:
@@ -200,14 +201,6 @@ def posted(url: str, kept: KeptAnswers, body: bytes, headers: Mapping[str, str])
         f"{url}: expected an answer within {ATTEMPTS} attempts, got {reason}; what was answered is kept, "
         "and the same command goes on"
     )
-
-
-def _asked_pause(header: str | None, pause: float) -> float:
-    """Seconds to wait, as `Retry-After` says in seconds, within reason."""
-    seconds = (header or "").strip()
-    if not (seconds.isascii() and seconds.isdigit()):  # `isdigit` alone takes a superscript two
-        return pause
-    return LONGEST_PAUSE_S if len(seconds) > 4 else min(LONGEST_PAUSE_S, max(pause, float(seconds)))
 
 
 def _within(seconds: float, url: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, str | None, bytes]:
@@ -414,6 +407,10 @@ class Endpoint:
 
     def _checked(self, body: bytes) -> Any:
         """The label, or the scores. Raises InputError."""
+        import torch
+
+        from smoothsweep.core.external.model import is_distribution
+
         wanted = '{"label": 3}' if self._key == "label" else '{"scores": [0.1, ...]}'
         try:
             answer = json.loads(body)[self._key] if len(body) <= MOST_BYTES else None
@@ -422,18 +419,12 @@ class Endpoint:
         if self._key == "label" and type(answer) is int and 0 <= answer < 2**31:
             return answer
         if self._key == "scores" and isinstance(answer, list) and answer and all(map(_is_number, answer)):
-            return self._scores([float(score) for score in answer])
-        raise InputError(f"{self._url}: expected {wanted}, got {shortened(body[:200].decode('utf-8', 'replace'))}")
-
-    def _scores(self, numbers: list[float]) -> list[float]:
-        import torch
-
-        from smoothsweep.core.external.model import is_distribution
-
-        if self._answers == "probabilities" and not is_distribution(torch.tensor([numbers])):
+            numbers = [float(score) for score in answer]
+            if self._answers != "probabilities" or is_distribution(torch.tensor([numbers])):
+                return numbers
             got = shortened(", ".join(f"{score:g}" for score in numbers[:8]))
             raise InputError(f"{self._url}: expected probabilities, each from 0 to 1 and together 1, got {got}")
-        return numbers
+        raise InputError(f"{self._url}: expected {wanted}, got {shortened(body[:200].decode('utf-8', 'replace'))}")
 
 
 def _is_number(score: Any) -> bool:
@@ -451,59 +442,53 @@ class Function(ForeignModel):
     remark = "every use of it runs the code of {name}, here and in every worker"
 
     def describe(self, name: str, folder: Path) -> str:
-        """Its module is looked for where the command is run."""
-        return describe_function(name, Path.cwd())
+        """Where the function `python:module:factory` is looked for, and its file's digest, as JSON.
+
+        Its module lies where the command is run, unless it is installed. The function is not run; packages that hold
+        its module are. Raises InputError, one line.
+        """
+        from smoothsweep.core.models.weight_files import file_sha256
+
+        module, _, factory = name.removeprefix(PREFIX).partition(":")
+        if not all(part.isidentifier() for part in (*module.split("."), factory)):
+            raise InputError(f"{name}: expected {FORM}, such as python:my_model:load")
+        here = Path.cwd()
+        digest = file_sha256(_file_of(module, here, name))
+        description = {"module": module, "factory": factory, "folder": str(here.resolve()), "sha256": digest}
+        return json.dumps(description, indent=1) + "\n"
 
     @staticmethod
     def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> OpenedModel:
-        """What its factory makes, in this process; the file it comes from must be the one that was imported."""
-        return open_function(path, settings, device)
+        """What its factory makes, in this process: a function, or a network, which is put on the device.
 
+        It takes float32 [n, 3, S, S] as the model wants its images, and gives [n, C] or int64 [n]. Runs the user's
+        code, of the very file that was imported. Raises InputError, one line.
+        """
+        from smoothsweep.core.external.model import OpenedModel, answering
+        from smoothsweep.core.models.weight_files import file_sha256
 
-def describe_function(name: str, folder: Path) -> str:
-    """What stands for the function `python:module:factory`, as JSON: where it is looked for, and its file's digest.
-
-    folder: where its module lies, unless it is installed. The function is not run; packages that hold its module are.
-    Raises InputError, one line.
-    """
-    from smoothsweep.core.models.weight_files import file_sha256
-
-    module, _, factory = name.removeprefix(PREFIX).partition(":")
-    if not all(part.isidentifier() for part in (*module.split("."), factory)):
-        raise InputError(f"{name}: expected {FORM}, such as python:my_model:load")
-    digest = file_sha256(_file_of(module, folder, name))
-    description = {"module": module, "factory": factory, "folder": str(folder.resolve()), "sha256": digest}
-    return json.dumps(description, indent=1) + "\n"
+        card = read_card(path, "what describes a function")
+        if HELD in card:
+            return OpenedModel(answer=answering(_ready(held(card[HELD]), device), "model"))
+        name, folder = f"{PREFIX}{card['module']}:{card['factory']}", Path(card["folder"])
+        if file_sha256(_file_of(card["module"], folder, name)) != card["sha256"]:
+            raise InputError(
+                f"{name}: expected the file that was brought in, got one that has changed: import it again"
+            )
+        with _looked_for(folder):
+            try:
+                made = getattr(importlib.import_module(card["module"]), card["factory"])()
+            except Exception as error:  # whatever the user's code raises
+                reason = first_sentence(error)
+                raise InputError(f"{name}: expected a function that makes a model, got: {reason}") from error
+        if not callable(made):
+            raise InputError(f"{name}: expected it to return a function of images, got {type(made).__name__}")
+        return OpenedModel(answer=answering(_ready(made, device), name), rows=settings.get("rows"))
 
 
 def is_own_object(path: Path) -> bool:
     """Whether the file describes an object that this process holds, so that its user has brought it in."""
-    if path.name != Function.file:
-        return False
-    return is_held(read_card(path, "what describes a function").get(HELD))
-
-
-def open_function(path: Path, settings: Mapping[str, Any], device: torch.device) -> OpenedModel:
-    """What the factory makes: a function (or network, which is put on the device) of float32 [n, 3, S, S] as the model
-    wants its images -> [n, C] or int64 [n]. Runs the user's code. Raises InputError, one line."""
-    from smoothsweep.core.external.model import OpenedModel, answering
-    from smoothsweep.core.models.weight_files import file_sha256
-
-    card = read_card(path, "what describes a function")
-    if HELD in card:
-        return OpenedModel(answer=answering(_ready(held(card[HELD]), device), "model"))
-    name = f"{PREFIX}{card['module']}:{card['factory']}"
-    folder = Path(card["folder"])
-    if file_sha256(_file_of(card["module"], folder, name)) != card["sha256"]:
-        raise InputError(f"{name}: expected the file that was brought in, got one that has changed: import it again")
-    with _looked_for(folder):
-        try:
-            made = getattr(importlib.import_module(card["module"]), card["factory"])()
-        except Exception as error:  # whatever the user's code raises
-            raise InputError(f"{name}: expected a function that makes a model, got: {first_sentence(error)}") from error
-    if not callable(made):
-        raise InputError(f"{name}: expected it to return a function of images, got {type(made).__name__}")
-    return OpenedModel(answer=answering(_ready(made, device), name), rows=settings.get("rows"))
+    return path.name == Function.file and is_held(read_card(path, "what describes a function").get(HELD))
 
 
 def _ready(made: Callable[[Tensor], Tensor], device: torch.device) -> Callable[[Tensor], Tensor]:

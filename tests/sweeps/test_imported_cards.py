@@ -21,47 +21,20 @@ from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.sweeps.imported import ImportedClassifier, TargetCard
 from smoothsweep.sweeps.load import load_sweep
 
-TARGET = {
-    "version": 2,
-    "architecture": "resnet18",
-    "num_classes": 3,
-    "image_size": 64,
-    "transform_input": False,
-    "mean": [0.485, 0.456, 0.406],
-    "std": [0.229, 0.224, 0.225],
-    "class_names": ["a", "b", "c"],
-    "data": None,
-    "defense": {"kind": "label_smoothing", "alpha": -0.05},
-    "stated_acc": 0.8,
-    "test_acc": None,
-    "source": {
-        "file": "a.pth",
-        "architecture": "resnet18",
-        "num_classes": 3,
-        "protocol": "paper",
-        "transform_input": None,
-        "sha256": "0" * 64,
-        "wrapping": "bare",
-        "prefix": "",
-        "tensors": 122,
-        "epoch": None,
-    },
-}
+TARGET = json.loads("""
+{"version": 2, "architecture": "resnet18", "num_classes": 3, "image_size": 64, "transform_input": false,
+ "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225], "class_names": ["a", "b", "c"], "data": null,
+ "defense": {"kind": "label_smoothing", "alpha": -0.05}, "stated_acc": 0.8, "test_acc": null,
+ "source": {"file": "a.pth", "architecture": "resnet18", "num_classes": 3, "protocol": "paper",
+  "transform_input": null, "wrapping": "bare", "prefix": "", "tensors": 122, "epoch": null,
+  "sha256": "0000000000000000000000000000000000000000000000000000000000000000"}}
+""")
+STYLEGAN2 = json.loads("""
+{"version": 1, "kind": "stylegan2", "config": {"resolution": 8, "z_dim": 6, "w_dim": 5, "mapping_layers": 2,
+ "channel_base": 32, "channel_max": 4, "conv_clamp": 256.0, "mbstd_group": 4}}
+""")
 PRIORS = {
-    "stylegan2": {
-        "version": 1,
-        "kind": "stylegan2",
-        "config": {
-            "resolution": 8,
-            "z_dim": 6,
-            "w_dim": 5,
-            "mapping_layers": 2,
-            "channel_base": 32,
-            "channel_max": 4,
-            "conv_clamp": 256.0,
-            "mbstd_group": 4,
-        },
-    },
+    "stylegan2": STYLEGAN2,
     "eigenfaces": {"version": 1, "kind": "eigenfaces", "config": {"resolution": 8, "components": 4}},
 }
 
@@ -192,16 +165,9 @@ def test_a_card_of_the_first_version_means_what_it_meant(tmp_path):
 def test_what_a_card_says_of_reading_an_image_is_part_of_the_identity():
     plain = TargetCard(**{**TARGET, "mean": (0.5,) * 3, "std": (0.5,) * 3, "class_names": None, "stated_acc": None})
     readings = [plain.reading]
-    for changes in (
-        {"mean": (0.1,) * 3},
-        {"std": (0.1,) * 3},
-        {"class_names": ("a", "c", "b")},
-        {"stated_acc": 0.5},
-        {"test_acc": 0.6},
-        {"image_size": 65},
-        {"num_classes": 4},
-    ):
-        readings.append(plain.model_copy(update=changes).reading)
+    others = {"mean": (0.1,) * 3, "std": (0.1,) * 3, "class_names": ("a", "c", "b"), "stated_acc": 0.5}
+    for change in (others | {"test_acc": 0.6, "image_size": 65, "num_classes": 4}).items():
+        readings.append(plain.model_copy(update=dict([change])).reading)
     assert len({json.dumps(reading, sort_keys=True) for reading in readings}) == len(readings)
 
 
@@ -211,24 +177,11 @@ def test_of_an_outside_program_only_what_it_says_is_part_of_the_identity():
     assert card.reading["outside"] == {"answers": "logits", "access": "scores"}
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
-        {
-            "resolution": 4096,
-            "z_dim": 2**14,
-            "w_dim": 2**14,
-            "mapping_layers": 64,
-            "channel_base": 2**20,
-            "channel_max": 2**14,
-            "conv_clamp": None,
-            "mbstd_group": None,
-        },
-    ],
-)
-def test_no_network_is_built_that_the_weights_do_not_fill(tmp_path, config):
+def test_no_network_is_built_that_the_weights_do_not_fill(tmp_path):
     """Of this description it would have 10^10 weights."""
-    (tmp_path / "prior.json").write_text(json.dumps({"kind": "stylegan2", "config": config}))
+    wide = {"resolution": 4096, "z_dim": 2**14, "w_dim": 2**14, "mapping_layers": 64}
+    wide |= {"channel_base": 2**20, "channel_max": 2**14, "conv_clamp": None, "mbstd_group": None}
+    (tmp_path / "prior.json").write_text(json.dumps({"kind": "stylegan2", "config": wide}))
     save_file({"mapping.w_avg": torch.zeros(2)}, tmp_path / "weights.safetensors")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(InputError, match="tensors are missing"):

@@ -28,19 +28,8 @@ from smoothsweep.sweeps.schema import SWEEPS, InversionSweep, ToySweep
 from smoothsweep.sweeps.training import PLAIN_KIND, LabelSmoothing, Recipe, defense_model
 
 KEPT = Path(__file__).with_name("kept_schema.json")
-TOLD = {
-    "default",
-    "const",
-    "enum",
-    "required",
-    "minimum",
-    "maximum",
-    "exclusiveMinimum",
-    "exclusiveMaximum",
-    "minLength",
-    "minItems",
-    "maxItems",
-}
+TOLD = set(["default", "const", "enum", "required", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"])
+TOLD |= {"minLength", "minItems", "maxItems"}
 FAMILIES = {
     "attack": (ATTACKS, attack_model),
     "defense": (DEFENSES, defense_model),
@@ -154,17 +143,10 @@ class Declared:
 
 MODEL = derived(Declared, without=("hidden",), optional=("kind",))
 WRONG = [
-    {"path": ""},
-    {"path": 3},
-    {"many": 3},
-    {"many": 4.5},
-    {"many": True},
-    {"shares": [2.0]},
-    {"kind": "c"},
-    {"inner": {"share": -1}},
-    {"inner": {"part": 1}},
-    {"hidden": 3},
-    {"unknown": 1},
+    *({"path": wrong} for wrong in ("", 3)),
+    *({"many": wrong} for wrong in (3, 4.5, True)),
+    *({"inner": wrong} for wrong in ({"share": -1}, {"part": 1})),
+    *({"shares": [2.0]}, {"kind": "c"}, {"hidden": 3}, {"unknown": 1}),
 ]
 
 

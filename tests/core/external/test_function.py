@@ -1,13 +1,14 @@
 """Functions of the user's: found where they were named, run as they were brought in, refused in one line."""
 
 import sys
+from contextlib import chdir
 
 import pytest
 import torch
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.model import answering
-from smoothsweep.core.external.named import describe_function, open_function
+from smoothsweep.core.external.named import Function
 
 CPU = torch.device("cpu")
 CODE = """
@@ -35,16 +36,22 @@ def folder(tmp_path):
     sys.modules.pop(tmp_path.name, None)
 
 
+def describe(name, folder):
+    """As a command that is run in that folder."""
+    with chdir(folder):
+        return Function().describe(name, folder)
+
+
 def described(folder, factory):
     path = folder / "function.json"
-    path.write_text(describe_function(f"python:{folder.name}:{factory}", folder))
+    path.write_text(describe(f"python:{folder.name}:{factory}", folder))
     return path
 
 
 def test_a_function_and_a_network_answer_as_they_are(folder):
     images = torch.rand(2, 3, 4, 4, requires_grad=True)
     for factory in ("load", "network"):
-        answer = open_function(described(folder, factory), {"rows": None}, CPU).answer(images)
+        answer = Function.open(described(folder, factory), {"rows": None}, CPU).answer(images)
         torch.testing.assert_close(answer, images.mean((2, 3)))  # a network in evaluation mode
         assert answer.requires_grad
     assert str(folder) not in sys.path
@@ -56,22 +63,22 @@ def test_a_function_and_a_network_answer_as_they_are(folder):
 )
 def test_a_factory_that_makes_no_model_is_one_line(folder, factory, line):
     with pytest.raises(InputError, match=line):
-        open_function(described(folder, factory), {}, CPU)
+        Function.open(described(folder, factory), {}, CPU)
 
 
 @pytest.mark.parametrize("name", ["python:", "python:a", "python:a:", "python:a b:c", "python:.:c"])
 def test_names_of_another_form_are_refused(tmp_path, name):
     with pytest.raises(InputError, match="expected python:MODULE:FACTORY"):
-        describe_function(name, tmp_path)
+        describe(name, tmp_path)
 
 
 def test_a_module_that_is_nowhere_or_has_changed_is_one_line(folder):
     with pytest.raises(InputError, match="got none named nowhere_at_all"):
-        describe_function("python:nowhere_at_all:load", folder)
+        describe("python:nowhere_at_all:load", folder)
     path = described(folder, "load")
     (folder / f"{folder.name}.py").write_text(CODE + "\n# other\n")
     with pytest.raises(InputError, match="got one that has changed: import it again"):
-        open_function(path, {}, CPU)
+        Function.open(path, {}, CPU)
 
 
 def test_a_module_in_a_package_or_installed_is_found_and_the_folder_comes_first(tmp_path, monkeypatch):
@@ -85,8 +92,8 @@ def test_a_module_in_a_package_or_installed_is_found_and_the_folder_comes_first(
     monkeypatch.syspath_prepend(str(there))
     before, images = list(sys.path), torch.rand(2, 3, 4, 4)
     path = tmp_path / "function.json"
-    path.write_text(describe_function(f"python:{name}.inner:load", here))
-    opened = open_function(path, {"rows": 7}, CPU)
+    path.write_text(describe(f"python:{name}.inner:load", here))
+    opened = Function.open(path, {"rows": 7}, CPU)
     torch.testing.assert_close(opened.answer(images), 2.0 * images.mean((2, 3)))
     assert opened.rows == 7 and opened.side is None and opened.differentiable and not opened.own_input
     assert sys.path == before
@@ -100,7 +107,7 @@ def test_a_fault_while_it_is_looked_for_or_asked_is_one_line(tmp_path):
     (tmp_path / name / "__init__.py").write_text("raise ValueError('first\\nsecond')")
     before = list(sys.path)
     with pytest.raises(InputError, match=f"^python:{name}.inner:load: expected a module in .*, got: first second$"):
-        describe_function(f"python:{name}.inner:load", tmp_path)
+        describe(f"python:{name}.inner:load", tmp_path)
     assert sys.path == before
 
     def fails(images):
