@@ -38,13 +38,14 @@ else:
 
 
 class OwnData(Model):
-    """Private images whose keys no class of core has.
+    """Private images whose keys no class of core has. of_classes: the key that says how many classes they have."""
 
-    cites: their sources, as `core.citations` has them. of_classes: the key that says how many classes they have.
-    """
-
-    cites: ClassVar[tuple[str, ...]] = ()
     of_classes: ClassVar[str] = ""
+
+    @property
+    def cites(self) -> tuple[str, ...]:
+        """Their sources, as `core.citations` has them."""
+        return ()
 
     @property
     def classes_known(self) -> int | None:
