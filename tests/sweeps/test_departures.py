@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+import yaml
 from pydantic import BaseModel
 
 from smoothsweep.core.attacks.registry import ATTACKS
@@ -200,71 +201,8 @@ OTHER_KIND = {
 }
 """Classes of another kind than the paper's: that line is there whatever the rest of the part says."""
 
-TOGETHER = {  # a change that needs another, or a value that no rule gives
-    "protocol": {"protocol": "clean"},
-    "classes": {"classes": [0, 1]},
-    "attack.loss": {"attack__loss": "cross_entropy"},
-    "data.on_corrupt": {"data__on_corrupt": "skip"},
-    "data.kind": {"data__kind": "stanford_dogs"},
-    "data.classes": {"data__classes": 100},
-    "data.samples_per_class": {"data__samples_per_class": 10},
-    "data.pictures": {"data": {"kind": "celeba", "path": "celeba", "pictures": "aligned"}},
-    "prior.kind": {"prior": {"kind": "shipped"}},
-    "recipe.stop_at_test_acc": {"recipe__stop_at_test_acc": 0.5},
-    "attack.clip": {"attack__clip": True},
-    "attack.feature_weight": {"attack__feature_weight": 1.0},
-    "attack.discriminator_weight": {"attack__discriminator_weight": 0.1},
-    "attack.readout": {"recipe__defense": {"kind": "mid", "beta": 0.005}, "attack__readout": "mean"},
-    "attack.precision": {"attack__precision": "tf32"},
-    "attack.sample.kind": {"attack__sample": {"kind": "random"}},
-    "attack.optimise.kind": {"attack__optimise": {"kind": "none"}},
-    "attack.select.kind": {"attack__select": {"kind": "top_confidence"}},
-    "attack.lr_milestones": {"attack__lr_milestones": [10]},
-    "attack.lr_gamma": {"attack__lr_milestones": [10], "attack__lr_gamma": 0.5},
-    "attack.crop_ratio": {"attack__crop_ratio": [0.9, 1.1]},
-    "attack.selection_view_size": {"attack__selection_view_size": 100},
-    "attack.reconstruction_size": {"protocol": "clean", "attack__reconstruction_size": 64},
-    "judges.embedder.name": {"judges__embedder": {"name": "synthetic"}},
-    "judges.embedder.weights": {"judges__embedder__weights": "f.safetensors"},
-    "judges.fidelity.sha256": {"judges__fidelity": {"weights": "f", "sha256": "0" * 64}},
-    "judges.fid_lomma.sha256": {"judges__fid_lomma": {"weights": "f", "sha256": "0" * 64}},
-    "judges.fid_plg.sha256": {"judges__fid_plg": {"weights": "f", "sha256": "0" * 64}},
-    "judges.evaluator.architecture": {"judges__evaluator__architecture": "resnet50"},
-    "judges.evaluator.transform_input": {"judges__evaluator__transform_input": True},
-    "recipe.poison.strength": {"recipe__poison": {"kind": "blended", "strength": 0.2}},
-    **{
-        f"recipe.poison.{key}": {"recipe__poison": {"kind": "badnets", "size": 5}}
-        for key in ("kind", "share", "target", "size", "placed", "seed")
-    },
-}
-for part in ("recipe", "judges__evaluator", "judges__knowledge"):
-    key = part.replace("__", ".")
-    base_sgd = {f"{part}__optimizer": "sgd"} if part != "judges__knowledge" else {}
-    adam = {f"{part}__optimizer": "adam", f"{part}__momentum": None} if part == "judges__knowledge" else {}
-    steps = {f"{part}__lr_schedule": "multistep", f"{part}__lr_min": None} if part == "judges__knowledge" else {}
-    cosine = {f"{part}__lr_schedule": "cosine", f"{part}__lr_milestones": None}
-    TOGETHER |= {
-        f"{key}.betas": {**adam, f"{part}__betas": [0.5, 0.9]},
-        f"{key}.momentum": {**base_sgd, f"{part}__momentum": 0.5},
-        f"{key}.optimizer": base_sgd or adam,
-        f"{key}.lr_schedule": steps or cosine,
-        f"{key}.lr_milestones": {**steps, f"{part}__lr_milestones": [0.3]},
-        f"{key}.lr_factor": {**steps, f"{part}__lr_factor": 0.5},
-        f"{key}.lr_min": {**({} if steps else cosine), f"{part}__lr_min": 1e-5},
-        f"{key}.precision": {f"{part}__precision": "bf16"},
-        f"{key}.architecture": TOGETHER.get(f"{key}.architecture", {f"{part}__architecture": "resnet34"}),
-    }
-TOGETHER["recipe.transform_input"] = {
-    "judges__evaluator__architecture": "resnet50",
-    "recipe__architecture": "inception_v3",
-    "recipe__image_size": 299,
-    "recipe__transform_input": True,
-}
-TOGETHER["judges.knowledge.transform_input"] = {
-    "judges__knowledge__architecture": "inception_v3",
-    "judges__knowledge__image_size": 299,
-    "judges__knowledge__transform_input": True,
-}
+TOGETHER = yaml.safe_load(Path(__file__).with_name("departures.yaml").read_text())
+"""Key -> another value, and what that needs: where no rule gives one (`another`)."""
 
 LEAVES = sorted(set(leaves_of(InversionSweep)))
 
