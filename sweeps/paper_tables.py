@@ -57,41 +57,30 @@ DECIMAL = ("alpha", "beta", "lambda_input", "lambda_label", "value")
 
 @dataclass(frozen=True, kw_only=True)
 class PaperNumber:
-    """One printed number and the row it stands in.
-
-    Attributes:
-        row: Position of the printed row within its table, from 1 (Tables 1 and 13 print two data sets side by side: the
-            second data set's rows follow the first's).
-        image_size: Pixels, None where not stated.
-        samples_per_class: None is all.
-        classes: How many classes were attacked, None where not stated.
-        setting: What tells rows of one recipe apart in this table alone, such as the model that selected the results.
-        value: As printed, fractions in [0, 1] for percentages.
-        decimals: Digits behind the point of `value` that the paper printed.
-        unit: "fraction", "squared_l2" or "plain".
-        note: How the row was identified, where its label is lost or contradicted.
-    """
+    """One printed number and the row it stands in."""
 
     table: str
     row: int
+    """Position within its table, from 1; of two data sets side by side the second's rows follow the first's."""
     dataset: str
-    image_size: int | None
+    image_size: int | None  # pixels, where stated
     architecture: str
     defense: str
     alpha: float | None
     beta: float | None
     lambda_input: float | None
     lambda_label: float | None
-    samples_per_class: int | None
+    samples_per_class: int | None  # None is all
     attack: str | None
     prior: str | None
-    classes: int | None
+    classes: int | None  # how many were attacked, where stated
     setting: Mapping[str, str]
+    """What tells rows of one recipe apart in this table alone, such as the model that selected the results."""
     metric: str
-    value: float
-    decimals: int
-    unit: str
-    note: str
+    value: float  # as printed, fractions in [0, 1] for percentages
+    decimals: int  # digits behind the point of `value` that the paper printed
+    unit: str  # fraction, squared_l2 or plain
+    note: str  # how the row was identified, where its label is lost or contradicted
 
     @property
     def half_unit(self) -> float:
