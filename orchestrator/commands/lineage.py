@@ -332,13 +332,6 @@ class Change(NamedTuple):
     b: Any
 
 
-class Side(NamedTuple):
-    """One of two trials: its stages whose metrics make its row, and all that they were made of."""
-
-    ends: dict[str, str]
-    artifacts: dict[Key, Artifact]
-
-
 def print_differences(request: DiffRequest) -> int:
     """Print them. Returns the exit code, 0 however much differs; raises InputError for what names nothing."""
     store = open_existing_store(request.store)
@@ -360,17 +353,25 @@ def _differences(a: NamedTrials, b: NamedTrials, of_a: Store, of_b: Store) -> di
     changes: dict[str, tuple[Change, int]] = {}
     same: Counter[str] = Counter()
     numbers: dict[Key, list[tuple[float, float]]] = defaultdict(list)
-    for two in pairs:
-        sides = [
-            Side(trial.stages, read_lineage(store, trial.stages.items()))
-            for trial, store in zip(two, (of_a, of_b), strict=True)
-        ]
+    for one, two in pairs:
+        made_of = read_lineage(of_a, one.stages.items()), read_lineage(of_b, two.stages.items())
         shared: dict[str, None] = {}  # in the order in which they were met
-        for text, change in {repr(change): change for change in _changes(*sides, shared)}.items():
+        met = [
+            change
+            for change in _changes(one, two, *made_of, shared)
+            if change.a != change.b or change.what == "missing"
+        ]
+        for text, change in {repr(change): change for change in met}.items():
             changes[text] = (change, changes.get(text, (change, 0))[1] + 1)
         same.update(list(shared))
-        for kind, key, values in _numbers(*sides):
-            numbers[kind, key].append(values)
+        for kind in (kind for kind in one.stages if kind in two.stages):  # in their order: every call says the same
+            ours, theirs = (
+                read[kind, trial.stages[kind]].value_of("metrics") or {}
+                for trial, read in zip((one, two), made_of, strict=True)
+            )
+            for key in ours:
+                if all(type(side.get(key)) in (int, float) for side in (ours, theirs)):
+                    numbers[kind, key].append((float(ours[key]), float(theirs[key])))
     return {
         "pairs": len(pairs),
         "only_a": only_a,
@@ -420,8 +421,12 @@ def _varied(chosen: NamedTrials) -> set[str]:
     return {axis for axis in axes if len({str(trial.axes.get(axis)) for trial in chosen.trials}) > 1}
 
 
-def _changes(a: Side, b: Side, same: dict[str, None]) -> Iterator[Change]:
-    """Two trials side by side, each pair of stages once. Fills `same` with the stages that are one artifact."""
+def _changes(
+    a: TrialNote, b: TrialNote, of_a: dict[Key, Artifact], of_b: dict[Key, Artifact], same: dict[str, None]
+) -> Iterator[Change]:
+    """Two trials side by side, each pair of stages once, equal values too. Fills `same` with the stages that are one
+    artifact. of_a, of_b: what they were made of.
+    """
     seen: set[tuple[str, str]] = set()
 
     def stages(one: Artifact, two: Artifact, role: str | None = None) -> Iterator[Change]:
@@ -443,20 +448,17 @@ def _changes(a: Side, b: Side, same: dict[str, None]) -> Iterator[Change]:
         yield from _mappings(name, "made by", *made_by)
         for inner in dict.fromkeys((*one.inputs, *two.inputs)):
             if inner in one.inputs and inner in two.inputs:
-                yield from stages(a.artifacts[one.inputs[inner]], b.artifacts[two.inputs[inner]], inner)
+                yield from stages(of_a[one.inputs[inner]], of_b[two.inputs[inner]], inner)
             else:
                 labels = [stage_label(*x.inputs[inner]) if inner in x.inputs else ABSENT for x in (one, two)]
                 yield Change(name, "input", inner, *labels)
 
-    def all_stages() -> Iterator[Change]:
-        for kind in dict.fromkeys((*a.ends, *b.ends)):
-            if kind in a.ends and kind in b.ends:
-                yield from stages(a.artifacts[kind, a.ends[kind]], b.artifacts[kind, b.ends[kind]])
-            else:
-                sides = [ABSENT if kind not in side.ends else "there" for side in (a, b)]
-                yield Change("", "input", f"stage {stage_title(kind)}", *sides)
-
-    yield from (change for change in all_stages() if change.a != change.b or change.what == "missing")
+    for kind in dict.fromkeys((*a.stages, *b.stages)):
+        if kind in a.stages and kind in b.stages:
+            yield from stages(of_a[kind, a.stages[kind]], of_b[kind, b.stages[kind]])
+        else:
+            sides = [ABSENT if kind not in trial.stages else "there" for trial in (a, b)]
+            yield Change("", "input", f"stage {stage_title(kind)}", *sides)
 
 
 def _mappings(stage: str, what: str, a: dict[str, Any], b: dict[str, Any]) -> Iterator[Change]:
@@ -473,14 +475,6 @@ def _leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield from _leaves(inner, f"{prefix}.{key}" if prefix else str(key))
     else:
         yield prefix, value
-
-
-def _numbers(a: Side, b: Side) -> Iterator[tuple[str, str, tuple[float, float]]]:
-    for kind in (kind for kind in a.ends if kind in b.ends):  # in the order of the stages: every call says the same
-        ours, theirs = (side.artifacts[kind, side.ends[kind]].value_of("metrics") or {} for side in (a, b))
-        for key in ours:
-            if all(type(side.get(key)) in (int, float) for side in (ours, theirs)):
-                yield kind, key, (float(ours[key]), float(theirs[key]))
 
 
 def _diff_text(a: NamedTrials, b: NamedTrials, found: dict[str, Any]) -> list[str]:
