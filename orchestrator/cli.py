@@ -49,7 +49,6 @@ COMMANDS: dict[str, tuple[type[Any], str]] = {
     "audit": (AuditRequest, "audit.auditing:run_audit"),
     "diff": (requests.DiffRequest, "lineage:print_differences"),
     "lineage": (requests.LineageRequest, "lineage:print_lineage"),
-    "rejudge": (requests.RejudgeRequest, "run:rejudge"),
     "import prior": (requests.PriorRequest, "importing.weights:import_prior_file"),
     "import target": (requests.TargetRequest, "importing.weights:import_target"),
     "import gan": (requests.GanRequest, "importing.weights:import_gan"),

@@ -140,7 +140,7 @@ def connect(address: str | None, trial_slots: int | None) -> ClusterFacts:
         return _join(address)
     cpus = allotted_cpus()
     slots = trial_slots or SLOTS_PER_CPU * cpus
-    _start_here(num_cpus=cpus, resources={SLOT: slots}, object_store_memory=OBJECT_STORE_BYTES)
+    _start_here(num_cpus=cpus, object_store_memory=OBJECT_STORE_BYTES)
     interrupts.listen()  # Ray has just taken SIGTERM for itself
     gpus = ray.cluster_resources().get("GPU", 0)
     return ClusterFacts(cpus=cpus, gpus=gpus, trial_slots=slots, is_local=True, node_cpus=cpus, node_gpus=gpus)
@@ -183,8 +183,7 @@ def remove_lost_groups() -> int:
     """Remove the placement groups of this job whose creator, the controller of a Ray Train run, has died.
 
     Ray's own cleaner of these groups asks the dashboard, which need not run, and outlives the job where it does not;
-    `tasks.ray_train` runs without it. The groups of Tune's trials belong to the driver and are left alone. Returns how
-    many were removed.
+    `tasks.ray_train` runs without it. Returns how many were removed.
     """
     from ray._private.state import state  # the public table does not tell who created a group
     from ray.core.generated import gcs_pb2

@@ -19,7 +19,7 @@ import psutil
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.cluster import interrupts
 
-SLOT = "trial_slot"  # what a trial holds instead of a CPU
+SLOT = "trial_slot"  # Ray's resource by which a cluster states how many trials may be open at once
 SLOTS_PER_CPU = 2
 OBJECT_STORE_BYTES = 150 * 2**20  # tasks exchange paths and small rows; tensors go through the artifact store
 

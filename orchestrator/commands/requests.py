@@ -73,6 +73,10 @@ class RunRequest(Spending, OfSweep):
     tracking_uri: str | None = option("MLflow tracking URI (default: SQLite in the store)", metavar="URI")
     address: str | None = option("Ray cluster to join (default: RAY_ADDRESS, else this machine)", metavar="ADDR")
     out: Path | None = option("where the report goes (default: STORE/sweeps/NAME)", **OUT)
+    only_judges: bool = option(
+        "other judges, as in --set judges.embedder.name=facenet, for the images in the store; nothing is attacked, "
+        "and the new table stands beside the old one (NAME-rejudged, unless --set name=... says another)"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,22 +104,6 @@ class ReportRequest(OfSweep):
     )
     out: Path | None = option("where to write (default: STORE/sweeps/NAME; needed with several sweeps)", **OUT)
     json: bool = option("print the whole result as JSON, write nothing")
-
-
-@dataclass(frozen=True, kw_only=True)
-class RejudgeRequest(OfSweep):
-    """Other judges for the images in the store; nothing is attacked anew."""
-
-    judges: list[str] = option(
-        "set a key below judges, e.g. embedder.name=facenet, or fidelity={} for a judge more",
-        nargs="+",
-        action="extend",
-        required=True,
-        metavar="KEY=VALUE",
-    )
-    name: str | None = option("of the new table, beside the old one (default: NAME-rejudged)", metavar="NAME")
-    out: Path | None = option("where the report goes (default: STORE/sweeps/NAME)", **OUT)
-    yes: bool = option("the answer where it would ask, as `run` does")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""`smoothsweep run`, `report` and `rejudge`, from the sweep file to the last line on the screen."""
+"""`smoothsweep run` and `report`, from the sweep file to the last line on the screen."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from pathlib import Path
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.same_code import code_digest
-from smoothsweep.core.text import quoted, shortened
 from smoothsweep.core.uris import shown_uri
 from smoothsweep.orchestrator.cluster import interrupts
 from smoothsweep.orchestrator.commands.plan import ASK_ABOVE_DOLLARS, ASK_ABOVE_HOURS, Confirmation, amount, confirm
-from smoothsweep.orchestrator.commands.requests import RejudgeRequest, RunRequest
+from smoothsweep.orchestrator.commands.requests import RunRequest
 from smoothsweep.orchestrator.planning.plan import Plan, make_plan, refuse_impossible
 from smoothsweep.orchestrator.planning.state import Named, read_failures, write_trial_notes
 from smoothsweep.orchestrator.planning.trial import ProposalLog, Trial, trials_of
@@ -39,7 +38,7 @@ from smoothsweep.orchestrator.store.notes import quarantine_damaged, read_with_r
 from smoothsweep.orchestrator.store.opening import open_existing_store, open_store
 from smoothsweep.sweeps.expand import LoadedSweep
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.sweeps.schema import InversionSweep, ToySweep
+from smoothsweep.sweeps.schema import ToySweep
 
 
 def run_sweep(request: RunRequest) -> int:
@@ -54,8 +53,9 @@ def run_sweep(request: RunRequest) -> int:
         above_dollars=ASK_ABOVE_DOLLARS if dollars is None else amount("--confirm-above-dollars", dollars),
         yes=request.yes,
     )
+    overrides, guard = _only_judges(request) if request.only_judges else (request.overrides, None)
     place = request.tracking_uri, request.address, request.out
-    return run_and_report(request.sweep, request.overrides, request.store, *place, limits)
+    return run_and_report(request.sweep, overrides, request.store, *place, limits, guard=guard)
 
 
 def run_and_report(
@@ -221,22 +221,21 @@ SUFFIX = "-rejudged"
 LONGEST_NAME = 64  # characters of a sweep's name
 
 
-def rejudge(request: RejudgeRequest) -> int:
-    """Run new judges on reconstructions that are in the store, and report under a name of its own.
+def _only_judges(request: RunRequest) -> tuple[list[str], Callable[[Plan], None]]:
+    """Overrides and guard of a run that judges anew what is in the store, under a name of its own.
 
-    The exit code is that of `run_and_report`. Raises InputError, before anything is started, for what is no key of the
-    judges, for a store that is not there, and where anything but judges would have to run.
+    Raises InputError where no store is, and for a sweep whose trials were chosen by the judges it had.
     """
-    interrupts.listen()
-    overrides = [*request.overrides, *map(_override, request.judges)]
-    loaded = load_sweep(request.sweep, overrides)
+    overrides, loaded = list(request.overrides), load_sweep(request.sweep, request.overrides)
     open_existing_store(request.store)
-    _refuse_others(loaded)
-    new_name = request.name or loaded.sweep.name[: LONGEST_NAME - len(SUFFIX)] + SUFFIX
-    if new_name == loaded.sweep.name:
-        raise InputError(f"--name {shortened(new_name)}: expected another name than the sweep's, whose results stay")
-    overrides.append(f"name={new_name}")
-    if loaded.sweep.reaudit:
+    sweep = loaded.sweep
+    if isinstance(sweep, ToySweep) or sweep.search or sweep.looks:
+        got = "the two-dimensional example" if isinstance(sweep, ToySweep) else "a search" if sweep.search else "looks"
+        expected = "expected with it a grid and a list of seeds, of which no judge has chosen"
+        raise InputError(f"--only-judges: {loaded.source}: {expected}, got {got}")
+    if not any(override.startswith("name=") for override in overrides):
+        overrides.append(f"name={sweep.name[: LONGEST_NAME - len(SUFFIX)]}{SUFFIX}")
+    if sweep.reaudit:
         overrides.append("reaudit=null")
         screen.err("smoothsweep: the second audit is left out: its recipes were chosen by the judges there were")
 
@@ -250,29 +249,7 @@ def rejudge(request: RejudgeRequest) -> int:
                 lacking.append(f"{trial.label} ({gone[-1].label})")
         if lacking:
             more = f" and {len(lacking) - 1} more trials" if len(lacking) > 1 else ""
-            run = f"smoothsweep run {request.sweep} --store {request.store}"
-            expected = f"expected reconstructions of every trial in the store ({run} makes them)"
-            raise InputError(f"rejudge: {expected}, got none of {lacking[0]}{more}")
+            expected = "expected reconstructions of every trial in the store (a run without it makes them)"
+            raise InputError(f"--only-judges: {expected}, got none of {lacking[0]}{more}")
 
-    limits = Confirmation(yes=request.yes)
-    return run_and_report(request.sweep, overrides, request.store, None, None, request.out, limits, guard=guard)
-
-
-def _override(text: str) -> str:
-    key, equals, _ = text.partition("=")
-    if not equals or not key or key.split(".")[0] == "judges":
-        expected = "expected KEY=VALUE with a key below judges, e.g. embedder.name=facenet"
-        raise InputError(f"--judges: {expected}, got {quoted(text)}")
-    return f"judges.{text}"
-
-
-def _refuse_others(loaded: LoadedSweep) -> None:
-    sweep = loaded.sweep
-    if not isinstance(sweep, InversionSweep):
-        raise InputError(f"{loaded.source}: expected a sweep with judges, got the two-dimensional example")
-    if sweep.search:
-        expected = "expected a grid: a search chooses its recipes by the judges it had"
-        raise InputError(f"{loaded.source}: search: {expected}, got {sweep.search.strategy}")
-    if sweep.looks:
-        expected = "expected a list of seeds: looks choose who gets more by the judges they had"
-        raise InputError(f"{loaded.source}: seeds.looks: {expected}, got looks")
+    return overrides, guard

@@ -351,13 +351,12 @@ def commands(parser, name=""):
                 yield from commands(below, f"{name} {word}".strip())
 
 
-@pytest.mark.parametrize("command", ["run", "report", "export", "rejudge", "study build"])
+@pytest.mark.parametrize("command", ["run", "report", "export", "study build"])
 @pytest.mark.parametrize(("place", "got"), [("there", "got a file"), ("there/below", "there on the way")])
 def test_a_file_in_the_place_of_the_folder_is_one_line_before_any_work(command, place, got, tmp_path, capsys):
     sweep, out = write_tiny(tmp_path), tmp_path / place
     (tmp_path / "there").write_text("mine")
-    more = ["--judges", "features={}"] if command == "rejudge" else []
-    assert main([*command.split(), str(sweep), "--store", str(tmp_path / "store"), "--out", str(out), *more]) == 2
+    assert main([*command.split(), str(sweep), "--store", str(tmp_path / "store"), "--out", str(out)]) == 2
     shown = capsys.readouterr()
     assert shown.err.startswith(f"smoothsweep: --out {out}: expected a folder, ") and shown.err.count("\n") == 1
     assert got in shown.err and not shown.out

@@ -45,7 +45,7 @@ def offered(script, folder, *words):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (("re",), {"report", "rejudge"}),
+        (("re",), {"report"}),
         (("run", "quick"), {"quickstart"}),
         (("run", "own"), {"own.yaml", "ownfolder"}),
         (("data", "ch"), {"check"}),

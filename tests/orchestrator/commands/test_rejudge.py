@@ -1,8 +1,9 @@
-"""`smoothsweep rejudge`: what it refuses before anything starts, and that its plan holds judges alone."""
+"""`smoothsweep run --only-judges`: what it refuses before anything starts, and that its plan holds judges alone."""
 
 import pytest
 
 from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.store.base import Store
 from tests.recorded import recorded
 from tests.tiny import write_tiny
 
@@ -30,64 +31,53 @@ def started(monkeypatch):
     return seen, Started
 
 
-def rejudge(made, *more):
+def rejudge(made, *overrides):
     sweep, store = made
-    return main(["rejudge", str(sweep), "--store", str(store.root), *more])
+    more = [word for override in overrides for word in ("--set", override)]
+    return main(["run", str(sweep), "--store", str(store.root), "--only-judges", *more])
 
 
 def test_only_the_new_judge_and_what_it_is_made_of_would_run(made, started, capsys):
     seen, begun = started
     with pytest.raises(begun):
-        rejudge(made, "--judges", "evaluator.epochs=1", "knowledge=null")
+        rejudge(made, "judges.evaluator.epochs=1", "judges.knowledge=null")
     assert sorted(seen) == ["embeddings", "judge_evaluator", "judge_evaluator", "target"], "a new evaluator"
 
 
 @pytest.mark.parametrize(
-    ("more", "line"),
+    ("override", "line"),
     [
-        (["--judges", "judges.knowledge=null"], "--judges: expected KEY=VALUE with a key below judges"),
-        (["--judges", "knowledge"], "--judges: expected KEY=VALUE with a key below judges"),
+        ("judges.evaluater.epochs=1", "expected a known key, got the unknown key 'evaluater'; did you"),
+        ("recipe.epochs=3", "got none of plain training · seed 1 (attack "),
+        ("attack.steps=4", "(attack "),
+        ("seeds=[1, 5]", "seed 5 (attack "),
         (
-            ["--judges", "evaluater.epochs=1"],
-            "judges.evaluater: expected a known key, got the unknown key 'evaluater'; did you",
+            "seeds={looks: [2, 3]}",
+            "a list of seeds, of which no judge has chosen, got looks",
         ),
-        (["--judges", "knowledge=null", "--name", "tiny"], "--name tiny: expected another name than the sweep's"),
-        (["--judges", "knowledge=null", "--set", "recipe.epochs=3"], "got none of plain training · seed 1 (attack "),
-        (["--judges", "knowledge=null", "--set", "attack.steps=4"], "(attack "),
-        (["--judges", "knowledge=null", "--set", "seeds=[1, 5]"], "seed 5 (attack "),
-        (["--judges", "knowledge=null", "--set", "seeds={looks: [2, 3]}"], "seeds.looks: expected a list of seeds"),
     ],
 )
-def test_what_is_no_other_judge_is_one_line_and_nothing_starts(made, started, capsys, more, line):
+def test_what_is_no_other_judge_is_one_line_and_nothing_starts(made, started, capsys, override, line):
     seen, _ = started
-    assert rejudge(made, *more) == 2
+    assert rejudge(made, "judges.knowledge=null", override) == 2
     said = capsys.readouterr().err.splitlines()
     assert line in said[-1] and not seen and not (made[1].root / "sweeps" / "tiny-rejudged").exists()
 
 
-def test_where_an_attack_is_missing_one_line_names_it_and_says_who_makes_it(tmp_path, started, capsys):
+def test_where_an_attack_is_missing_one_line_names_it(tmp_path, started, capsys):
     trials, store = recorded(tmp_path, without=("attack",))
-    assert rejudge((tmp_path / "tiny.yaml", store), "--judges", "knowledge=null") == 2
+    assert rejudge((tmp_path / "tiny.yaml", store), "judges.knowledge=null") == 2
     said = capsys.readouterr().err.splitlines()[-1]
     attack = next(stage for stage in trials[0].stages if stage.name == "attack")
-    assert f"smoothsweep run {tmp_path}/tiny.yaml --store {store.root} makes them" in said
     assert said.endswith(f"got none of {trials[0].label} ({attack.label}) and 1 more trials")
 
 
-def test_a_search_is_refused(tmp_path, capsys):
-    search = {
-        "strategy": "random",
-        "recipes": 2,
-        "space": {"recipe.defense.alpha": {"low": -0.4, "high": 0.1}},
-        "objectives": {"embedder_acc1": "min"},
-    }
-    path = write_tiny(tmp_path, search=search, grid={}, baseline={})
-    (tmp_path / "store").mkdir()
-    assert main(["rejudge", str(path), "--store", str(tmp_path / "store"), "--judges", "knowledge=null"]) == 2
-    assert "search: expected a grid: a search chooses its recipes" in capsys.readouterr().err
-
-
-def test_a_store_that_is_not_there_is_not_made(tmp_path, capsys):
-    path = write_tiny(tmp_path)
-    assert main(["rejudge", str(path), "--store", str(tmp_path / "none"), "--judges", "knowledge=null"]) == 2
-    assert "expected the store of an earlier run" in capsys.readouterr().err and not (tmp_path / "none").exists()
+def test_a_search_is_refused_and_a_store_that_is_not_there_is_not_made(tmp_path, capsys):
+    space, objectives = {"recipe.defense.alpha": {"low": -0.4, "high": 0.1}}, {"embedder_acc1": "min"}
+    search = {"strategy": "random", "recipes": 2, "space": space, "objectives": objectives}
+    path, store = write_tiny(tmp_path, search=search, grid={}, baseline={}), Store(root=tmp_path / "store")
+    assert rejudge((path, store), "judges.knowledge=null") == 2
+    assert "expected the store of an earlier run" in capsys.readouterr().err and not store.root.exists()
+    store.root.mkdir()
+    assert rejudge((path, store), "judges.knowledge=null") == 2
+    assert "of which no judge has chosen, got a search" in capsys.readouterr().err

@@ -103,8 +103,8 @@ def test_other_judges_score_the_same_reconstructions_and_nothing_is_attacked(fin
     sweep, store, _ = finished
     made = [path for kind in ("target", "attack", "loot") for path in store.glob(f"{kind}/*/*")]
     kept = {path: path.stat().st_mtime_ns for path in made}
-    old = table(store)
-    done = smoothsweep("rejudge", sweep, "--store", store, "--judges", "evaluator.epochs=1", "knowledge=null")
+    old, changed = table(store), ("--set", "judges.evaluator.epochs=1", "--set", "judges.knowledge=null")
+    done = smoothsweep("run", sweep, "--store", store, "--only-judges", *changed)
     assert done.returncode == 0, done.stderr
     new = pd.read_parquet(store / "sweeps" / "tiny-rejudged" / "results.parquet")
     assert list(new["status"]) == ["done", "done"] and "xi_train" not in new
