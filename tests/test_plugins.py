@@ -368,7 +368,7 @@ for path in sys.argv[2:]:
 """
 
 PROVENANCE = """
-from smoothsweep.orchestrator.tracking.tracker import provenance_tags, _installed
+from smoothsweep.orchestrator.tracking.runs import provenance_tags, _installed
 assert "smoothsweep.torch" in provenance_tags()
 print(*(f"{name}=={version}" for name, version in _installed().items()))
 """

@@ -38,7 +38,10 @@ TIMES = re.compile(
 LIBRARIES = ("mlflow", "numpy", "optuna", "python", "ray", "torch", "torchvision")
 CUT: dict[str, str] = {
     "stages prior, stylegan2 *": "a StyleGAN2 is trained by tools/weights/train_generator.py",
-    "sweeps * about machine": "words of the shipped cost table",
+    **dict.fromkeys(
+        [f"sweeps toy *{key}*" for key in ("about", "partly", "device_hours", "stages_of_unknown_cost")],
+        "measured and rated time are two numbers of one form",
+    ),
     "sweeps * settings judges asked": "the judge that asks a vision-language model is a plugin",
     **dict.fromkeys(("stages judge_asked, *", "demo * asked_*", "demo *reasons"), "the same"),
     "demo * removed*": "an earlier name of reduction, of a version never released",

@@ -65,7 +65,7 @@ def write_first_sweep(options: InitRequest) -> int:
     from jinja2 import Environment
 
     from smoothsweep.orchestrator.commands.audit.subject import judge_of
-    from smoothsweep.orchestrator.planning.power import power_before_data, power_lines
+    from smoothsweep.orchestrator.planning.power import power_lines, power_of
     from smoothsweep.sweeps.expand import check
     from smoothsweep.sweeps.load import load_sweep, read_yaml
 
@@ -97,7 +97,7 @@ def write_first_sweep(options: InitRequest) -> int:
     screen.out(
         f"{file}: four smoothing factors, each attacked with the published loss and with logit; change it as you like"
     )
-    for line in power_lines(power_before_data(load_sweep(file))):
+    for line in power_lines(present(power_of(load_sweep(file)), "power")):
         screen.out(line)
     screen.out(f"then: smoothsweep plan {file}")
     return 0

@@ -24,7 +24,8 @@ from smoothsweep.core.files import write_file
 from smoothsweep.core.text import printable
 from smoothsweep.orchestrator.commands.requests import UiRequest
 from smoothsweep.orchestrator.store.opening import REMEDY, open_store
-from smoothsweep.orchestrator.tracking import follow, list_sweep_pages, local_uri, refusals
+from smoothsweep.orchestrator.tracking.server import follow, local_uri, refusals
+from smoothsweep.orchestrator.tracking.tracker import list_sweep_pages
 
 HOST, USER = "127.0.0.1", "smoothsweep"
 AUTH = """[mlflow]

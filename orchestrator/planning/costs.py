@@ -2,8 +2,7 @@
 
 A shipped rate says how long one unit of a stage's work takes, and the unit is counted from the configuration. What
 cannot be counted (images of a folder, a defense with steps of its own, a part of an attack that is not listed) has no
-rate, and its cost stays unknown. Such a number is told as what it is, "about, from another machine"; a run asks for
-confirmation by it where the store itself has not measured enough.
+rate, and its cost stays unknown. Time by these rates is told as what it is, "about, from another machine".
 
 A stated rate is one that its source states for the same kind of work on GPUs; nothing is added to it. Work without a
 stated rate has no number, and the text says which work that is.
@@ -12,12 +11,12 @@ stated rate has no number, and the text says which work that is.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from smoothsweep.core.attacks.registry import PARTS
 from smoothsweep.core.attacks.shared.base import StatedWork
 from smoothsweep.core.checks import present
 from smoothsweep.core.data.names import PUBLISHED_NAMES
@@ -33,43 +32,57 @@ from smoothsweep.sweeps.schema import InversionSweep, known_classes
 if TYPE_CHECKING:
     from smoothsweep.orchestrator.planning.plan import Plan
 
-OF_BOTH = {
-    *("architecture", "image_size", "size", "identities", "per_identity", "train_per_class", "samples_per_class"),
-    *("kind", "components", "network"),
-}
-COST_DRIVERS = frozenset(
+INPUT_DRIVERS = frozenset(
     {
-        *("epochs", "batch_size", "workers", "steps", "loss", "selected", "candidates", "selection_repeats"),
-        *("precision", "defense"),
-        *OF_BOTH,
+        *("architecture", "image_size", "size", "identities", "per_identity", "train_per_class", "samples_per_class"),
+        *("name", "content", "classes", "kind", "components", "network"),
     }
 )
-INPUT_DRIVERS = frozenset({"name", "content", "classes", *OF_BOTH})
 """What of an input makes it dearer to read: a target's epochs do not, its architecture does."""
 READ_AT_MOST = 200  # manifests per kind of stage; the newest tell enough
+
+Drivers = Callable[[Mapping[str, Any]], Mapping[str, Any]]  # of a configuration, what decides the cost
 
 
 class DeviceTime(NamedTuple):
     """Device-seconds of some stages.
 
     Attributes:
-        mean, least, most: What this store knows of such stages.
-        unknown: Stages that it has never measured.
-        lent: Device-seconds of those by the shipped rates.
-        without: How many of them have no rate either.
+        mean, least, most: By what this store has measured of such stages.
+        rated: By the shipped rates, of those that it has not measured.
+        unknown: How many of them have no rate either.
     """
 
     mean: float = 0.0
     least: float = 0.0
     most: float = 0.0
+    rated: float = 0.0
     unknown: int = 0
-    lent: float = 0.0
-    without: int = 0
 
 
 def total_of(times: Iterable[DeviceTime]) -> DeviceTime:
     """All of them together."""
     return DeviceTime(*map(sum, zip(DeviceTime(), *times, strict=True)))
+
+
+def stored_stage(store: Store, kind: str, fingerprint: str, known: dict[str, Stage]) -> Stage:
+    """The stage of a manifest, by what the manifests of its inputs say; one that is gone or damaged is like no other.
+
+    known: fingerprint -> stage, of those read so far. Another version of the code may give the stage another one.
+    """
+    if fingerprint not in known:
+        known[fingerprint] = Stage(
+            name=kind, config={"content": fingerprint}
+        )  # also while it is read: it may name itself
+        with contextlib.suppress(OSError, Damage, ValueError, KeyError, AttributeError, TypeError, RecursionError):
+            manifest = store.manifest_of(kind, fingerprint)
+            known[fingerprint] = Stage(name=kind, config=manifest["config"], inputs=_inputs(store, manifest, known))
+    return known[fingerprint]
+
+
+def _inputs(store: Store, manifest: Mapping[str, Any], known: dict[str, Stage]) -> dict[str, Stage]:
+    told = manifest["inputs"].items()
+    return {role: stored_stage(store, source["stage"], source["fingerprint"], known) for role, source in told}
 
 
 class History:
@@ -84,7 +97,7 @@ class History:
         self._seconds: dict[str, list[float]] = defaultdict(list)  # of alike stages by description, of all by kind
         self._devices: dict[str, set[str]] = defaultdict(set)
         # By fingerprint, forecasts ask for the same stages again and again; and as what: by itself, or as an input.
-        self._described: dict[tuple[str, frozenset[str]], str] = {}
+        self._described: dict[tuple[str, Drivers], str] = {}
         self._read: set[str] = set()
 
     def read(self, kinds: Iterable[str]) -> None:
@@ -93,16 +106,16 @@ class History:
             self._read.add(kind)
             for manifest in () if self._store is None else self._store.newest(kind, READ_AT_MOST):
                 with contextlib.suppress(ValueError, KeyError):  # of another version: a measurement less
-                    inputs = [self._input_of_manifest(*item) for item in sorted(manifest["inputs"].items())]
-                    key = described(kind, manifest["config"], COST_DRIVERS, inputs)
-                    self._note(key, kind, float(manifest["seconds"]))
+                    inputs = _inputs(present(self._store, "store"), manifest, self._known)
+                    stage = Stage(name=kind, config=manifest["config"], inputs=inputs)
+                    self._note(self._description(stage, _drivers), kind, float(manifest["seconds"]))
                     if device := manifest.get("device"):
                         self._devices[kind].add(str(device).split(":")[0])
 
     def add_stage(self, stage: Stage, seconds: float) -> None:
         """Note a stage that has been finished since."""
         self.read([stage.name])
-        self._note(self._description(stage, COST_DRIVERS), stage.name, seconds)
+        self._note(self._description(stage, _drivers), stage.name, seconds)
 
     def devices(self, kind: str) -> set[str]:
         """The devices ('cpu', 'cuda') that such stages were measured on."""
@@ -112,7 +125,7 @@ class History:
     def expected(self, stage: Stage) -> tuple[float, float, float] | None:
         """(mean, least, most) seconds of such stages so far, or None."""
         self.read([stage.name])
-        seen = self._seconds.get(self._description(stage, COST_DRIVERS)) if stage.name in self._seconds else None
+        seen = self._seconds.get(self._description(stage, _drivers)) if stage.name in self._seconds else None
         return (sum(seen) / len(seen), min(seen), max(seen)) if seen else None
 
     def usual(self, kind: str) -> float | None:
@@ -128,62 +141,43 @@ class History:
         """
         times = []
         for stage in stages:
-            held, expected = devices_held(stage), self.expected(stage)
-            if expected is not None:
+            held = devices_held(stage)
+            if (expected := self.expected(stage)) is not None:
                 mean, least, most = expected
                 times.append(DeviceTime(held * mean, held * least, held * most))
             else:
                 rated = reference_s(stage)
-                times.append(DeviceTime(unknown=1, lent=held * (rated or 0.0), without=rated is None))
+                times.append(DeviceTime(rated=held * (rated or 0.0), unknown=rated is None))
         return total_of(times)
 
     def _note(self, description: str, kind: str, seconds: float) -> None:
         self._seconds[description].append(seconds)
         self._seconds[kind].append(seconds)
 
-    def _description(self, stage: Stage, drivers: frozenset[str]) -> str:
+    def _description(self, stage: Stage, drivers: Drivers) -> str:
         key = stage.fingerprint, drivers
         if key not in self._described:
-            inputs = [(role, self._description(source, INPUT_DRIVERS)) for role, source in sorted(stage.inputs.items())]
-            self._described[key] = described(stage.name, stage.config, drivers, inputs)
+            inputs = [(role, self._description(source, _of_input)) for role, source in sorted(stage.inputs.items())]
+            told = repr(((stage.name, canonical_json(drivers(stage.config))), inputs))
+            self._described[key] = sha256(told.encode()).hexdigest()  # a long chain of inputs stays short
         return self._described[key]
 
-    def _input_of_manifest(self, role: str, source: dict[str, str]) -> tuple[str, str]:
-        """The description of an input that the store knows; an input that is gone is like no other."""
-        fingerprint = source["fingerprint"]
-        if fingerprint in self._known:
-            return role, self._description(self._known[fingerprint], INPUT_DRIVERS)
-        key = fingerprint, INPUT_DRIVERS
-        if key not in self._described:
-            self._described[key] = fingerprint  # also while it is read: it may name itself
-            with contextlib.suppress(OSError, Damage, ValueError, KeyError, RecursionError):
-                manifest = present(self._store, "store").manifest_of(source["stage"], fingerprint)
-                inputs = [self._input_of_manifest(*item) for item in sorted(manifest["inputs"].items())]
-                self._described[key] = described(manifest["stage"], manifest["config"], INPUT_DRIVERS, inputs)
-        return role, self._described[key]
+
+def _of_input(config: Mapping[str, Any]) -> dict[str, Any]:
+    return _drivers({key: config[key] for key in INPUT_DRIVERS & config.keys()})
 
 
-def described(kind: str, config: Mapping[str, Any], keys: frozenset[str], inputs: list[tuple[str, str]]) -> str:
-    """A digest of what decides the cost of a stage, and of what it reads: a long chain of inputs stays short.
-
-    Of a defense its kind decides, of a list of classes its length. Of an attack and its parts all counts and choices
-    do: an attack that adds one need not say which.
-    """
-    of_attack = keys is COST_DRIVERS and (kind == "attack" or kind in PARTS)
-    drivers = _counts_and_choices(config) if of_attack else {key: config[key] for key in keys & config.keys()}
-    if isinstance(drivers.get("defense"), Mapping):
-        drivers["defense"] = drivers["defense"].get("kind")
-    if isinstance(drivers.get("classes"), list | tuple):
-        drivers["classes"] = len(drivers["classes"])
-    return sha256(repr(((kind, canonical_json(drivers)), inputs)).encode()).hexdigest()
-
-
-def _counts_and_choices(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Whole numbers, words and switches; not seeds, nor what is measured in fractions, such as a learning rate."""
+def _drivers(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Whole numbers, words and switches; not seeds, nor what is measured in fractions, such as a learning rate. Of a
+    defense its kind, of a list of classes its length."""
     drivers = {}
     for key, value in config.items():
-        if isinstance(value, Mapping):
-            drivers[key] = _counts_and_choices(value)
+        if key == "defense" and isinstance(value, Mapping):
+            drivers[key] = value.get("kind")
+        elif isinstance(value, Mapping):
+            drivers[key] = _drivers(value)
+        elif key == "classes" and isinstance(value, list | tuple):
+            drivers[key] = len(value)
         elif key == "classes" or (key != "seed" and isinstance(value, int | str)):
             drivers[key] = value
     return drivers
@@ -199,117 +193,101 @@ PER_PASS = 4.8e-4  # of an image through eigenfaces and resnet_small, at 32 pixe
 PER_SIDE = 32.0
 STEPS_OF_A_PROJECTION = 150  # of `core.priors.base`, which loads torch
 
-Units = Callable[[Stage], float | None]
+UNKNOWN = math.nan  # units that cannot be counted: what is reckoned with them cannot be either
 
 
-def _drawn(stage: Stage) -> float | None:
-    """Synthetic images drawn, in those of 64 pixels."""
+def _drawn(stage: Stage, most: float = math.inf) -> float:
+    """Synthetic images drawn, or so many of them, in those of 64 pixels."""
     config = stage.config
     if config.get("kind") != "synthetic":
-        return None
+        return UNKNOWN
     per_class = config.get("per_identity") or config["train_per_class"] + config["test_per_class"]
-    return config["identities"] * per_class * (config["size"] / 64.0) ** 2
+    return min(most, config["identities"] * per_class) * (config["size"] / 64.0) ** 2
 
 
-def _is_small(*made: Mapping[str, Stage]) -> bool:
-    """Whether what the rates are of was read: images of eigenfaces, a target of the small network."""
+def _if_small(read: Mapping[str, Stage]) -> float:
+    """1 where what the rates are of was read: images of eigenfaces, a target of the small network; else unknown."""
     small = {"prior": ("kind", "eigenfaces"), "target": ("architecture", "resnet_small")}
-    known = ((stage.config, *small[name]) for inputs in made for name, stage in inputs.items() if name in small)
-    return all(config.get(key) == value for config, key, value in known)
+    known = ((read[name].config.get(key), value) for name, (key, value) in small.items() if name in read)
+    return 1.0 if all(found == value for found, value in known) else UNKNOWN
 
 
-def _pooled(stage: Stage) -> float | None:
+def _pooled(stage: Stage) -> float:
     """Latents of a pool of the small prior, which a small target looks at."""
     pool = stage.inputs.get("pool", stage)
-    return pool.config["settings"].get("size") if _is_small(pool.inputs, stage.inputs) else None
+    return _if_small({**pool.inputs, **stage.inputs}) * (pool.config["settings"].get("size") or UNKNOWN)
 
 
-def _people(stage: Stage) -> int | None:
-    """Classes of the private images that a target, or what is made from it, knows; None where they are not drawn."""
+def _people(stage: Stage) -> float:
+    """Classes of the private images that a target, or what is made from it, knows; unknown where they are not drawn."""
     data = stage if stage.name == "data" else stage.inputs.get("data")
     if data is None:
-        target = stage.inputs.get("target")
-        return None if target is None else _people(target)
+        return _people(stage.inputs["target"]) if "target" in stage.inputs else UNKNOWN
     if data.config.get("kind") != "synthetic":
-        return None
-    return min(data.config["identities"], data.config.get("largest_classes") or data.config["identities"])
+        return UNKNOWN
+    return min(data.config["identities"], data.config.get("largest_classes") or math.inf)
 
 
-def _trained(stage: Stage) -> float | None:
+def _trained(stage: Stage) -> float:
     """Seconds of a plain training."""
-    people, config = _people(stage), stage.config
+    people, config, data = _people(stage), stage.config, stage.inputs["data"].config
     defense = config.get("defense", {}).get("kind", "label_smoothing")
-    if people is None or defense != "label_smoothing" or config.get("workers", 1) > 1:
-        return None
-    data = stage.inputs["data"].config
+    if math.isnan(people) or defense != "label_smoothing" or config.get("workers", 1) > 1:
+        return UNKNOWN
     per_class = config.get("samples_per_class") or data["train_per_class"]
     if "part" in config:  # of a shadow model, which is trained on a part of all images
         per_class = config["part"]["share"] * (data["train_per_class"] + data["test_per_class"])
     return _epochs(config, people * per_class)
 
 
-def _epochs(config: Mapping[str, Any], images: float | None) -> float | None:
-    rate = PER_IMAGE_TRAINED.get(config["architecture"])
-    if rate is None or images is None:
-        return None
+def _epochs(config: Mapping[str, Any], images: float) -> float:
+    rate = PER_IMAGE_TRAINED.get(config["architecture"], UNKNOWN)
     return rate * config["epochs"] * images * (config["image_size"] / PER_SIDE) ** 2
 
 
-def _inverted(stage: Stage) -> float | None:
+def _inverted(stage: Stage) -> float:
     """Passes of candidates of Plug & Play, in those of 32 pixels."""
-    classes, config = _attacked(stage), stage.config
-    if classes is None or config["kind"] != "ppa" or not _is_small(stage.inputs):
-        return None
+    config = stage.config
+    if config["kind"] != "ppa":
+        return UNKNOWN
     passes = PASSES_OF_A_STEP * config["steps"] + config["selection_repeats"]
-    return classes * config["candidates"] * passes * (config["image_size"] / PER_SIDE) ** 2
+    candidates = _if_small(stage.inputs) * _attacked(stage) * config["candidates"]
+    return candidates * passes * (config["image_size"] / PER_SIDE) ** 2
 
 
-def _attacked(stage: Stage) -> int | None:
+def _attacked(stage: Stage) -> float:
     listed = stage.config["classes"]
-    if isinstance(listed, int):
-        return listed
-    return _people(stage) if listed == "all" else len(listed)
+    return listed if isinstance(listed, int) else _people(stage) if listed == "all" else len(listed)
 
 
-def _reconstructed(stage: Stage) -> float | None:
+def _reconstructed(stage: Stage) -> float:
     """Images in the reconstructions that a stage makes or reads."""
     attack = stage.inputs.get("attack") or stage.inputs[RECONSTRUCTIONS].inputs["attack"]
-    classes, each = _attacked(attack), attack.config.get("selected")
-    return None if classes is None or each is None else classes * each
+    return _attacked(attack) * (attack.config.get("selected") or UNKNOWN)
 
 
-def _strange(stage: Stage) -> float | None:
-    """Public images that are embedded, in those of 64 pixels."""
-    public, most = stage.inputs["public"].config, stage.config["most"]
-    if public.get("kind") != "synthetic":
-        return None
-    return min(most, public["identities"] * public["per_identity"]) * (public["size"] / 64.0) ** 2
-
-
-def _photographs(stage: Stage) -> int | None:
+def _photographs(stage: Stage) -> float:
     """Private photographs that are projected, or were."""
     projected = stage.inputs.get("projected", stage)
     data = projected.inputs["data"].config
     if data.get("kind") != "synthetic":
-        return None
+        return UNKNOWN
     return min(projected.config["images"], data["identities"] * data["test_per_class"])
 
 
-def _projected(stage: Stage) -> float | None:
+def _projected(stage: Stage) -> float:
     """Passes of a projection into the small prior: one of an image in closed form, a descent's of a crop."""
-    images = _photographs(stage)
-    if images is None or stage.inputs["prior"].config["kind"] != "eigenfaces":
-        return None
     crop = stage.config.get("crop")
-    return images if crop is None else images * PASSES_OF_A_STEP * STEPS_OF_A_PROJECTION * (crop / PER_SIDE) ** 2
+    passes = 1.0 if crop is None else PASSES_OF_A_STEP * STEPS_OF_A_PROJECTION * (crop / PER_SIDE) ** 2
+    return _if_small(stage.inputs) * _photographs(stage) * passes
 
 
-def _asked_about(stage: Stage) -> float | None:
+def _asked_about(stage: Stage) -> float:
     """Passes of images that attacks on membership ask about, in those of 32 pixels."""
-    people, target = _people(stage), stage.inputs["target"].config
-    if people is None or target.get("architecture") not in PER_IMAGE_TRAINED:
-        return None
-    data, settings = stage.inputs["data"].config, Membership(**stage.config["settings"])
+    people, target, data = _people(stage), stage.inputs["target"].config, stage.inputs["data"].config
+    if math.isnan(people) or target.get("architecture") not in PER_IMAGE_TRAINED:
+        return UNKNOWN
+    settings = Membership(**stage.config["settings"])
     members, others = people * data["train_per_class"], people * data["test_per_class"]
     by_labels = sum(min(each, settings.images or each) for each in (members, others))
     by_scores = 2 * (members + others) * (1 + settings.shadows)  # an image and its mirror image, of each model
@@ -317,10 +295,10 @@ def _asked_about(stage: Stage) -> float | None:
     return passes * (target["image_size"] / PER_SIDE) ** 2
 
 
-RATES: dict[str, tuple[float, Units]] = {
+RATES: dict[str, tuple[float, Callable[[Stage], float]]] = {
     "data": (1.0e-3, _drawn),
     "public": (7.6e-4, _drawn),
-    "prior": (5.5e-4, lambda stage: _drawn(stage.inputs["public"]) if _is_small({"prior": stage}) else None),
+    "prior": (5.5e-4, lambda stage: _if_small({"prior": stage}) * _drawn(stage.inputs["public"])),
     "pool": (1.2e-4, _pooled),
     "candidates": (4.0e-4, _pooled),
     "target": (1.0, _trained),
@@ -330,7 +308,7 @@ RATES: dict[str, tuple[float, Units]] = {
     "embeddings": (4.5e-4, lambda stage: _drawn(stage.inputs["data"])),
     "judge_evaluator": (4.0e-4, _reconstructed),
     "judge_embedder": (1.1e-3, _reconstructed),
-    "strangers": (4.5e-4, _strange),
+    "strangers": (4.5e-4, lambda stage: _drawn(stage.inputs["public"], stage.config["most"])),
     "projected": (1.2e-4, _projected),
     "judge_verification": (4.0e-4, _reconstructed),
     "judge_prior_reach": (1.8e-3, _photographs),
@@ -343,11 +321,9 @@ RATES: dict[str, tuple[float, Units]] = {
 
 def reference_s(stage: Stage) -> float | None:
     """Seconds that such a stage took on `MACHINE`; None where there is no rate for it."""
-    if stage.name not in RATES:
-        return None
-    rate, units = RATES[stage.name]
-    count = units(stage)
-    return None if count is None else rate * count
+    rate, units = RATES.get(stage.name, (UNKNOWN, lambda _: UNKNOWN))
+    seconds = rate * units(stage)
+    return None if math.isnan(seconds) else seconds
 
 
 GPUS = 4
@@ -370,30 +346,35 @@ def before_data(plan: Plan, absent: Mapping[str, str], price: float | None) -> d
 
 def _card(kind: str) -> dict[str, Any]:
     row = PUBLISHED_NAMES[kind]
-    what, (classes, source), (images, recorded) = row.what, row.classes, row.images
-    train = None if row.training is None else row.training[0]
-    counts = {what: {"count": classes, "source": source}, "images": {"count": images, "source": recorded}}
-    return {"data": kind, **counts, "training_images": train}
+    counts = {
+        name: dict(zip(("count", "source"), of, strict=True))
+        for name, of in ((row.what, row.classes), ("images", row.images))
+    }
+    return {"data": kind, **counts, "training_images": row.training and row.training[0]}
 
 
 def _stated(plan: Plan, price: float | None) -> dict[str, Any] | None:
     """Attacks that must run, that this store has not measured, and that a rate suits, by their size."""
     missing = {stage.fingerprint for stage in plan.missing if plan.history.expected(stage) is None}
-    sizes: dict[str, tuple[int, StatedWork]] = {}  # fingerprint of an attack -> its classes and the work of one
-    for trial in plan.trials:
-        for stage in trial.stages:
-            if stage.name == "attack" and stage.fingerprint in missing and (size := _size_of_attack(trial)):
-                sizes[stage.fingerprint] = size
-    attacks, hours = [], 0.0
-    for (classes, work), count in Counter(sizes.values()).items():
-        latents, each = classes * work.latents, classes * work.hours
-        attacks.append({"attacks": count, "latents": latents, "steps": work.steps, "gpu_hours_each": each})
-        hours += count * each
-    if not attacks:
+    attacks = {stage.fingerprint: trial for trial in plan.trials for stage in trial.stages if stage.name == "attack"}
+    sizes = Counter(size for name, trial in attacks.items() if name in missing and (size := _size_of_attack(trial)))
+    if not sizes:
         return None
-    rates = list(dict.fromkeys(work.rate for _, work in sizes.values()))
+    rows = [
+        {
+            "attacks": count,
+            "latents": classes * work.latents,
+            "steps": work.steps,
+            "gpu_hours_each": classes * work.hours,
+        }
+        for (classes, work), count in sizes.items()
+    ]
+    rates, hours = (
+        list(dict.fromkeys(work.rate for _, work in sizes)),
+        sum(row["attacks"] * row["gpu_hours_each"] for row in rows),
+    )
     stated = {
-        "attacks": attacks,
+        "attacks": rows,
         "gpu_hours": hours,
         "days": hours / 24 / GPUS,
         "days_on": GPUS,

@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.planning.costs import MACHINE, DeviceTime, History, total_of
+from smoothsweep.orchestrator.planning.costs import DeviceTime, History, total_of
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, lacks_files, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
@@ -135,9 +135,8 @@ def _checked(stage: Stage, reads: tuple[str, ...]) -> str:
 def plan_summary(plan: Plan, price: float | None = None) -> dict[str, Any]:
     """Counts and expected cost of a plan as JSON values, by kind of stage too.
 
-    Device-hours are null where a kind of stage was never measured here; `known_device_hours` is the part known, `about`
-    what another machine's rates say of the rest, null where they do not; `partly` what they say of some of it. price:
-    dollars per device-hour.
+    Device-hours are null where the time of some stage is unknown; `measured_device_hours` and `rated_device_hours`, by
+    the shipped rates, are the parts that are known. price: dollars per device-hour.
     """
     missing, forecast, history = {stage.fingerprint for stage in plan.missing}, plan.forecast, plan.history
     to_run = _by_name(stage for stage in plan.stages if stage.fingerprint in missing)
@@ -148,7 +147,6 @@ def plan_summary(plan: Plan, price: float | None = None) -> dict[str, Any]:
     savings = {name: history.total(stages, held) for name, stages in reused.items()}
     listed, further = total_of(costs.values()), _forecast_time(forecast, history, held)
     budget = None if forecast is None or forecast.budget_hours is None else 3600 * forecast.budget_hours
-    ahead = _cost(further, price)
     looks = search = None
     if forecast is not None and forecast.looks:
         looks = {
@@ -156,26 +154,25 @@ def plan_summary(plan: Plan, price: float | None = None) -> dict[str, Any]:
             "seeds": list(forecast.looks),
             "without": _cost(listed, price),
             "without_stages": len(missing),
-            **ahead,
+            **_cost(further, price),
         }
     elif forecast is not None:
         search = {
             "at_most_more_recipes": forecast.recipes,
             "at_most_audited_again": forecast.again,
             "budget_device_hours_left": forecast.budget_hours,
-            **ahead,
+            **_cost(further, price),
         }
-    whole = total_of([listed, further])
     return {
         "trials": len(plan.trials),
         "trials_complete": sum(plan.is_complete(trial) for trial in plan.trials),
         "stages": len(plan.stages),
         "stages_cached": len(plan.cached),
         "stages_to_run": len(missing),
-        **_cost(whole, price, budget),
+        **_cost(total_of([listed, further]), price, budget),
         "price_per_device_hour": price,
         "measured_on": sorted(set().union(*map(history.devices, costs))),
-        "reused": {"stages": len(plan.cached), **_cost(total_of(savings.values()), price, rated=False)},
+        "reused": {"stages": len(plan.cached), **_cost(total_of(savings.values()), price)},
         "looks": looks,
         "search": search,
         "by_stage": {
@@ -184,7 +181,7 @@ def plan_summary(plan: Plan, price: float | None = None) -> dict[str, Any]:
                 "cached": len(reused[name]),
                 "to_run": len(to_run[name]),
                 **_cost(costs.get(name, DeviceTime()), price),
-                "reused": _cost(savings.get(name, DeviceTime()), price, rated=False),
+                "reused": _cost(savings.get(name, DeviceTime()), price),
             }
             for name, total in Counter(stage.name for stage in plan.stages).items()
         },
@@ -214,9 +211,8 @@ def _forecast_time(forecast: SearchForecast | None, history: History, held: Held
                 mean=count * fmean(time.mean for time in each),
                 least=0.0 if forecast.looks else count * min(time.least for time in each),
                 most=count * max(time.most for time in each),
+                rated=count * fmean(time.rated for time in each),
                 unknown=count * max(time.unknown for time in each),
-                lent=count * fmean(time.lent for time in each),
-                without=count * max(time.without for time in each),
             )
             parts.append(of_one)
     return total_of(parts)
@@ -240,32 +236,24 @@ def devices_held(settings: Sweep, history: History) -> Held:
     return held
 
 
-def _cost(total: DeviceTime, price: float | None, budget: float | None = None, *, rated: bool = True) -> dict[str, Any]:
-    """Hours and dollars, and where they are rated what the shipped rates say of them.
-
-    `about`: where the rates tell all that this store has not measured; `partly`: where they tell half of its stages or
-    more, since the rest says little of the whole; else null. budget: device-seconds that are left, which nothing
-    exceeds.
-    """
+def _cost(total: DeviceTime, price: float | None, budget: float | None = None) -> dict[str, Any]:
+    """Hours and dollars. budget: device-seconds that are left, which nothing exceeds."""
     most = math.inf if budget is None else budget
-    mean, low, high = (min(seconds, most) / 3600 for seconds in total[:3])
-    known, between = (None, None) if total.unknown else (mean, [low, high])
+    measured, mean, low, high = (
+        min(seconds, most) / 3600
+        for seconds in (total.mean, *(total.rated + seconds for seconds in (total.mean, total.least, total.most)))
+    )
     cost: dict[str, Any] = {
-        "device_hours": known,
-        "device_hours_range": between,
+        "device_hours": None if total.unknown else mean,
+        "device_hours_range": None if total.unknown else [low, high],
+        "measured_device_hours": measured,
+        "rated_device_hours": mean - measured,
         "stages_of_unknown_cost": total.unknown,
-        "known_device_hours": mean,
     }
     if price is not None:
-        cost["dollars"] = None if known is None else price * known
-        cost["dollars_range"] = between and [price * hours for hours in between]
+        cost["dollars"] = None if total.unknown else price * mean
+        cost["dollars_range"] = None if total.unknown else [price * low, price * high]
         cost["known_dollars"] = price * mean
-    if rated:
-        hours = min(total.mean + total.lent, most) / 3600
-        forecast = {"hours": hours, "stages": total.unknown, "machine": MACHINE}
-        some = bool(total.unknown and total.without and total.lent) and 2 * total.without <= total.unknown
-        cost["about"] = forecast if total.unknown and not total.without else None
-        cost["partly"] = {**forecast, "without": total.without} if some else None
     return cost
 
 

@@ -5,13 +5,12 @@ Differences are fractions. What recipes vary by is taken from finished trials of
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,10 +35,10 @@ from smoothsweep.core.metrics.power import (
 )
 from smoothsweep.core.metrics.verdicts import LEAST_POOLED, LEAST_SEEDS
 from smoothsweep.core.readers.tables import read_rows
+from smoothsweep.orchestrator.planning.costs import stored_stage
 from smoothsweep.orchestrator.planning.plan import Plan
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.orchestrator.store.manifests import Damage
 from smoothsweep.sweeps.expand import OF_THE_ATTACKER, Cell, LoadedSweep, expand
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.parts import CLASSES, LabelledData
@@ -57,8 +56,7 @@ Met = dict[str, dict[str, dict[int, Rates]]]  # attack -> recipe -> seed -> rate
 Data = tuple[str, int, str]  # fingerprint of the private images, images of each class, and who judges them
 
 
-@dataclass(frozen=True, kw_only=True)
-class Size:
+class Size(NamedTuple):
     """What a sweep compares: the design, how many classes the data have, the metric that recipes are compared by."""
 
     design: Design
@@ -66,21 +64,13 @@ class Size:
     leak: Metric
 
 
-@dataclass(frozen=True, kw_only=True)
-class Variation:
-    """Components in the unit of the leak, and what they are from.
-
-    Attributes:
-        trials: How many finished trials they rest on; 0 for the defaults.
-        same_data: Whether these trials attacked the people of the sweep.
-    """
+class Variation(NamedTuple):
+    """Components in the unit of the leak; how many finished trials they rest on, 0 for the defaults; and whether these
+    attacked the people of the sweep."""
 
     components: Components
     trials: int = 0
     same_data: bool = True
-
-
-DEFAULTS = Variation(components=QUICKSTART)
 
 
 def asked_difference(text: str) -> float:
@@ -94,33 +84,31 @@ def asked_difference(text: str) -> float:
     return points / 100
 
 
-def power_of_plan(loaded: LoadedSweep, plan: Plan, store: Store, tell: float | None = None) -> dict[str, Any]:
-    """What the planned sweep can tell, and which would tell more. tell: the difference that the user asks about.
+def power_of(
+    loaded: LoadedSweep, plan: Plan | None = None, store: Store | None = None, tell: float | None = None
+) -> dict[str, Any] | None:
+    """What a sweep can tell, and which would tell more, as JSON values; differences are fractions.
 
-    Without an attack there is nothing of it to say. Raises InputError where the user asks and the sweep can tell no
-    difference.
+    None of a sweep without an attack, of which there is nothing to say. plan, store: without them by the components of
+    the quickstart. tell: the difference that the user asks about; raises InputError where the sweep can tell none.
     """
     settings = loaded.sweep
     if tell is None and not (isinstance(settings, InversionSweep) and settings.attack):
-        return {"power": None}
-    cells = list({id(trial.cell): trial.cell for trial in plan.trials if trial.phase == "sweep"}.values())
-    size = _size_of(loaded, cells or expand(loaded), _recipes_of(plan, cells), tell)
-    if isinstance(size, str):
-        return {"power": {"tells": None, "reason": size}}
-    return {"power": power_summary(size, measured(store, size.leak, _people(plan)) or DEFAULTS, tell)}
-
-
-def power_before_data(loaded: LoadedSweep) -> dict[str, Any]:
-    """What a sweep can tell by the default components, where no store is known."""
-    size = _size_of(loaded, expand(loaded), None, None)
-    return {"tells": None, "reason": size} if isinstance(size, str) else power_summary(size, DEFAULTS, None)
-
-
-def power_summary(size: Size, known: Variation, tell: float | None) -> dict[str, Any]:
-    """What a sweep of this size can tell, as JSON values; differences are fractions."""
-    now, limit = size.design, tell or TELL
+        return None
+    trials = [] if plan is None else [trial for trial in plan.trials if trial.phase == "sweep"]
+    cells = list({id(trial.cell): trial.cell for trial in trials}.values())
+    where = f"--tell {100 * tell:g}" if tell else "power"
+    try:
+        size = size_of(loaded, cells or expand(loaded), recipes=_recipes_of(plan, cells))
+        now = size.design.checked(where)
+    except InputError as error:
+        reason = str(error).removeprefix(f"{where}: ")
+        if tell:
+            raise InputError(f"{where}: {reason}") from None
+        return {"tells": None, "reason": reason}
+    found = measured(store, size.leak, _people(plan)) if plan is not None and store is not None else None
+    known, limit = found or Variation(components=QUICKSTART), tell or TELL
     power = planned(known.components, now)
-    wanted = tell is not None or power.tells > limit
     return {
         "tells": power.tells,
         "half_width": power.half,
@@ -135,7 +123,7 @@ def power_summary(size: Size, known: Variation, tell: float | None) -> dict[str,
             "sweep": _smallest(size, known.components, limit),
             "seeds_with_these_classes": seeds_to_detect(known.components, now, limit),
         }
-        if wanted
+        if tell is not None or power.tells > limit
         else None,
     }
 
@@ -162,38 +150,41 @@ def power_lines(power: dict[str, Any]) -> list[str]:
     """What a sweep can tell, for a terminal."""
     if power["tells"] is None:
         return [f"this sweep can detect no difference between recipes: {power['reason']}"]
-    known = power["components"]
+    known, classes, available = power["components"], power["classes"], power["classes_available"]
     source = "as in the quickstart: no finished trials to estimate them from"
     if known["trials"]:
         source = f"from {known['trials']} trials of this store{'' if known['same_data'] else ' on other data'}"
-    smallest = f"differences of {_points(power['tells'])} points or more" if power["tells"] < 1 else "no difference"
+    smallest = "no difference"
+    if (points := 100 * power["tells"]) < 100:  # rounded up: what is said to be told is told
+        smallest = (
+            f"differences of {math.ceil(points) if points >= 10 else math.ceil(10 * points) / 10:g} points or more"
+        )
     lines = [
-        f"with {power['seeds']} seeds and {power['classes']} classes this sweep can detect {smallest} "
+        f"with {power['seeds']} seeds and {classes} classes this sweep can detect {smallest} "
         f"(power {100 * power['power']:.0f} %; spreads {source})"
     ]
-    if power["to_tell"] is not None:
-        lines.append(_seeds_needed(power))
-    if power["classes"] == power["classes_available"]:
-        lines.append(f"more classes: none, all {power['classes']} of the data are attacked")
+    if (asked := power["to_tell"]) is not None:
+        start, design, alone = (
+            f"for {100 * asked['difference']:g} points:",
+            asked["sweep"],
+            asked["seeds_with_these_classes"],
+        )
+        no_number = f"no number of seeds up to {MOST_SEEDS}"
+        if design is None:
+            lines.append(f"{start} {no_number} detects them with the {available} classes of the data")
+        else:
+            limit = f"; the data have no more than {available} classes" if design["classes"] == available else ""
+            seeds = f" (with {classes} classes: {no_number if alone is None else f'{alone} seeds'}{limit})"
+            beside = "" if design["classes"] == classes else seeds
+            lines.append(f"{start} {design['seeds']} seeds x {design['classes']} classes{beside}")
+    if classes == available:
+        lines.append(f"more classes: none, all {classes} of the data are attacked")
     return lines
 
 
-def _size_of(loaded: LoadedSweep, cells: Sequence[Cell], recipes: int | None, tell: float | None) -> Size | str:
-    """The size of a sweep that can tell differences, or why it cannot. Raises InputError where the user asks."""
-    where = f"--tell {100 * tell:g}" if tell else "power"
-    try:
-        size = size_of(loaded, cells, recipes=recipes)
-        return replace(size, design=size.design.checked(where))
-    except InputError as error:
-        reason = str(error).removeprefix(f"{where}: ")
-        if tell:
-            raise InputError(f"{where}: {reason}") from None
-        return reason
-
-
-def _recipes_of(plan: Plan, cells: Sequence[Cell]) -> int | None:
+def _recipes_of(plan: Plan | None, cells: Sequence[Cell]) -> int | None:
     """How many recipes a search will have compared in the end; None without one, and for looks, which add none."""
-    if plan.forecast is None or not plan.forecast.steps or plan.forecast.looks:
+    if plan is None or plan.forecast is None or not plan.forecast.steps or plan.forecast.looks:
         return None
     *_, (further, _), _ = plan.forecast.steps  # those that meet the whole attack; the last step audits again
     return further + len({_values(cell, of_attacker=False) for cell in cells})
@@ -205,26 +196,6 @@ def _people(plan: Plan) -> str | None:
     stages = plan.stages or [stage for sample in samples for stage in sample]
     attack = next((stage for stage in stages if stage.name == "attack" and "target" in stage.inputs), None)
     return None if attack is None else attack.inputs["target"].inputs["data"].fingerprint
-
-
-def _seeds_needed(power: dict[str, Any]) -> str:
-    target, design, available = power["to_tell"], power["to_tell"]["sweep"], power["classes_available"]
-    start = f"for {100 * target['difference']:g} points:"
-    if design is None:
-        return f"{start} no number of seeds up to {MOST_SEEDS} detects them with the {available} classes of the data"
-    alone = target["seeds_with_these_classes"]
-    text = f"{start} {design['seeds']} seeds x {design['classes']} classes"
-    if design["classes"] == power["classes"]:
-        return text
-    seeds = f"{alone} seeds" if alone is not None else f"no number of seeds up to {MOST_SEEDS}"
-    limit = f"; the data have no more than {available} classes" if design["classes"] == available else ""
-    return f"{text} (with {power['classes']} classes: {seeds}{limit})"
-
-
-def _points(difference: float) -> str:
-    """Percentage points, rounded up: what is said to be told is told."""
-    points = 100 * difference
-    return f"{math.ceil(points)}" if points >= 10 else f"{math.ceil(10 * points) / 10:g}"
 
 
 def size_of(loaded: LoadedSweep, cells: Iterable[Cell], *, recipes: int | None = None) -> Size:
@@ -286,10 +257,10 @@ def measured(store: Store, leak: Metric, data: str | None) -> Variation | None:
     data: fingerprint of the sweep's private images. Trials on these are preferred to others, which are never mixed in.
     """
     by_data: dict[Data, Met] = defaultdict(lambda: defaultdict(lambda: defaultdict(dict)))
-    stages: dict[tuple[str, str], Stage | None] = {}
+    known: dict[str, Stage] = {}
     for path in store.newest_manifests(present(leak.stage, "stage of the leak"), READ_AT_MOST):
-        judge = _stage(store, path.parent.parent.name, path.parent.name, stages)
-        if judge is not None and (judged := _judged(store, judge, leak.key)) is not None:
+        judge = stored_stage(store, path.parent.parent.name, path.parent.name, known)
+        if (judged := _judged(store, judge, path.parent.name, leak.key)) is not None:
             of, attack, recipe, seed, rates = judged
             by_data[of][attack][recipe][seed] = rates
     ranked = [(of[0] == data, *pooled) for of, met in by_data.items() if (pooled := _pooled(met, of[1])) is not None]
@@ -325,10 +296,7 @@ def block(met: Mapping[str, Mapping[int, Rates]]) -> np.ndarray | None:
 
     met: recipe -> seed -> rates by class.
     """
-    counts: dict[int, int] = defaultdict(int)
-    for seeds in met.values():
-        for seed in seeds:
-            counts[seed] += 1
+    counts = Counter(seed for seeds in met.values() for seed in seeds)
     ordered = sorted(counts, key=lambda seed: (-counts[seed], seed))
     best: tuple[int, Sequence[str], Sequence[int]] = (0, (), ())
     for many in range(LEAST_SEEDS, len(ordered) + 1):
@@ -344,14 +312,14 @@ def block(met: Mapping[str, Mapping[int, Rates]]) -> np.ndarray | None:
     return flat.reshape(len(recipes), 1, len(seeds), len(classes))
 
 
-def _judged(store: Store, judge: Stage, column: str) -> tuple[Data, str, str, int, Rates] | None:
+def _judged(store: Store, judge: Stage, name: str, column: str) -> tuple[Data, str, str, int, Rates] | None:
     """(people and images, attack, recipe, seed, rates) of a judge's artifact; None for what is no such trial."""
     try:
         attack = judge.inputs[RECONSTRUCTIONS].inputs["attack"]
         target = attack.inputs["target"]
         people = target.inputs["data"].fingerprint, int(attack.config["selected"]), _without_seed(judge)
         _, seed = attack.config["seed"]
-        if ATTACKS[attack.config["kind"]].control:
+        if ATTACKS[attack.config["kind"]].control or judge.fingerprint != name:
             return None
         rows = read_rows(store.needed_file(judge, PER_CLASS), ["class", column])
         rates = dict(zip(rows["class"].tolist(), rows[column].tolist(), strict=True))
@@ -362,55 +330,32 @@ def _judged(store: Store, judge: Stage, column: str) -> tuple[Data, str, str, in
         return None  # of an earlier version, deleted meanwhile, or damaged: a trial less to learn from
 
 
-def _stage(store: Store, kind: str, fingerprint: str, known: dict[tuple[str, str], Stage | None]) -> Stage | None:
-    """The stage of a manifest, None where it is gone or another version would make another one. known: those read."""
-    key = kind, fingerprint
-    if key not in known:
-        known[key] = None  # also while it is read: it may name itself
-        with contextlib.suppress(OSError, Damage, ValueError, KeyError, AttributeError, TypeError, RecursionError):
-            manifest = store.manifest_of(kind, fingerprint)
-            inputs = {
-                role: present(_stage(store, source["stage"], source["fingerprint"], known), role)
-                for role, source in manifest["inputs"].items()
-            }
-            stage = Stage(name=kind, config=manifest["config"], inputs=inputs)
-            known[key] = stage if stage.fingerprint == fingerprint else None
-    return known[key]
-
-
 def _without_seed(stage: Stage) -> str:
     config = {key: value for key, value in stage.config.items() if key != "seed"}
     return canonical_json([stage.name, config])
 
 
-def membership_of_plan(stages: Sequence[Stage]) -> dict[str, Any]:
-    """{"membership": ...} of a plan with membership attacks, else nothing.
-
-    Shadow models of a recipe, answers of them with and without each image, test images, and the smallest false positive
-    rate where their number is known.
-    """
+def membership_of_plan(stages: Sequence[Stage]) -> dict[str, Any] | None:
+    """Of a plan with membership attacks their limits: shadow models of a recipe, answers of them with and without each
+    image, test images, and the smallest false positive rate where their number is known."""
     name = next(stage_of(name) for name, kind in JUDGES.items() if kind is Membership)
     judge = next((stage for stage in stages if stage.name == name), None)
     if judge is None:
-        return {}
+        return None
     settings = {"shadows": Membership.shadows, "share": Membership.share, **judge.config["settings"]}
     others = test_count({**judge.inputs["data"].config, **judge.inputs["data"].hints})
     inside = round(settings["shadows"] * settings["share"])
     return {
-        "membership": {
-            "shadows": settings["shadows"],
-            "with_image": inside,
-            "without_image": settings["shadows"] - inside,
-            "test_images": others,
-            "smallest_fpr": None if others is None else 1 / others,
-        }
+        "shadows": settings["shadows"],
+        "with_image": inside,
+        "without_image": settings["shadows"] - inside,
+        "test_images": others,
+        "smallest_fpr": None if others is None else 1 / others,
     }
 
 
-def membership_lines(limits: dict[str, Any] | None) -> list[str]:
-    """Lines on the limits of the membership attacks for a terminal; none without membership attacks."""
-    if limits is None:
-        return []
+def membership_line(limits: dict[str, Any]) -> str:
+    """The limits of the membership attacks for a terminal."""
     rate = "the number of test images, known once the data are read"
     if limits["smallest_fpr"] is not None:
         smallest = f"{100 * limits['smallest_fpr']:.3g} %"
@@ -421,4 +366,4 @@ def membership_lines(limits: dict[str, Any] | None) -> list[str]:
             f"{limits['shadows']} shadow models per recipe give each image "
             f"about {limits['with_image']} answers with it and {limits['without_image']} without"
         )
-    return ["", f"membership: {rate}; {shadows}"]
+    return f"membership: {rate}; {shadows}"

@@ -5,24 +5,19 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.text import note
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.stage import code_version
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.orchestrator.tracking import (
-    Closing,
-    Tracker,
-    Verdicts,
-    error_line,
-    local_uri,
-    refusals,
-    tracking_errors,
-)
+from smoothsweep.orchestrator.tracking.recipes import Verdicts
+from smoothsweep.orchestrator.tracking.server import error_line, local_uri, refusals, tracking_errors
+from smoothsweep.orchestrator.tracking.tracker import Tracker
 from smoothsweep.sweeps.expand import LoadedSweep
 
 REPORT = "report"  # among what is not written: the report, the means over seeds, the models
@@ -75,7 +70,7 @@ class Recorder:
         self._trials: dict[str, Trial] = {}  # of the driver's own plan, whose trials these are
         self._waiting: dict[str, str | None] = {}  # trial id -> failure, in the order they came
         self._refused: dict[str, int] = {}
-        self._closing: Closing | None = None  # still without the trials
+        self._closing: dict[str, Any] | None = None  # what `Tracker.close_sweep` takes beside the trials
         self._problem = ""  # the last, while MLflow is away
         self._moved_at = time.monotonic()  # when something was last written
         self._given_up = False
@@ -99,14 +94,13 @@ class Recorder:
     def close(self, files: list[Path], *, failed: int, verdicts: Verdicts | None = None, wall_s: float = 0.0) -> None:
         """Add the means over seeds, the report, its verdicts and the models, and end the sweep's run; after `finish`.
 
-        wall_s: see `Closing`.
+        files, failed, verdicts, wall_s: see `Tracker.close_sweep`.
         """
         with self._changed:
             if self._waiting:  # it has not answered for as long as we wait
                 self.unwritten[REPORT] = self._problem or "MLflow does not answer"
             else:
-                final = verdicts or Verdicts()
-                self._closing = Closing(trials=(), files=tuple(files), failed=failed, verdicts=final, wall_s=wall_s)
+                self._closing = {"files": tuple(files), "failed": failed, "verdicts": verdicts, "wall_s": wall_s}
                 self._changed.notify_all()
                 self._wait(lambda: self._closing is None)
                 if self._closing is not None:
@@ -152,7 +146,7 @@ class Recorder:
                 self._changed.wait_for(lambda: self._given_up, timeout=pause)
             pause = min(2 * pause, self._patience.most)
 
-    def _attempt(self, trial_id: str | None, failure: str | None, closing: Closing | None) -> bool:
+    def _attempt(self, trial_id: str | None, failure: str | None, closing: dict[str, Any] | None) -> bool:
         """Write the oldest trial, or the end of the sweep. False while MLflow is away."""
         try:
             if self._problem and self.tracker is not None:
@@ -162,8 +156,10 @@ class Recorder:
             if trial_id is not None:
                 tracker.record(self._trials[trial_id], parent, failure)
             elif closing is not None:
-                closing_so_far = replace(closing, trials=tuple(self._trials.values()))
-                self.remarks += tracker.close_sweep(parent, closing_so_far, models=self._models, progress=self._moved)
+                trials = tuple(self._trials.values())
+                self.remarks += tracker.close_sweep(
+                    parent, trials, **closing, models=self._models, progress=self._moved
+                )
         except (OSError, InputError, *tracking_errors()) as error:
             return self._failed(trial_id, self._line(error))
         self._settled(trial_id, failure)

@@ -19,10 +19,10 @@ import json
 import math
 import time
 import uuid
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from queue import SimpleQueue
-from typing import Any, cast
+from typing import Any
 
 from pydantic import BaseModel, Field
 
@@ -31,7 +31,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.plan import Plan, SearchForecast, devices_held
 from smoothsweep.orchestrator.planning.trial import Proposal, ProposalLog, Trial, TrialMaker
 from smoothsweep.orchestrator.search.setup import OPEN, Aims, Outcome, Setup, Wait, read_outcome, status_of, strategy
-from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
+from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.notes import read_lines, read_note, write_lines
 from smoothsweep.sweeps.expand import LoadedSweep
@@ -242,39 +242,25 @@ class LookAgenda(Agenda):
         from smoothsweep.orchestrator.result.rows import baseline_axes, per_class_rows, results_table, sweep_axes
         from smoothsweep.orchestrator.result.summary import summarise
 
-        trials = [
-            trial
-            for proposal in self.proposals
-            if present(proposal.look, "look") < looks_begun
-            for trial in self.make(proposal)
-        ]
-        table = results_table(trials, self.store, {})
+        trials = [t for one in self.proposals if present(one.look, "look") < looks_begun for t in self.make(one)]
         per_class = per_class_rows(trials, self.store)
-        summary = summarise(
-            ReportData(
-                title=self.loaded.sweep.name,
-                results=table,
-                axes=sweep_axes(self.loaded, trials),
-                protocol=self.loaded.sweep.protocol,
-                per_class=per_class if len(per_class) else None,
-                baseline=baseline_axes(self.loaded),
-                looks=self.make.looks,
-            ),
-            resamples=RESAMPLES,
+        data = ReportData(
+            title=self.loaded.sweep.name,
+            results=results_table(trials, self.store, {}),
+            axes=sweep_axes(self.loaded, trials),
+            protocol=self.loaded.sweep.protocol,
+            per_class=per_class if len(per_class) else None,
+            baseline=baseline_axes(self.loaded),
+            looks=self.make.looks,
         )
-        if summary.primary is None:
-            return []
-        stops = summary.stops(summary.primary)
+        summary = summarise(data, resamples=RESAMPLES)
+        stops = {} if summary.primary is None else summary.stops(summary.primary)
         open_ = {recipe for recipe, stop in stops.items() if stop.answer == "open" and stop.look == looks_begun}
-        rows = zip(summary.frame["recipe"], summary.frame["trials"], strict=True)
-        ids = {trial for recipe, mine in rows if recipe in open_ for trial in mine}
-        first, *others = self.make.recipes
-        wanted = [
-            recipe
-            for recipe, _ in others
-            if any(trial.id in ids for trial in self.make(Proposal(number=0, values=recipe, look=0)))
-        ]
-        return [first[0], *wanted] if wanted else []
+        ids = {trial for mine in summary.frame.loc[summary.frame["recipe"].isin(open_), "trials"] for trial in mine}
+        (baseline, _), *others = self.make.recipes
+        firsts = ((recipe, self.make(Proposal(number=0, values=recipe, look=0))) for recipe, _ in others)
+        wanted = [recipe for recipe, mine in firsts if any(trial.id in ids for trial in mine)]
+        return [baseline, *wanted] if wanted else []
 
 
 FOLDER, NOTE, COPY = "spent", ".jsonl", ".copy.jsonl"
@@ -301,8 +287,7 @@ class Meter:
         self.store, self.name, self.budget = store, name, budget
         self._own = f"{FOLDER}/{uuid.uuid4().hex[:12]}"
         self._others, self._looked = _noted(store, name, besides=self._own), time.monotonic()
-        self._done: dict[str, float] = {}  # kind of stage -> device-seconds of tasks that have ended
-        self._running: dict[str, float] = {}
+        self._done, self._running = Counter[str](), Counter[str]()  # kind of stage -> device-seconds of its tasks
         self._began, self._started = time.time(), time.monotonic()
 
     @property
@@ -319,11 +304,10 @@ class Meter:
         """Count what the scheduler tells of tasks that have ended and of those that run."""
         for event in snapshot["events"]:
             if event["what"] == "work":
-                self._done[event["stage"]] = self._done.get(event["stage"], 0.0) + event["device_seconds"]
-        self._running = {}
+                self._done[event["stage"]] += event["device_seconds"]
+        self._running.clear()
         for entry in snapshot["running"]:
-            seconds = entry.get("device_seconds", 0.0)
-            self._running[entry["stage"]] = self._running.get(entry["stage"], 0.0) + seconds
+            self._running[entry["stage"]] += entry.get("device_seconds", 0.0)
         if time.monotonic() - self._looked >= LOOK_EVERY_S:
             self._looked = time.monotonic()
             with contextlib.suppress(OSError):  # the store is away: what was known last stands
@@ -347,14 +331,10 @@ class Meter:
                 write_lines(self.store, self.name, self._own + ending, self._lines())
 
     def _lines(self) -> Lines:
-        seconds = {
-            kind: self._done.get(kind, 0.0) + self._running.get(kind, 0.0)
-            for kind in sorted({*self._done, *self._running})
-        }
-        wall = round(time.monotonic() - self._started, 2)
+        kinds = sorted({*self._done, *self._running})
         return [
-            *({"stage": kind, "device_seconds": round(s, 2)} for kind, s in seconds.items()),
-            {"wall_seconds": wall, "began": round(self._began, 2)},
+            *({"stage": one, "device_seconds": round(self._done[one] + self._running[one], 2)} for one in kinds),
+            {"wall_seconds": round(time.monotonic() - self._started, 2), "began": round(self._began, 2)},
         ]
 
 
@@ -389,10 +369,8 @@ def _device_s(lines: Iterable[dict[str, Any]]) -> float:
 
 def _wall_s(lines: Iterable[dict[str, Any]]) -> float:
     """Wall-seconds, counted once for runs at the same time."""
-    total, until = 0.0, float("-inf")
-    for began, seconds in sorted(
-        (line.get("began", 0.0), line["wall_seconds"]) for line in lines if "wall_seconds" in line
-    ):
+    total, until = 0.0, -math.inf
+    for began, seconds in sorted((line.get("began", 0.0), line.get("wall_seconds", 0.0)) for line in lines):
         total += max(0.0, began + seconds - max(began, until))
         until = max(until, began + seconds)
     return total
@@ -419,7 +397,6 @@ def read_end(proposed: ProposalLog) -> str | None:
 
 SAMPLES = 4  # recipes drawn to tell what one costs
 FAR = 10**9  # numbers of these draws: no proposal's
-AGAIN = "again"  # beside the rungs: the audit under fresh seeds
 
 
 def forecast_of(proposed: ProposalLog) -> SearchForecast | None:
@@ -431,30 +408,32 @@ def forecast_of(proposed: ProposalLog) -> SearchForecast | None:
         return None
     proposals, make = proposed.proposals(), proposed.make
     setup = search_setup(make)
-    counts = _counts(setup, proposals)
-    recipes = _samples(setup)
+    counts, recipes = _counts(setup, proposals), _samples(setup)
     # How many are to be audited again, of which none has been chosen yet.
     again = sweep.reaudit.recipes if sweep.reaudit and proposed.reaudit() is None else 0
     if not recipes or not (again or any(count for _, count in counts)):
         return None
-    whole = [[s for t in make(Proposal(number=0, values=r, rung=counts[0][0])) for s in t.stages] for r in recipes]
-    shared = set.intersection(*({s.fingerprint for s in with_ancestors(stages)} for stages in whole))
-    seen: list[set[str]] = [set(shared) for _ in recipes]
-    steps = []
-    for rung, count in [*counts, (AGAIN, again)]:
-        samples = []
-        for known, values in zip(seen, recipes, strict=True):
-            trials = _trials(make, values, rung)
-            stages = [s for s in with_ancestors([s for t in trials for s in t.stages]) if s.fingerprint not in known]
-            known |= {stage.fingerprint for stage in stages}
-            samples.append(tuple(stages))
-        steps.append((count, tuple(samples)))
-    common = [s for s in with_ancestors(whole[0]) if s.fingerprint in shared and not store.has(s)]
+    met = [
+        [make(Proposal(number=0, values=values, rung=rung)) for rung, _ in counts]
+        + [make.trials_under(values, make.loaded.reaudit.seeds, "reaudit") if sweep.reaudit else []]
+        for values in recipes
+    ]
+    whole = [[[s for trial in trials for s in trial.stages] for trials in of_recipe] for of_recipe in met]
+    first = [with_ancestors(of_recipe[0]) for of_recipe in whole]
+    shared = set.intersection(*({stage.fingerprint for stage in stages} for stages in first))
+    added = []  # by recipe and step: the stages that no earlier step has
+    for of_recipe in whole:
+        known, steps = set(shared), []
+        for stages in of_recipe:
+            steps.append(tuple(stage for stage in with_ancestors(stages) if stage.fingerprint not in known))
+            known |= {stage.fingerprint for stage in steps[-1]}
+        added.append(steps)
+    common = [stage for stage in first[0] if stage.fingerprint in shared and not store.has(stage)]
     return SearchForecast(
         recipes=counts[0][1] + (bool(setup.rungs and setup.baseline) and not proposals),
         again=again,
         settings=sweep,
-        steps=tuple(steps),
+        steps=tuple(zip((*(count for _, count in counts), again), zip(*added, strict=True), strict=True)),
         shared=() if proposals else tuple(common),
         budget_hours=hours_left(store, sweep.name, sweep.budget),
     )
@@ -496,10 +475,14 @@ def refuse_small_budget(loaded: LoadedSweep, plan: Plan, store: Store) -> None:
         return
     missing = {stage.fingerprint for stage in plan.missing}
     trials = [[s for s in with_ancestors(t.stages) if s.fingerprint in missing] for t in plan.trials[:50]]
-    works = [(stages, 1) for stages in trials if stages] or _recipes_of(loaded, plan.forecast, store)
+    works = [(stages, 1) for stages in trials if stages]
+    if not works and plan.forecast is not None and plan.forecast.steps:  # of recipes, as many trials together
+        many = len(loaded.sweep.every_seed) * len(loaded.sweep.combinations)
+        recipes = ([stage for stage in stages if not store.has(stage)] for stages in plan.forecast.steps[0][1])
+        works = [(stages, many) for stages in recipes if stages]
     held = devices_held(loaded.sweep, plan.history)
     totals = [(plan.history.total(stages, held), trials) for stages, trials in works]
-    if not totals or any(total.unknown for total, _ in totals):
+    if not totals or any(total.rated or total.unknown for total, _ in totals):
         return
     cheapest = min(total.least / trials for total, trials in totals)
     if cheapest > 3600 * budget.device_hours:
@@ -509,32 +492,16 @@ def refuse_small_budget(loaded: LoadedSweep, plan: Plan, store: Store) -> None:
         )
 
 
-def _recipes_of(loaded: LoadedSweep, forecast: SearchForecast | None, store: Store) -> list[tuple[list[Stage], int]]:
-    """Stages of recipes that may be proposed, and how many trials they are together."""
-    if forecast is None or not forecast.steps:
-        return []
-    trials = len(loaded.sweep.every_seed) * len(loaded.sweep.combinations)
-    samples = [[stage for stage in stages if not store.has(stage)] for stages in forecast.steps[0][1]]
-    return [(stages, trials) for stages in samples if stages]
-
-
-def _trials(make: TrialMaker, values: Values, rung: int | str | None) -> list[Trial]:
-    if rung == AGAIN:
-        return make.trials_under(values, make.loaded.reaudit.seeds, "reaudit") if make.loaded.sweep.reaudit else []
-    return make(Proposal(number=0, values=values, rung=cast("int | None", rung)))
-
-
 def _samples(setup: Setup) -> list[Values]:
+    """Valid recipes of the space, one for each of so many numbers where twenty draws find it."""
     samples: list[Values] = []
     for number in range(SAMPLES):
         for attempt in range(20):
             values = setup.random(FAR + number, attempt)
-            try:
+            with contextlib.suppress(InputError):
                 setup.identity(values)
-            except InputError:
-                continue
-            samples.append(values)
-            break
+                samples.append(values)
+                break
     return samples
 
 

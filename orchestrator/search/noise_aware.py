@@ -96,13 +96,10 @@ def startup_of(setup: Setup) -> int:
 
 def _first(setup: Setup, known: Sequence[TriedRecipe]) -> list[Values]:
     """The next recipe of the first design, which counts the baseline as one of its own; none once it is used up."""
-    baseline = [place(setup, setup.baseline)] if setup.baseline else []
-    others = [shares_of(setup.space, values) for values in baseline if values is not None]
-    width = len(setup.space.keys)
-    shares = first_shares(
-        startup_of(setup) - len(baseline), width, np.reshape(others, (len(others), width)), setup.seed
-    )
-    return [from_shares(setup.space, row) for row in shares[len(known) - len(baseline) :][:1]]
+    at, width = place(setup, setup.baseline) if setup.baseline else None, len(setup.space.keys)
+    others = np.reshape([] if at is None else shares_of(setup.space, at), (-1, width))
+    shares = first_shares(startup_of(setup) - bool(setup.baseline), width, others, setup.seed)
+    return [from_shares(setup.space, row) for row in shares[len(known) - bool(setup.baseline) :][:1]]
 
 
 def _new(
@@ -361,7 +358,8 @@ class NoiseModel:
 
 def fit(seen: SeenTrials) -> NoiseModel:
     """The model of the trials seen."""
-    shift, scale = _standard(seen)
+    means = _means(seen.values, seen.recipe)
+    shift, scale = float(means.mean()), float(means.std()) or 1.0
     values = (seen.values - shift) / scale
     kinds = ["length"] * (int(seen.groups.max()) + 1) + ["signal", "noise", "seed"]
     centre = np.log([PRIORS[kind][0] for kind in kinds])
@@ -417,12 +415,6 @@ def _covariance(seen: SeenTrials, lengths: np.ndarray, signal: float, noise: np.
     recipes = signal * matern(seen.places, seen.places, lengths[seen.groups])
     trials = recipes[np.ix_(seen.recipe, seen.recipe)] + seed * (seen.seed[:, None] == seen.seed[None, :])
     return trials + np.diag(noise[seen.recipe])
-
-
-def _standard(seen: SeenTrials) -> tuple[float, float]:
-    """Mean and standard deviation of the recipes' means."""
-    means = _means(seen.values, seen.recipe)
-    return float(means.mean()), float(means.std()) or 1.0
 
 
 def _means(values: np.ndarray, group: np.ndarray) -> np.ndarray:

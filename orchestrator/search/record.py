@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from smoothsweep.orchestrator.search.setup import (
     metrics_of,
     place,
     read_outcome,
-    worst_mean,
+    worst_by_seed,
 )
 from smoothsweep.orchestrator.stages.stage import canonical_json
 from smoothsweep.orchestrator.store.base import Store
@@ -226,15 +227,18 @@ def frontier_recipes(loaded: LoadedSweep, trials: Sequence[Trial], store: Store)
     column, way = aim
     places = {}
     for key, row in rows.items():
-        accuracy, leak = worst_mean(row, "test_acc", "max"), worst_mean(row, column, way)
-        if accuracy is not None and leak is not None:
-            places[key] = (accuracy, leak if way == "min" else -leak)
+        accuracies, leaks = worst_by_seed(row, "test_acc", "max").values(), worst_by_seed(row, column, way).values()
+        if accuracies and leaks:
+            places[key] = fmean(accuracies), fmean(leaks) * (1 if way == "min" else -1)
     if not places:
         return []
     keys, points = list(places), np.array(list(places.values()))
     frontier = accuracy_leak_frontier(points[:, 0], points[:, 1], min_accuracy=loaded.sweep.accuracy_needed)
-    chosen = _at_most(points, list(frontier.members), loaded.reaudit.recipes)
-    return [recipe_of(recipes[keys[index]][0].cell.values) for index in chosen]
+    members = np.array(frontier.members)
+    if len(members) > loaded.reaudit.recipes:  # on a tie those that leak less
+        best = np.lexsort((points[members, 1], -crowding(points[members])))[: loaded.reaudit.recipes]
+        members = members[np.sort(best)]
+    return [recipe_of(recipes[keys[index]][0].cell.values) for index in members]
 
 
 def leak_of(loaded: LoadedSweep, rows: Sequence[dict[str, Any]]) -> tuple[str, Direction] | None:
@@ -247,12 +251,3 @@ def leak_of(loaded: LoadedSweep, rows: Sequence[dict[str, Any]]) -> tuple[str, D
         if any(metrics.get(spec.key) is not None for metrics in rows):
             return spec.key, "min" if spec.better == "low" else "max"
     return None
-
-
-def _at_most(points: np.ndarray, members: list[int], count: int) -> list[int]:
-    """The `count` members that crowding distance keeps, in their order; on a tie those that leak less."""
-    if len(members) <= count:
-        return members
-    lonely = crowding(points[members])
-    best = sorted(range(len(members)), key=lambda place: (-lonely[place], points[members[place], 1]))[:count]
-    return [members[place] for place in sorted(best)]

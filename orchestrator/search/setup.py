@@ -104,11 +104,9 @@ def read_outcome(trials: Sequence[Trial], store: Store, aims: Aims, failed: Mapp
     if (status := status_of(trials, store, failed)) != DONE:
         return Outcome(status=status, objectives=dict.fromkeys(aims.objectives))
     rows = [(trial.seed, metrics_of(trial, store)) for trial in trials if not trial.is_control]
-    ways = aims.ways()
-    by_column = {column: worst_by_seed(rows, column, way) for column, way in ways.items()}
-    values = {column: worst_mean(rows, column, way) for column, way in ways.items()}
-    by_seed = {seed: {column: by_column[column].get(seed, math.nan) for column in ways} for seed, _ in rows}
-    return aims.outcome(values, by_seed)
+    worst = {column: worst_by_seed(rows, column, way) for column, way in aims.ways().items()}
+    by_seed = {seed: {column: worst[column].get(seed, math.nan) for column in worst} for seed, _ in rows}
+    return aims.outcome({column: fmean(found.values()) for column, found in worst.items() if found}, by_seed)
 
 
 def status_of(trials: Sequence[Trial], store: Store, failed: Mapping[str, str] | set[str]) -> Status:
@@ -126,12 +124,6 @@ def metrics_of(trial: Trial, store: Store) -> dict[str, Any]:
     for stage in trial.stages:
         metrics.update(store.metrics(stage))
     return metrics
-
-
-def worst_mean(rows: Sequence[tuple[int, Mapping[str, Any]]], column: str, way: Direction) -> float | None:
-    """Mean over seeds of the worst case over attacks; None if some trial has no value. rows: (seed, metrics)."""
-    worst = worst_by_seed(rows, column, way)
-    return fmean(worst.values()) if worst else None
 
 
 def worst_by_seed(rows: Sequence[tuple[int, Mapping[str, Any]]], column: str, way: Direction) -> dict[int, float]:
@@ -271,30 +263,28 @@ def place(setup: Setup, values: Values) -> Positions | None:
     return positions if set(values) <= set(places) else None
 
 
-def shares_of(space: Space, positions: Mapping[str, float | int]) -> np.ndarray:
+def shares_of(space: Space, positions: Positions) -> np.ndarray:
     """Positions as shares [d] of their dimensions, in [0, 1], the ends included."""
     return np.array([_share(dimension, positions[dimension.key]) for dimension in space.dimensions])
 
 
-def points_of(space: Space, positions: Mapping[str, float | int]) -> np.ndarray:
+def points_of(space: Space, positions: Positions) -> np.ndarray:
     """Positions as a point [p]: the share of an ordered dimension, one column for each name of another.
 
     Two different names of one dimension are one apart, as the two ends of an ordered dimension are.
     """
-    columns: list[float] = []
-    for dimension in space.dimensions:
-        position = positions[dimension.key]
-        if _is_ordered(dimension):
-            columns.append(_share(dimension, position))
-        else:
-            columns.extend(np.sqrt(0.5) * (index == position) for index in range(len(dimension.values or ())))
-    return np.array(columns)
+    columns = [
+        [_share(dimension, positions[dimension.key])]
+        if (names := _names(dimension)) is None
+        else np.sqrt(0.5) * (np.arange(names) == positions[dimension.key])
+        for dimension in space.dimensions
+    ]
+    return np.concatenate(columns)
 
 
 def groups_of(space: Space) -> np.ndarray:
     """The dimension, by number, of every column of `points_of`: [p]."""
-    widths = [1 if _is_ordered(dimension) else len(dimension.values or ()) for dimension in space.dimensions]
-    return np.repeat(np.arange(len(widths)), widths)
+    return np.repeat(np.arange(len(space.keys)), [_names(dimension) or 1 for dimension in space.dimensions])
 
 
 def from_shares(space: Space, shares: np.ndarray) -> Values:
@@ -303,8 +293,10 @@ def from_shares(space: Space, shares: np.ndarray) -> Values:
     return space.choose(lambda dimension: dimension.spread(float(by_key[dimension.key])))[0]
 
 
-def _is_ordered(dimension: Dimension) -> bool:
-    return dimension.above is not None or dimension.values is None or dimension.is_ordered
+def _names(dimension: Dimension) -> int | None:
+    """How many names a dimension without an order has; None of an ordered one."""
+    is_ordered = dimension.above is not None or dimension.values is None or dimension.is_ordered
+    return None if is_ordered else len(dimension.values or ())
 
 
 def _share(dimension: Dimension, position: float | int) -> float:
@@ -363,11 +355,20 @@ def propose_halving(setup: Setup, proposals: Sequence[Proposal], outcomes: Outco
 
 
 def survivors(setup: Setup, entered: Sequence[Proposal], outcomes: Outcomes, rung: int) -> list[Proposal]:
-    """Who of those that entered a rung go on: the share `keep` (rounded up), best first."""
-    count = math.ceil(setup.rungs[rung].keep * len(entered) - 1e-9)
-    known: dict[int, Outcome] = {p.number: outcomes[p.number] for p in entered}
-    by_number = {p.number: p for p in entered}
-    return [by_number[number] for number in best(known, setup.aims.objectives, max(1, count))]
+    """Who of those that entered a rung go on: the share `keep` (rounded up), best first.
+
+    They are of those that are done and meet the constraints; ties go to the smaller number. If none meets the
+    constraints, the one that misses them by least goes on alone, so that a search never ends with nothing.
+    """
+    count = max(1, math.ceil(setup.rungs[rung].keep * len(entered) - 1e-9))
+    done = [one for one in sorted(entered, key=lambda one: one.number) if outcomes[one.number].status == DONE]
+    allowed = [one for one in done if outcomes[one.number].feasible]
+    if not allowed:
+        misses = [sum(max(0.0, miss) for miss in outcomes[one.number].violations.values()) for one in done]
+        return [done[int(np.argmin(misses))]] if done else []
+    ways = setup.aims.objectives
+    points = np.array([[outcomes[one.number].objectives[column] for column in ways] for one in allowed], dtype=float)
+    return [allowed[index] for index in ordered(points, list(ways.values()))[:count]]
 
 
 def audits(setup: Setup, dropped: Sequence[Proposal]) -> list[Proposal]:
@@ -387,40 +388,17 @@ def _again(proposal: Proposal, number: int, rung: int | None, origin: str) -> Pr
     return Proposal(number=number, values=proposal.values, rung=rung, origin=origin, of=proposal.number)
 
 
-def best(outcomes: Mapping[int, Outcome], directions: Mapping[str, Direction], count: int) -> list[int]:
-    """Numbers of the `count` best among those that are done and meet the constraints, best first.
-
-    Ties go to the smaller number. If none meets the constraints, the one that misses them by least goes on alone, so
-    that a search never ends with nothing.
-    """
-    done = {number: outcome for number, outcome in sorted(outcomes.items()) if outcome.status == "done"}
-    allowed = [number for number, outcome in done.items() if outcome.feasible]
-    if not allowed:
-        misses = {
-            number: sum(max(0.0, miss) for miss in outcome.violations.values()) for number, outcome in done.items()
-        }
-        return sorted(misses, key=lambda number: (misses[number], number))[:1]
-    points = np.array([[done[number].objectives[column] for column in directions] for number in allowed], dtype=float)
-    return [allowed[index] for index in ordered(points, list(directions.values()))[:count]]
-
-
 def ordered(points: np.ndarray, directions: Sequence[Direction]) -> list[int]:
-    """Indices of the points [n, d], best first: by rank, then by falling crowding distance, then by index."""
-    order: list[int] = []
-    for front in fronts(points, directions):
-        lonely = crowding(points[front])
-        order += [front[place] for place in sorted(range(len(front)), key=lambda i: (-lonely[i], front[i]))]
-    return order
+    """Indices of the points [n, d], best first: by rank, then by falling crowding distance, then by index.
 
-
-def fronts(points: np.ndarray, directions: Sequence[Direction]) -> list[list[int]]:
-    """Indices of the points that nothing dominates, then of those that only the first dominate, and so on."""
-    remaining, ordered_fronts = np.arange(len(points)), []
+    Of rank 0 are those that nothing dominates, then come those that only the first dominate, and so on.
+    """
+    remaining, order = np.arange(len(points)), list[int]()
     while len(remaining):
         mask = pareto_mask(points[remaining], directions)
-        ordered_fronts.append(remaining[mask].tolist())
-        remaining = remaining[~mask]
-    return ordered_fronts
+        front, remaining = remaining[mask], remaining[~mask]
+        order += front[np.argsort(-crowding(points[front]), kind="stable")].tolist()
+    return order
 
 
 def crowding(points: np.ndarray) -> np.ndarray:
@@ -447,40 +425,32 @@ PATIENCE = 4  # attempts at one proposal before chance takes over from a sampler
 
 def propose_optuna(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes) -> Proposal | None:
     """Optuna's choice, from the outcomes of the proposals up to i - lag."""
-    number = len(proposals)
-    visible = number - (setup.lag or 1) + 1
-    origin, drawn = "optuna", []
+    number, origin = len(proposals), "optuna"
+    refused: list[Values] = []  # chosen before, and known or invalid
 
-    def draw(attempt: int) -> dict[str, Any]:
+    def draw(attempt: int) -> Values:
         nonlocal origin
-        values, origin = choose(setup, proposals, outcomes, visible=max(0, visible), refused=drawn)
-        drawn.append(values)
+        values, origin = _choice(setup, proposals, outcomes, refused)
+        refused.append(values)
         return values
 
     values = setup.fresh(proposals, draw)
     return None if values is None else Proposal(number=number, values=values, origin=origin)
 
 
-def choose(
-    setup: Setup,
-    proposals: Sequence[Proposal],
-    outcomes: Mapping[int, Outcome],
-    *,
-    visible: int,
-    refused: Sequence[Values] = (),
+def _choice(
+    setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes, refused: Sequence[Values]
 ) -> tuple[Values, str]:
-    """Values of the next recipe, and where they come from (`Proposal.origin`).
-
-    visible: the outcomes of so many first proposals are used. refused: values chosen before that cannot be used, since
-    they are known or invalid.
-    """
+    """Values of the next recipe, and where they come from (`Proposal.origin`)."""
     number, attempt = len(proposals), len(refused)
     if attempt >= PATIENCE:
         return setup.random(number, attempt), "random"
-    finished = [p for p in proposals[:visible] if p.number in outcomes and outcomes[p.number].status == "done"]
+    visible = max(0, number - (setup.lag or 1) + 1)
+    finished = [p for p in proposals[:visible] if p.number in outcomes and outcomes[p.number].status == DONE]
     startup = max(STARTUP[setup.sampler], len(setup.space.keys) + 1)
     if number < startup or len(finished) < 2:
-        return _spread(setup.space, setup.seed, number, attempt, startup), "startup"
+        points = _sobol(len(setup.space.keys), setup.seed, attempt, math.ceil(math.log2(startup)))
+        return from_shares(setup.space, points[number % len(points)]), "startup"
     from optuna.trial import TrialState, create_trial
 
     study = _study(setup, number, attempt)
@@ -534,14 +504,9 @@ def _study(setup: Setup, number: int, attempt: int) -> optuna.Study:
     return optuna.create_study(directions=["maximize" if way == "max" else "minimize" for way in ways], sampler=sampler)
 
 
-def _spread(space: Space, seed: int, number: int, attempt: int, startup: int) -> Values:
-    """Point `number` of a scrambled Sobol sequence over the space; another sequence for every attempt."""
-    points = _sobol(len(space.keys), seed, attempt, math.ceil(math.log2(startup)))
-    return from_shares(space, points[number % len(points)])
-
-
 @lru_cache(maxsize=64)
 def _sobol(dimensions: int, seed: int, attempt: int, doublings: int) -> np.ndarray:
+    """Points of a scrambled Sobol sequence over the space; another sequence for every attempt."""
     from scipy.stats import qmc
 
     generator = np.random.default_rng([seed, attempt])

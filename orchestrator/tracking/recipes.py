@@ -1,4 +1,8 @@
-"""What the runs of trials and recipes hold: files, tags, means over seeds; and their targets as registered models.
+"""What the report says for the runs of its sweep, and the means of every recipe; targets as registered models.
+
+What is said of a recipe stands on its runs: tags to filter and colour by, numbers to sort by. A verdict needs the whole
+sweep, so that it is younger than the runs. It is written when the report is, and again where a run does not say it yet
+(MLflow was away, the run was made anew, further seeds have changed it).
 
 A sweep is one registered model, with a version per recipe worth taking, its leak beside it.
 """
@@ -11,20 +15,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from smoothsweep.core.files import write_file
-from smoothsweep.core.judges.columns import METRICS
+from smoothsweep.core.judges.columns import BY_KEY, METRICS, metric_of
 from smoothsweep.core.tree import TREE
-from smoothsweep.orchestrator.page.pictures import contact_sheet_png
 from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.result.format import ascii_text, is_null
 from smoothsweep.orchestrator.result.rows import trial_row
+from smoothsweep.orchestrator.result.sweep_result import SweepResult, rows_of
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.tracking.runs import (
-    Verdicts,
     already_gone,
     finished_at,
     metrics_of,
@@ -36,58 +40,116 @@ from smoothsweep.orchestrator.tracking.runs import (
 from smoothsweep.orchestrator.tracking.server import scratch
 from smoothsweep.sweeps.expand import LoadedSweep
 
-TABLES = json.dumps([{"path": "result.json", "type": "table"}])  # what MLflow's pages show as a table
+VERDICT_DIGEST = "smoothsweep.told"  # fingerprint of the report's verdict that the run holds
+VERDICT_NUMBERS = "smoothsweep.told_numbers"  # its numbers with their steps, as JSON
+VERDICT = "smoothsweep.verdict"  # of the recipe, whatever the run's attack: a word of `wording.WORDING`, or baseline
+HIDING = "smoothsweep.hiding"  # the same word under the tag's earlier name; of the sweep, every recipe's
+LOOK = "smoothsweep.look"  # of a sweep with looks: at which look the recipe was decided, or that it is not
+STRONGEST = "leak_strongest"
+"""The leak of a recipe under the attack that works best against it, the same on its runs under every attack."""
+ORDER = "leak_order"
+"""1 for the run that a table shows first: recipes from the smallest leak to the largest, each with its strongest attack
+before the others. MLflow's pages sort by one column alone."""
+PLACES = (STRONGEST, ORDER)
+NUMBERS = (STRONGEST, "reduction", "reduction_low", "reduction_high", "hidden", "hidden_low", "hidden_high")
 
 
-def trial_tags(trial: Trial, row: dict[str, Any], store: Store) -> dict[str, str]:
-    """What runs are filtered by, beside their kind: phase, the code that made the numbers, why some are missing."""
-    codes = dict.fromkeys(store.manifest(stage)["code_version"] for stage in trial.stages if store.has(stage))
-    tags = {
-        "smoothsweep.phase": trial.phase,
-        "smoothsweep.reasons": row["reasons"],
-        "smoothsweep.code": ", ".join(codes),
-        "mlflow.loggedArtifacts": TABLES,
+@dataclass(frozen=True, kw_only=True)
+class RunVerdict:
+    """A verdict as one run of MLflow holds it.
+
+    Attributes:
+        tags: Name -> value.
+        numbers: Metric -> value, in the unit of the leak.
+    """
+
+    tags: Mapping[str, str] = field(default_factory=dict)
+    numbers: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def fingerprint(self) -> str:
+        return sha256(json.dumps([dict(self.tags), dict(self.numbers)], sort_keys=True).encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdicts:
+    """What a report says, for the runs of its sweep.
+
+    Attributes:
+        of_trials: Trial -> the verdict on its recipe under its attack, the same for all seeds.
+        means: Trial -> the means of its recipe under its attack over the seeds, with their intervals.
+        whole: Tags of the sweep's own run.
+        note: What the sweep's run is described by, in Markdown: the report's first sentence and its table.
+        leak: The metric that decides; None where no leak was measured.
+        ranked: A trial of every accurate enough recipe under the attack that works best against it, least leak first.
+        front: Those that no other recipe beats in both accuracy and leak, most accurate first.
+        is_marked: Whether the report marks the first of them as leaking least.
+    """
+
+    of_trials: Mapping[str, RunVerdict] = field(default_factory=dict)
+    means: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    whole: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
+    leak: str | None = None
+    ranked: tuple[str, ...] = ()
+    front: tuple[str, ...] = ()
+    is_marked: bool = False
+
+    @property
+    def least(self) -> str:
+        """A trial of the recipe that leaks least; empty where none is accurate enough."""
+        return self.ranked[0] if self.ranked else ""
+
+
+def verdicts_of(result: SweepResult, note: str = "") -> Verdicts:
+    """What the result says of every trial that it counts. note: see `Verdicts`."""
+    names = [name for name in BY_KEY if name in result.attacks]
+    names += [f"{name}{end}" for name in names if BY_KEY[name].better for end in ("_low", "_high")]
+    means = {
+        trial: {**_finite({name: row[name] for name in names}), "n_seeds": float(row["n"])}
+        for row in rows_of(result.attacks)
+        for trial in row["trials"]
     }
-    if row["failure"]:
-        tags["smoothsweep.failure"] = row["failure"]
-    return tags
+    facts, of_trials, strongest = result.facts, {}, {}
+    if (leak := facts["leak"]) is None:
+        return Verdicts(note=note, means=means)
+    recipes = {row["recipe"]: row for row in rows_of(result.recipes)}
+    for row in rows_of(result.attacks[~result.attacks["control"].astype(bool)]):
+        recipe = recipes[row["recipe"]]
+        if row["attack"] == recipe["attack"]:
+            strongest[row["recipe"]] = row["trials"][0]
+        numbers = {ORDER: row["place"], STRONGEST: None if recipe["attack"] is None else recipe[leak]}
+        own = row["verdict"] if facts["by_setting"] else None
+        word = "baseline" if row["is_baseline"] else recipe["verdict"] or own
+        tags = {VERDICT: word, HIDING: recipe["verdict"], LOOK: recipe["look"]}
+        verdict = RunVerdict(
+            tags={key: value for key, value in tags.items() if value},
+            numbers=_finite({name: recipe[name] for name in NUMBERS if name in recipe} | numbers),
+        )
+        of_trials.update(dict.fromkeys(row["trials"] if verdict.tags or verdict.numbers else (), verdict))
+    words = [f"{ascii_text(name)}: {recipe['verdict']}" for name, recipe in recipes.items() if recipe["verdict"]]
+    sign = metric_of(str(leak)).sign
+    ranked = sorted((name for name in strongest if recipes[name]["is_accurate"]), key=lambda n: sign * recipes[n][leak])
+    return Verdicts(
+        of_trials=of_trials,
+        means=means,
+        whole={HIDING: "; ".join(words)} if words else {},
+        note=note,
+        leak=str(leak),
+        ranked=tuple(strongest[name] for name in ranked),
+        front=tuple(strongest[name] for name in facts["front"] if name in ranked),
+        is_marked=facts["best_mark"] is not None,
+    )
 
 
-def trial_status(row: dict[str, Any]) -> str:
-    """The trial's status as MLflow calls it. A trial that was stopped on purpose is open, not failed."""
-    if row["status"] == "done":
-        return "FINISHED"
-    return "KILLED" if (row["failure"] or "stopped").startswith("stopped") else "FAILED"
-
-
-def write_trial_files(trial: Trial, row: dict[str, Any], store: Store, folder: Path) -> None:
-    """result.json (MLflow's table format), manifests.json, the rows by class, contact_sheet.png."""
-    write_file(folder / "result.json", table_json([row]), flush=False)
-    done = [stage for stage in trial.stages if store.has(stage)]
-    manifests = {stage.name: store.manifest(stage) for stage in done}
-    write_file(folder / "manifests.json", json.dumps(manifests, indent=1), flush=False)
-    for stage in done:
-        rows = store.file(stage, "per_class.parquet")
-        if rows is not None:
-            write_file(folder / f"{stage.name}_per_class.parquet", rows.read_bytes(), flush=False)
-    sheet = contact_sheet_png(trial, store)
-    if sheet is not None:
-        write_file(folder / "contact_sheet.png", sheet, flush=False)
-
-
-def table_json(rows: list[dict[str, Any]]) -> str:
-    """Rows of the same columns as MLflow's pages read a table; what is not finite is null."""
-    data = [[None if isinstance(v, float) and not math.isfinite(v) else v for v in row.values()] for row in rows]
-    return json.dumps({"columns": list(rows[0]), "data": data})
+def _finite(values: Mapping[str, Any]) -> dict[str, float]:
+    return {name: float(value) for name, value in values.items() if not is_null(value) and math.isfinite(value)}
 
 
 MEANS = (
     "Means over the seeds {seeds}. `_low` and `_high`: 95 % intervals, of rates Wilson's over seeds and, where "
     "hit rates by class are known, over classes, else Student's t over seeds."
 )
-
-
-NOTHING: Mapping[str, float] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,13 +177,6 @@ class RecipeMeans:
     worked: int
     rows: list[dict[str, Any]]
 
-    @property
-    def points(self) -> list[Any]:
-        """The means as MLflow's metrics; their step is the number of seeds."""
-        from mlflow.entities import Metric
-
-        return [Metric(name, value, self.at, len(self.seeds)) for name, value in self.metrics.items()]
-
 
 def recipe_id(trial: Trial) -> str:
     """Fingerprint of the recipe, attack and judges included, whatever the seed: the trial's own under seed 0."""
@@ -129,15 +184,7 @@ def recipe_id(trial: Trial) -> str:
     return without_seed if trial.phase == "sweep" else f"{without_seed}-{trial.phase}"
 
 
-def target_of(trial: Trial) -> str:
-    """Fingerprint of what is trained, whatever the seed: trials that differ in the attack alone share it."""
-    stages = Trial(cell=trial.cell, seed=0).stages
-    return next((stage.fingerprint for stage in stages if stage.name in ("target", "imported")), stages[0].fingerprint)
-
-
-def recipe_means(
-    trials: Sequence[Trial], store: Store, loaded: LoadedSweep, told: Mapping[str, float] = NOTHING
-) -> RecipeMeans:
+def recipe_means(trials: Sequence[Trial], store: Store, loaded: LoadedSweep, told: Mapping[str, float]) -> RecipeMeans:
     """The means of one recipe over its finished trials, at least one of them.
 
     loaded: the sweep, for their words. told: what the result says of the recipe, left out where it is of other trials;
@@ -145,16 +192,18 @@ def recipe_means(
     """
     trials = sorted(trials, key=lambda trial: trial.seed)
     rows = [trial_row(trial, store) for trial in trials]
-    measured, told = [metrics_of(row) for row in rows], told if told.get("n_seeds") == len(trials) else NOTHING
+    measured, told = [metrics_of(row) for row in rows], told if told.get("n_seeds") == len(trials) else {}
     metrics: dict[str, float] = {}
     for name in dict.fromkeys(name for row in measured for name in row):
         values = [row[name] for row in measured if name in row]
         metrics[name] = told.get(name, math.fsum(values) / len(values))
         metrics |= {key: told[key] for key in (f"{name}_low", f"{name}_high") if key in told}
     metrics["n_seeds"] = float(len(trials))
+    without_seed = Trial(cell=trials[0].cell, seed=0).stages
+    trained = next((stage for stage in without_seed if stage.name in ("target", "imported")), without_seed[0])
     return RecipeMeans(
         label=run_words(trials[0], loaded),
-        target=target_of(trials[0]),
+        target=trained.fingerprint,
         trial=trials[0],
         params=recipe_params(trials[0], rows[0]),
         metrics=metrics,
@@ -190,17 +239,18 @@ def register(
     name: str,
     wanted: Sequence[RecipeMeans],
     recipes: Sequence[RecipeMeans],
-    *,
     recommended: RecipeMeans | None,
-    run_of: Callable[[str], str],
+    runs: Mapping[str, str],
     store: Store,
     progress: Callable[[], None],
 ) -> list[str]:
     """Export and register what the registry does not have yet; move the alias. Returns what could not be exported.
 
-    recipes: all of them, whose leaks are told beside each other. run_of: trial id -> the run that the model belongs to.
+    recipes: all of them, whose leaks are told beside each other. runs: trial id -> the run that a model belongs to.
     progress: called as long as it goes on. Calling it again adds nothing.
     """
+    if not wanted:
+        return []
     versions = _registered(client, name)
     missing = [recipe for recipe in wanted if recipe.trial.id not in versions]
     problems: list[str] = []
@@ -210,7 +260,7 @@ def register(
                 if error:
                     problems.append(f"{recipe.label}: {error}")
                 else:
-                    _add(client, name, recipe, _tags(recipe, recipes), out, run_of(recipe.trial.id))
+                    _add(client, name, recipe, _tags(recipe, recipes), out, runs[recipe.trial.id])
         versions = _registered(client, name)  # of two drivers, the last one to write sees both versions
     for recipe in wanted:
         version = versions.get(recipe.trial.id)

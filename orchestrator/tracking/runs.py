@@ -1,4 +1,4 @@
-"""The runs of a sweep in MLflow: what they are called, their points, how they are found again.
+"""The runs of a sweep in MLflow: what they are called and hold, where it is from, how they are found again.
 
 Params are the same for every recipe of every sweep; what a recipe does not have is left out, never written as None.
 Numbers stand alone (`recipe_alpha`, `recipe_schedule_start`), because parallel coordinates need axes, not texts.
@@ -6,35 +6,43 @@ Metrics carry the names of the columns of results.parquet.
 
 Runs that an earlier version of a stage, or of the user's files, has made are kept, and no longer shown as the present:
 they lose the kind that pages filter by, and say which run has taken their place.
-
-What the report says of a recipe stands on its runs: tags to filter and colour by, numbers to sort by. A verdict needs
-the whole sweep, so that it is younger than the runs. It is written when the report is, and again where a run does not
-say it yet (MLflow was away, the run was made anew, further seeds have changed it).
 """
 
 from __future__ import annotations
 
 import json
 import math
+import platform
+import shutil
+import subprocess
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import sha256
+from importlib.metadata import distributions
+from pathlib import Path
 from typing import Any
 
+from smoothsweep.core.allotted import allotted_cpus
 from smoothsweep.core.checks import present
-from smoothsweep.core.judges.columns import BY_KEY, TIME_COLUMNS, TOY_COLUMNS, metric_of
+from smoothsweep.core.files import write_file
+from smoothsweep.core.judges.columns import BY_KEY, TIME_COLUMNS, TOY_COLUMNS
 from smoothsweep.core.judges.table import stage_that_draws
+from smoothsweep.core.plugins import named
+from smoothsweep.core.readers.files import read_whole
 from smoothsweep.core.readers.tables import read_rows
+from smoothsweep.core.tree import TREE
+from smoothsweep.orchestrator.page.pictures import contact_sheet_png
 from smoothsweep.orchestrator.planning.trial import ProposalLog, Trial
-from smoothsweep.orchestrator.result.format import ascii_text, is_null
+from smoothsweep.orchestrator.result.format import ascii_text
 from smoothsweep.orchestrator.result.rows import sweep_axes
 from smoothsweep.orchestrator.result.summary import attack_label, recipe_label
-from smoothsweep.orchestrator.result.sweep_result import SweepResult, rows_of
-from smoothsweep.orchestrator.stages.stage import with_ancestors
+from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.expand import LoadedSweep
 from smoothsweep.sweeps.imported import ImportedClassifier
+from smoothsweep.sweeps.load import MAX_BYTES, as_yaml
 from smoothsweep.sweeps.schema import InversionSweep
 
 OF_TRAINING = ("image_size", "batch_size", "optimizer", "lr", "lr_schedule", "weight_decay", "precision")
@@ -156,8 +164,6 @@ def proposal_tags(loaded: LoadedSweep, store: Store) -> dict[str, dict[str, str]
 
 
 NO_CURVE = ("epoch", "seconds")  # every other column of a history is one, a defense's own facts included
-PER_CALL = 1000  # MLflow's limit of metrics, params and tags together
-PARAMS_PER_CALL = 100
 
 
 def trial_points(trial: Trial, row: dict[str, Any], store: Store) -> list[Any]:
@@ -207,17 +213,131 @@ def work_ms(trial: Trial, store: Store) -> int:
     return int(1000 * sum(store.manifest(stage)["seconds"] for stage in finished))
 
 
-def write(client: Any, run_id: str, *, params: dict[str, str], tags: dict[str, str], points: list[Any]) -> None:
-    """Params, tags and metrics of a run in as few calls as MLflow's limits allow, mostly one."""
-    from mlflow.entities import Param, RunTag
+TABLES = json.dumps([{"path": "result.json", "type": "table"}])  # what MLflow's pages show as a table
 
-    params_left = [Param(key, value) for key, value in params.items()]
-    run_tags = [RunTag(key, value[:4900]) for key, value in tags.items()]
-    while params_left or run_tags or points:
-        now, params_left = params_left[:PARAMS_PER_CALL], params_left[PARAMS_PER_CALL:]
-        room = PER_CALL - len(now) - len(run_tags)
-        client.log_batch(run_id, metrics=points[:room], params=now, tags=run_tags)
-        points, run_tags = points[room:], []
+
+def trial_tags(trial: Trial, row: dict[str, Any], store: Store) -> dict[str, str]:
+    """What runs are filtered by, beside their kind: phase, the code that made the numbers, why some are missing."""
+    codes = dict.fromkeys(store.manifest(stage)["code_version"] for stage in trial.stages if store.has(stage))
+    tags = {
+        "smoothsweep.phase": trial.phase,
+        "smoothsweep.reasons": row["reasons"],
+        "smoothsweep.code": ", ".join(codes),
+        "mlflow.loggedArtifacts": TABLES,
+    }
+    if row["failure"]:
+        tags["smoothsweep.failure"] = row["failure"]
+    return tags
+
+
+def write_trial_files(trial: Trial, row: dict[str, Any], store: Store, folder: Path) -> None:
+    """result.json (MLflow's table format), manifests.json, the rows by class, contact_sheet.png."""
+    write_file(folder / "result.json", table_json([row]), flush=False)
+    done = [stage for stage in trial.stages if store.has(stage)]
+    manifests = {stage.name: store.manifest(stage) for stage in done}
+    write_file(folder / "manifests.json", json.dumps(manifests, indent=1), flush=False)
+    for stage in done:
+        rows = store.file(stage, "per_class.parquet")
+        if rows is not None:
+            write_file(folder / f"{stage.name}_per_class.parquet", rows.read_bytes(), flush=False)
+    sheet = contact_sheet_png(trial, store)
+    if sheet is not None:
+        write_file(folder / "contact_sheet.png", sheet, flush=False)
+
+
+def table_json(rows: list[dict[str, Any]]) -> str:
+    """Rows of the same columns as MLflow's pages read a table; what is not finite is null."""
+    data = [[None if isinstance(v, float) and not math.isfinite(v) else v for v in row.values()] for row in rows]
+    return json.dumps({"columns": list(rows[0]), "data": data})
+
+
+DIGEST = 32  # hex digits of the stage's fingerprint; MLflow takes at most 36 characters
+
+
+def dataset_inputs(trial: Trial, store: Store) -> list[Any]:
+    """Data sets of the trial's finished stages, each in its context: training, public, attack.
+
+    The digest is the stage's fingerprint, so equal digests are equal images; the source is where they lie.
+    """
+    stages = with_ancestors(trial.stages)
+    private = [stage.inputs["data"] for stage in trial.stages if stage.name in ("target", "imported")]
+    public = [stage for stage in stages if stage.name == "public"]
+    pools = [stage for stage in stages if stage.name == "pool"]
+    datasets = []
+    for context, members in (("training", private), ("public", public), ("attack", pools)):
+        datasets += [_input(stage, store, context) for stage in dict.fromkeys(members) if store.has(stage)]
+    return datasets
+
+
+def _input(stage: Stage, store: Store, context: str) -> Any:
+    """Its name (`synthetic, private`, `candidate pool of eigenfaces`), and images and labels as MLflow says tensors."""
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    manifest, pool, private = store.manifest(stage), stage.name == "pool", stage.name == "data"
+    name = f"{stage.config.get('kind', stage.name)}, {'private' if private else 'public'}"
+    facts = {key: int(value) if float(value).is_integer() else value for key, value in manifest["metrics"].items()}
+    side = stage.config.get("image_size" if pool else "size", -1)
+    images = {"type": "tensor", "tensor-spec": {"dtype": "uint8", "shape": [-1, 3, side, side]}}
+    labels = {"type": "tensor", "tensor-spec": {"dtype": "int64", "shape": [-1]}}
+    tensors = {"features": json.dumps([images]), "targets": json.dumps([labels]) if private else None}
+    dataset = Dataset(
+        name=f"candidate pool of {stage.inputs['prior'].config['kind']}" if pool else name,
+        digest=stage.fingerprint[:DIGEST],
+        source_type="local",
+        source=json.dumps({"uri": str(store.place(stage))}),
+        schema=json.dumps({"mlflow_tensorspec": tensors}),
+        profile=json.dumps({**facts, "seconds": manifest["seconds"]}),
+    )
+    return DatasetInput(dataset, [InputTag("mlflow.data.context", context)])
+
+
+SHOWN = ("torch", "torchvision", "ray", "mlflow", "optuna", "numpy")
+
+
+def provenance_tags() -> dict[str, str]:
+    """Commit and the versions that matter, as tags of the sweep's run."""
+    tags = {"smoothsweep.python": platform.python_version(), "smoothsweep.platform": platform.platform()}
+    here = {name.lower(): version for name, version in _installed().items()}
+    tags.update({f"smoothsweep.{name}": here[name] for name in SHOWN if name in here})
+    if (TREE / ".git").exists() and shutil.which("git"):
+        git = subprocess.run(["git", "-C", str(TREE), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+        tags |= {"mlflow.source.git.commit": git.stdout.strip()} if git.returncode == 0 else {}
+    return tags
+
+
+def write_provenance(loaded: LoadedSweep, folder: Path) -> None:
+    """sweep/ (the file as given; as run, overrides and defaults filled in) and environment/."""
+    sweep, environment = folder / "sweep", folder / "environment"
+    sweep.mkdir(parents=True)
+    environment.mkdir(parents=True)
+    sweep_file = Path(loaded.source)
+    if sweep_file.is_file():
+        write_file(sweep / "as_given.yaml", read_whole(sweep_file, most_bytes=MAX_BYTES), flush=False)
+    for name, content in (("with_overrides", loaded.raw), ("resolved", loaded.sweep.model_dump(mode="json"))):
+        write_file(sweep / f"{name}.yaml", as_yaml(content), flush=False)
+    facts = {**provenance_tags(), "machine": platform.machine(), "cpus": allotted_cpus(), "host": platform.node()}
+    write_file(environment / "environment.json", json.dumps(facts, indent=1), flush=False)
+    packages = sorted((f"{name}=={version}" for name, version in _installed().items()), key=str.lower)
+    write_file(environment / "packages.txt", "\n".join(packages) + "\n", flush=False)
+
+
+@lru_cache(maxsize=1)
+def _installed() -> dict[str, str]:
+    """Name -> version of every distribution, the first on the path of each name: each is a file to be parsed."""
+    return dict(told for one in reversed(list(distributions())) if (told := named(one)) is not None)
+
+
+KIND = "smoothsweep.kind"
+KEYS = {"sweep": "smoothsweep.sweep", "trial": "smoothsweep.trial", "recipe": "smoothsweep.recipe"}
+CONTENT = "smoothsweep.content"  # of a recipe's run: which trials its means are over
+SEEDS = "smoothsweep.seeds"  # that the means are over
+POINTS = "smoothsweep.points"  # fingerprint of the measured points that were written into a run
+PARENT = "mlflow.parentRunId"
+REPLACED_BY = "smoothsweep.replaced_by"
+EARLIER = "earlier "  # before the kind of a run that a present one has replaced
+PAGE = 500
+NOTHING: Mapping[str, str] = {}
+PER_CALL, OTHERS_PER_CALL = 800, 100  # metrics, params and tags: MLflow takes 1,000 in all, 100 of each of the others
 
 
 def digest_of(points: Sequence[Any]) -> str:
@@ -250,46 +370,32 @@ def already_gone() -> Generator[None]:
             raise
 
 
-KIND = "smoothsweep.kind"
-KEYS = {"sweep": "smoothsweep.sweep", "trial": "smoothsweep.trial", "recipe": "smoothsweep.recipe"}
-CONTENT = "smoothsweep.content"  # of a recipe's run: which trials its means are over
-SEEDS = "smoothsweep.seeds"  # that the means are over
-POINTS = "smoothsweep.points"  # fingerprint of the measured points that were written into a run
-VERDICT_DIGEST = "smoothsweep.told"  # fingerprint of the report's verdict that the run holds
-VERDICT_NUMBERS = "smoothsweep.told_numbers"  # its numbers with their steps, as JSON
-PARENT = "mlflow.parentRunId"
-REPLACED_BY = "smoothsweep.replaced_by"
-EARLIER = "earlier "  # before the kind of a run that a present one has replaced
-PAGE = 500
-NO_TAGS: Mapping[str, str] = {}
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class StoredRun:
-    """A run that exists.
+    """A run that exists, as the server had it when it was read, with the tags that were written since.
 
     Attributes:
         status: RUNNING, FINISHED, FAILED or KILLED.
         started: Time of its start, in milliseconds.
-        name, params: As the server had them when it was read.
-        tags: The same, and those of ours that were noted since.
+        name, params: Of those that were read; empty for one that was made since.
     """
 
     run_id: str
     status: str
-    started: int = 0
+    started: int
     name: str = ""
     params: Mapping[str, str] = field(default_factory=dict)
-    tags: Mapping[str, str] = field(default_factory=dict)
-
-    def tag(self, name: str) -> str:
-        """The tag's value, empty without it."""
-        return self.tags.get(name, "")
+    tags: dict[str, str] = field(default_factory=dict)
 
     @property
     def retired(self) -> bool:
         """Whether a present run has replaced it."""
-        return self.tag(KIND).startswith(EARLIER)
+        return self.tags.get(KIND, "").startswith(EARLIER)
+
+    def means_the_same(self, other: StoredRun) -> bool:
+        """Whether both have one name, and one value in every param that both have."""
+        shared = self.params.keys() & other.params.keys()
+        return bool(shared) and self.name == other.name and all(self.params[k] == other.params[k] for k in shared)
 
 
 class Runs:
@@ -314,10 +420,20 @@ class Runs:
         parents: dict[str, str] = {}  # run -> its parent
         oldest_first = {"max_results": PAGE, "order_by": ["attributes.start_time ASC"]}
         for run in pages(self._client.search_runs, [self._experiment_id], **oldest_first):
+            info, data = run.info, run.data
+            new = StoredRun(
+                run_id=info.run_id,
+                status=info.status,
+                started=info.start_time,
+                name=info.run_name or "",
+                params=data.params,
+                tags=dict(data.tags),
+            )
+            parents[new.run_id] = new.tags.get(PARENT, "")
             for kind, key in KEYS.items():
-                if key in run.data.tags:
-                    doubles.update(_enter(known, (kind, run.data.tags[key]), run))
-            parents[run.info.run_id] = run.data.tags.get(PARENT, "")
+                if key in new.tags and (old := known.setdefault((kind, new.tags[key]), new)) is not new:
+                    kept, other = (new, old) if new.status == "FINISHED" != old.status else (old, new)
+                    known[kind, new.tags[key]], doubles[other.run_id] = kept, kept.run_id
         for child, parent in parents.items():
             if child in doubles:
                 with already_gone():
@@ -333,12 +449,27 @@ class Runs:
         tags = {KIND: kind, KEYS[kind]: fingerprint, "mlflow.runName": name, **tags}
         run = self._client.create_run(self._experiment_id, start_time=started, tags=tags)
         stored = StoredRun(run_id=run.info.run_id, status="RUNNING", started=run.info.start_time)
-        return self.note(kind, fingerprint, stored)
+        self._known[kind, fingerprint] = stored
+        return stored
 
-    def note(self, kind: str, fingerprint: str, stored: StoredRun, tags: Mapping[str, str] = NO_TAGS) -> StoredRun:
-        """Remember what has become of a run. tags: those that were written."""
-        self._known[kind, fingerprint] = replace(stored, tags={**stored.tags, **tags})
-        return self._known[kind, fingerprint]
+    def write(
+        self, run: StoredRun, tags: Mapping[str, str], params: Mapping[str, str] = NOTHING, points: Sequence[Any] = ()
+    ) -> None:
+        """Write into a run in as few calls as MLflow's limits allow, mostly one."""
+        from mlflow.entities import Param, RunTag
+
+        told = [RunTag(key, value[:4900]) for key, value in tags.items()], [Param(*each) for each in params.items()]
+        parts = max(-(-len(points) // PER_CALL), *(-(-len(each) // OTHERS_PER_CALL) for each in told))
+        for part in range(parts):
+            some = slice(part * OTHERS_PER_CALL, (part + 1) * OTHERS_PER_CALL)
+            metrics = points[part * PER_CALL : (part + 1) * PER_CALL]
+            self._client.log_batch(run.run_id, metrics=metrics, params=told[1][some], tags=told[0][some])
+        run.tags.update(tags)
+
+    def end(self, run: StoredRun, status: str, *, at: int | None) -> None:
+        """End a run. at: milliseconds since 1970, None for now."""
+        self._client.set_terminated(run.run_id, status, end_time=at)
+        run.status = status
 
     def drop(self, kind: str, fingerprint: str) -> None:
         """Delete a run, to start over."""
@@ -350,19 +481,16 @@ class Runs:
     def retire(self, present: Mapping[str, Collection[str]]) -> int:
         """Retire each run that is none of the present ones, and means the same as one of them. Returns how many.
 
-        After `read`, which knows the params. present: kind of run -> fingerprints. Two runs mean the same when they
-        have one name, and one value in every param that both have. Recipes that the sweep no longer names, or that
-        other settings were tried with, stay as they are.
+        After `read`, which knows the params. present: kind of run -> fingerprints. Recipes that the sweep no longer
+        names, or that other settings were tried with, stay as they are.
         """
-        now = {
-            kind: [run for (of, fingerprint), run in self._known.items() if of == kind and fingerprint in fingerprints]
-            for kind, fingerprints in present.items()
-        }
         retired = 0
         for (kind, fingerprint), run in self._known.items():
-            if fingerprint in present.get(kind, (fingerprint,)) or run.retired:
+            mine = present.get(kind, (fingerprint,))
+            if fingerprint in mine or run.retired:
                 continue
-            if heir := next((one for one in now[kind] if _means_the_same(one, run)), None):
+            heirs = (one for (of, name), one in self._known.items() if of == kind and name in mine)
+            if heir := next((one for one in heirs if one.means_the_same(run)), None):
                 self._client.set_tag(run.run_id, REPLACED_BY, heir.run_id)
                 self._client.set_tag(run.run_id, KIND, f"{EARLIER}{kind}")
                 retired += 1
@@ -375,163 +503,4 @@ class Runs:
             self._client.set_tag(run.run_id, KIND, kind)
             with already_gone():
                 self._client.delete_tag(run.run_id, REPLACED_BY)
-            self.note(kind, fingerprint, run, {KIND: kind})
-
-
-def _enter(known: dict[tuple[str, str], StoredRun], key: tuple[str, str], run: Any) -> dict[str, str]:
-    """Note the run unless a better one is known. Returns the run that is one too many, with the one kept instead."""
-    info, data = run.info, run.data
-    new = StoredRun(
-        run_id=info.run_id,
-        status=info.status,
-        started=info.start_time,
-        name=info.run_name or "",
-        params=data.params,
-        tags=data.tags,
-    )
-    old = known.setdefault(key, new)
-    if old is new:
-        return {}
-    if old.status != "FINISHED" and new.status == "FINISHED":
-        known[key] = new
-        return {old.run_id: new.run_id}
-    return {new.run_id: old.run_id}
-
-
-def _means_the_same(a: StoredRun, b: StoredRun) -> bool:
-    shared = a.params.keys() & b.params.keys()
-    return bool(shared) and a.name == b.name and all(a.params[key] == b.params[key] for key in shared)
-
-
-VERDICT = "smoothsweep.verdict"  # of the recipe, whatever the run's attack: a word of `wording.WORDING`, or baseline
-HIDING = "smoothsweep.hiding"  # the same word under the tag's earlier name; of the sweep, every recipe's
-LOOK = "smoothsweep.look"  # of a sweep with looks: at which look the recipe was decided, or that it is not
-STRONGEST = "leak_strongest"
-"""The leak of a recipe under the attack that works best against it, the same on its runs under every attack."""
-ORDER = "leak_order"
-"""1 for the run that a table shows first: recipes from the smallest leak to the largest, each with its strongest attack
-before the others. MLflow's pages sort by one column alone."""
-PLACES = (STRONGEST, ORDER)
-NUMBERS = (STRONGEST, "reduction", "reduction_low", "reduction_high", "hidden", "hidden_low", "hidden_high")
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunVerdict:
-    """A verdict as one run of MLflow holds it.
-
-    Attributes:
-        tags: Name -> value.
-        numbers: Metric -> value, in the unit of the leak.
-    """
-
-    tags: Mapping[str, str] = field(default_factory=dict)
-    numbers: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def fingerprint(self) -> str:
-        return sha256(json.dumps([dict(self.tags), dict(self.numbers)], sort_keys=True).encode()).hexdigest()[:12]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Verdicts:
-    """What a report says, for the runs of its sweep.
-
-    Attributes:
-        of_trials: Trial -> the verdict on its recipe under its attack, the same for all seeds.
-        means: Trial -> the means of its recipe under its attack over the seeds, with their intervals.
-        whole: Tags of the sweep's own run.
-        note: What the sweep's run is described by, in Markdown: the report's first sentence and its table.
-        leak: The metric that decides; None where no leak was measured.
-        ranked: A trial of every accurate enough recipe under the attack that works best against it, least leak first.
-        front: Those that no other recipe beats in both accuracy and leak, most accurate first.
-        is_marked: Whether the report marks the first of them as leaking least.
-    """
-
-    of_trials: Mapping[str, RunVerdict] = field(default_factory=dict)
-    means: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    whole: Mapping[str, str] = field(default_factory=dict)
-    note: str = ""
-    leak: str | None = None
-    ranked: tuple[str, ...] = ()
-    front: tuple[str, ...] = ()
-    is_marked: bool = False
-
-    @property
-    def least(self) -> str:
-        """A trial of the recipe that leaks least; empty where none is accurate enough."""
-        return self.ranked[0] if self.ranked else ""
-
-
-def verdicts_of(result: SweepResult, note: str = "") -> Verdicts:
-    """What the result says of every trial that it counts. note: see `Verdicts`."""
-    facts, of_trials, strongest = result.facts, {}, {}
-    leak, means = facts["leak"], _means_of(result)
-    if leak is None:
-        return Verdicts(note=note, means=means)
-    recipes = {row["recipe"]: row for row in rows_of(result.recipes)}
-    for row in rows_of(result.attacks[~result.attacks["control"].astype(bool)]):
-        recipe = recipes[row["recipe"]]
-        known = {name: recipe[name] for name in NUMBERS if name in recipe}
-        known[ORDER] = row["place"]
-        if row["attack"] == recipe["attack"]:
-            strongest[row["recipe"]] = row["trials"][0]
-        known[STRONGEST] = recipe[leak] if recipe["attack"] is not None else None
-        own = row["verdict"] if facts["by_setting"] else None
-        word = "baseline" if row["is_baseline"] else recipe["verdict"] or own
-        tags = {VERDICT: word, HIDING: recipe["verdict"], LOOK: recipe["look"]}
-        verdict = RunVerdict(
-            tags={key: value for key, value in tags.items() if value},
-            numbers={
-                name: float(value) for name, value in known.items() if not is_null(value) and math.isfinite(value)
-            },
-        )
-        of_trials.update(dict.fromkeys(row["trials"] if verdict.tags or verdict.numbers else (), verdict))
-    words = "; ".join(
-        f"{ascii_text(name)}: {recipe['verdict']}" for name, recipe in recipes.items() if recipe["verdict"]
-    )
-    sign = metric_of(str(leak)).sign
-    ranked = sorted((name for name in strongest if recipes[name]["is_accurate"]), key=lambda n: sign * recipes[n][leak])
-    return Verdicts(
-        of_trials=of_trials,
-        means=means,
-        whole={HIDING: words} if words else {},
-        note=note,
-        leak=str(leak),
-        ranked=tuple(strongest[name] for name in ranked),
-        front=tuple(strongest[name] for name in facts["front"] if name in ranked),
-        is_marked=facts["best_mark"] is not None,
-    )
-
-
-def _means_of(result: SweepResult) -> dict[str, dict[str, float]]:
-    """As `Verdicts.means`; an interval has what one direction is better of."""
-    names = [name for name in BY_KEY if name in result.attacks]
-    names += [f"{name}{end}" for name in names if BY_KEY[name].better for end in ("_low", "_high")]
-    means: dict[str, dict[str, float]] = {}
-    for row in rows_of(result.attacks):
-        known = {name: float(row[name]) for name in names if row[name] is not None and math.isfinite(row[name])}
-        known["n_seeds"] = float(row["n"])
-        means |= dict.fromkeys(row["trials"], known)
-    return means
-
-
-def write_verdict(client: Any, run: StoredRun, verdict: RunVerdict, *, at: int) -> dict[str, str]:
-    """Replace the verdict that a run of MLflow holds. at: milliseconds since 1970.
-
-    A number that has changed is a further point of its metric: no step holds two. What the run holds is read from a
-    tag of ours, never from its metrics. Returns the tags that were written.
-    """
-    from mlflow.entities import Metric
-
-    held: dict[str, list[Any]] = json.loads(run.tag(VERDICT_NUMBERS) or "{}")
-    points = []
-    for name, value in verdict.numbers.items():
-        step, before = held.get(name, (-1, None))
-        if value != before:
-            held[name] = [step + 1, value]
-            points.append(Metric(name, value, at, step + 1))
-    numbers = json.dumps(held, sort_keys=True)
-    blank = dict.fromkeys((VERDICT, HIDING, LOOK), "") if run.tag(VERDICT_DIGEST) else {}
-    tags = {**blank, **verdict.tags, VERDICT_DIGEST: verdict.fingerprint, VERDICT_NUMBERS: numbers}
-    write(client, run.run_id, params={}, tags=tags, points=points)
-    return tags
+            run.tags[KIND] = kind

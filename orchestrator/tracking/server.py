@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import re
@@ -11,7 +10,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
@@ -123,7 +122,7 @@ def prepare(path: Path, *, ours: bool) -> None:
         if not made.exists():
             _initialise(made)
         if not is_there or damage:
-            aside = _set_aside(path, there=is_there)
+            aside = _set_aside(path)
         if damage:
             report_damage(
                 f"MLflow: {path} is damaged ({damage}); it is set aside as {aside.name}, and each sweep of the store "
@@ -133,7 +132,7 @@ def prepare(path: Path, *, ours: bool) -> None:
 
 
 def _is_current(path: Path) -> bool:
-    """Whether the tables are those of this MLflow. Raises sqlite3.Error for a file that cannot be read."""
+    """Whether the tables are those of this MLflow. Raises sqlite3.Error or ValueError for a file that is damaged."""
     from mlflow.store.db.utils import _get_latest_schema_revision
 
     with closing(sqlite3.connect(path, timeout=PATIENCE_S)) as database:
@@ -161,28 +160,22 @@ def _initialise(path: Path) -> None:
     from sqlalchemy import event
 
     engine: Any = utils.create_sqlalchemy_engine(f"sqlite:///{path}")
-    event.listen(engine, "connect", _without_waiting)
+    # Hundreds of small steps, each of which would wait for the disk: a power failure leaves what is there as it was.
+    for setting in ("synchronous = OFF", "journal_mode = MEMORY"):
+        event.listen(engine, "connect", lambda database, _, setting=setting: database.execute(f"PRAGMA {setting}"))
     try:
         utils._initialize_tables(engine)
     finally:
         engine.dispose()
 
 
-def _without_waiting(database: sqlite3.Connection, _: Any) -> None:
-    """Hundreds of small steps, each of which would wait for the disk: a power failure leaves `path` as it was."""
-    database.execute("PRAGMA synchronous = OFF")
-    database.execute("PRAGMA journal_mode = MEMORY")
-
-
-def _set_aside(path: Path, *, there: bool) -> Path:
+def _set_aside(path: Path) -> Path:
     """Rename the file, and first what SQLite left beside it, which would be taken for a new file's."""
     place = path.with_name(aside_name(path.name))
-    for suffix in BESIDE:
-        companion = path.with_name(path.name + suffix)
-        if companion.exists():
-            move(companion, place.with_name(place.name + suffix))
-    if there:
-        move(path, place)
+    for suffix in (*BESIDE, ""):
+        there = path.with_name(path.name + suffix)
+        if there.exists() and (suffix or there.stat().st_size):
+            move(there, place.with_name(place.name + suffix))
     return place
 
 
@@ -196,10 +189,13 @@ SETTINGS = {  # of MLflow's client; a user's own settings stay
 PROBE_S = 10  # for the first answer of a server
 OPEN_S = 240  # for MLflow to make or upgrade the tables of a database, after another driver that does so
 DATABASES = ("postgresql", "mysql", "mssql")
-VERSION = re.compile(r"(\d+)\.\d+(\.\w+)*")
 CREDENTIALS = "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD (or MLFLOW_TRACKING_TOKEN)"
 TALKATIVE = ("mlflow", "alembic", "sqlalchemy", "urllib3")  # muted: each failure becomes one line here
-DRIVERS_WORDS = re.compile(r"\((?:[\w.]+\.)?\w*(?:Error|Exception)\) (.+?)(?: \[SQL: | \(Background on this error|$)")
+SYSTEMS_WORDS = re.compile(
+    r"\((?:[\w.]+\.)?\w*(?:Error|Exception)\) (.+?)(?: \[SQL: | \(Background on this error|$)|"
+    r"\[Errno -?\d+\] ([\w ]+)|(Read timed out)"
+)
+"""What a driver, or the operating system, said, within MLflow's words around it."""
 
 
 def local_uri(store: Store) -> str:
@@ -218,11 +214,23 @@ def tracking_errors() -> tuple[type[Exception], ...]:
 def error_line(error: BaseException, uri: str) -> str:
     """An error as one line without SQL statement, traceback or password, at most 300 characters."""
     words = " ".join(without_secrets(str(error), uri).split()) or type(error).__name__
-    driver_words = DRIVERS_WORDS.search(words)
+    said = SYSTEMS_WORDS.search(words)
     path = sqlite_path(uri)
-    if path is not None and driver_words is not None and not path.exists():
+    if path is not None and said is not None and not path.exists():
         return f"{path} is no longer there"
-    return (driver_words[1] if driver_words else words)[:300]
+    return (next(filter(None, said.groups())) if said else words)[:300]
+
+
+@contextmanager
+def refusals(uri: str) -> Generator[None]:
+    """Raise errors of the tracking store in this block as an InputError of one line."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:  # MLflow, SQLAlchemy, any driver or the system may raise here: the user chooses the URI
+        reason = error_line(error, uri)[:200]
+        raise InputError(f"--tracking-uri {shown_uri(uri)}: expected an MLflow tracking store, got: {reason}") from None
 
 
 def connect(uri: str, *, ours: bool = False) -> Any:
@@ -233,13 +241,13 @@ def connect(uri: str, *, ours: bool = False) -> Any:
     """
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
-    if unclear := ambiguity(uri):
-        raise InputError(f"--tracking-uri {shown_uri(uri)}: expected an MLflow tracking store, got {unclear}")
-    import mlflow  # noqa: F401 - here, so that what follows waits for the network alone
-
-    for name in TALKATIVE:
-        logging.getLogger(name).setLevel(logging.CRITICAL)
     with refusals(uri):
+        if unclear := ambiguity(uri):
+            raise ValueError(unclear)
+        import mlflow  # noqa: F401 - here, so that what follows waits for the network alone
+
+        for name in TALKATIVE:
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         return run_within(OPEN_S, lambda: _opened(uri, ours))
 
 
@@ -250,24 +258,13 @@ def _opened(uri: str, ours: bool) -> Any:
 
     path = sqlite_path(uri)
     lock = None if path is None else f"mlflow-{sha256(str(path.resolve()).encode()).hexdigest()[:16]}"
-    with contextlib.nullcontext() if lock is None else locked(cache_folder(), lock):
+    with nullcontext() if lock is None else locked(cache_folder(), lock):
         if path is not None:
             prepare(path, ours=ours)
         run_within(2 * PROBE_S, lambda: _probe(uri))
         client = MlflowClient(tracking_uri=uri, registry_uri=uri)
         client.search_experiments(max_results=1)
         return client
-
-
-@contextlib.contextmanager
-def refusals(uri: str) -> Generator[None]:
-    """Raise errors of the tracking store in this block as an InputError of one line."""
-    try:
-        yield
-    except InputError:
-        raise
-    except Exception as error:  # MLflow, SQLAlchemy, any driver or the system may raise here: the user chooses the URI
-        raise _nothing_there(uri, error_line(error, uri)) from None
 
 
 def _probe(uri: str) -> None:
@@ -286,58 +283,28 @@ def _probe(uri: str) -> None:
         create_engine(uri, poolclass=NullPool).connect().close()  # once; MLflow would try for minutes
 
 
-def answers(uri: str, client: Any) -> bool:
-    """Whether the tracking store still answers, asked with little patience."""
-    try:
-        if urlsplit(uri).scheme in ("http", "https"):
-            return _ask(uri, timeout=PROBE_S / 2).status_code < 500
-        client.search_experiments(max_results=1)
-    except (*tracking_errors(), OSError):
-        return False
-    return True
-
-
 def _check_server(uri: str) -> None:
-    """Raise InputError unless an MLflow server of our own major version answers."""
+    """Raise ValueError unless an MLflow server of our own major version answers to the client's credentials."""
     from mlflow import __version__
-    from mlflow.exceptions import MlflowException
-
-    try:
-        answer = _ask(uri, timeout=PROBE_S)
-    except (MlflowException, OSError) as error:
-        timed_out = "timed out" in str(error) or "timeout" in str(error).lower()
-        raise _nothing_there(uri, f"no answer within {PROBE_S} s" if timed_out else _cause(error)) from None
-    if answer.status_code in (401, 403):
-        raise _nothing_there(uri, f"{answer.status_code} {answer.reason}; credentials are read from {CREDENTIALS}")
-    version = VERSION.fullmatch(answer.text.strip()[:40]) if answer.ok else None
-    if version is None:
-        kind = answer.headers.get("content-type", "an answer of unknown type").split(";")[0]
-        raise _nothing_there(uri, f"another service (its /version is {kind} with status {answer.status_code})")
-    if version[1] != __version__.split(".")[0]:
-        raise _nothing_there(uri, f"an MLflow server {version[0]}, which our client {__version__} does not speak with")
-
-
-def _ask(uri: str, timeout: float) -> Any:
-    """GET /version with the credentials that MLflow's client would send."""
     from mlflow.utils.credentials import get_default_host_creds
     from mlflow.utils.rest_utils import http_request
 
-    credentials = get_default_host_creds(uri.rstrip("/"))
-    return http_request(
-        credentials, "/version", "GET", max_retries=0, timeout=timeout, retry_codes=(), raise_on_status=False
-    )
+    patience = {"max_retries": 0, "timeout": PROBE_S, "retry_codes": (), "raise_on_status": False}
+    answer = http_request(get_default_host_creds(uri.rstrip("/")), "/version", "GET", **patience)
+    if answer.status_code in (401, 403):
+        raise ValueError(f"status {answer.status_code}; credentials are read from {CREDENTIALS}")
+    version = answer.text.strip()[:40]
+    if not answer.ok or version.split(".")[0] != __version__.split(".")[0]:
+        raise ValueError(f"no MLflow as ours, {__version__}: status {answer.status_code}, its /version says {version}")
 
 
-def _nothing_there(uri: str, reason: str) -> InputError:
-    reason = " ".join(without_secrets(reason, uri).split())
-    return InputError(f"--tracking-uri {shown_uri(uri)}: expected an MLflow tracking store, got: {reason[:200]}")
-
-
-def _cause(error: BaseException) -> str:
-    """The last words of a chain of wrapped connection errors: what the operating system said."""
-    text = str(error)
-    match = re.search(r"(Connection refused|Name or service not known|No route to host|[A-Z][a-z]+ error: [^)]*)", text)
-    return match[1].lower() if match else text
+def answers(client: Any) -> bool:
+    """Whether the tracking store still answers, asked with little patience."""
+    try:
+        run_within(PROBE_S / 2, lambda: client.search_experiments(max_results=1))
+    except (*tracking_errors(), OSError):
+        return False
+    return True
 
 
 FOLDER = "mlartifacts"  # below the store
@@ -364,21 +331,21 @@ def follow(uri: str, root: Path) -> list[str]:
     path, left = sqlite_path(uri), []
     if path is None or not path.is_file():
         return left
-    now = root.as_uri()
     with closing(sqlite3.connect(path, timeout=PATIENCE_S)) as database, database:
         tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         for name, location in database.execute("SELECT name, artifact_location FROM experiments").fetchall():
-            suffix = f"/{FOLDER}/{name}"
-            if not (location or "").startswith("file://") or not location.endswith(suffix) or location == now + suffix:
+            here = artifact_folder(root, name)
+            now, was = here.as_uri(), location or ""
+            if not was.startswith("file://") or not was.endswith(f"/{FOLDER}/{name}") or was == now:
                 continue
-            old = Path(url2pathname(urlsplit(location).path))
-            if old.is_dir() and not artifact_folder(root, name).is_dir():
+            old = Path(url2pathname(urlsplit(was).path))
+            if old.is_dir() and not here.is_dir():
                 left.append(f"MLflow: the artifacts of earlier runs of {name} are still in {old}")
                 continue
             for table, column in (place for place in PLACES if place[0] in tables):  # an older MLflow has fewer
                 database.execute(
                     f"UPDATE {table} SET {column} = :now || substr({column}, length(:old) + 1) "
                     f"WHERE {column} = :old OR substr({column}, 1, length(:old) + 1) = :old || '/'",
-                    {"now": now + suffix, "old": location},
+                    {"now": now, "old": was},
                 )
     return left

@@ -1,76 +1,71 @@
-"""One sweep's way into MLflow: its parent run, its trials, its recipes, its report and its models.
+"""One sweep's way into MLflow: its parent run, its trials, its recipes, its report and its models; and to its pages.
 
-Where they come from (data sets, sweep file, commit, environment), and where a user who opens MLflow should arrive: the
-newest sweep, its trials side by side.
+Of MLflow the driver alone writes, and everything once: in one experiment per sweep name there is one parent run for the
+sweep, one child run per trial, and one child run per recipe that holds the means over its seeds. Every run is found
+again by a fingerprint among its tags, and every point is written with the time its stage finished: written a second
+time (after a kill, say) it is the identical row, which MLflow drops. Only this folder imports mlflow.
 """
 
 from __future__ import annotations
 
 import json
-import platform
-import shutil
-import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from importlib.metadata import distributions
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from smoothsweep.core.allotted import allotted_cpus
 from smoothsweep.core.checks import present
-from smoothsweep.core.files import write_file
 from smoothsweep.core.judges.columns import BY_KEY
-from smoothsweep.core.plugins import named
-from smoothsweep.core.readers.files import read_whole
 from smoothsweep.core.text import note
-from smoothsweep.core.tree import TREE
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.result.rows import trial_row
-from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.tracking import server
 from smoothsweep.orchestrator.tracking.recipes import (
+    HIDING,
+    LOOK,
     MEANS,
+    ORDER,
+    PLACES,
+    VERDICT,
+    VERDICT_DIGEST,
+    VERDICT_NUMBERS,
     RecipeMeans,
+    RunVerdict,
+    Verdicts,
     candidates,
     recipe_id,
     recipe_means,
     register,
-    table_json,
-    trial_status,
-    trial_tags,
-    write_trial_files,
 )
 from smoothsweep.orchestrator.tracking.runs import (
     CONTENT,
     KIND,
-    ORDER,
+    PARENT,
     PHASE,
-    PLACES,
     POINTS,
     PROPOSAL,
     SEEDS,
-    VERDICT_DIGEST,
     Runs,
-    RunVerdict,
-    Verdicts,
     already_gone,
+    dataset_inputs,
     digest_of,
     finished_at,
     proposal_tags,
+    provenance_tags,
     recipe_params,
     run_name,
     strategy_tags,
+    table_json,
     trial_points,
+    trial_tags,
     work_ms,
-    write,
-    write_verdict,
+    write_provenance,
+    write_trial_files,
 )
 from smoothsweep.orchestrator.tracking.server import artifact_folder, connect, follow, scratch
 from smoothsweep.sweeps.expand import LoadedSweep
-from smoothsweep.sweeps.load import MAX_BYTES, as_yaml
 
 MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}  # the pages open on runs and their comparison
 AT_MOST = 20  # experiments that are looked into
@@ -111,99 +106,6 @@ def route(experiment_id: str, *, charts: bool = False) -> str:
     return f"/#/experiments/{experiment_id}/runs?{urlencode(query)}"
 
 
-DIGEST = 32  # hex digits of the stage's fingerprint; MLflow takes at most 36 characters
-
-
-def dataset_inputs(trial: Trial, store: Store) -> list[Any]:
-    """Data sets of the trial's finished stages, each in its context: training, public, attack.
-
-    The digest is the stage's fingerprint, so equal digests are equal images; the source is where they lie.
-    """
-    stages = with_ancestors(trial.stages)
-    private = [stage.inputs["data"] for stage in trial.stages if stage.name in ("target", "imported")]
-    public = [stage for stage in stages if stage.name == "public"]
-    pools = [stage for stage in stages if stage.name == "pool"]
-    datasets = []
-    for context, members in (("training", private), ("public", public), ("attack", pools)):
-        datasets += [_input(stage, store, context) for stage in dict.fromkeys(members) if store.has(stage)]
-    return datasets
-
-
-def _input(stage: Stage, store: Store, context: str) -> Any:
-    from mlflow.entities import Dataset, DatasetInput, InputTag
-
-    manifest = store.manifest(stage)
-    facts = {key: int(value) if float(value).is_integer() else value for key, value in manifest["metrics"].items()}
-    dataset = Dataset(
-        name=_name(stage),
-        digest=stage.fingerprint[:DIGEST],
-        source_type="local",
-        source=json.dumps({"uri": str(store.place(stage))}),
-        schema=json.dumps(_schema(stage)),
-        profile=json.dumps({**facts, "seconds": manifest["seconds"]}),
-    )
-    return DatasetInput(dataset, [InputTag("mlflow.data.context", context)])
-
-
-def _name(stage: Stage) -> str:
-    """`synthetic, private`, `synthetic, public`, `candidate pool of eigenfaces`."""
-    if stage.name == "pool":
-        return f"candidate pool of {stage.inputs['prior'].config['kind']}"
-    return f"{stage.config.get('kind', stage.name)}, {'private' if stage.name == 'data' else 'public'}"
-
-
-def _schema(stage: Stage) -> dict[str, Any]:
-    """Images as MLflow describes tensors; labels where there are any."""
-    side = stage.config.get("image_size" if stage.name == "pool" else "size", -1)
-    images = {"type": "tensor", "tensor-spec": {"dtype": "uint8", "shape": [-1, 3, side, side]}}
-    if stage.name != "data":
-        return {"mlflow_tensorspec": {"features": json.dumps([images]), "targets": None}}
-    labels = {"type": "tensor", "tensor-spec": {"dtype": "int64", "shape": [-1]}}
-    return {"mlflow_tensorspec": {"features": json.dumps([images]), "targets": json.dumps([labels])}}
-
-
-SHOWN = ("torch", "torchvision", "ray", "mlflow", "optuna", "numpy")
-
-
-def commit() -> str | None:
-    """The full commit of this source tree, None where there is no git."""
-    if not (TREE / ".git").exists() or not shutil.which("git"):
-        return None
-    git = subprocess.run(["git", "-C", str(TREE), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-    return git.stdout.strip() if git.returncode == 0 else None
-
-
-def provenance_tags() -> dict[str, str]:
-    """Commit and the versions that matter, as tags of the sweep's run."""
-    tags = {"smoothsweep.python": platform.python_version(), "smoothsweep.platform": platform.platform()}
-    here = {name.lower(): version for name, version in _installed().items()}
-    tags.update({f"smoothsweep.{name}": here[name] for name in SHOWN if name in here})
-    head = commit()
-    return {**tags, **({"mlflow.source.git.commit": head} if head else {})}
-
-
-def write_provenance(loaded: LoadedSweep, folder: Path) -> None:
-    """sweep/ (the file as given; as run, overrides and defaults filled in) and environment/."""
-    sweep, environment = folder / "sweep", folder / "environment"
-    sweep.mkdir(parents=True)
-    environment.mkdir(parents=True)
-    sweep_file = Path(loaded.source)
-    if sweep_file.is_file():
-        write_file(sweep / "as_given.yaml", read_whole(sweep_file, most_bytes=MAX_BYTES), flush=False)
-    for name, content in (("with_overrides", loaded.raw), ("resolved", loaded.sweep.model_dump(mode="json"))):
-        write_file(sweep / f"{name}.yaml", as_yaml(content), flush=False)
-    facts = {**provenance_tags(), "machine": platform.machine(), "cpus": allotted_cpus(), "host": platform.node()}
-    write_file(environment / "environment.json", json.dumps(facts, indent=1), flush=False)
-    packages = sorted((f"{name}=={version}" for name, version in _installed().items()), key=str.lower)
-    write_file(environment / "packages.txt", "\n".join(packages) + "\n", flush=False)
-
-
-@lru_cache(maxsize=1)
-def _installed() -> dict[str, str]:
-    """Name -> version of every distribution, the first on the path of each name: each is a file to be parsed."""
-    return dict(told for one in reversed(list(distributions())) if (told := named(one)) is not None)
-
-
 NOTE = "mlflow.note.content"  # what MLflow's pages show as the description, in Markdown
 TABLE_OF_SEEDS = '[{"path": "seeds.json", "type": "table"}]'
 PRIMARY_METRIC = "mlflow.experiment.primaryMetric"
@@ -213,18 +115,6 @@ HOW_TO_COMPARE = (
     "Compare; `smoothsweep ui` opens them so."
 )
 PASSES = 5  # over the means at a sweep's end, while other drivers write them too
-
-
-@dataclass(frozen=True, kw_only=True)
-class Closing:
-    """What the end of a sweep writes: every trial that was given, the report's files and verdicts, how many trials
-    failed. wall_s: how long the sweep was run, all its runs together; 0 where it was not measured."""
-
-    trials: Sequence[Trial]
-    files: Sequence[Path]
-    failed: int
-    verdicts: Verdicts = field(default_factory=Verdicts)
-    wall_s: float = 0.0
 
 
 class Tracker:
@@ -249,7 +139,7 @@ class Tracker:
 
     def answers(self) -> bool:
         """Whether the tracking store can be reached now."""
-        return server.answers(self.uri, self._client)
+        return server.answers(self._client)
 
     def refresh(self) -> None:
         """Read anew what the server has: after a request that failed, which may have arrived all the same."""
@@ -263,7 +153,7 @@ class Tracker:
             run = self._runs.create("sweep", name, name, tags)
         elif run.status != "RUNNING":
             self._client.update_run(run.run_id, status="RUNNING")
-        write(self._client, run.run_id, params={}, tags=tags, points=[])
+        self._runs.write(run, tags)
         with scratch() as folder:
             write_provenance(self._loaded, folder)
             self._client.log_artifacts(run.run_id, str(folder))
@@ -281,15 +171,14 @@ class Tracker:
         params = {"seed": str(trial.seed), **recipe_params(trial, row)}
         worked, at = work_ms(trial, self.store), finished_at(trial, self.store)
         other = run is not None and any(run.params.get(key, value) != value for key, value in params.items())
-        if run is not None and (other or run.tag(POINTS) != digest_of(points)):
+        if run is not None and (other or run.tags.get(POINTS) != digest_of(points)):
             self._runs.drop("trial", trial.id)  # measured again since, or called otherwise; MLflow writes over nothing
             run = None
         name, started = run_name(trial, self._loaded), at - worked if at else None
-        run = run or self._runs.create("trial", trial.id, name, {"mlflow.parentRunId": parent}, started)
+        run = run or self._runs.create("trial", trial.id, name, {PARENT: parent}, started)
         tags = {**trial_tags(trial, row, self.store), **strategy_tags(self._loaded), POINTS: digest_of(points)}
-        write(self._client, run.run_id, params=params, tags=tags, points=points)
-        inputs = dataset_inputs(trial, self.store)
-        if inputs:
+        self._runs.write(run, tags, params, points)
+        if inputs := dataset_inputs(trial, self.store):
             self._client.log_inputs(run.run_id, datasets=inputs)
         with scratch() as folder:
             write_trial_files(trial, row, self.store, folder)
@@ -297,105 +186,142 @@ class Tracker:
         if run.status in ("FAILED", "KILLED") and not row["failure"]:
             with already_gone():  # a driver that was killed left none, or another has removed it
                 self._client.delete_tag(run.run_id, "smoothsweep.failure")
-        status = trial_status(row)
-        self._client.set_terminated(run.run_id, status, end_time=run.started + worked if at else None)
-        self._runs.note("trial", trial.id, replace(run, status=status))
+        stopped = (row["failure"] or "stopped").startswith("stopped")  # on purpose: open, not failed
+        status = "FINISHED" if row["status"] == "done" else "KILLED" if stopped else "FAILED"
+        self._runs.end(run, status, at=run.started + worked if at else None)
 
     def close_sweep(
-        self, parent: str, closing: Closing, *, models: str = "none", progress: Callable[[], None] = lambda: None
+        self,
+        parent: str,
+        trials: Sequence[Trial],
+        *,
+        files: Sequence[Path] = (),
+        failed: int = 0,
+        verdicts: Verdicts | None = None,
+        wall_s: float = 0.0,
+        models: str = "none",
+        progress: Callable[[], None] = lambda: None,
     ) -> list[str]:
-        """Means, report, answer, models; then end the sweep's run. progress: called as things get written.
+        """Means, report, answer, models; then end the sweep's run. Returns remarks for the user.
 
-        Returns remarks for the user: artifacts that lie elsewhere, models that could not be exported.
+        These are of artifacts that lie elsewhere, and of models that could not be exported.
+
+        Args:
+            trials: Every one that was given, of which so many `failed`.
+            files: Of the report, which has the verdicts.
+            wall_s: How long the sweep was run, all its runs together; 0 where it was not measured.
+            progress: Called as things get written.
         """
         self.store.check_there()
         self._runs.read()  # another driver may have written the same trials
-        self._tag_proposals(closing.trials, progress)
-        recipes = self._record_means(closing, parent, progress)
-        present = {"trial": {t.id for t in closing.trials}, "recipe": {recipe_id(t) for t in closing.trials}}
-        if retired := self._runs.retire(present):
+        verdicts = verdicts or Verdicts()
+        self._tag_proposals(trials, progress)
+        recipes = self._record_means(trials, verdicts, parent, progress)
+        now = {"trial": {trial.id for trial in trials}, "recipe": {recipe_id(trial) for trial in trials}}
+        if retired := self._runs.retire(now):
             gone = "runs of trials that the sweep no longer has, by other settings, code or data, are no longer shown"
             self._remarks.append(f"MLflow: {retired} {gone}")
-        self._write_verdicts(closing, progress)
-        for path in closing.files:
+        self._write_verdicts(trials, verdicts, progress, whole=not failed)
+        for path in files:
             self._client.log_artifact(parent, str(path), "figures" if path.parent.name == "figures" else None)
             progress()
-        verdicts = closing.verdicts
         of_sweep = [means for means in recipes if means.trial.phase == "sweep"]
         least = next((one for one in of_sweep if verdicts.least in {row["trial"] for row in one.rows}), None)
+        self._write_sweep_verdict(trials, verdicts, least, whole=not failed)
         text = "\n\n".join(filter(None, (verdicts.note, note(self._loaded.intro))))
         tags = {NOTE: text[:4900], "smoothsweep.recommended": least.label if least and verdicts.is_marked else ""}
-        write(self._client, parent, params={}, tags=tags, points=[])
-        self._write_sweep_verdict(closing, least)
+        self._runs.write(present(self._runs.get("sweep", self.experiment), "run"), tags)
         experiment = {NOTE: f"{text[:4400]}\n\n{HOW_TO_COMPARE}"}
         if (leak := verdicts.leak) is not None:
             greater = str(BY_KEY[leak].better == "high").lower()
             experiment |= {f"{PRIMARY_METRIC}.name": leak, f"{PRIMARY_METRIC}.greaterIsBetter": greater}
         for key, value in experiment.items():
             self._client.set_experiment_tag(self._experiment_id, key, value)
-        if closing.trials and (inputs := dataset_inputs(closing.trials[0], self.store)):
+        if trials and (inputs := dataset_inputs(trials[0], self.store)):
             self._client.log_inputs(parent, datasets=inputs)
         progress()
-        remarks = [*self._remarks, *self._register(of_sweep, verdicts, least, models, progress)]
+        ids = {trial.id: run.run_id for trial in trials if (run := self._runs.get("trial", trial.id))}
+        wanted = [one for one in candidates(of_sweep, verdicts, models) if one.trial.id in ids]
+        best = least if verdicts.is_marked else None
+        problems = register(self._client, self.experiment, wanted, of_sweep, best, ids, self.store, progress)
         started = self._client.get_run(parent).info.start_time
-        ended = started + int(1000 * closing.wall_s) if closing.wall_s else None  # pauses between runs are no work
-        self._client.set_terminated(parent, "FAILED" if closing.failed else "FINISHED", end_time=ended)
-        return remarks
+        ended = started + int(1000 * wall_s) if wall_s else None  # pauses between runs are no work
+        self._client.set_terminated(parent, "FAILED" if failed else "FINISHED", end_time=ended)
+        return [*self._remarks, *problems]
 
-    def _write_verdicts(self, closing: Closing, progress: Callable[[], None]) -> None:
+    def _write_verdicts(
+        self, trials: Iterable[Trial], verdicts: Verdicts, progress: Callable[[], None], *, whole: bool
+    ) -> None:
         """What the report says of each recipe, on its run and on those of its trials, where they do not say it yet.
 
         Tags can be written over, numbers cannot: those of a sweep that is not whole wait until it is.
         """
-        of_trials = closing.verdicts.of_trials
-        for trial in closing.trials:
-            verdict = of_trials.get(trial.id) if trial.phase == "sweep" else None
+        for trial in trials:
+            verdict = verdicts.of_trials.get(trial.id) if trial.phase == "sweep" else None
             if verdict is None:
                 continue
-            verdict = replace(verdict, numbers={}) if closing.failed else verdict
+            verdict = verdict if whole else replace(verdict, numbers={})
             order = {name: value for name, value in verdict.numbers.items() if name in PLACES}
             self._write_verdict("trial", trial.id, replace(verdict, numbers=order), finished_at(trial, self.store))
             self._write_verdict("recipe", recipe_id(trial), verdict, finished_at(trial, self.store))
             progress()
 
-    def _write_sweep_verdict(self, closing: Closing, least: RecipeMeans | None) -> None:
+    def _write_sweep_verdict(
+        self, trials: Iterable[Trial], verdicts: Verdicts, least: RecipeMeans | None, *, whole: bool
+    ) -> None:
         """Write on the sweep's own run the numbers of the recipe that the answer names, and every recipe's word."""
-        at = max((finished_at(trial, self.store) for trial in closing.trials), default=0)
-        of_sweep = RunVerdict(tags=closing.verdicts.whole)
+        at = max((finished_at(trial, self.store) for trial in trials), default=0)
+        of_sweep = RunVerdict(tags=verdicts.whole)
         if least is not None:
-            metrics = {key: v for key, v in least.metrics.items() if key in ("test_acc", closing.verdicts.leak)}
-            verdict = closing.verdicts.of_trials.get(least.trial.id, RunVerdict())
-            numbers = {key: value for key, value in verdict.numbers.items() if key != ORDER}
-            numbers = {} if closing.failed else {**metrics, **numbers}
-            of_sweep = RunVerdict(tags={**verdict.tags, **of_sweep.tags}, numbers=numbers)
+            told = verdicts.of_trials.get(least.trial.id, RunVerdict())
+            numbers = {key: value for key, value in least.metrics.items() if key in ("test_acc", verdicts.leak)}
+            numbers |= {key: value for key, value in told.numbers.items() if key != ORDER}
+            of_sweep = RunVerdict(tags={**told.tags, **of_sweep.tags}, numbers=numbers if whole else {})
         self._write_verdict("sweep", self.experiment, of_sweep, at)
 
     def _write_verdict(self, kind: str, fingerprint: str, verdict: RunVerdict, at: int) -> None:
-        """Write the verdict to a run that does not hold it yet."""
+        """Replace the verdict of a run that does not hold it yet. at: milliseconds since 1970.
+
+        A number that has changed is a further point of its metric: no step holds two. What the run holds is read from a
+        tag of ours, never from its metrics.
+        """
+        from mlflow.entities import Metric
+
         run = self._runs.get(kind, fingerprint)
-        if run is not None and run.tag(VERDICT_DIGEST) != verdict.fingerprint:
-            self._runs.note(kind, fingerprint, run, write_verdict(self._client, run, verdict, at=at))
+        if run is None or run.tags.get(VERDICT_DIGEST) == verdict.fingerprint:
+            return
+        held: dict[str, list[Any]] = json.loads(run.tags.get(VERDICT_NUMBERS) or "{}")
+        points = []
+        for name, value in verdict.numbers.items():
+            step, before = held.get(name, (-1, None))
+            if value != before:
+                held[name] = [step + 1, value]
+                points.append(Metric(name, value, at, step + 1))
+        blank = dict.fromkeys((VERDICT, HIDING, LOOK), "") if run.tags.get(VERDICT_DIGEST) else {}
+        now = {VERDICT_DIGEST: verdict.fingerprint, VERDICT_NUMBERS: json.dumps(held, sort_keys=True)}
+        self._runs.write(run, {**blank, **verdict.tags, **now}, points=points)
 
     def _tag_proposals(self, trials: Iterable[Trial], progress: Callable[[], None]) -> None:
         """Which proposal of the search each trial belongs to, where its run does not say it yet."""
         by_id = {trial.id: trial for trial in trials}
         for trial_id, tags in proposal_tags(self._loaded, self.store).items():
             run = self._runs.get("trial", trial_id)
-            if run is not None and run.tag(PROPOSAL) != tags[PROPOSAL]:
+            if run is not None and run.tags.get(PROPOSAL) != tags[PROPOSAL]:
                 if PHASE in tags and trial_id in by_id:
                     self._client.update_run(run.run_id, name=run_name(by_id[trial_id], self._loaded))
-                write(self._client, run.run_id, params={}, tags=tags, points=[])
-                self._runs.note("trial", trial_id, run, tags)
+                self._runs.write(run, tags)
                 progress()
 
-    def _record_means(self, closing: Closing, parent: str, progress: Callable[[], None]) -> list[RecipeMeans]:
+    def _record_means(
+        self, trials: Iterable[Trial], verdicts: Verdicts, parent: str, progress: Callable[[], None]
+    ) -> list[RecipeMeans]:
         """The means of every recipe, each in one run. Another driver may write them now, and one of two runs goes."""
-        done = [trial for trial in closing.trials if all(self.store.has(stage) for stage in trial.stages)]
+        done = [trial for trial in trials if all(self.store.has(stage) for stage in trial.stages)]
         means: list[RecipeMeans] = []
         for _ in range(PASSES):
             for trial in done:
                 self.record(trial, parent)
-            means = self._record_recipes(done, closing.verdicts.means, parent, progress)
+            means = self._record_recipes(done, verdicts.means, parent, progress)
             self._runs.read()
             if all(self._holds(one) for one in means):
                 break
@@ -426,7 +352,7 @@ class Tracker:
     def _holds(self, means: RecipeMeans) -> bool:
         """Whether the recipe's run is finished with just these means."""
         run = self._runs.get("recipe", recipe_id(means.trial))
-        return run is not None and run.status == "FINISHED" and run.tag(CONTENT) == means.content
+        return run is not None and run.status == "FINISHED" and run.tags.get(CONTENT) == means.content
 
     def _record_recipe(self, fingerprint: str, means: RecipeMeans, parent: str) -> None:
         """Write means where the recipe's run does not have them.
@@ -434,51 +360,24 @@ class Tracker:
         New ones join the old ones, or a run begins anew: their step is the number of seeds, and no step holds two
         points. Those of a half-written run are the identical rows again.
         """
+        from mlflow.entities import Metric
+
         run, seeds = self._runs.get("recipe", fingerprint), ", ".join(map(str, means.seeds))
-        digest = digest_of(means.points)
-        tags = {
-            "smoothsweep.phase": means.trial.phase,
-            NOTE: MEANS.format(seeds=seeds),
-            "mlflow.loggedArtifacts": TABLE_OF_SEEDS,
-        }
+        points = [Metric(name, value, means.at, len(means.seeds)) for name, value in means.metrics.items()]
+        tags = {PHASE: means.trial.phase, NOTE: MEANS.format(seeds=seeds), "mlflow.loggedArtifacts": TABLE_OF_SEEDS}
         if run is not None:
-            same = run.tag(CONTENT) == means.content
-            if run.tag(POINTS) != digest if same else len(run.tag(SEEDS).split()) >= len(means.seeds):
+            same = run.tags.get(CONTENT) == means.content
+            fewer = len(run.tags.get(SEEDS, "").split()) < len(means.seeds)
+            if run.tags.get(POINTS) != digest_of(points) if same else not fewer:
                 self._runs.drop("recipe", fingerprint)
                 run = None
         if run is None:
-            of = {**tags, "mlflow.parentRunId": parent}
+            of = {**tags, PARENT: parent}
             run = self._runs.create("recipe", fingerprint, f"{means.label} · mean", of, means.at - means.worked)
-        tags |= {CONTENT: means.content, POINTS: digest, SEEDS: seeds}
-        write(self._client, run.run_id, params=means.params, tags=tags, points=means.points)
+        now = {CONTENT: means.content, POINTS: digest_of(points), SEEDS: seeds}
+        self._runs.write(run, {**tags, **now}, means.params, points)
         self._client.log_text(run.run_id, table_json(means.rows), "seeds.json")
-        self._client.set_terminated(run.run_id, "FINISHED", end_time=run.started + means.worked)
-        self._runs.note("recipe", fingerprint, replace(run, status="FINISHED"), {CONTENT: means.content})
-
-    def _register(
-        self,
-        recipes: Sequence[RecipeMeans],
-        verdicts: Verdicts,
-        least: RecipeMeans | None,
-        which: str,
-        progress: Callable[[], None],
-    ) -> list[str]:
-        def run_of(trial_id: str) -> str:
-            return present(self._runs.get("trial", trial_id), "run").run_id
-
-        wanted = [one for one in candidates(recipes, verdicts, which) if self._runs.get("trial", one.trial.id)]
-        if not wanted:
-            return []
-        return register(
-            self._client,
-            self.experiment,
-            wanted,
-            recipes,
-            recommended=least if verdicts.is_marked else None,
-            run_of=run_of,
-            store=self.store,
-            progress=progress,
-        )
+        self._runs.end(run, "FINISHED", at=run.started + means.worked)
 
     def _open_experiment(self) -> str:
         name = self.experiment

@@ -49,7 +49,7 @@ from smoothsweep.orchestrator.search.agenda import spent
 from smoothsweep.orchestrator.search.record import search_view
 from smoothsweep.orchestrator.stages.stage import Stage, code_version, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.orchestrator.tracking.runs import Verdicts, verdicts_of
+from smoothsweep.orchestrator.tracking.recipes import Verdicts, verdicts_of
 from smoothsweep.sweeps.expand import LoadedSweep, as_inversion
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.paper_tables import standing

@@ -21,7 +21,7 @@ from smoothsweep.orchestrator.result.format import ABSENT, aligned, ascii_text, 
 from smoothsweep.orchestrator.result.rows import relative_links, write_results
 from smoothsweep.orchestrator.stages.stage import code_version
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.orchestrator.tracking.runs import Verdicts
+from smoothsweep.orchestrator.tracking.recipes import Verdicts
 from smoothsweep.sweeps.expand import LoadedSweep
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.metrics.power import QUICKSTART, Components, Design, components_of, planned
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.planning.power import block, measured, size_of
+from smoothsweep.orchestrator.planning.power import measured, size_of
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.expand import expand
@@ -185,21 +185,6 @@ def test_trials_on_the_same_people_come_first_and_others_are_not_mixed_in(tmp_pa
     assert both.same_data and both.trials == 18 and both.components.cell > 0
 
 
-def test_the_largest_block_of_recipes_and_seeds_is_taken():
-    """Three recipes share two seeds and two recipes share four: 2 and 3 degrees of freedom."""
-    rates = {"a": 0.1, "b": 0.2, "c": 0.3}
-    met = {
-        "x": dict.fromkeys((1, 2, 3, 4), rates),
-        "y": {seed: {**rates, "d": 1.0} for seed in (1, 2, 3, 4)},
-        "z": dict.fromkeys((1, 2), rates),
-    }
-    found = block(met)
-    assert found.shape == (2, 1, 4, 3) and found[0, 0, 0].tolist() == [0.1, 0.2, 0.3]
-    assert block({"x": {1: rates}, "y": {1: rates}}) is None, "one seed"
-    assert block({"x": {1: rates, 2: rates}, "y": {1: {"z": 1.0}, 2: {"z": 1.0}}}) is None, "no class in common"
-    assert block({}) is None
-
-
 def size(tmp_path, **changes):
     loaded = load_sweep(write_tiny(tmp_path, **{"judges": {"embedder": {"name": "synthetic"}}, **changes}))
     return size_of(loaded, expand(loaded))
@@ -223,7 +208,3 @@ def test_classes_are_counted_without_reading_a_picture(tmp_path):
         size(tmp_path, data=data)
     data = {"kind": "facescrub", "path": str(tmp_path), "classes": 20}
     assert counted(size(tmp_path, data=data)) == (20, 530), "as many as the paper says"
-
-
-def test_the_fewest_images_of_any_attack_count(tmp_path):
-    assert size(tmp_path, grid={"recipe.defense.alpha": [0.0, -0.1], "attack.selected": [3, 2]}).design.images == 2

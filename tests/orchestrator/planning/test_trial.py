@@ -1,7 +1,6 @@
 """A trial by its name and its row: what tells it from the others."""
 
 import pytest
-import torch
 from tiny import tiny_sweep, write_tiny
 
 from smoothsweep.orchestrator.planning.trial import Trial, run_trial, stages_to_start_early
@@ -9,7 +8,6 @@ from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.sweeps.expand import Cell, expand
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.schema import InversionSweep
-from tests.every_stage import imported_folder
 
 
 def trial(axes=(), phase="sweep", seed=3, settings=None, **changes):
@@ -70,32 +68,3 @@ def test_what_judges_alone_need_is_asked_for_early_and_nothing_that_the_attack_n
     assert early and not {one.fingerprint for one in early} & needed
     assert not any("attack" in {below.name for below in with_ancestors([one])} for one in early)
     assert stages_to_start_early(trial(judges={}).stages) == []
-
-
-def test_a_judge_that_was_brought_in_is_looked_at_before_there_is_anything_to_judge(tmp_path):
-    brought = imported_folder(
-        tmp_path / "judge", {"head.weight": torch.zeros(4, 2)}, architecture="vgg_small", num_classes=4
-    )
-    judges, ran = {**verified(), "evaluator": {"imported": brought}}, []
-    asked = trial(judges=judges)
-    run_trial(asked, ran.append)
-    names = [stage.name for stage in ran]
-    of_reconstructions = ["judge_evaluator", "judge_embedder", "knowledge", "judge_verification"]
-    assert names == ["data", "target", "imported", "judge_prior_reach", "attack", "loot", *of_reconstructions]
-    evaluator = next(stage for stage in asked.stages if stage.name == "judge_evaluator")
-    assert ran[2] == evaluator.inputs["evaluator"]
-    assert {stage for stage in ran if stage.name != "imported"} == {*asked.stages}
-
-
-def test_how_a_target_is_read_reaches_the_parts_that_ask_it_and_no_others():
-    asked = trial(
-        recipe={**tiny_sweep()["recipe"], "defense": {"kind": "mid", "beta": 0.01, "k": 8}},
-        attack={**tiny_sweep()["attack"], "readout": "mean", "precision": "bf16"},
-    )
-    attack = next(stage for stage in asked.stages if stage.name == "attack")
-    pool, candidates = attack.inputs["pool"], attack.inputs["candidates"]
-    assert candidates.config["readout"] == attack.config["readout"] == "mean" and "readout" not in pool.config
-    assert pool.config["precision"] == candidates.config["precision"] == "bf16"
-    assert set(attack.inputs) == {"target", "prior", "pool", "candidates"}
-    control = trial(attack={"kind": "random_latents", "selected": 2})
-    assert set(control.stages[2].inputs) == {"data", "prior"}

@@ -20,7 +20,7 @@ from smoothsweep.orchestrator.result.rows import baseline_axes, results_table, s
 from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.orchestrator.tracking.runs import LOOK, verdicts_of
+from smoothsweep.orchestrator.tracking.recipes import LOOK, verdicts_of
 
 LABELS = {alpha: f"smoothing{NBSP}{str(alpha).replace('-', chr(0x2212))}" for alpha in CHANGES if alpha}
 LABELS |= {0.0: "plain training"}

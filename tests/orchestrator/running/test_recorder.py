@@ -38,9 +38,9 @@ class FakeTracker:
             raise OSError("refused: a param of another value")
         self.recorded.append((trial.id, parent, failure))
 
-    def close_sweep(self, parent, closing, *, models, progress):
+    def close_sweep(self, parent, trials, *, failed, models, **_):
         self._reach()
-        self.closed.append((parent, closing.failed, models, len(closing.trials)))
+        self.closed.append((parent, failed, models, len(trials)))
         return ["a remark"]
 
     def _reach(self):

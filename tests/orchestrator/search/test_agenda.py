@@ -8,7 +8,7 @@ from made import ALPHA, KIND, SPACE, START, finish, load, work_off
 
 from smoothsweep.orchestrator.planning.trial import PROPOSALS, ProposalLog, trials_of
 from smoothsweep.orchestrator.search.agenda import Agenda, write_end
-from smoothsweep.orchestrator.search.record import LEAST, importances, search_view
+from smoothsweep.orchestrator.search.record import importances, search_view
 from smoothsweep.orchestrator.search.setup import Wait
 from smoothsweep.orchestrator.store.base import Store
 
@@ -39,22 +39,6 @@ def test_proposals_use_outcomes_up_to_the_lag_and_no_more(tmp_path):
     assert not isinstance(agenda.next(), Wait) and len(agenda.proposals) == 4
 
 
-def test_a_search_learns(tmp_path):
-    loaded, store = load(tmp_path, {**OPTUNA, "recipes": 14}), Store(root=tmp_path / "store")
-    work_off(loaded, store)
-    ramps = [values[KIND] == "ramp" for _, values, _, _ in proposed(loaded, store)]
-    assert sum(ramps[4:]) >= 8  # of ten: where accuracy falls half as fast
-
-
-def test_a_grid_tries_every_recipe_once(tmp_path):
-    loaded, store = load(tmp_path, SMALL_GRID), Store(root=tmp_path / "store")
-    agenda, _ = work_off(loaded, store)
-    recipes = [values for _, values, _, _ in proposed(loaded, store)]
-    assert agenda.ended_by == "exhausted"
-    assert len(recipes) == 3  # at alpha 0 a ramp is the same work as a constant
-    assert {ALPHA: 0.0, KIND: "ramp"} not in recipes
-
-
 @pytest.mark.parametrize("strategy", ["random", "optuna", "noise_aware"])
 def test_a_small_space_ends_when_it_is_exhausted(tmp_path, strategy):
     loaded = load(tmp_path, {**SMALL_GRID, "strategy": strategy, "recipes": 50})
@@ -62,15 +46,6 @@ def test_a_small_space_ends_when_it_is_exhausted(tmp_path, strategy):
     assert agenda.ended_by == "exhausted" and sum(proposal.of is None for proposal in agenda.proposals) == 3
     assert len({trial.id for trial in ended}) == len(ended)
     assert 3 <= len(ended) <= 6 if strategy == "noise_aware" else len(ended) == 6  # three recipes under two seeds
-
-
-def test_the_baseline_comes_first_and_is_one_of_the_recipes(tmp_path):
-    loaded, store = load(tmp_path, RANDOM, baseline={ALPHA: 0.0}), Store(root=tmp_path / "store")
-    work_off(loaded, store)
-    trials = trials_of(loaded, store)
-    assert proposed(loaded, store)[0] == (0, {ALPHA: 0.0}, None, "baseline") and len(proposed(loaded, store)) == 14
-    assert [trial.cell.is_baseline for trial in trials] == [True, True] + 26 * [False]
-    assert trials[0].cell.axes == {"alpha": 0.0, "kind": None, "start": None}
 
 
 def test_failed_recipes_are_told_as_failed_and_the_search_goes_on(tmp_path):
@@ -161,11 +136,3 @@ def test_the_parameter_that_decides_comes_first_and_the_shares_are_a_whole(loade
         assert sum(share for _, share in one.shares) == pytest.approx(1.0)
         assert {key for key, _ in one.shares} == {ALPHA, KIND, START}
     assert importances(loaded, drawn(12)) == importances(loaded, drawn(12))
-
-
-def test_few_recipes_equal_values_and_recipes_outside_count_for_nothing(loaded):
-    assert importances(loaded, drawn(LEAST - 1)) == ()
-    equal = [tried({ALPHA: -0.05 * n, KIND: "constant"}, 0.9, 0.5) for n in range(LEAST)]
-    assert importances(loaded, equal) == ()
-    outside = [tried({ALPHA: 0.4 + n, KIND: "constant"}, 0.9, n / 9) for n in range(LEAST)]
-    assert importances(loaded, outside) == ()

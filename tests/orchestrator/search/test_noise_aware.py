@@ -7,27 +7,23 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from made import ALPHA, KIND, load, work_off
+from made import ALPHA, load, work_off
 
 from smoothsweep.core.metrics.frontier import hypervolume
-from smoothsweep.orchestrator.planning.trial import Proposal, trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.search.noise_aware import (
     PRIOR_DF,
     NoiseModel,
     SeenTrials,
     TriedRecipe,
     expected_gains,
-    expected_worth,
     first_shares,
-    fit,
     gains,
     new_recipes,
     shrunk_variances,
-    tried_recipes,
 )
 from smoothsweep.orchestrator.search.setup import Aims, Setup, Wait, place, strategy
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.sweeps.search import Constraint
 from smoothsweep.sweeps.space import Dimension, make_space
 
 SEARCH = {"strategy": "noise_aware", "recipes": 10, "in_flight": 2}
@@ -56,14 +52,6 @@ def test_recipes_meet_one_seed_first_and_more_where_they_may_count(searched):
     assert sorted(trial.id for trial in trials) == sorted(trial.id for trial in ended)
     phases = Counter(trial.phase for trial in trials)  # recipes of some seeds are not compared
     assert phases == {"sweep": 2 + 2 * len(more), "proxy": 9 - len(more)}
-
-
-def test_failed_recipes_get_no_more_seeds(tmp_path):
-    loaded, store = load(tmp_path, SEARCH), Store(root=tmp_path / "store")
-    agenda, _ = work_off(loaded, store, fails=lambda trial: trial.cell.values[KIND] == "ramp")
-    failed = {one.number for one in agenda.proposals if one.values[KIND] == "ramp"}
-    assert failed and not failed & {one.of for one in agenda.proposals}
-    assert sum(one.of is None for one in agenda.proposals) == 10
 
 
 # ---- simulated spaces, where the truth is known
@@ -120,41 +108,6 @@ def test_seeds_go_where_the_frontier_is():
     assert np.mean(met["near"]) > 0.6 and np.mean(met["far"]) < 0.2
 
 
-def test_what_misses_a_constraint_gets_few_seeds():
-    """Leak falls with x, and accuracy with it: above 0.5 it misses the constraint, by far above 0.75."""
-
-    def value(x):
-        return {"embedder_acc1": 1 - x, "test_acc": 0.9 - 0.8 * x}
-
-    counts = Counter()
-    for seed in range(3):
-        proposals = simulated(
-            value,
-            seed=seed,
-            recipes=10,
-            noise=0.02,
-            objectives={"embedder_acc1": "min"},
-            constraints={"test_acc": Constraint(at_least=0.5)},
-        )
-        counts.update(one.values["x"] > 0.75 for one in proposals if one.of is not None)
-        assert max(one.values["x"] for one in proposals if one.seeds is None) >= 0.35
-    assert counts[True] == 0 and counts[False] >= 3
-
-
-def test_what_is_in_flight_counts_as_what_it_may_turn_out_to_be():
-    """Beside a recipe in flight its neighbours promise less than they do without it."""
-    setup = setup_of(
-        Dimension(key="x", choices=LEVELS), objectives={"test_acc": "max", "embedder_acc1": "min"}, seeds=2
-    )
-    ran = [Proposal(number=number, values={"x": x}) for number, x in enumerate((0.0, 0.1, 0.8, 0.9, 1.0))]
-    outcomes = {one.number: setup.aims.outcome(row := crossing(one.values["x"]), {1: row, 2: row}) for one in ran}
-    flying = [*ran, Proposal(number=5, values={"x": 0.45}, seeds=1)]
-    asked = [place(setup, {"x": 0.5}), place(setup, {"x": 0.4})]
-    known = [tried_recipes(setup, proposals, outcomes, visible=5) for proposals in (ran, flying)]
-    alone, beside = (expected_worth(setup, one, asked, 9) for one in known)
-    assert (beside < 0.6 * alone).all() and (alone > 0).all()
-
-
 def seen(values, recipe, seed, places):
     places = np.asarray(places, dtype=float).reshape(len(places), -1)
     return SeenTrials(
@@ -202,30 +155,6 @@ def test_variances_are_shrunk_to_the_pooled_one():
     assert found == pytest.approx((PRIOR_DF * 1.0 + own) / (PRIOR_DF + 1))
     alone = shrunk_variances(np.array([1.0, 3.0]), np.array([0, 1]), np.array([4, 4]), 0.3)
     assert alone == pytest.approx([0.3, 0.3])
-
-
-def test_a_recipe_that_scatters_more_is_told_apart_from_one_that_does_not():
-    random = np.random.default_rng(3)
-    places = np.linspace(0, 1, 8)
-    recipe, seed = np.repeat(np.arange(8), 3), np.tile([1, 2, 3], 8)
-    spread = np.where(recipe == 2, 0.5, 0.02)
-    values = np.sin(3 * places)[recipe] + spread * random.standard_normal(24)
-    model = fit(seen(values, recipe, seed, places))
-    assert model.noise[2] > 2 * np.delete(model.noise, 2).max()
-    mean, covariance = model.posterior(places[:, None])
-    sure = np.sqrt(np.diag(covariance))
-    assert sure[2] > sure[3] and np.delete(mean, 2) == pytest.approx(np.delete(np.sin(3 * places), 2), abs=0.15)
-
-
-def test_what_a_seed_does_to_every_recipe_is_no_difference_of_recipes():
-    """The recipes that met the second seed alone are no better than the others, since all are under it."""
-    places = np.linspace(0, 1, 10)
-    recipe = np.array([*range(10), *range(5)])
-    seed = np.array([1] * 10 + [2] * 5)
-    random = np.random.default_rng(1)
-    values = places[recipe] + 1.0 * (seed == 2) + 0.01 * random.standard_normal(15)
-    mean, _ = fit(seen(values, recipe, seed, places)).posterior(places[:, None])
-    assert np.polyfit(places, mean, 1)[0] == pytest.approx(1.0, abs=0.25)
 
 
 @pytest.mark.parametrize(("objectives", "seed"), [(2, 0), (2, 1), (3, 2), (3, 3)])

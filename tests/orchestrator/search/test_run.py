@@ -62,14 +62,3 @@ def test_a_search_is_stopped_by_its_budget_goes_on_and_is_audited_again(smoothsw
     rows = pd.read_parquet(store.sweep_folder("tiny") / "results.parquet")
     assert rows["phase"].value_counts().to_dict() == {"sweep": 3, "reaudit": 1}
     assert set(rows["status"]) == {"done"} and set(rows.loc[rows["phase"] == "reaudit", "seed"]) == {9}
-
-
-@pytest.mark.slow
-def test_what_is_kept_for_the_second_audit_ends_the_search_before_it(smoothsweep, stopped):
-    path, store, record = stopped
-    part = ["budget.device_hours=1", "reaudit.share=0.9999999"]
-    kept = smoothsweep("run", path, "--store", store.root, *(word for text in part for word in ("--set", text)))
-    assert kept.returncode == 0 and "the rest is kept for the re-audit; no more recipes" in kept.stderr, kept.stderr
-    between = search_view(load_sweep(path, part), store, str)
-    assert between.stopped_by.endswith("the rest kept for the re-audit")
-    assert [p.status for p in between.proposals] == len(record.proposals) * ["done"]

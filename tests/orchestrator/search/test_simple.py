@@ -13,14 +13,11 @@ from smoothsweep.orchestrator.search.setup import (
     Aims,
     Setup,
     Wait,
-    audits,
-    best,
     crowding,
-    fronts,
     ordered,
     propose_halving,
     survivors,
-    worst_mean,
+    worst_by_seed,
 )
 from smoothsweep.sweeps.search import Constraint, Rung
 from smoothsweep.sweeps.space import Dimension, make_space
@@ -34,21 +31,15 @@ def outcomes(*pairs):
     return {number: AIMS.outcome({"test_acc": acc, "leak": leak}) for number, (acc, leak) in enumerate(pairs)}
 
 
-def test_fronts_are_peeled_one_after_the_other():
-    found = fronts(np.array([[0.9, 0.5], [0.8, 0.4], [0.7, 0.6], [0.9, 0.5], [0.6, 0.7]]), ["max", "min"])
-    assert found == [[0, 1, 3], [2], [4]]
-
-
 @given(points)
-def test_every_point_is_in_one_front_and_a_front_never_dominates_itself(given_points):
+def test_a_point_that_is_beaten_comes_after_what_beats_it(given_points):
     matrix = np.array(given_points, dtype=float)
-    found = fronts(matrix, ["max", "min"])
-    assert sorted(index for front in found for index in front) == list(range(len(matrix)))
-    for front in found:
-        for one in matrix[front]:
-            beaten = (matrix[front] == one).any(axis=1) & (matrix[front, 0] >= one[0]) & (matrix[front, 1] <= one[1])
-            assert all((matrix[front][beaten] == one).all(axis=1))
-    assert sorted(ordered(matrix, ["max", "min"])) == list(range(len(matrix)))
+    order = ordered(matrix, ["max", "min"])
+    assert sorted(order) == list(range(len(matrix)))
+    for place, index in enumerate(order):
+        later = matrix[order[place + 1 :]]
+        beats = (later[:, 0] >= matrix[index, 0]) & (later[:, 1] <= matrix[index, 1])
+        assert (later[beats] == matrix[index]).all()
 
 
 def test_crowding_by_hand():
@@ -59,17 +50,22 @@ def test_crowding_by_hand():
     assert crowding(np.array([[0.5, 0.5]])).tolist() == [0.0]
 
 
+def through(found, count):
+    """The numbers of those that survive, of this many at most."""
+    entered = [Proposal(number=number, values={}, rung=0) for number in found]
+    return [one.number for one in survivors(setup(keep=count / max(1, len(found))), entered, found, 0)]
+
+
 def test_the_best_are_of_the_first_front_its_ends_before_its_middle():
     found = outcomes((0.9, 0.9), (0.8, 0.5), (0.7, 0.4), (0.6, 0.1), (0.6, 0.5))
-    assert best(found, WAYS, 2) == [0, 3]
-    assert best(found, WAYS, 4) == [0, 3, 1, 2]
-    assert best(found, WAYS, 9) == [0, 3, 1, 2, 4]
+    assert through(found, 2) == [0, 3]
+    assert through(found, 4) == [0, 3, 1, 2]
 
 
 def test_recipes_that_miss_a_constraint_do_not_go_on_unless_all_do():
-    assert best(outcomes((0.4, 0.0), (0.6, 0.9)), WAYS, 2) == [1]
-    assert best(outcomes((0.1, 0.0), (0.4, 0.9), (0.4, 0.1)), WAYS, 2) == [1]  # misses it by least; ties to the first
-    assert best({}, WAYS, 2) == []
+    assert through(outcomes((0.4, 0.0), (0.6, 0.9), (0.3, 0.0)), 2) == [1]
+    assert through(outcomes((0.1, 0.0), (0.4, 0.9), (0.4, 0.1)), 2) == [1]  # misses it by least; ties to the first
+    assert survivors(setup(), [], {}, 0) == []
 
 
 def setup(keep=0.5, audit=1, recipes=4):
@@ -107,16 +103,9 @@ def test_the_share_that_survives_is_rounded_up_and_never_nothing(keep, count):
     assert 1 <= len(through) <= count and keep * count - 1e-6 <= len(through) < keep * count + 1
 
 
-def test_audits_are_chosen_by_chance_but_always_the_same():
-    dropped = [Proposal(number=n, values={}, rung=0) for n in range(9)]
-    chosen = audits(setup(audit=3), dropped)
-    assert len(chosen) == 3 and chosen == audits(setup(audit=3), dropped[::-1])
-    assert audits(setup(audit=20), dropped) == dropped and audits(setup(audit=0), dropped) == []
-
-
-def test_an_objective_is_the_mean_over_seeds_of_the_worst_attack():
+def test_under_a_seed_the_worst_attack_counts():
     rows = [(1, {"x": 0.2}), (1, {"x": 0.6}), (2, {"x": 0.4}), (2, {"x": 0.1})]
-    assert worst_mean(rows, "x", "min") == pytest.approx((0.6 + 0.4) / 2)
-    assert worst_mean(rows, "x", "max") == pytest.approx((0.2 + 0.1) / 2)  # a distance: small is the attacker's
-    assert worst_mean([*rows, (2, {"x": None})], "x", "min") is None
-    assert worst_mean([*rows, (2, {"x": float("nan")})], "x", "min") is None
+    assert worst_by_seed(rows, "x", "min") == {1: 0.6, 2: 0.4}
+    assert worst_by_seed(rows, "x", "max") == {1: 0.2, 2: 0.1}  # a distance: small is the attacker's
+    assert worst_by_seed([*rows, (2, {"x": None})], "x", "min") == {}
+    assert worst_by_seed([*rows, (2, {"x": float("nan")})], "x", "min") == {}

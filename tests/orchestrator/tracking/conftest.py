@@ -5,7 +5,7 @@ import shutil
 import pytest
 from tiny import write_tiny
 
-import smoothsweep.orchestrator.tracking.recipes as trial_files
+import smoothsweep.orchestrator.tracking.runs as trial_files
 from smoothsweep.orchestrator.page.pictures import contact_sheet_png
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.store.base import Store

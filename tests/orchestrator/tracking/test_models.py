@@ -129,18 +129,6 @@ def test_one_seed_recommends_nothing(load, store, uri, finished, exported):
 
 
 @pytest.mark.slow
-def test_the_whole_way_from_a_sweep_to_load_model(load, store, uri, finished):
-    loaded = load(seeds=[1, 2])
-    trials = finished(loaded)
-    with_weights(trials, store)
-    recorder = record(loaded, store, trials)
-    assert recorder.remarks == []
-    mlflow.set_tracking_uri(uri)
-    copy = mlflow.pytorch.load_model("models:/tiny@recommended")
-    assert copy(torch.zeros(3, 3, 32, 32)).shape == (3, 4)
-
-
-@pytest.mark.slow
 def test_a_target_that_cannot_be_exported_is_a_remark_and_not_an_end(load, store, finished):
     loaded = load()
     trials = finished(loaded)  # without weights

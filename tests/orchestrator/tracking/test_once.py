@@ -14,9 +14,8 @@ from mlflow_look import doubled, look, record, reported
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.manifests import sealed
-from smoothsweep.orchestrator.tracking import Tracker, list_sweep_pages
 from smoothsweep.orchestrator.tracking.recipes import recipe_id
-from smoothsweep.orchestrator.tracking.tracker import Closing
+from smoothsweep.orchestrator.tracking.tracker import Tracker, list_sweep_pages
 from smoothsweep.tasks.registry import TASKS
 from tests.dear import first_of
 
@@ -74,7 +73,7 @@ def test_two_drivers_that_end_together_leave_one_run_of_each(load, store, uri, f
         return means
 
     monkeypatch.setattr(mine, "_record_recipes", beside)
-    mine.close_sweep(parent, Closing(trials=trials, files=(), failed=0))
+    mine.close_sweep(parent, trials)
     client, kinds = look(uri)
     assert [len(kinds[kind]) for kind in ("sweep", "trial", "recipe")] == [1, 2, 2]
     assert not doubled(client, [run for runs in kinds.values() for run in runs])

@@ -7,8 +7,8 @@ from mlflow_look import doubled, files, look, record, reported, text_of
 
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.result.rows import trial_row
-from smoothsweep.orchestrator.tracking import Tracker
 from smoothsweep.orchestrator.tracking.recipes import recipe_id
+from smoothsweep.orchestrator.tracking.tracker import Tracker
 from smoothsweep.sweeps.load import load_sweep
 from tests.made_artifacts import write_artifacts
 

@@ -10,15 +10,14 @@ from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.result.rows import results_table
 from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of
-from smoothsweep.orchestrator.tracking import Verdicts, verdicts_of
-from smoothsweep.orchestrator.tracking.runs import (
+from smoothsweep.orchestrator.tracking.recipes import (
     HIDING,
     NUMBERS,
     ORDER,
     STRONGEST,
     VERDICT,
-    VERDICT_DIGEST,
     RunVerdict,
+    verdicts_of,
 )
 
 
@@ -103,18 +102,6 @@ def test_a_verdict_is_written_once_where_it_is_missing_and_told_anew_where_it_ha
         )
     )
     assert recipe.data.tags[HIDING] == trial.data.tags[HIDING] == "", "what is no longer said does not stay"
-
-
-def test_a_recipe_under_further_seeds_is_told_again(load, finished, store, uri):
-    """Its run may be made anew, which forgets what the old one said."""
-    told = RunVerdict(tags={HIDING: "reduces"}, numbers={"reduction": 0.3})
-    for seeds in ([1], [2]):
-        loaded = load(seeds=seeds, grid={"recipe.defense.alpha": [0.0]}, baseline={})
-        trials = finished(loaded)
-        record(loaded, store, trials, verdicts=Verdicts(of_trials={trial.id: told for trial in trials}))
-    (recipe,) = look(uri)[1]["recipe"]
-    assert recipe.data.tags[HIDING] == "reduces" and recipe.data.metrics["reduction"] == 0.3
-    assert recipe.data.tags[VERDICT_DIGEST] == told.fingerprint
 
 
 def test_a_duration_is_that_of_the_work(load, finished, store, uri):

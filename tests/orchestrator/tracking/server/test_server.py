@@ -14,10 +14,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from mlflow_look import doubled, files, look
+from mlflow_look import doubled, look
 
 from smoothsweep.orchestrator.running.recorder import Patience, Recorder
-from smoothsweep.orchestrator.tracking import Tracker
+from smoothsweep.orchestrator.tracking.tracker import Tracker
 
 pytestmark = pytest.mark.slow
 
@@ -123,14 +123,6 @@ def test_start_is_idempotent_private_and_local(server):
     assert {a.ip for a in listening if a.port in (server.port, server.pg_port)} == {"127.0.0.1"}
 
 
-def test_a_sweep_goes_through_it(server, load, store, finished):
-    loaded = load(name="through", seeds=[1, 2])
-    assert not closed(recorder_for(loaded, store, server, finished(loaded)))
-    client, kinds = check_complete(server, "through", 4, 2)
-    assert "contact_sheet.png" in files(client, kinds["trial"][0])
-    assert len(kinds["trial"][0].inputs.dataset_inputs) == 3
-
-
 @pytest.mark.parametrize("how", ["frozen", "killed"])
 def test_an_outage_loses_nothing_stalls_nothing_and_doubles_nothing(server, load, store, finished, how, monkeypatch):
     """The server freezes (requests hang and arrive late) or dies in the middle; trials go on being added meanwhile."""
@@ -152,34 +144,6 @@ def test_an_outage_loses_nothing_stalls_nothing_and_doubles_nothing(server, load
     assert not closed(recorder)
     back.join()
     check_complete(server, how, 6, 2)
-
-
-def test_what_an_outage_left_is_recorded_by_the_next_run(server, load, store, finished, monkeypatch):
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
-    loaded = load(name="later", seeds=[1, 2])
-    trials = finished(loaded)
-    recorder = first_written(loaded, store, server, trials[0], finish=5)
-    server.signal(signal.SIGSTOP)
-    for trial in trials[1:]:
-        recorder.add(trial)
-    started = time.monotonic()
-    assert set(closed(recorder)) == {*(t.id for t in trials[1:]), "report"}
-    assert time.monotonic() - started < 120, "the end of a sweep waits a bounded time"
-    server.signal(signal.SIGCONT)
-    assert not closed(recorder_for(loaded, store, server, trials))
-    check_complete(server, "later", 4, 2)
-
-
-def test_stopping_postgresql_is_an_outage_like_any_other(server, load, store, finished):
-    loaded = load(name="database", seeds=[1, 2])
-    trials = finished(loaded)
-    recorder = first_written(loaded, store, server, trials[0], finish=270)
-    server.control("stop")
-    for trial in trials[1:]:
-        recorder.add(trial)
-    server.control("start")
-    assert not closed(recorder)
-    check_complete(server, "database", 4, 2)
 
 
 def test_stop_leaves_nothing_behind(server):

@@ -18,8 +18,9 @@ from mlflow_look import files, look, record
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.running.recorder import Patience, Recorder
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.orchestrator.tracking import Tracker, error_line, local_uri, server
-from smoothsweep.orchestrator.tracking.server import connect
+from smoothsweep.orchestrator.tracking import server
+from smoothsweep.orchestrator.tracking.server import connect, error_line, local_uri
+from smoothsweep.orchestrator.tracking.tracker import Tracker
 from tests.dear import first_of
 from tests.orchestrator.tracking.server.test_uris import refused
 
@@ -40,45 +41,20 @@ def schema(path):
         return sorted(found), {name: database.execute(f'PRAGMA table_xinfo("{name}")').fetchall() for name in tables}
 
 
-def a_folder(path):
-    path.mkdir()
-
-
-def in_no_folder(path):
-    return path / "mlflow.db"
-
-
-def a_pipe(path):
-    os.mkfifo(path)
-
-
-def a_device(path):
-    return "/dev/null"
-
-
-def nothing_of_it(path):
-    path.write_bytes(b"")
-
-
-def another_file(path):
-    path.write_bytes(b"not a database, " * 100)
-
-
-def cut_short(path):
-    path.write_bytes(path.read_bytes()[:5000])
-
-
-def a_page_overwritten(path):
-    content = path.read_bytes()
-    path.write_bytes(content[:4096] + bytes(range(256)) * 16 + content[8192:])
-
-
-def no_revision(path):
-    change(path, "DELETE FROM alembic_version")
-
-
-def of_a_later_mlflow(path):
-    change(path, "UPDATE alembic_version SET version_num = 'ffffffffffff'")
+STATES = {  # what is done to a path; a place that it gives stands for it
+    "a folder": lambda path: path.mkdir(),
+    "in no folder": lambda path: path / "mlflow.db",
+    "a pipe": os.mkfifo,
+    "a device": lambda path: "/dev/null",
+    "nothing of it": lambda path: path.write_bytes(b"") and None,
+    "another file": lambda path: path.write_bytes(b"not a database, " * 100) and None,
+    "cut short": lambda path: path.write_bytes(path.read_bytes()[:5000]) and None,
+    "a page overwritten": lambda path: (
+        path.write_bytes((content := path.read_bytes())[:4096] + bytes(range(256)) * 16 + content[8192:]) and None
+    ),
+    "no revision": lambda path: change(path, "DELETE FROM alembic_version"),
+    "a later MLflow's": lambda path: change(path, "UPDATE alembic_version SET version_num = 'ffffffffffff'"),
+}
 
 
 @pytest.fixture
@@ -90,16 +66,16 @@ def made_at_once(monkeypatch, empty_database):
     )
 
 
-@pytest.mark.parametrize("state", [a_folder, in_no_folder, a_pipe, a_device, another_file])
+@pytest.mark.parametrize("state", ["a folder", "in no folder", "a pipe", "a device", "another file"])
 def test_an_sqlite_path_with_something_else_there(state, hasty, capfd, tmp_path):
     path = tmp_path / "there"
-    refused(f"sqlite:///{state(path) or path}", capfd)
+    refused(f"sqlite:///{STATES[state](path) or path}", capfd)
 
 
-@pytest.mark.parametrize("damage", [another_file, cut_short, of_a_later_mlflow])
+@pytest.mark.parametrize("damage", ["another file", "cut short", "a later MLflow's"])
 def test_the_database_of_another_is_refused_and_never_touched(damage, hasty, capfd, store):
     path = store.root / "mlflow.db"
-    damage(path)
+    STATES[damage](path)
     before = path.read_bytes()
     refused(local_uri(store), capfd)
     assert path.read_bytes() == before and [other.name for other in store.root.iterdir()] == ["mlflow.db"]
@@ -107,7 +83,7 @@ def test_the_database_of_another_is_refused_and_never_touched(damage, hasty, cap
 
 def test_our_own_tables_of_a_later_mlflow_are_left_alone(capfd, store):
     path = store.root / "mlflow.db"
-    of_a_later_mlflow(path)
+    STATES["a later MLflow's"](path)
     before = path.read_bytes()
     with pytest.raises(InputError, match="later MLflow"):
         connect(local_uri(store), ours=True)
@@ -120,12 +96,12 @@ def test_a_database_that_another_process_holds(store, hasty, capfd):
         assert "database is locked" in refused(local_uri(store), capfd)
 
 
-@pytest.mark.parametrize("damage", [nothing_of_it, another_file, a_page_overwritten, no_revision])
+@pytest.mark.parametrize("damage", ["nothing of it", "another file", "a page overwritten", "no revision"])
 def test_an_unreadable_database_is_set_aside_and_a_sweep_recorded_anew(
     damage, made_at_once, load, store, finished, empty_database, capfd
 ):
     path = store.root / "mlflow.db"
-    damage(path)
+    STATES[damage](path)
     damaged = path.read_bytes()
     for _ in range(2):
         assert connect(local_uri(store), ours=True).search_experiments()
@@ -137,7 +113,7 @@ def test_an_unreadable_database_is_set_aside_and_a_sweep_recorded_anew(
         assert said.count("\n") == 1 and str(path) in said and kept.name in said
     else:
         assert not aside and not said
-    if damage is a_page_overwritten:
+    if damage == "a page overwritten":
         loaded = load(seeds=[1])
         trials = finished(loaded)
         record(loaded, store, trials)
@@ -208,11 +184,7 @@ def test_artifacts_follow_a_store_that_was_moved_or_copied(moving, load, store, 
     assert sorted(path.relative_to(store.root) for path in store.root.rglob("*")) == before, "nothing is written there"
 
 
-def removed(path):
-    path.unlink()
-
-
-@pytest.mark.parametrize("happens", [removed, another_file])
+@pytest.mark.parametrize("happens", ["removed", "another file"])
 def test_a_database_that_is_lost_in_the_middle_of_a_run(happens, load, store, finished, hasty, capfd, monkeypatch):
     loaded = load(seeds=[1, 2])
     trials, uri = finished(loaded), local_uri(store)
@@ -226,7 +198,7 @@ def test_a_database_that_is_lost_in_the_middle_of_a_run(happens, load, store, fi
     recorder.finish()
     assert not recorder.unwritten
     monkeypatch.setattr(recorder, "_patience", replace(patience, finish=2.0))  # from here on nothing answers
-    happens(store.root / "mlflow.db")
+    (os.unlink if happens == "removed" else STATES[happens])(store.root / "mlflow.db")
     for trial in trials[1:]:
         recorder.add(trial)
     recorder.finish()
