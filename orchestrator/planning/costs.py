@@ -247,12 +247,11 @@ def _epochs(config: Mapping[str, Any], images: float) -> float:
 
 def _inverted(stage: Stage) -> float:
     """Passes of candidates of Plug & Play, in those of 32 pixels."""
-    config = stage.config
-    if config["kind"] != "ppa":
+    config, classes = stage.config, _if_small(stage.inputs) * _attacked(stage)
+    if config["kind"] != "ppa" or math.isnan(classes):
         return UNKNOWN
     passes = PASSES_OF_A_STEP * config["steps"] + config["selection_repeats"]
-    candidates = _if_small(stage.inputs) * _attacked(stage) * config["candidates"]
-    return candidates * passes * (config["image_size"] / PER_SIDE) ** 2
+    return classes * config["candidates"] * passes * (config["image_size"] / PER_SIDE) ** 2
 
 
 def _attacked(stage: Stage) -> float:
@@ -298,7 +297,10 @@ def _asked_about(stage: Stage) -> float:
 RATES: dict[str, tuple[float, Callable[[Stage], float]]] = {
     "data": (1.0e-3, _drawn),
     "public": (7.6e-4, _drawn),
-    "prior": (5.5e-4, lambda stage: _if_small({"prior": stage}) * _drawn(stage.inputs["public"])),
+    "prior": (
+        5.5e-4,
+        lambda stage: _drawn(stage.inputs["public"]) if stage.config["kind"] == "eigenfaces" else UNKNOWN,
+    ),
     "pool": (1.2e-4, _pooled),
     "candidates": (4.0e-4, _pooled),
     "target": (1.0, _trained),
