@@ -46,6 +46,7 @@ CUT: dict[str, str] = {
     **dict.fromkeys(("stages judge_asked, *", "demo * asked_*", "demo *reasons"), "the same"),
     "demo * removed*": "an earlier name of reduction, of a version never released",
     "demo * strongest*": "an earlier name of attack, of a version never released",
+    "demo mlflow * tags smoothsweep.hiding": "an earlier name of smoothsweep.verdict, of a version never released",
     "demo mlflow * tags mlflow.*": "who ran it and how, and the note, which is prose",
     "demo mlflow * tags smoothsweep.code": "the commit",
     "demo mlflow * tags smoothsweep.told": "a digest of sentences",

@@ -207,7 +207,7 @@ def seeds_to_detect(
         return planned(components, replace(design, seeds=seeds), level=level).tells <= difference
 
     low = LEAST_SEEDS - 1  # too few
-    for high in (number for number in _SEEDS_TRIED if LEAST_SEEDS <= number <= most):
+    for high in sorted({*(number for number in _SEEDS_TRIED if number < most), most}):
         if tells(high):
             break
         low = high

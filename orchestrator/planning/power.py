@@ -130,20 +130,21 @@ def power_of(
 
 def _smallest(size: Size, components: Components, difference: float) -> dict[str, Any] | None:
     """The sweep of fewest seeds x classes that tells a difference; None where there are too few classes."""
-    steps, number = {size.design.classes, size.available}, 2.0
+    steps, number, best = {size.design.classes, size.available}, 2.0, None
     while number < size.available:
         steps.add(int(number))
         number = max(number * STEP, number + 1)
-    designs = [
-        replace(design, seeds=seeds)
-        for design in (replace(size.design, classes=classes) for classes in sorted(steps))
-        if (seeds := seeds_to_detect(components, design, difference)) is not None
-    ]
-    if not designs:
+    for classes in sorted(steps, reverse=True):
+        design = replace(size.design, classes=classes)
+        most = MOST_SEEDS if best is None else min(MOST_SEEDS, best.seeds * best.classes // classes)
+        if planned(components, replace(design, seeds=most)).tells > difference:
+            continue  # asked first: few numbers of classes do better than those before
+        if (seeds := seeds_to_detect(components, design, difference, most=most)) is not None:
+            best = replace(design, seeds=seeds)
+    if best is None:
         return None
-    found = min(designs, key=lambda design: design.seeds * design.classes)
-    tells = planned(components, found).tells
-    return {"seeds": found.seeds, "classes": found.classes, "images": found.images, "tells": tells}
+    tells = planned(components, best).tells
+    return {"seeds": best.seeds, "classes": best.classes, "images": best.images, "tells": tells}
 
 
 def power_lines(power: dict[str, Any]) -> list[str]:

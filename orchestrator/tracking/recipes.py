@@ -24,7 +24,7 @@ from smoothsweep.core.files import write_file
 from smoothsweep.core.judges.columns import BY_KEY, METRICS, metric_of
 from smoothsweep.core.tree import TREE
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.result.format import ascii_text, is_null
+from smoothsweep.orchestrator.result.format import is_null
 from smoothsweep.orchestrator.result.rows import trial_row
 from smoothsweep.orchestrator.result.sweep_result import SweepResult, rows_of
 from smoothsweep.orchestrator.store.base import Store
@@ -43,7 +43,6 @@ from smoothsweep.sweeps.expand import LoadedSweep
 VERDICT_DIGEST = "smoothsweep.told"  # fingerprint of the report's verdict that the run holds
 VERDICT_NUMBERS = "smoothsweep.told_numbers"  # its numbers with their steps, as JSON
 VERDICT = "smoothsweep.verdict"  # of the recipe, whatever the run's attack: a word of `wording.WORDING`, or baseline
-HIDING = "smoothsweep.hiding"  # the same word under the tag's earlier name; of the sweep, every recipe's
 LOOK = "smoothsweep.look"  # of a sweep with looks: at which look the recipe was decided, or that it is not
 STRONGEST = "leak_strongest"
 """The leak of a recipe under the attack that works best against it, the same on its runs under every attack."""
@@ -78,7 +77,6 @@ class Verdicts:
     Attributes:
         of_trials: Trial -> the verdict on its recipe under its attack, the same for all seeds.
         means: Trial -> the means of its recipe under its attack over the seeds, with their intervals.
-        whole: Tags of the sweep's own run.
         note: What the sweep's run is described by, in Markdown: the report's first sentence and its table.
         leak: The metric that decides; None where no leak was measured.
         ranked: A trial of every accurate enough recipe under the attack that works best against it, least leak first.
@@ -88,7 +86,6 @@ class Verdicts:
 
     of_trials: Mapping[str, RunVerdict] = field(default_factory=dict)
     means: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    whole: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
     leak: str | None = None
     ranked: tuple[str, ...] = ()
@@ -121,19 +118,17 @@ def verdicts_of(result: SweepResult, note: str = "") -> Verdicts:
         numbers = {ORDER: row["place"], STRONGEST: None if recipe["attack"] is None else recipe[leak]}
         own = row["verdict"] if facts["by_setting"] else None
         word = "baseline" if row["is_baseline"] else recipe["verdict"] or own
-        tags = {VERDICT: word, HIDING: recipe["verdict"], LOOK: recipe["look"]}
+        tags = {VERDICT: word, LOOK: recipe["look"]}
         verdict = RunVerdict(
             tags={key: value for key, value in tags.items() if value},
             numbers=_finite({name: recipe[name] for name in NUMBERS if name in recipe} | numbers),
         )
         of_trials.update(dict.fromkeys(row["trials"] if verdict.tags or verdict.numbers else (), verdict))
-    words = [f"{ascii_text(name)}: {recipe['verdict']}" for name, recipe in recipes.items() if recipe["verdict"]]
     sign = metric_of(str(leak)).sign
     ranked = sorted((name for name in strongest if recipes[name]["is_accurate"]), key=lambda n: sign * recipes[n][leak])
     return Verdicts(
         of_trials=of_trials,
         means=means,
-        whole={HIDING: "; ".join(words)} if words else {},
         note=note,
         leak=str(leak),
         ranked=tuple(strongest[name] for name in ranked),

@@ -23,7 +23,6 @@ from smoothsweep.orchestrator.result.rows import trial_row
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.tracking import server
 from smoothsweep.orchestrator.tracking.recipes import (
-    HIDING,
     LOOK,
     MEANS,
     ORDER,
@@ -269,14 +268,14 @@ class Tracker:
     def _write_sweep_verdict(
         self, trials: Iterable[Trial], verdicts: Verdicts, least: RecipeMeans | None, *, whole: bool
     ) -> None:
-        """Write on the sweep's own run the numbers of the recipe that the answer names, and every recipe's word."""
+        """Write on the sweep's own run the verdict and numbers of the recipe that the answer names."""
         at = max((finished_at(trial, self.store) for trial in trials), default=0)
-        of_sweep = RunVerdict(tags=verdicts.whole)
+        of_sweep = RunVerdict()
         if least is not None:
-            told = verdicts.of_trials.get(least.trial.id, RunVerdict())
+            told = verdicts.of_trials.get(least.trial.id, of_sweep)
             numbers = {key: value for key, value in least.metrics.items() if key in ("test_acc", verdicts.leak)}
             numbers |= {key: value for key, value in told.numbers.items() if key != ORDER}
-            of_sweep = RunVerdict(tags={**told.tags, **of_sweep.tags}, numbers=numbers if whole else {})
+            of_sweep = RunVerdict(tags=told.tags, numbers=numbers if whole else {})
         self._write_verdict("sweep", self.experiment, of_sweep, at)
 
     def _write_verdict(self, kind: str, fingerprint: str, verdict: RunVerdict, at: int) -> None:
@@ -297,7 +296,7 @@ class Tracker:
             if value != before:
                 held[name] = [step + 1, value]
                 points.append(Metric(name, value, at, step + 1))
-        blank = dict.fromkeys((VERDICT, HIDING, LOOK), "") if run.tags.get(VERDICT_DIGEST) else {}
+        blank = dict.fromkeys((VERDICT, LOOK), "") if run.tags.get(VERDICT_DIGEST) else {}
         now = {VERDICT_DIGEST: verdict.fingerprint, VERDICT_NUMBERS: json.dumps(held, sort_keys=True)}
         self._runs.write(run, {**blank, **verdict.tags, **now}, points=points)
 

@@ -11,7 +11,6 @@ from smoothsweep.orchestrator.result.rows import results_table
 from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of
 from smoothsweep.orchestrator.tracking.recipes import (
-    HIDING,
     NUMBERS,
     ORDER,
     STRONGEST,
@@ -55,11 +54,10 @@ def test_every_trial_is_told_what_the_table_says_and_what_the_verdict_is(swept):
     assert said[0.0] == RunVerdict(
         tags={VERDICT: "baseline"}, numbers={STRONGEST: leaks[baseline], ORDER: place(baseline)}
     )
-    assert said[-0.2].tags == {VERDICT: "reduces", HIDING: "reduces"}, "one word under both names"
+    assert said[-0.2].tags == {VERDICT: "reduces"}
     ends = {"": 0.3, "_low": 0.1, "_high": 0.5}
     numbers = {f"reduction{end}": value for end, value in ends.items()}
     assert said[-0.2].numbers == numbers | {"hidden": -0.1, STRONGEST: leaks[other], ORDER: place(other)}
-    assert found.whole == {HIDING: "smoothing -0.2: reduces"}
 
 
 def test_a_verdict_is_written_once_where_it_is_missing_and_told_anew_where_it_has_changed(swept, store, uri):
@@ -75,10 +73,10 @@ def test_a_verdict_is_written_once_where_it_is_missing_and_told_anew_where_it_ha
 
     half = {"another": "diverged"}
     _, recipe, trial, _ = after(failures=half)  # as by a version without verdicts
-    assert HIDING not in recipe.data.tags and HIDING not in trial.data.tags
+    assert VERDICT not in recipe.data.tags and VERDICT not in trial.data.tags
 
     _, recipe, trial, parent = after(verdicts=given, failures=half)
-    assert recipe.data.tags[HIDING] == trial.data.tags[HIDING] == "reduces"
+    assert recipe.data.tags[VERDICT] == trial.data.tags[VERDICT] == "reduces"
     assert not {*NUMBERS, "test_acc"} & {*parent.data.metrics}, "a number of half a sweep could not be taken back"
     assert not {*NUMBERS} & {*recipe.data.metrics}
 
@@ -86,13 +84,12 @@ def test_a_verdict_is_written_once_where_it_is_missing_and_told_anew_where_it_ha
         client, recipe, _, parent = after(verdicts=given)
     assert recipe.data.metrics["reduction_low"] == 0.1
     assert "hidden_low" not in recipe.data.metrics, "nothing bounds it"
-    assert parent.data.tags[HIDING] == "smoothing -0.2: reduces"
     assert {"test_acc", "embedder_acc1"} <= set(parent.data.metrics)
     assert len(client.get_metric_history(parent.info.run_id, "test_acc")) == 1
 
     changed = told(result, "hides", reduction=0.0, reduction_low=-0.1, reduction_high=0.1)
     client, recipe, _, _ = after(verdicts=verdicts_of(changed))
-    assert recipe.data.tags[HIDING] == "hides" and recipe.data.metrics["reduction"] == 0.0
+    assert recipe.data.tags[VERDICT] == "hides" and recipe.data.metrics["reduction"] == 0.0
     assert [point.step for point in client.get_metric_history(recipe.info.run_id, "reduction")] == [0, 1]
     assert [point.value for point in client.get_metric_history(recipe.info.run_id, "hidden")] == [-0.1]
 
@@ -101,7 +98,7 @@ def test_a_verdict_is_written_once_where_it_is_missing_and_told_anew_where_it_ha
             told(result, None, **dict.fromkeys(("reduction", "reduction_low", "reduction_high", "hidden")))
         )
     )
-    assert recipe.data.tags[HIDING] == trial.data.tags[HIDING] == "", "what is no longer said does not stay"
+    assert recipe.data.tags[VERDICT] == trial.data.tags[VERDICT] == "", "what is no longer said does not stay"
 
 
 def test_a_duration_is_that_of_the_work(load, finished, store, uri):
