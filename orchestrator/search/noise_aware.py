@@ -161,9 +161,7 @@ def expected_worth(
     best, worst = seen.min(axis=0), seen.max(axis=0)
     reference = worst + BEYOND * (worst - best)
     front, rest = slice(len(measured), len(measured) + len(offered)), slice(len(measured) + len(offered), None)
-    gains_of_new = expected_gains(
-        costs[:, front], costs[:, rest], reference, front_counts=counts[:, front], candidates_count=counts[:, rest]
-    )
+    gains_of_new = expected_gains(costs[:, front], counts[:, front], costs[:, rest], counts[:, rest], reference)
     return gains_of_new / max(float(np.prod(reference - best)), 1e-300)
 
 
@@ -423,27 +421,24 @@ def _means(values: np.ndarray, group: np.ndarray) -> np.ndarray:
 
 def expected_gains(
     front: np.ndarray,
+    fronts_count: np.ndarray,
     candidates: np.ndarray,
+    candidates_count: np.ndarray,
     reference: np.ndarray,
-    *,
-    front_counts: np.ndarray | None = None,
-    candidates_count: np.ndarray | None = None,
 ) -> np.ndarray:
     """Mean over the draws of the hypervolume that each candidate adds: [c], at least 0.
 
     Args:
-        front: [s, f, d] draws of costs (smaller is better).
-        candidates: [s, c, d].
-        reference: [d], the costs that hypervolume is measured from.
-        front_counts, candidates_count: bool [s, f] and [s, c], in which draws a recipe meets the constraints; where it
+        front, candidates: [s, f, d] and [s, c, d] draws of costs (smaller is better).
+        fronts_count, candidates_count: bool [s, f] and [s, c], in which draws a recipe meets the constraints; where it
             does not, it counts for nothing.
+        reference: [d], the costs that hypervolume is measured from.
     """
     total = np.zeros(candidates.shape[1])
     for draw in range(len(candidates)):
-        members = front[draw] if front_counts is None else front[draw][front_counts[draw]]
+        members = front[draw][fronts_count[draw]]
         members = members[pareto_mask(members, ["min"] * len(reference))]  # slices cost the square of their number
-        gained = gains(members, candidates[draw], reference)
-        total += gained if candidates_count is None else gained * candidates_count[draw]
+        total += gains(members, candidates[draw], reference) * candidates_count[draw]
     return total / len(candidates)
 
 

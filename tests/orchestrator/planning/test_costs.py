@@ -128,24 +128,6 @@ def test_the_time_grows_as_the_work_does(change, kind, times, tmp_path):
     assert reference_s(after) == pytest.approx(times * reference_s(before))
 
 
-@pytest.mark.parametrize(
-    ("change", "kind"),
-    [
-        ("recipe.defense.kind=at_at", "target"),
-        ("recipe.architecture=resnet18", "target"),
-        ("recipe.workers=2", "target"),
-        ("attack={kind: brep_mi}", "attack"),
-    ],
-)
-def test_what_nobody_has_measured_stays_unknown(change, kind, tmp_path):
-    loaded = load_sweep(write_tiny(tmp_path, grid={}, baseline={}), [change])
-    assert reference_s(stages_of(loaded)[kind]) is None
-    store = Store(root=tmp_path / "store")
-    summary = plan_summary(make_plan(trials_of(loaded), store))
-    assert summary["device_hours"] is None and summary["by_stage"][kind]["stages_of_unknown_cost"] == 1
-    assert summary["by_stage"]["data"]["rated_device_hours"] > 0
-
-
 def test_where_the_rates_tell_a_part_the_plan_tells_that_part_and_how_many_stages_are_unknown(tmp_path, capsys):
     """Of four targets one has a defense that nobody has measured: the three others are told."""
     defenses = [{"kind": "label_smoothing", "alpha": alpha} for alpha in (0.0, 0.1, -0.2)] + [{"kind": "at_at"}]

@@ -174,14 +174,15 @@ def test_expected_gains_are_means_over_draws_of_what_counts_in_each():
     assert gains(np.array([[0.4], [0.6]]), candidates, np.array([1.0])) == pytest.approx([0.3, 0.0, 0.0])
     reference = np.array([1.0, 1.0])
     lucky = np.array([[[0.2, 0.2]], [[0.8, 0.8]]])  # in the first draw
-    found = expected_gains(lucky, np.array([[[0.5, 0.5]], [[0.5, 0.5]]]), reference)
+    all_count = np.ones((2, 1), dtype=bool)
+    found = expected_gains(lucky, all_count, np.array([[[0.5, 0.5]], [[0.5, 0.5]]]), all_count, reference)
     assert found == pytest.approx([(0.0 + 0.25 - 0.04) / 2])
     met = expected_gains(
         np.array([[[0.2, 0.2]], [[0.2, 0.2]]]),
+        np.array([[False], [True]]),
         np.array([[[0.5, 0.5], [0.1, 0.1]], [[0.5, 0.5], [0.1, 0.1]]]),
+        np.array([[True, True], [True, False]]),
         reference,
-        front_counts=np.array([[False], [True]]),
-        candidates_count=np.array([[True, True], [True, False]]),
     )
     assert met == pytest.approx([0.25 / 2, 0.81 / 2]), "what misses a constraint counts for nothing"
 

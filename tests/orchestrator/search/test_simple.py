@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from made import ALPHA
@@ -13,7 +12,6 @@ from smoothsweep.orchestrator.search.setup import (
     Aims,
     Setup,
     Wait,
-    crowding,
     ordered,
     propose_halving,
     survivors,
@@ -40,14 +38,6 @@ def test_a_point_that_is_beaten_comes_after_what_beats_it(given_points):
         later = matrix[order[place + 1 :]]
         beats = (later[:, 0] >= matrix[index, 0]) & (later[:, 1] <= matrix[index, 1])
         assert (later[beats] == matrix[index]).all()
-
-
-def test_crowding_by_hand():
-    distance = crowding(np.array([[0.0, 1.0], [0.25, 0.5], [0.5, 0.25], [1.0, 0.0]]))
-    assert distance[0] == distance[3] == np.inf
-    assert distance[1:3] == pytest.approx([0.5 + 0.75, 0.75 + 0.5])
-    assert crowding(np.array([[0.5, 0.5], [0.5, 0.5]])).tolist() == [0.0, 0.0]
-    assert crowding(np.array([[0.5, 0.5]])).tolist() == [0.0]
 
 
 def through(found, count):

@@ -117,17 +117,6 @@ def test_two_drivers_that_register_at_once_leave_one_version_of_each(load, store
     assert sorted(others) == sorted(found) == sorted(trial.id for trial in trials)
 
 
-def test_one_seed_recommends_nothing(load, store, uri, finished, exported):
-    """Neither an alias nor a tag nor a word for what a single training run does not show."""
-    loaded = load(seeds=[1])
-    record(loaded, store, finished(loaded))
-    client, kinds = look(uri)
-    assert client.search_model_versions("name = 'tiny'") and not client.get_registered_model("tiny").aliases
-    (parent,) = kinds["sweep"]
-    assert parent.data.tags["smoothsweep.recommended"] == ""
-    assert "least leak" not in parent.data.tags["mlflow.note.content"]
-
-
 @pytest.mark.slow
 def test_a_target_that_cannot_be_exported_is_a_remark_and_not_an_end(load, store, finished):
     loaded = load()
