@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -155,25 +156,20 @@ def power_lines(power: dict[str, Any]) -> list[str]:
     source = "as in the quickstart: no finished trials to estimate them from"
     if known["trials"]:
         source = f"from {known['trials']} trials of this store{'' if known['same_data'] else ' on other data'}"
-    smallest = "no difference"
-    if (points := 100 * power["tells"]) < 100:  # rounded up: what is said to be told is told
-        smallest = (
-            f"differences of {math.ceil(points) if points >= 10 else math.ceil(10 * points) / 10:g} points or more"
-        )
+    points, smallest = 100 * power["tells"], "no difference"
+    if points < 100:
+        told = math.ceil(points) if points >= 10 else math.ceil(10 * points) / 10  # what is said to be told is told
+        smallest = f"differences of {told:g} points or more"
     lines = [
         f"with {power['seeds']} seeds and {classes} classes this sweep can detect {smallest} "
         f"(power {100 * power['power']:.0f} %; spreads {source})"
     ]
     if (asked := power["to_tell"]) is not None:
-        start, design, alone = (
-            f"for {100 * asked['difference']:g} points:",
-            asked["sweep"],
-            asked["seeds_with_these_classes"],
-        )
-        no_number = f"no number of seeds up to {MOST_SEEDS}"
-        if design is None:
+        start, no_number = f"for {100 * asked['difference']:g} points:", f"no number of seeds up to {MOST_SEEDS}"
+        if (design := asked["sweep"]) is None:
             lines.append(f"{start} {no_number} detects them with the {available} classes of the data")
         else:
+            alone = asked["seeds_with_these_classes"]
             limit = f"; the data have no more than {available} classes" if design["classes"] == available else ""
             seeds = f" (with {classes} classes: {no_number if alone is None else f'{alone} seeds'}{limit})"
             beside = "" if design["classes"] == classes else seeds
@@ -206,9 +202,12 @@ def size_of(loaded: LoadedSweep, cells: Iterable[Cell], *, recipes: int | None =
 
     Raises InputError where recipes are not compared by a leak of classes, or the number of classes is not known yet.
     """
-    attacked = [(cell, cell.settings) for cell in cells if isinstance(cell.settings, InversionSweep)]
-    known = [(cell, settings, settings.attack) for cell, settings in attacked if settings.attack]
-    counted = [(cell, settings, attack) for cell, settings, attack in known if not attack.built.control]
+    counted = [
+        (cell, settings, attack)
+        for cell in cells
+        if isinstance(settings := cell.settings, InversionSweep) and (attack := settings.attack)
+        if not attack.built.control
+    ]
     if not counted:
         raise InputError("no attack is compared")
     settings = counted[0][1]
@@ -261,9 +260,17 @@ def measured(store: Store, leak: Metric, data: str | None) -> Variation | None:
     known: dict[str, Stage] = {}
     for path in store.newest_manifests(present(leak.stage, "stage of the leak"), READ_AT_MOST):
         judge = stored_stage(store, path.parent.parent.name, path.parent.name, known)
-        if (judged := _judged(store, judge, path.parent.name, leak.key)) is not None:
-            of, attack, recipe, seed, rates = judged
-            by_data[of][attack][recipe][seed] = rates
+        # Of an earlier version, deleted meanwhile, or damaged: a trial less to learn from.
+        with suppress(AttributeError, KeyError, TypeError, ValueError, OSError, ArtifactDamaged):
+            attack = judge.inputs[RECONSTRUCTIONS].inputs["attack"]
+            target, (_, seed) = attack.inputs["target"], attack.config["seed"]
+            of = target.inputs["data"].fingerprint, int(attack.config["selected"]), _without_seed(judge)
+            if ATTACKS[attack.config["kind"]].control or judge.fingerprint != path.parent.name:
+                continue
+            rows = read_rows(store.needed_file(judge, PER_CLASS), ["class", leak.key])
+            rates = dict(zip(rows["class"].tolist(), rows[leak.key].tolist(), strict=True))
+            if all(isinstance(rate, float) and 0 <= rate <= 1 for rate in rates.values()):
+                by_data[of][_without_seed(attack)][_without_seed(target)][int(seed)] = rates
     ranked = [(of[0] == data, *pooled) for of, met in by_data.items() if (pooled := _pooled(met, of[1])) is not None]
     if not ranked:
         return None
@@ -311,24 +318,6 @@ def block(met: Mapping[str, Mapping[int, Rates]]) -> np.ndarray | None:
         return None
     flat = np.array([[rates[label] for label in classes] for rates in every], dtype=np.float64)
     return flat.reshape(len(recipes), 1, len(seeds), len(classes))
-
-
-def _judged(store: Store, judge: Stage, name: str, column: str) -> tuple[Data, str, str, int, Rates] | None:
-    """(people and images, attack, recipe, seed, rates) of a judge's artifact; None for what is no such trial."""
-    try:
-        attack = judge.inputs[RECONSTRUCTIONS].inputs["attack"]
-        target = attack.inputs["target"]
-        people = target.inputs["data"].fingerprint, int(attack.config["selected"]), _without_seed(judge)
-        _, seed = attack.config["seed"]
-        if ATTACKS[attack.config["kind"]].control or judge.fingerprint != name:
-            return None
-        rows = read_rows(store.needed_file(judge, PER_CLASS), ["class", column])
-        rates = dict(zip(rows["class"].tolist(), rows[column].tolist(), strict=True))
-        if not all(isinstance(rate, float) and 0 <= rate <= 1 for rate in rates.values()):
-            return None
-        return people, _without_seed(attack), _without_seed(target), int(seed), rates
-    except (AttributeError, KeyError, TypeError, ValueError, OSError, ArtifactDamaged):
-        return None  # of an earlier version, deleted meanwhile, or damaged: a trial less to learn from
 
 
 def _without_seed(stage: Stage) -> str:

@@ -9,7 +9,7 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import psutil
 from pydantic import BaseModel, Field
@@ -142,14 +142,8 @@ def read_failures(store: Store, name: str) -> dict[str, str]:
 _OF = re.compile(r"(\d+)/(\d+)")
 
 
-@dataclass(frozen=True, kw_only=True)
-class StageProgress:
-    """How far a running stage is.
-
-    Attributes:
-        fraction: The fraction that is done, in [0, 1].
-        words: `epoch 31 of 48`, `9 of 16 classes`; empty where the stage says nothing.
-    """
+class StageProgress(NamedTuple):
+    """The fraction of a running stage that is done, in [0, 1], and `epoch 31 of 48`, `9 of 16 classes`, or nothing."""
 
     fraction: float
     words: str
@@ -161,13 +155,13 @@ def read_stage_progress(stages: Iterable[Stage], store: Store) -> dict[str, Stag
     ready = [stage for stage in stages if all(store.has(source) for source in stage.inputs.values())]
     progress: dict[str, StageProgress] = {}
     for stage, mark in zip(ready, store.marks(ready), strict=True):
-        if stage.task.shard:
-            known = _classes_done(stage, store)
-        else:
-            done = mark and {"fraction": mark["fraction"], "words": _OF.sub(r"\1 of \2", mark["text"])}
-            known = StageProgress(**done) if done else None
-        if known is not None:
-            progress[stage.fingerprint] = known
+        if not stage.task.shard:
+            if mark:
+                progress[stage.fingerprint] = StageProgress(mark["fraction"], _OF.sub(r"\1 of \2", mark["text"]))
+        elif folder := store.kept(stage, CLASSES_FOLDER):  # what tasks of any number of machines have finished
+            classes = classes_of(stage, store)
+            done = len(classes) - len(classes_without_file(classes, folder))
+            progress[stage.fingerprint] = StageProgress(done / len(classes), f"{done} of {len(classes)} classes")
     return progress
 
 
@@ -176,16 +170,6 @@ def classes_of(stage: Stage, store: Store) -> list[int]:
     labelled = next((source for name in stage.task.labelled if (source := stage.inputs.get(name))), None)
     file = store.file(labelled, NAMES_FILE) if labelled else None
     return classes_of_stage(stage.config, len(json.loads(file.read_text())) if file else 0)
-
-
-def _classes_done(stage: Stage, store: Store) -> StageProgress | None:
-    """What tasks of any number of machines have finished; None before the first class."""
-    folder = store.kept(stage, CLASSES_FOLDER)
-    if not folder:
-        return None
-    classes = classes_of(stage, store)
-    done = len(classes) - len(classes_without_file(classes, folder))
-    return StageProgress(fraction=done / len(classes), words=f"{done} of {len(classes)} classes")
 
 
 TRIALS_FILE = "trials.jsonl"
@@ -236,10 +220,8 @@ def trial_name(recipe: str, attack: str, seed: int, phase: str) -> str:
 
 def write_trial_notes(store: Store, name: str, trials: Sequence[Trial], named: Named) -> None:
     """Replace the note of a sweep's trials as a whole. named: what the report calls them."""
-    notes = []
-    for trial in trials:
-        recipe, attack = named(trial)
-        note = TrialNote(
+    notes = [
+        TrialNote(
             trial=trial.id,
             label=trial.label,
             seed=trial.seed,
@@ -248,8 +230,10 @@ def write_trial_notes(store: Store, name: str, trials: Sequence[Trial], named: N
             attack=attack,
             axes=trial.cell.axes,
             stages={stage.name: stage.fingerprint for stage in trial.stages},
-        )
-        notes.append(note.model_dump(mode="json"))
+        ).model_dump(mode="json")
+        for trial in trials
+        for recipe, attack in [named(trial)]
+    ]
     write_lines(store, name, TRIALS_FILE, notes)
 
 
