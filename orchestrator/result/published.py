@@ -8,19 +8,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
-import pandas as pd
-
-from smoothsweep.core.checks import present
 from smoothsweep.core.data.names import PUBLISHED_NAMES
-from smoothsweep.core.defenses.labels import SMOOTHING, family_of, known_defenses
-from smoothsweep.core.defenses.strengths import setting_text
+from smoothsweep.core.defenses.labels import SMOOTHING, RecipeWords, family_of, known_defenses, recipe_words
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS, metric_of
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.text import NBSP, minus
-from smoothsweep.orchestrator.result.columns import FRAMES
 from smoothsweep.orchestrator.result.data import ReportData
 from smoothsweep.orchestrator.result.defenses import DefenseGroup, Point
 from smoothsweep.orchestrator.result.format import is_null
@@ -63,14 +58,6 @@ class Published:
     departures: tuple[str, ...] = ()
     strangers: Mapping[str, str] = field(default_factory=dict)
     absent: tuple[str, ...] = ()
-
-    @property
-    def frame(self) -> pd.DataFrame:
-        """The frame `published`."""
-        columns = FRAMES["published"]
-        kinds = {"count": int, "number": float, "true or false": "boolean"}
-        rows = pd.DataFrame([line for block in self.blocks for line in block], columns=[one.name for one in columns])
-        return rows.astype({one.name: kinds[one.unit] for one in columns if one.unit in kinds})
 
     @property
     def share(self) -> str:
@@ -243,35 +230,31 @@ def printed(paper: PaperNumber | None, spec: Metric) -> str:
 PAPER_TABLES = ("1", "3")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Order:
-    """Arms by their leak, least first.
+class Order(NamedTuple):
+    """Arms by their leak.
 
     Attributes:
         title: Where the order comes from.
-        chosen: Arm -> the strength that stands for it.
-        clear: Pairs of arms of which one leaks more; None where the source gives no interval.
+        chosen: Arm -> the strength that stands for it, least leak first.
+        clear: Pairs of arms of which one leaks more; none where the source gives no interval.
     """
 
     title: str
-    arms: tuple[str, ...]
     chosen: Mapping[str, str]
-    clear: frozenset[frozenset[str]] | None = field(default=None)
+    clear: frozenset[frozenset[str]] = frozenset()
 
 
 def paper_orders() -> tuple[Order, ...]:
     """The orders by Acc@1 in Tables 1 and 3, one for each data set; an arm stands at its least leaking strength."""
     orders = []
-    for table in PAPER_TABLES:
-        for dataset in datasets_of(table):
-            best: dict[str, PaperNumber] = {}
-            for row in printed_rows(table, dataset):
-                number, arm = row.numbers.get("attack_acc1"), _paper_arm(row.first)
-                if number is not None and arm and (arm not in best or number.value < best[arm].value):
-                    best[arm] = number
-            ordered = tuple(sorted(best, key=lambda arm: best[arm].value))
-            chosen = {arm: _paper_strength(number) for arm, number in best.items()}
-            orders.append(Order(title=f"Table {table}, {NAMES.get(dataset, dataset)}", arms=ordered, chosen=chosen))
+    for table, dataset in ((each, one) for each in PAPER_TABLES for one in datasets_of(each)):
+        rows = [row for row in printed_rows(table, dataset) if "attack_acc1" in row.numbers]
+        chosen: dict[str, str] = {}
+        for row in sorted(rows, key=lambda row: row.numbers["attack_acc1"].value):
+            words = _printed_words(row.first)
+            if arm := _arm(words):
+                chosen.setdefault(arm, "" if words.plain else words.strength)
+        orders.append(Order(f"Table {table}, {NAMES.get(dataset, dataset)}", chosen))
     return tuple(orders)
 
 
@@ -283,7 +266,7 @@ def our_order(summary: Summary, group: DefenseGroup, metric: str) -> Order | Non
     leaks = summary.leaks(metric) if metric in summary.measured else {}
     best: dict[str, Point] = {}
     for point in sorted((point for point in group.points if point.recipe in leaks), key=lambda one: leaks[one.recipe]):
-        if (arm := _arm(point)) is not None:
+        if (arm := _arm(point.words)) is not None:
             best.setdefault(arm, point)
     if len(best) < 2:
         return None
@@ -292,12 +275,8 @@ def our_order(summary: Summary, group: DefenseGroup, metric: str) -> Order | Non
         for first, other in combinations(best, 2)
         if (gap := summary.reduction(metric, best[first].recipe, best[other].recipe)) is not None and gap.is_clear
     }
-    return Order(
-        title=metric_of(metric).label,
-        arms=tuple(best),
-        chosen={arm: "" if point.words.plain else point.words.strength for arm, point in best.items()},
-        clear=frozenset(clear),
-    )
+    chosen = {arm: "" if point.words.plain else point.words.strength for arm, point in best.items()}
+    return Order(metric_of(metric).label, chosen, frozenset(clear))
 
 
 def order_table(summary: Summary, group: DefenseGroup) -> dict[str, Any] | None:
@@ -307,13 +286,13 @@ def order_table(summary: Summary, group: DefenseGroup) -> dict[str, Any] | None:
     of ours how many pairs each of the paper's has, how many in the same order, of those that are clear here, and both.
     """
     ours = [order for metric in CLASS_METRICS if (order := our_order(summary, group, metric)) is not None]
-    if not any(set(order.arms) - {"none"} for order in ours):
+    if not any(set(order.chosen) - {"none"} for order in ours):
         return None
-    theirs, mine = paper_orders(), [arm for arm in arm_words() if any(arm in order.arms for order in ours)]
+    theirs, mine = paper_orders(), [arm for arm in arm_words() if any(arm in order.chosen for order in ours)]
 
     def places(arm: str) -> Iterator[tuple[int, str] | None]:
         for order in (*ours, *theirs):
-            shared = [one for one in order.arms if one in mine]
+            shared = [one for one in order.chosen if one in mine]
             yield (shared.index(arm) + 1, order.chosen[arm]) if arm in shared else None
 
     return {
@@ -329,26 +308,17 @@ def agreement(ours: Order, theirs: Order) -> tuple[int, int, int, int]:
     Returns: all pairs, pairs in the same order, pairs whose difference is significant here, and how many of the latter
     are in the same order.
     """
-    shared = [arm for arm in ours.arms if arm in theirs.arms]
-    pairs = list(combinations(shared, 2))  # in our order: least leak first
-    alike = {pair for pair in pairs if theirs.arms.index(pair[0]) < theirs.arms.index(pair[1])}
-    clear = {pair for pair in pairs if frozenset(pair) in (ours.clear or ())}
+    places = {arm: place for place, arm in enumerate(theirs.chosen)}
+    pairs = list(combinations([arm for arm in ours.chosen if arm in places], 2))  # in our order: least leak first
+    alike = {pair for pair in pairs if places[pair[0]] < places[pair[1]]}
+    clear = {pair for pair in pairs if frozenset(pair) in ours.clear}
     return len(pairs), len(alike), len(clear), len(alike & clear)
 
 
-def _paper_arm(first: PaperNumber) -> str | None:
-    if first.defense == SMOOTHING:
-        return "negative" if present(first.alpha, "alpha") < 0 else "positive"
-    return first.defense if first.defense in arm_words() else None
-
-
-def _paper_strength(number: PaperNumber) -> str:
-    family = None if number.defense == SMOOTHING else family_of(number.defense)
-    if family is None:
-        return setting_text("alpha", number.alpha) if number.defense == SMOOTHING else ""
-    printed = {name: getattr(number, name) for name in ("beta", "lambda_input", "lambda_label")}
-    strength = family.read({name: value for name, value in printed.items() if value is not None}).value
-    return f"{family.parameter}{NBSP}{strength}" if family.parameter else strength
+def _printed_words(number: PaperNumber) -> RecipeWords:
+    """The words for the defense of a printed row."""
+    names = ("alpha",) if number.defense == SMOOTHING else ("beta", "lambda_input", "lambda_label")
+    return recipe_words({"kind": number.defense, **{name: getattr(number, name) for name in names}})
 
 
 @cache
@@ -365,9 +335,8 @@ def arm_words() -> dict[str, str]:
     }
 
 
-def _arm(point: Point) -> str | None:
+def _arm(words: RecipeWords) -> str | None:
     """The arm of a recipe; None for one that the paper did not try."""
-    words = point.words
     if words.plain:
         return "none"
     if words.family == SMOOTHING and words.order is not None and not words.arm:

@@ -38,7 +38,7 @@ from smoothsweep.orchestrator.result.more_seeds import (
     look_sentences,
     look_words,
 )
-from smoothsweep.orchestrator.result.published import paper_comparison
+from smoothsweep.orchestrator.result.published import Published, paper_comparison
 from smoothsweep.orchestrator.result.searches import search_words
 from smoothsweep.orchestrator.result.standing import (
     membership_frame,
@@ -110,7 +110,7 @@ def result_of(data: ReportData, summary: Summary) -> SweepResult:
         "judges": _judge_frame(summary),
         "people": _people_frame(summary),
         "membership": _frame("membership", []) if members is None else members,
-        "published": _frame("published", []) if published is None else published.frame,
+        "published": published_frame(published),
         "costs": _frame("costs", rows_of(cost_rows(data, summary))),
         "search": _search_frame(data),
     }
@@ -291,6 +291,14 @@ def _people_frame(summary: Summary) -> pd.DataFrame:
             of_person = {part.name: getattr(person, part.name) for part in fields(person)}
             rows.append({"recipe": recipe, "class": of_person.pop("key"), **of_person})
     return _frame("people", rows)
+
+
+def published_frame(published: Published | None) -> pd.DataFrame:
+    """The frame `published`."""
+    columns, kinds = FRAMES["published"], {"count": int, "number": float, "true or false": "boolean"}
+    lines = [line for block in published.blocks for line in block] if published else []
+    frame = pd.DataFrame(lines, columns=[one.name for one in columns])
+    return frame.astype({one.name: kinds[one.unit] for one in columns if one.unit in kinds}) if published else frame
 
 
 def _search_frame(data: ReportData) -> pd.DataFrame:

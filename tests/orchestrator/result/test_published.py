@@ -14,6 +14,7 @@ from smoothsweep.orchestrator.page.render import render
 from smoothsweep.orchestrator.result.data import Axis, PaperReference, ReportData
 from smoothsweep.orchestrator.result.published import mark_of, paper_comparison, printed
 from smoothsweep.orchestrator.result.summary import summarise
+from smoothsweep.orchestrator.result.sweep_result import published_frame
 from smoothsweep.sweeps.paper_tables import Standing, matching, standing
 from smoothsweep.sweeps.schema import InversionSweep
 
@@ -145,11 +146,11 @@ def test_recipes_that_cannot_be_placed_are_named_not_dropped():
     ablation = compared(replace(data, paper=replace(data.paper, table="5")))
     assert "name sampling_alpha" in ablation.strangers["alpha\u00a00"]
     assert not ablation.blocks and len(ablation.absent) == 3
-    assert len(ablation.frame) == 0
+    assert len(published_frame(ablation)) == 0
 
 
 def test_the_rows_of_the_comparison(tmp_path):
-    frame = compared(sweep_data(incomparable={"fid": "another input range"})).frame
+    frame = published_frame(compared(sweep_data(incomparable={"fid": "another input range"})))
     assert len(frame) == 20 and frame["table"].unique().tolist() == ["2"]
     assert frame["protocol"].unique().tolist() == ["paper"]
     frame.to_parquet(tmp_path / "published_comparison.parquet", index=False)
