@@ -27,7 +27,7 @@ from smoothsweep.core.judges.columns import METRICS, TIME_COLUMNS, TOY_COLUMNS
 from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.tree import TREE
-from smoothsweep.orchestrator.result.columns import FRAMES
+from smoothsweep.orchestrator.result.sweep_result import FRAMES
 from smoothsweep.sweeps.base import dotted_value
 from smoothsweep.sweeps.parts import DEFAULT_KIND, attack_model
 from smoothsweep.sweeps.schema import InversionSweep, ToySweep

@@ -41,8 +41,15 @@ from smoothsweep.orchestrator.result import (
 from smoothsweep.orchestrator.result import format as shown
 from smoothsweep.orchestrator.result.data import ContactSheet, ReportData, Tile, progress
 from smoothsweep.orchestrator.result.display import LEGEND, MANY, SETTING_LEGEND, WORDING, leak_verdict
-from smoothsweep.orchestrator.result.more_seeds import check_reaudit, meaning
-from smoothsweep.orchestrator.result.standing import ATTACKS, HEAD, WORDS, recipe_standings, title_of
+from smoothsweep.orchestrator.result.standing import (
+    ATTACKS,
+    HEAD,
+    WORDS,
+    check_reaudit,
+    meaning,
+    recipe_standings,
+    title_of,
+)
 from smoothsweep.orchestrator.result.summary import Summary, decide, summarise
 from smoothsweep.orchestrator.result.sweep_result import SweepResult, result_of, rows_of
 from smoothsweep.tasks.stage_names import stage_title

@@ -32,8 +32,7 @@ from smoothsweep.orchestrator.result.display import (
 )
 from smoothsweep.orchestrator.result.estimates import Evidence, limited, untold
 from smoothsweep.orchestrator.result.format import count, listing, named, number, points, significant, start
-from smoothsweep.orchestrator.result.more_seeds import fresh_answer
-from smoothsweep.orchestrator.result.standing import by_access, standing_sentences
+from smoothsweep.orchestrator.result.standing import by_access, fresh_answer, standing_sentences
 from smoothsweep.orchestrator.result.summary import Decision, Summary, decide
 
 MASKED = 0.2  # fraction of images that attacks without cross entropy change and PGD does not: too large for chance

@@ -11,7 +11,7 @@ from smoothsweep.orchestrator.page.figures.colours import assign
 from smoothsweep.orchestrator.page.render import render
 from smoothsweep.orchestrator.result.data import Axis, ReportData
 from smoothsweep.orchestrator.result.format import ascii_text
-from smoothsweep.orchestrator.result.more_seeds import frontier_words
+from smoothsweep.orchestrator.result.standing import frontier_words
 from smoothsweep.orchestrator.result.summary import decide, summarise
 
 CLASSES = [f"c{i}" for i in range(10)]

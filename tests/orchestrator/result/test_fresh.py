@@ -8,7 +8,7 @@ from smoothsweep.core.metrics.comparisons import reaudit, together
 from smoothsweep.orchestrator.page.render import part, render
 from smoothsweep.orchestrator.result.data import Axis, ReportData
 from smoothsweep.orchestrator.result.format import ascii_text
-from smoothsweep.orchestrator.result.more_seeds import check_reaudit, fresh_words
+from smoothsweep.orchestrator.result.standing import check_reaudit, fresh_words
 from smoothsweep.orchestrator.result.summary import recipe_label, summarise
 
 CLASSES = [f"c{i}" for i in range(20)]

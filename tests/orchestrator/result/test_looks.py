@@ -15,8 +15,8 @@ from smoothsweep.core.metrics.looks import Looks
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.result.data import ReportData
-from smoothsweep.orchestrator.result.more_seeds import look_sentences
 from smoothsweep.orchestrator.result.rows import baseline_axes, results_table, sweep_axes
+from smoothsweep.orchestrator.result.standing import look_sentences
 from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of
 from smoothsweep.orchestrator.store.base import Store

@@ -9,9 +9,8 @@ from tiny import write_tiny
 import smoothsweep
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.trial import trials_of
-from smoothsweep.orchestrator.result.columns import FRAMES, metric_columns
 from smoothsweep.orchestrator.result.summary import summarise
-from smoothsweep.orchestrator.result.sweep_result import result_of
+from smoothsweep.orchestrator.result.sweep_result import FRAMES, metric_columns, result_of
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
 from tests.made_artifacts import write_artifacts
