@@ -20,6 +20,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.same_code import code_digest
 from smoothsweep.core.tree import TREE
 from smoothsweep.tasks.planned_files import content_at
 from smoothsweep.tasks.registry import Task, task
@@ -178,8 +179,4 @@ def version_of_tree(tree: Path) -> str:
         described = subprocess.run(command, capture_output=True, text=True, check=False)
         if described.returncode == 0:
             return described.stdout.strip()
-    digest = hashlib.sha256()
-    for room in ("core", "tasks", "sweeps", "orchestrator"):
-        for path in sorted((tree / room).rglob("*.py")):
-            digest.update(path.relative_to(tree).as_posix().encode() + b"\0" + path.read_bytes())
-    return f"source-{digest.hexdigest()[:12]}"
+    return f"source-{code_digest(tree)[:12]}"
