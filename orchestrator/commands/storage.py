@@ -13,6 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from rich.filesize import decimal
+
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import rename_folder
@@ -36,7 +38,6 @@ from smoothsweep.tasks.registry import TASKS
 from smoothsweep.tasks.stage_names import stage_label, stage_title
 
 DONE, FAILED = 0, 1
-UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def list_sweeps(request: OfStore) -> int:
@@ -65,7 +66,7 @@ def list_sizes(request: OfStore) -> int:
         idle = [key for key in keys if key in usage.unused]
         rows.append((stage_title(kind), str(len(keys)), usage.size(keys), usage.size(idle) if idle else ""))
     for name, folders in zip(("damaged", "unfinished"), leftovers(usage.store), strict=True):
-        rows.append((name, str(len(folders)), in_words(sum(map(size_of, folders))), ""))
+        rows.append((name, str(len(folders)), decimal(sum(map(size_of, folders))), ""))
     _print([*rows, ("all", str(len(usage.sizes)), usage.size(usage.sizes), "")])
     return DONE
 
@@ -85,7 +86,7 @@ def collect_garbage(request: GarbageRequest) -> int:
         if (state := read_state(usage.store, name)) and state["alive"]:
             raise InputError(f"{name}: expected a store on which nothing runs, got a run that is at work")
     unused, (damaged, _) = sorted(usage.unused), leftovers(usage.store)
-    freed = in_words(sum(usage.sizes[key] for key in unused) + sum(map(size_of, damaged)))
+    freed = decimal(sum(usage.sizes[key] for key in unused) + sum(map(size_of, damaged)))
     counts = Counter(kind for kind, _ in unused)
     rows = [(stage_title(kind), str(count)) for kind, count in sorted(counts.items())]
     _print([("artifact", "used by no sweep"), *rows, ("damaged", str(len(damaged)))])
@@ -147,7 +148,7 @@ def export_sweep(request: StoreExport) -> int:
         shutil.rmtree(draft)
         raise InputError(f"{store.location}: expected artifacts as they were written, got {printable(damaged[0])}")
     rename_folder(draft, out)
-    screen.out(printable(f"{out}: {copied} artifacts of {name}, {in_words(size_of(out))}"))
+    screen.out(printable(f"{out}: {copied} artifacts of {name}, {decimal(size_of(out))}"))
     return DONE
 
 
@@ -180,16 +181,6 @@ def _links(request: LinkRequest) -> tuple[Store, str, list[str]]:
     _refuse_bucket(request.store)
     store = local_store(request.store)
     return store, str(Path(request.other).expanduser().resolve()), links_of(store)
-
-
-def in_words(size: int) -> str:
-    """Bytes with a unit."""
-    number = float(size)
-    for unit in UNITS:
-        if number < 1024 or unit == UNITS[-1]:
-            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
-        number /= 1024
-    raise AssertionError("the last unit has no end")
 
 
 def _local(location: str) -> Store:
@@ -230,7 +221,7 @@ class Usage:
         return self.sizes.keys() - set[Key]().union(*filter(None, self.sweeps.values()))
 
     def size(self, keys: Iterable[Key]) -> str:
-        return in_words(sum(self.sizes.get(key, 0) for key in keys))
+        return decimal(sum(self.sizes.get(key, 0) for key in keys))
 
     def of_one_sweep(self, name: str) -> frozenset[Key]:
         """What no other sweep needs: so much is freed when this one goes."""

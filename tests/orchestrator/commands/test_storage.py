@@ -4,9 +4,10 @@ import json
 import shutil
 
 import pytest
+from rich.filesize import decimal
 
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.storage import in_words, usage_of
+from smoothsweep.orchestrator.commands.storage import usage_of
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.planning.state import write_trial_notes
 from smoothsweep.orchestrator.stages.stage import with_ancestors
@@ -58,7 +59,7 @@ def test_ls_says_what_each_sweep_needs_and_what_it_needs_alone(two, capsys):
     size = sum(
         path.stat().st_size for kind, name in alone for path in (store.root / kind / name).rglob("*") if path.is_file()
     )
-    assert row.endswith(in_words(size))
+    assert row.endswith(decimal(size))
     assert "used by no sweep: 0 artifacts" in lines[-1]
 
 
@@ -83,8 +84,8 @@ def test_gc_takes_damaged_artifacts_and_leaves_unfinished_work(two, capsys):
     assert asked(store, "du") == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split() for line in lines if line.startswith(("damaged", "unfinished"))] == [
-        ["damaged", "1", "2.0", "KiB"],
-        ["unfinished", "1", "2.0", "KiB"],
+        ["damaged", "1", "2.0", "kB"],
+        ["unfinished", "1", "2.0", "kB"],
     ]
     assert asked(store, "gc", "--yes") == 0
     assert not aside.exists() and work.exists()
