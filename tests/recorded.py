@@ -1,6 +1,6 @@
 """A store as a finished run leaves it, with made-up numbers and no files: for doors that read manifests alone."""
 
-from smoothsweep.orchestrator.commands.run import names_of
+from smoothsweep.orchestrator.commands.status import names_of
 from smoothsweep.orchestrator.planning.state import write_trial_notes
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.stages.stage import with_ancestors

@@ -14,8 +14,9 @@ from smoothsweep.core.uris import shown_uri
 from smoothsweep.orchestrator.cluster import interrupts
 from smoothsweep.orchestrator.commands.plan import ASK_ABOVE_DOLLARS, ASK_ABOVE_HOURS, Confirmation, amount, confirm
 from smoothsweep.orchestrator.commands.requests import RunRequest
+from smoothsweep.orchestrator.commands.status import names_of
 from smoothsweep.orchestrator.planning.plan import Plan, make_plan, refuse_impossible
-from smoothsweep.orchestrator.planning.state import Named, read_failures, write_trial_notes
+from smoothsweep.orchestrator.planning.state import read_failures, write_trial_notes
 from smoothsweep.orchestrator.planning.trial import ProposalLog, Trial, trials_of
 from smoothsweep.orchestrator.running.driver import ClusterSession, run_search, run_trials
 from smoothsweep.orchestrator.running.recorder import REPORT, Recorder, open_recorder
@@ -189,17 +190,6 @@ def _report(
         _, wall_s = spent(store, loaded.sweep.name)
         recorder.close(files, failed=len(failures), verdicts=verdicts, wall_s=wall_s)
     return out / "report.html"
-
-
-def names_of(loaded: LoadedSweep, trials: list[Trial]) -> Named:
-    """What the report calls each trial's recipe and attack; of the two-dimensional example its axes."""
-    if isinstance(loaded.sweep, ToySweep):
-        return lambda trial: (" · ".join(f"{name} {value}" for name, value in trial.cell.axes.items()), "")
-    from smoothsweep.orchestrator.result.rows import sweep_axes
-    from smoothsweep.orchestrator.result.summary import attack_label, recipe_label
-
-    axes = sweep_axes(loaded, trials)
-    return lambda trial: (recipe_label(axes, trial.cell.axes), attack_label(axes, trial.cell.axes))
 
 
 def _where_to_compare(recorder: Recorder, tracking_uri: str | None, location: str | None) -> list[str]:

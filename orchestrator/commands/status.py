@@ -12,17 +12,17 @@ from smoothsweep.core.text import counted, printable
 from smoothsweep.orchestrator.commands.lineage import plain_name
 from smoothsweep.orchestrator.commands.requests import StatusRequest
 from smoothsweep.orchestrator.planning.plan import make_plan
-from smoothsweep.orchestrator.planning.state import StageProgress, read_stage_progress, read_state, trial_name
+from smoothsweep.orchestrator.planning.state import Named, StageProgress, read_stage_progress, read_state, trial_name
 from smoothsweep.orchestrator.planning.trial import Trial, trials_of
 from smoothsweep.orchestrator.result.cells import complete_cases
-from smoothsweep.orchestrator.result.data import Axis
 from smoothsweep.orchestrator.result.display import incomplete_sentences
 from smoothsweep.orchestrator.result.rows import sweep_axes
 from smoothsweep.orchestrator.result.summary import attack_label, recipe_label
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.opening import open_existing_store
+from smoothsweep.sweeps.expand import LoadedSweep
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.sweeps.schema import InversionSweep
+from smoothsweep.sweeps.schema import InversionSweep, ToySweep
 from smoothsweep.tasks.stage_names import stage_title
 
 
@@ -30,16 +30,15 @@ def print_status(request: StatusRequest) -> int:
     """Print it. Returns the exit code."""
     loaded, store = load_sweep(request.sweep, request.overrides), open_existing_store(request.store)
     trials = trials_of(loaded, store)
-    summary = status_summary(loaded.sweep.name, trials, store, sweep_axes(loaded, trials))
+    summary = status_summary(loaded.sweep.name, trials, store, names_of(loaded, trials))
     screen.out_text(json.dumps(summary, indent=1) if request.json else status_text(summary))
     return 0
 
 
-def status_summary(name: str, trials: list[Trial], store: Store, axes: Sequence[Axis] = ()) -> dict[str, Any]:
+def status_summary(name: str, trials: list[Trial], store: Store, named: Named) -> dict[str, Any]:
     """Trials by state, stages by kind, what runs at this moment and what was begun and runs no longer, as JSON values.
 
-    axes: what the sweep varies, for the trials' names and for sentences on the recipes that cannot be compared yet;
-    without them none are made.
+    named: what the report calls each trial's recipe and attack.
     Epochs and classes are told from the store: from what stages leave there while they are at work.
     """
     plan = make_plan(trials, store)
@@ -53,7 +52,7 @@ def status_summary(name: str, trials: list[Trial], store: Store, axes: Sequence[
         row = {
             "trial": trial.id,
             "label": trial.label,
-            "name": _name(trial, axes),
+            "name": plain_name(trial_name(*named(trial), trial.seed, trial.phase)),
             "stages_done": len(done),
             "stages": len(trial.stages),
             "state": "pending" if state["alive"] else "missing",
@@ -73,7 +72,7 @@ def status_summary(name: str, trials: list[Trial], store: Store, axes: Sequence[
         "trials": rows,
         "counts": dict(Counter(row["state"] for row in rows)),
         "stages": {kind: {"done": done_kinds[kind], "total": total} for kind, total in kinds.items()},
-        "incomplete": list(_incomplete(trials, rows, axes)),
+        "incomplete": list(_incomplete(trials, rows, named)),
         "running": running,
         "begun": [
             {"stage": stage.name, "fingerprint": stage.fingerprint, **vars(far[stage.fingerprint])}
@@ -102,20 +101,20 @@ def status_text(summary: dict[str, Any]) -> str:
     return "\n".join(map(printable, lines))
 
 
-def _name(trial: Trial, axes: Sequence[Axis]) -> str:
-    """What the report calls the trial; its label where there are no axes to name it by."""
-    if not axes or not isinstance(trial.settings, InversionSweep):
-        return plain_name(trial.label)
-    recipe, attack = (label(axes, trial.cell.axes) for label in (recipe_label, attack_label))
-    return plain_name(trial_name(recipe, attack, trial.seed, trial.phase))
+def names_of(loaded: LoadedSweep, trials: list[Trial]) -> Named:
+    """What the report calls each trial's recipe and attack; of the two-dimensional example its axes."""
+    if isinstance(loaded.sweep, ToySweep):
+        return lambda trial: (" · ".join(f"{name} {value}" for name, value in trial.cell.axes.items()), "")
+    axes = sweep_axes(loaded, trials)
+    return lambda trial: (recipe_label(axes, trial.cell.axes), attack_label(axes, trial.cell.axes))
 
 
-def _incomplete(trials: list[Trial], rows: Sequence[dict[str, Any]], axes: Sequence[Axis]) -> tuple[str, ...]:
+def _incomplete(trials: list[Trial], rows: Sequence[dict[str, Any]], named: Named) -> tuple[str, ...]:
     """Which recipes lack trials that others have, and so cannot be compared with them."""
     met: dict[str, dict[str, set[int]]] = {}
     for trial, row in zip(trials, rows, strict=True):
-        if trial.phase == "sweep" and not trial.is_control and axes:
-            recipe, attack = (label(axes, trial.cell.axes) for label in (recipe_label, attack_label))
+        if trial.phase == "sweep" and not trial.is_control and isinstance(trial.settings, InversionSweep):
+            recipe, attack = named(trial)
             seeds = met.setdefault(recipe, {}).setdefault(attack, set())
             seeds.update({trial.seed} if row["state"] == "done" else ())
     attacks = dict.fromkeys(attack for under in met.values() for attack in under)

@@ -53,7 +53,7 @@ def test_epochs_and_classes_are_told_of_what_nobody_runs_any_more(begun, tmp_pat
     store, trials, attack, training = begun
     assert read_stage_progress([attack, training], store) == {}, "nothing was begun"
     leave(store, attack, training)
-    summary = status_summary("tiny", trials, store)
+    summary = status_summary("tiny", trials, store, lambda trial: (trial.label, ""))
     told = {entry["stage"]: entry["words"] for entry in summary["begun"]}
     assert told == {"target": "epoch 31 of 48", "attack": "9 of 48 classes"} and summary["running"] == []
     assert main(["status", str(tmp_path / "tiny.yaml"), "--store", str(store.root)]) == 0
