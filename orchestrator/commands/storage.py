@@ -3,7 +3,6 @@ they are what they were, every file read, whatever was verified before."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 from collections import Counter
@@ -23,9 +22,8 @@ from smoothsweep.orchestrator.commands.lineage import Key, read_lineage
 from smoothsweep.orchestrator.commands.requests import GarbageRequest, LinkRequest, OfStore, StoreExport
 from smoothsweep.orchestrator.planning.state import read_state, read_trial_notes
 from smoothsweep.orchestrator.result.format import aligned
-from smoothsweep.orchestrator.stages.stage import canonical_json
 from smoothsweep.orchestrator.store.base import DAMAGED, MANIFEST, Store
-from smoothsweep.orchestrator.store.manifests import FINGERPRINT, KIND, RESULT, Damage
+from smoothsweep.orchestrator.store.manifests import FINGERPRINT, KIND, RESULT, Damage, check_identity
 from smoothsweep.orchestrator.store.opening import (
     LINKS_FILE,
     links_of,
@@ -293,7 +291,7 @@ def examine_store(store: Store) -> ExaminedStore:
     for kind, fingerprint in finished:
         try:
             manifest = store.examined(kind, fingerprint)
-            _check_identity(manifest)
+            check_identity(manifest)
             manifests[kind, fingerprint] = manifest
             read += sum(manifest.get("sizes", {}).values())
         except FileNotFoundError:
@@ -305,20 +303,6 @@ def examine_store(store: Store) -> ExaminedStore:
             unread.append(f"{stage_label(kind, fingerprint)}: {where}: {error.strerror or error}")
     damaged += _made_from_others(manifests)
     return ExaminedStore(artifacts=len(manifests), bytes=read, damaged=tuple(damaged), unread=tuple(unread))
-
-
-def _check_identity(manifest: dict[str, Any]) -> None:
-    """Raise Damage if the configuration in a manifest is not the one that its fingerprint stands for."""
-    if "version" not in manifest:
-        return
-    identity = {key: manifest[key] for key in ("stage", "version", "config")}
-    inputs = {name: source["fingerprint"] for name, source in manifest["inputs"].items()}
-    try:
-        text = canonical_json({**identity, "inputs": inputs})
-    except ValueError:  # of a number that is none
-        raise Damage("its configuration is no configuration") from None
-    if hashlib.sha256(text.encode()).hexdigest() != manifest.get("fingerprint"):
-        raise Damage("its configuration is not that of its fingerprint")
 
 
 def _made_from_others(manifests: dict[tuple[str, str], dict[str, Any]]) -> Iterator[str]:

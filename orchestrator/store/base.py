@@ -44,11 +44,12 @@ from smoothsweep.core.files import (
     write_file,
 )
 from smoothsweep.core.writers import hold_folder, is_gone, release_folder
-from smoothsweep.orchestrator.stages.stage import Stage, canonical_json
+from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.manifests import (
     FINGERPRINT,
     VERSION_FILE,
     Damage,
+    check_identity,
     checksum,
     complete,
     forget,
@@ -499,15 +500,7 @@ def _refuse(other: Store, stage: Stage, why: str) -> None:
 
 def _check_other(stage: Stage, manifest: dict[str, Any], place: Path) -> None:
     """Raise Damage unless another store's artifact is what was asked for, and nobody else can change it."""
-    expected = complete(stage, {})
-    if canonical_json(manifest["config"]) != canonical_json(json.loads(json.dumps(expected["config"]))):
-        raise Damage("its manifest states another configuration")
-    # A manifest also states the digest of each input's result, which is not known when a stage is planned.
-    inputs = {
-        role: {key: source[key] for key in ("stage", "fingerprint")} for role, source in manifest["inputs"].items()
-    }
-    if inputs != expected["inputs"]:
-        raise Damage("its manifest states other inputs")
+    check_identity({"fingerprint": stage.fingerprint, **manifest}, stage.task.version)
     root = place.parent.parent
     trusted = {0, os.getuid(), root.stat().st_uid}
     for path in (root, place.parent, place, *place.iterdir()):

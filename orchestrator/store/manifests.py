@@ -27,7 +27,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.text import printable
-from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.stages.stage import Stage, canonical_json
 
 RESULT, SEAL = "result", "seal"
 TIMED_FILES = ("history.parquet",)  # hold seconds: another making of the same artifact has another
@@ -151,6 +151,23 @@ def read_manifest(content: bytes, kind: str, fingerprint: str) -> dict[str, Any]
     if (manifest["stage"], manifest.get("fingerprint", fingerprint)) != (kind, fingerprint):
         raise Damage("its manifest belongs to another stage")
     return manifest
+
+
+def check_identity(manifest: Mapping[str, Any], version: int | None = None) -> None:
+    """Raise Damage if configuration and inputs in a manifest are not those that its fingerprint stands for.
+
+    version: of the stage, for a manifest from before manifests said it; without one such a manifest is let pass.
+    """
+    if (version := manifest.get("version", version)) is None:
+        return
+    inputs = {name: source["fingerprint"] for name, source in manifest["inputs"].items()}
+    identity = {"stage": manifest["stage"], "version": version, "config": manifest["config"], "inputs": inputs}
+    try:
+        text = canonical_json(identity)
+    except ValueError:  # of a number that is none
+        raise Damage("its configuration is no configuration") from None
+    if hashlib.sha256(text.encode()).hexdigest() != manifest.get("fingerprint"):
+        raise Damage("its configuration is not that of its fingerprint")
 
 
 def _is_shallow(value: Any, left: int = _DEEPEST) -> bool:

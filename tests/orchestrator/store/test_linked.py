@@ -99,7 +99,7 @@ def test_an_artifact_of_another_stage_or_without_its_seal_is_refused_and_told(bo
     path.write_text(json.dumps(manifest if key == "metrics" else sealed(manifest)))
     assert not own.has(stage) and not own.has(stage)
     said = capsys.readouterr().err
-    assert {"inputs": "other inputs", "config": "configuration", "metrics": "changed"}[key] in said
+    assert ("changed" if key == "metrics" else "configuration") in said
     assert said.count("\n") == 1
     assert [one.fingerprint for one in make_plan(trials, own).missing] == [stage.fingerprint]
 
