@@ -32,13 +32,14 @@ def audit(owned, *more, out: Path, public: bool = True) -> int:
     return main([*given, *(["--public", str(others)] if public else []), *map(str, more)])
 
 
-def sweep_of(imported, owned, tmp_path, **given) -> Path:
-    """The audit's sweep file."""
+def sweep_of(imported, owned, tmp_path, change=lambda tree: None, **given) -> Path:
+    """The audit's sweep file, changed."""
     _, people, public = owned
     file, card = tmp_path / "audit.yaml", ImportedClassifier(imported=str(imported)).checked
     reach = given.pop("reach", "quick")
-    attacks = portfolio("gradients", reach)
+    attacks = portfolio(card.access, reach)
     usual = {"people": 3, "seeds": [1], "has_second": reach == "whole", "independent": {}, "attacks": attacks}
     given = {"public": public, **usual, **given}
-    file.write_text(as_file(audit_sweep(model=imported, card=card, data=people, **given)))
+    change(tree := audit_sweep(model=imported, card=card, data=people, **given))
+    file.write_text(as_file(tree))
     return file

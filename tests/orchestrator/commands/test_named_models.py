@@ -12,13 +12,13 @@ from smoothsweep.core.external.kinds import Named
 from smoothsweep.core.external.named import KeptAnswers, answers_database
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit.request import AuditRequest
-from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep, portfolio
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.tasks.external import keep_external, load_external
 from tests.foreign_classifier import IMAGENET_MEAN, IMAGENET_STD, PEOPLE, SIDE, write_people
 from tests.made_endpoint import serving
 from tests.made_programs import NAMES, shades_of
+from tests.orchestrator.commands.owned_model import sweep_of
 
 CODE = """
 import torch
@@ -155,23 +155,6 @@ def test_a_function_becomes_a_target_that_gives_gradients(network, people, tmp_p
     assert "every use of it runs the code of python:own_model_of_people:load" in capsys.readouterr().out
 
 
-def sweep_of(folder, people, place):
-    card = ImportedClassifier(imported=str(folder)).checked
-    tree = audit_sweep(
-        model=folder,
-        card=card,
-        data=people,
-        public=people,
-        independent={},
-        attacks=portfolio(card.access, "whole"),
-        people=3,
-        seeds=[1],
-        has_second=True,
-    )
-    (place / "audit.yaml").write_text(as_file(tree))
-    return place / "audit.yaml"
-
-
 @pytest.mark.parametrize("kind", ["function", "endpoint"])
 def test_a_folder_from_somebody_else_runs_no_code_and_sends_nothing(
     server, network, people, tmp_path, monkeypatch, kind
@@ -184,7 +167,7 @@ def test_a_folder_from_somebody_else_runs_no_code_and_sends_nothing(
     terms = ["--yes", *FAST] if kind == "endpoint" else ["--mean", *IMAGENET_MEAN, "--std", *IMAGENET_STD]
     assert bring(model, people, tmp_path / "out", *terms) == 0
     sys.modules.pop("own_model_elsewhere", None)
-    file, before = sweep_of(tmp_path / "out", people, tmp_path), len(server.seen)
+    file, before = sweep_of(tmp_path / "out", (None, people, people), tmp_path, reach="whole"), len(server.seen)
     load_sweep(file)  # ours
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "another user"))
     with pytest.raises(InputError, match="that you have brought in yourself by `smoothsweep import target`"):

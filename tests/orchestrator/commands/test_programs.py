@@ -11,14 +11,7 @@ from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.isolation import process as isolated
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.audit.sweep_file import (
-    LEAST_PUBLIC,
-    as_file,
-    audit_sweep,
-    lesser,
-    portfolio,
-    untried,
-)
+from smoothsweep.orchestrator.commands.audit.sweep_file import LEAST_PUBLIC, lesser, portfolio, untried
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.parts import LabelledData
@@ -28,10 +21,10 @@ from smoothsweep.tasks.data import prepare_private
 from smoothsweep.tasks.files import load_images
 from smoothsweep.tasks.imported import adopt_classifier
 from smoothsweep.tasks.training import load_classifier
-from tests.foreign_classifier import IMAGENET_MEAN, IMAGENET_STD, PEOPLE, SIDE, write_people
+from tests.foreign_classifier import PEOPLE, SIDE, write_people
 from tests.made_programs import NAMES, Deciding, Softmaxed, exported, shades_of, torchscript
+from tests.orchestrator.commands.owned_model import IMAGENET, sweep_of
 
-IMAGENET = ["--mean", *map(str, IMAGENET_MEAN), "--std", *map(str, IMAGENET_STD)]
 SIZED = ["--image-size", str(SIDE)]
 
 
@@ -169,22 +162,8 @@ def test_a_program_that_says_the_class_alone_has_no_calibration_and_shows_no_sco
 
 
 def audit_file(made, folder, tmp_path, access, change=lambda tree: None):
-    card = ImportedClassifier(imported=str(folder)).checked
-    tree = audit_sweep(
-        model=folder,
-        card=card,
-        data=made / "people",
-        public=made / "people",
-        independent={},
-        attacks=portfolio(access, "whole"),
-        people=3,
-        seeds=[1],
-        has_second=True,
-    )
-    change(tree)
-    file = tmp_path / "audit.yaml"
-    file.write_text(as_file(tree))
-    return file
+    people, attacks = made / "people", portfolio(access, "whole")
+    return sweep_of(folder, (made, people, people), tmp_path, change, reach="whole", attacks=attacks)
 
 
 def test_an_attack_that_needs_more_than_the_program_gives_is_refused_at_the_start(made, brought, tmp_path):
