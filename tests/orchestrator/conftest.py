@@ -10,17 +10,20 @@ import numpy as np
 import pytest
 
 from smoothsweep.core.defenses.labels import recipe_words
+from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.result.data import (
     Axis,
     PaperReference,
     ReportData,
     StageLink,
 )
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.tracking.server import connect
 from smoothsweep.sweeps.paper_tables import Standing
 from tests.commands import Commands, commands
 from tests.orchestrator.made_defenses import DEFENSES, as_text, defense_frames
 from tests.orchestrator.made_reports import AXES, HOSTILE, make_frames, make_sheet, spoil
+from tests.recorded import recorded
 
 
 @pytest.fixture(scope="session")
@@ -29,6 +32,12 @@ def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("empty") / "mlflow.db"
     connect(f"sqlite:///{path}")
     return path
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Trial], Store]:
+    """The trials and the store of a sweep as a finished run leaves it, which tests copy before they change it."""
+    return recorded(tmp_path_factory.mktemp("made"))
 
 
 @pytest.fixture(scope="session")

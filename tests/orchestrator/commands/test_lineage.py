@@ -15,11 +15,6 @@ from smoothsweep.orchestrator.store.base import Store
 from tests.recorded import recorded
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return recorded(tmp_path_factory.mktemp("lineage"))
-
-
 def lineage(store, name, *more):
     return main(["lineage", str(name), "--store", str(store.root), *more])
 

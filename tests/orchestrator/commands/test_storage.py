@@ -13,12 +13,6 @@ from smoothsweep.orchestrator.planning.state import write_trial_notes
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
-from tests.recorded import recorded
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return recorded(tmp_path_factory.mktemp("storage"))
 
 
 @pytest.fixture

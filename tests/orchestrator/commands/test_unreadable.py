@@ -12,12 +12,6 @@ import pytest
 
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.store import base
-from tests.recorded import recorded
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return recorded(tmp_path_factory.mktemp("unreadable"))
 
 
 def artifacts(store):

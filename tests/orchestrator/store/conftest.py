@@ -1,17 +1,11 @@
-"""A recorded sweep, whose store the tests copy before they change it; and a store on a local S3 server."""
+"""A store on a local S3 server."""
 
 import re
 
 import pytest
 
 from smoothsweep.orchestrator.store.manifests import CACHE_VARIABLE
-from tests.recorded import recorded
 from tests.s3 import BUCKET, s3_server
-
-
-@pytest.fixture(scope="session")
-def made(tmp_path_factory):
-    return recorded(tmp_path_factory.mktemp("lab"))
 
 
 @pytest.fixture(scope="module")
