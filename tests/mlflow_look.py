@@ -5,7 +5,7 @@ from pathlib import Path
 from mlflow import MlflowClient
 from mlflow.entities import ViewType
 
-from smoothsweep.orchestrator.commands.reporting.report import gather_report, verdicts_for_mlflow
+from smoothsweep.orchestrator.commands.reporting.report import report_data, verdicts_for_mlflow
 from smoothsweep.orchestrator.result.rows import results_table
 from smoothsweep.orchestrator.result.sweep_result import result_of
 from smoothsweep.orchestrator.running.recorder import open_recorder
@@ -61,5 +61,4 @@ def record(loaded, store, trials, failures=None, files=(), **closing):
 def reported(loaded, trials, store):
     """What the report of a sweep says for its runs."""
     table = results_table(trials, store, {})
-    data, summary = gather_report(loaded, trials, store, table, store.root)
-    return verdicts_for_mlflow(result_of(data, summary))
+    return verdicts_for_mlflow(result_of(report_data(loaded, trials, store, table, store.root)))

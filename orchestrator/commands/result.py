@@ -13,7 +13,7 @@ from smoothsweep.core.files import write_file
 from smoothsweep.core.text import quoted
 from smoothsweep.orchestrator.commands.reporting.export import gather_sweep, sweep_to_share
 from smoothsweep.orchestrator.commands.requests import ReportRequest
-from smoothsweep.orchestrator.result.sweep_result import SweepResult, result_of
+from smoothsweep.orchestrator.result.sweep_result import SweepResult
 from smoothsweep.orchestrator.store.notes import read_with_repair
 from smoothsweep.sweeps.load import as_yaml
 
@@ -30,7 +30,7 @@ def load_result(store: str | Path, sweep: str | Path, *, overrides: Sequence[str
     """
     loaded, trials, opened = sweep_to_share(Path(sweep), list(overrides), str(store))
     contents, _ = read_with_repair(lambda: gather_sweep(loaded, trials, opened))
-    return result_of(contents.data, contents.summary)
+    return contents.result
 
 
 def sweep(

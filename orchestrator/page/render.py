@@ -5,18 +5,21 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from html.parser import HTMLParser
 from importlib.resources import files
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from jinja2.runtime import Macro
 from markupsafe import Markup, escape
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -24,33 +27,29 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.core.judges.columns import CLASS_METRICS, METRICS, metric_of
 from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.metrics.verdicts import INCONCLUSIVE
 from smoothsweep.core.readers.files import MIB, open_regular
 from smoothsweep.core.text import NBSP, escape_controls, shortened
+from smoothsweep.orchestrator.page.figures.accuracy_leak import is_crowded
 from smoothsweep.orchestrator.page.figures.canvas import Canvas
-from smoothsweep.orchestrator.page.figures.colours import assign
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures
 from smoothsweep.orchestrator.page.pictures import png, sheet_image, tile_uri
-from smoothsweep.orchestrator.result import (
-    defenses,
-    display,
-    findings,
-    leaks,
-    published,
-    searches,
-)
 from smoothsweep.orchestrator.result import format as shown
-from smoothsweep.orchestrator.result.data import ContactSheet, ReportData, Tile, progress
-from smoothsweep.orchestrator.result.display import LEGEND, MANY, SETTING_LEGEND, WORDING, leak_verdict
-from smoothsweep.orchestrator.result.standing import (
-    ATTACKS,
-    HEAD,
-    WORDS,
-    check_reaudit,
-    meaning,
-    recipe_standings,
-    title_of,
+from smoothsweep.orchestrator.result.data import ContactSheet, ReportData, SearchView
+from smoothsweep.orchestrator.result.display import (
+    LEGEND,
+    MANY,
+    SETTING_LEGEND,
+    SETTING_WORDS,
+    WORDING,
+    as_shown,
+    compared,
+    comparison_columns,
 )
-from smoothsweep.orchestrator.result.summary import Summary, decide, summarise
+from smoothsweep.orchestrator.result.format import gap_in_row
+from smoothsweep.orchestrator.result.published import metric_spec
+from smoothsweep.orchestrator.result.searches import aim_words, value_words
+from smoothsweep.orchestrator.result.standing import ATTACKS, HEAD, WITHIN, WORDS, title_of
 from smoothsweep.orchestrator.result.sweep_result import SweepResult, result_of, rows_of
 from smoothsweep.tasks.stage_names import stage_title
 
@@ -58,41 +57,20 @@ UNNAMED_ATTACK = "Reconstructions"
 """Title of the contact sheet of a sweep that varies no attack."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Faces:
-    """One group of pictures: a tile of each class that is shown.
-
-    Attributes:
-        recipe: None for the training images.
-        roles: Why it is here, "lowest leak", "baseline", "highest leak".
-        row: Its row of the summary's frame, under its strongest attack.
-        attack: The strongest attack, "" where the sweep varies none.
-        judge: Who says which tiles are recognised.
-    """
-
-    tiles: tuple[Tile | None, ...]
-    classes: tuple[str, ...]
-    recipe: str | None = None
-    roles: tuple[str, ...] = ()
-    row: int | None = None
-    attack: str = ""
-    judge: str = ""
-
-
-def extremes(summary: Summary) -> dict[str, tuple[str, ...]]:
+def extremes(result: SweepResult) -> dict[str, tuple[str, ...]]:
     """Recipe -> its roles: the baseline, and those with the lowest and the highest leak under their strongest attacks.
 
     The lowest is that of the recipes accurate enough, where the sweep asks for an accuracy. {} without a leak.
     """
-    evidence = summary.evidence
-    leaks = {} if evidence is None else summary.leaks(evidence.metric)
-    if evidence is None or not leaks:
+    leak, baseline, best = (result.facts[name] for name in ("leak", "baseline", "best"))
+    rows = {} if leak is None else result.strongest(leak)
+    leaks = {recipe: metric_of(leak).sign * float(result.attacks.loc[row, leak]) for recipe, row in rows.items()}
+    if not leaks:
         return {}
-    best = evidence.recommendation.best
     lowest = best if best in leaks else min(leaks, key=leaks.__getitem__)
-    named = {summary.baseline_recipe: "baseline", lowest: "lowest leak"}
+    named = {baseline: "baseline", lowest: "lowest leak"}
     roles: dict[str, tuple[str, ...]] = {name: (word,) for name, word in named.items() if name in leaks}
-    if summary.baseline_recipe == lowest:
+    if baseline == lowest:
         roles = {lowest: ("baseline", "lowest leak")}
     highest = max(leaks, key=leaks.__getitem__)
     if leaks[highest] > leaks[lowest]:
@@ -100,185 +78,163 @@ def extremes(summary: Summary) -> dict[str, tuple[str, ...]]:
     return roles
 
 
-def faces(summary: Summary, sheets: Sequence[ContactSheet]) -> tuple[Faces, ...]:
+def faces(result: SweepResult, sheets: Sequence[ContactSheet]) -> list[dict[str, Any]]:
     """The training images, then each recipe of `extremes` that has pictures, under the attack that works best on it.
 
-    () without pictures of any of them.
+    Each: `tiles`, the names of their `classes`, and `recipe`; of a recipe also `roles`, `row` of the frame `attacks`,
+    `attack`, and `judge`, who says which tiles are recognised. [] without pictures of any recipe.
     """
-    by_attack = {sheet.title: sheet for sheet in sheets}
-    groups = []
-    for recipe, roles in extremes(summary).items():
-        row = summary.rows(summary.deciding)[recipe]
-        attack = str(summary.frame.loc[row, "attack"])
+    by_attack, groups = {sheet.title: sheet for sheet in sheets}, []
+    for recipe, roles in extremes(result).items():
+        row = result.strongest(result.facts["leak"])[recipe]
+        attack = str(result.attacks.loc[row, "attack"])
         sheet = by_attack.get(attack or UNNAMED_ATTACK)
         if sheet is not None and recipe in sheet.columns:
-            column = sheet.columns.index(recipe)
-            tiles = tuple(row_of_sheet.reconstructions[column] for row_of_sheet in sheet.rows)
-            classes = tuple(row_of_sheet.name for row_of_sheet in sheet.rows)
-            group = Faces(
-                tiles=tiles, classes=classes, recipe=recipe, roles=roles, row=row, attack=attack, judge=sheet.judge
-            )
-            groups.append((group, sheet))
-    if not groups:
-        return ()
-    sheet = groups[0][1]
-    real = Faces(
-        tiles=tuple(row_of_sheet.real for row_of_sheet in sheet.rows),
-        classes=tuple(row_of_sheet.name for row_of_sheet in sheet.rows),
-    )
-    return (real, *(group for group, _ in groups))
+            names, column = [of.name for of in sheet.rows], sheet.columns.index(recipe)
+            if not groups:
+                groups.append({"tiles": [of.real for of in sheet.rows], "classes": names, "recipe": None})
+            tiles = [of.reconstructions[column] for of in sheet.rows]
+            more = {"recipe": recipe, "roles": roles, "row": row, "attack": attack, "judge": sheet.judge}
+            groups.append({"tiles": tiles, "classes": names, **more})
+    return groups
 
 
-SHORT = 6
-"""Recipes of the first screen's table."""
+class Classes(dict[str, str]):
+    """Recipe -> its CSS class; `rx` for what is none."""
+
+    def __missing__(self, _: str) -> str:
+        return "rx"
 
 
-def everything(
-    data: ReportData, summary: Summary, result: SweepResult, figures: Figures | None = None
-) -> dict[str, Any]:
+def everything(data: ReportData, result: SweepResult, figures: Figures | None = None) -> dict[str, Any]:
     """The values that the templates of a sweep's page know by these names, and figures to be drawn."""
-    figures = figures or Figures(data=data, summary=summary, colours=assign(summary))
-    colours = figures.colours
-    done = data.results[data.results["status"] == "done"]
-    first, told = findings.first_measured(summary), leaks.verdicts(summary)
-    checked = check_reaudit(data, summary)
+    figures = figures or Figures(data=data, result=result)
+    facts, leak, classes = result.facts, result.facts["leak"], Classes(figures.colours.classes)
+    metrics = {key: result.metric(key) for key in facts["metrics"]}
+    recipes = {row["recipe"]: row | {"class": classes[row["recipe"]]} for row in rows_of(result.recipes)}
+    cells, trials = _cells(result, recipes), trial_rows(data)
+    done = [row for row in trials if row["status"] == "done"]
+    attacks = dict.fromkeys(cell["attack"] for cell in sorted(cells, key=lambda cell: cell["control"]))
+    points = [row | {"class": classes[row["recipe"]]} for row in rows_of(result.defenses)]
+    views = [(leak, attack) for attack in facts["attacks"]] if len(facts["attacks"]) > 1 else []
     return {
-        "data": data,
-        "summary": summary,
+        "name": result.name,
+        "question": data.question,
+        "facts": facts,
         "said": result.sentences,
-        "colours": colours,
-        "colour_rules": colours.css(),
-        "trials": data.every_trial,
-        "axes": data.axes,
+        "classes": classes,
+        "colour_rules": figures.colours.css(),
         "figures": figures,
-        "choice": decide(summary),
-        "faces": () if summary.by_setting else faces(summary, data.sheets),
-        "level": f"{100 * summary.settings.level:g}\u00a0%",
-        "metric_of": summary.metric,
-        "is_crowded": display.is_crowded(summary),
-        "domain": _domain,
-        "micro": _micro,
-        "short_rows": _short_rows(summary),
-        "first_measured": first,
-        "keys": display.shown_metrics(summary),
-        "seeds": display.seeds,
-        "too_inaccurate": display.too_inaccurate(summary),
-        "seed_of": dict(zip(done["trial"], done["seed"], strict=True)),
-        "judges": display.judges_shown(summary),
-        "hidden": {"verdicts": told, "reason": leaks.hiding_not_looked_for(summary), "left_out": _left_out(summary)},
-        "told": {recipe: display.leak_verdict(summary.spec, one) for recipe, one in told.items()},
-        **_verdicts(summary, first),
-        "standing": recipe_standings(summary),
-        "searched": _searched(data, summary),
-        "checked": checked,
-        "meanings": {} if checked is None else {r: meaning(summary, one) for r, one in checked.recipes.items()},
+        "metrics": metrics,
+        "test_acc": metric_of("test_acc"),
+        "auc": metric_of(WITHIN),
+        "level": f"{100 * facts['level']:g}{NBSP}%",
+        "several": len(facts["attacks"]) > 1,
+        "many": len(recipes) > MANY,
+        "crowded": is_crowded(recipes),
+        "recipes": recipes,
+        "cells": cells,
+        "by_attack": [
+            (attack, attack in facts["controls"], [cell for cell in cells if cell["attack"] == attack])
+            for attack in attacks
+        ],
+        "domains": {key: _domain(result.attacks, metric_of(key)) for key in facts["key_metrics"]},
+        "trials": trials,
+        "states_of": Counter(row["status"] for row in trials),
+        "seed_of": {row["trial"]: row["seed"] for row in done},
+        "faces": [] if facts["by_setting"] else faces(result, data.sheets),
+        "sheets": data.sheets,
+        "settings": [
+            of | {"sections": [(name, [*rows]) for name, rows in groupby(_of(points, of), itemgetter("section"))]}
+            for of in facts["settings"]
+        ],
+        "other_views": views + [(metric, None) for metric in facts["judges"] if metric != leak],
+        "standing": [
+            {"recipe": recipe, "attack": attack, "judged": rows_of(rows)}
+            for (recipe, attack), rows in result.judges.groupby(["recipe", "attack"], sort=False)
+        ],
         "membership": rows_of(result.membership),
         "member_attacks": {name: title_of(name) for name in ATTACKS if name in result.membership},
+        "search": None if data.search is None else _search(data.search, result),
+        "features": data.features and {"thinned": any(view.thinned for view in data.features.values())},
+        "published": facts["published"],
         "spending": {by: rows_of(rows) for by, rows in result.costs.groupby("by", sort=False)},
-        "published": published.paper_comparison(data, summary),
-        "groups": _groups(data, summary),
-        "other_views": _other_views(summary),
+        "reasons": {one.label: data.reasons[one.key] for one in METRICS if one.key in data.reasons.keys() - metrics},
+        "intro": data.intro,
+        "about": data.facts,
     }
 
 
-def _left_out(summary: Summary) -> list[str]:
-    """The recipes that lack an attack or a seed, in the order of the sweep."""
-    missing = {} if summary.primary is None else summary.cases(summary.primary).missing
-    return [recipe for recipe in summary.recipes if recipe in missing]
+def _of(points: Sequence[dict[str, Any]], setting: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [point for point in points if point["setting"] == setting["setting"]]
 
 
-def _verdicts(summary: Summary, first: Metric | None) -> dict[str, Any]:
-    """Row of the frame -> its comparisons, as cells show them: by every metric, of the first screen, of settings."""
-    rows, settings = summary.cells.items(), summary.by_setting and summary.primary is not None
-    return {
-        "verdicts": {
-            row: {key: display.cell_verdict(summary, metric_of(key), cell) for key in summary.measured}
-            for row, cell in rows
-        },
-        "short_verdicts": {row: first and display.recipe_verdict(summary, first, cell) for row, cell in rows},
-        "setting_verdicts": {row: display.of_setting(summary, row) for row, _ in rows} if settings else {},
-        "setting_names": {row: display.setting_name(summary, cell) for row, cell in rows} if settings else {},
-    }
-
-
-def _groups(data: ReportData, summary: Summary) -> list[dict[str, Any]]:
-    """The recipes by defense, one group for each setting, with what is said of every family."""
-    views = []
-    measured = summary.primary is not None and summary.primary in summary.measured
-    for group in defenses.defense_groups(summary) if measured else ():
-        compared = defenses.versus(summary, group)
-        views.append(
-            {
-                "group": group,
-                "floor": defenses.accuracy_floor(summary, group),
-                "reference": defenses.reference_words(group),
-                "sentences": {
-                    one.key: defenses.family_sentence(summary, group, one, compared) for one in group.families
-                },
-                "verdicts": {
-                    recipe: (
-                        display.leak_verdict(summary.spec, gap.leak),
-                        display.difference_verdict(metric_of("test_acc"), gap.accuracy),
-                    )
-                    for recipe, gap in compared.items()
-                },
-                "spent": defenses.training_costs(data, summary, group),
-                "orders": published.order_table(summary, group),
+def _cells(result: SweepResult, recipes: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of the frame `attacks` with their place, their tags, and how each compares with the baseline: in the
+    table of the first screen, and in that of all recipes."""
+    facts, leak, first = result.facts, result.facts["leak"], result.facts["first_metric"]
+    best = result.strongest(leak).get(facts["best"]) if facts["best_mark"] else None
+    cells = []
+    for row, cell in enumerate(rows_of(result.attacks)):
+        of, below = recipes[cell["recipe"]], not recipes[cell["recipe"]]["is_accurate"]
+        tags = {facts["best_mark"]: row == best, "baseline": cell["is_baseline"], facts["too_inaccurate_words"]: below}
+        by_setting = facts["by_setting"] and leak is not None
+        needed = {"needed": of["needed"] if len(facts["attacks"]) < 2 else None}
+        shown = leak and compared(metric_of(leak), cell | needed, f"{leak}_gap", f"{leak}_word")
+        short = shown if first is None else compared(metric_of(first), cell, f"{first}_gap", f"{first}_word")
+        short = short if leak is None else compared(metric_of(leak), of)
+        if by_setting and cell["verdict"]:
+            look = "unclear" if cell["verdict"] == INCONCLUSIVE else ""
+            shown = short = as_shown(SETTING_WORDS[cell["verdict"]], look, gap_in_row(metric_of(leak), cell))
+        is_baseline = leak is not None and cell["recipe"] == facts["baseline"] and not by_setting
+        cells.append(
+            cell
+            | {
+                "row": row,
+                "class": of["class"],
+                "best": row == best,
+                "tags": [word for word, holds in tags.items() if holds],
+                "against": "baseline" if cell["is_baseline"] else shown,
+                "short": "baseline" if cell["is_baseline"] or is_baseline else short,
             }
         )
-    return views
+    return cells
 
 
-def _searched(data: ReportData, summary: Summary) -> dict[str, Any] | None:
-    """What is said of a search, and of each proposal."""
-    view = data.search
-    if view is None:
-        return None
-    gone = progress(view)
-    return {
-        "gone": gone,
-        "progress": gone and searches.progress_words(view, gone),
-        "coordinates": view.objectives and searches.coordinates_words(view, view.objectives[0]),
-        "importance": view.importances and searches.importance_words(view),
-        "rungs": searches.rung_lines(view, summary),
-        "marks": {proposal.number: searches.marks(proposal, gone) for proposal in view.proposals},
-    }
+def trial_rows(data: ReportData) -> list[dict[str, Any]]:
+    """Every trial: `trial`, `seed`, `status`, `failure`, its settings in `words`, its stages in `links`."""
+    rows = []
+    for row in rows_of(data.every_trial):
+        known = [axis for axis in data.axes if row[axis.key] is not None]
+        words = ", ".join(f"{axis.name} {shown.axis_value(axis, row[axis.key])}" for axis in known)
+        held = {"words": words, "links": data.links.get(row["trial"], ()), "failure": row.get("failure")}
+        rows.append({name: row[name] for name in ("trial", "seed", "status")} | held)
+    return rows
 
 
-def _other_views(summary: Summary) -> list[tuple[str | None, str | None]]:
-    """(metric, attack) by which the defenses are shown once more; None: the attack that works best."""
-    by_attack = [(summary.primary, attack) for attack in summary.attacks] if len(summary.attacks) > 1 else []
-    return by_attack + [(metric, None) for metric in display.judges_shown(summary) if metric != summary.primary]
+def _search(view: SearchView, result: SweepResult) -> dict[str, Any]:
+    """The space of a search, and its proposals as a table."""
+    rungs, marks = bool(view.on_rungs), result.search.set_index("number")["marks"]
+    strongest = {} if result.facts["leak"] is None else result.strongest(result.facts["leak"])
+    rows = []
+    for one in view.proposals:
+        amounts = [one.objectives.get(objective.column) for objective in view.objectives]
+        numbers = [(99 if one.rung is None else one.rung, "full" if one.rung is None else f"rung {one.rung + 1}")]
+        numbers = numbers if rungs else []
+        numbers += [(value, value_words(aim, value)) for aim, value in zip(view.objectives, amounts, strict=True)]
+        numbers.append((f"{one.device_hours:.6f}", shown.duration(3600 * one.device_hours)))
+        settings = [one.values.get(key, shown.ABSENT) for key in view.dimensions]
+        held = {"number": one.number, "recipe": one.recipe, "marks": marks[one.number]}
+        rows.append(held | {"row": strongest.get(one.recipe or ""), "settings": settings, "numbers": numbers})
+    head = ["No.", *view.dimensions, *(["Attack"] if rungs else []), *(aim.label for aim in view.objectives)]
+    return {"space": view.space, "head": [*head, "Time", ""], "rows": rows}
 
 
-def _short_rows(summary: Summary) -> Sequence[int]:
-    """The rows of the first screen, by rising leak: recipes that the decision is about, under their worst attacks.
-
-    Where there is no room for all, the choice and the baseline come first, then the frontier, then what may leak as
-    little, then others that are accurate enough.
-    """
-    evidence = None if summary.by_setting else summary.evidence
-    if evidence is None:
-        spec = findings.first_measured(summary)
-        if spec is not None:
-            rows = summary.frame[summary.frame[spec.key].notna()]
-        else:  # nothing tells the attacks on a recipe apart yet
-            rows = summary.frame if summary.by_setting else summary.frame.drop_duplicates("recipe")
-        return list(rows.index[: 2 * SHORT])
-    few = len(evidence.rows) <= SHORT or not evidence.pairs
-    chosen = list(evidence.rows) if few else display.chosen_recipes(summary)
-    choice = evidence.recommendation
-    first = (choice.best, summary.baseline_recipe)
-    by_concern = (first, decide(summary).front, choice.runners_up, choice.allowed)
-    rows_kept = sorted(chosen, key=lambda recipe: [recipe not in part for part in by_concern])[:SHORT]
-    return [evidence.rows[recipe] for recipe in chosen if recipe in rows_kept]
-
-
-def _domain(summary: Summary, key: str) -> tuple[float, float]:
+def _domain(cells: pd.DataFrame, spec: Metric) -> tuple[float, float]:
     """The scale a column's bars share: hit rates from 0, the rest around what occurs."""
-    means, spec = summary.frame[key].dropna(), metric_of(key)
+    means = cells[spec.key].dropna()
     if spec.unit == "percent" and spec.group == "leak":
-        top = pd.concat([means, summary.frame[f"{key}_low"], summary.frame[f"{key}_high"]]).max()
+        top = pd.concat([means, cells[f"{spec.key}_low"], cells[f"{spec.key}_high"]]).max()
         return 0.0, max(0.05, float(top))
     room = max(float(means.max() - means.min()), abs(float(means.mean())) * 0.02, 1e-9)
     return float(means.min()) - room, float(means.max()) + room
@@ -350,46 +306,11 @@ class _Head(HTMLParser):
             self.content = attributes.get("content")
 
 
-FILTERS = (
-    "number",
-    "interval",
-    "estimate",
-    "signed",
-    "signed_interval",
-    "duration",
-    "count",
-    "listing",
-    "minus",
-    "significant",
-    "is_null",
-    "difference",
-)
+FORMATS = """number interval estimate signed signed_interval duration count listing minus significant difference
+gap_in_row seeds"""
+"""Filters that format numbers, from `result.format`."""
 
 FLAG = re.compile(r"--[a-z][a-z-]*(?: \d[\d.]*(?![\w.]))?")
-
-SECTIONS = (
-    "decision/defenses",
-    "decision/recipes",
-    "decision/attacks",
-    "decision/looks",
-    "decision/standing",
-    "decision/hiding",
-    "decision/two_leaks",
-    "decision/fresh",
-    "audit/search",
-    "audit/sheets",
-    "audit/judges",
-    "audit/queries",
-    "audit/advantage",
-    "audit/gradients",
-    "audit/training",
-    "audit/features",
-    "decision/paper",
-    "audit/cost",
-    "audit/everything",
-    "audit/about",
-)
-"""The templates of the sections below the first screen, in their order."""
 
 PROTOCOLS = {
     "clean": "Protocol clean: correct conventions throughout. Compare within this page, not digit by digit with "
@@ -400,33 +321,23 @@ PROTOCOLS = {
 
 
 def render(
-    data: ReportData,
-    summary: Summary | None = None,
-    *,
-    result: SweepResult | None = None,
-    figures: Figures | None = None,
-    results_file: bool = False,
+    data: ReportData, result: SweepResult | None = None, *, figures: Figures | None = None, results_file: bool = False
 ) -> str:
-    """The whole page. summary, result, figures: of `data`, where the caller has them. results_file: link
-    results.parquet."""
-    summary = summary or summarise(data)
-    known = everything(data, summary, result or result_of(data, summary), figures)
+    """The whole page. result, figures: of `data`, where the caller has them. results_file: link results.parquet."""
+    known = everything(data, result or result_of(data), figures)
     return fill("report.html", **known, results_file=results_file, origin=origin(data))
 
 
-def write_report(
-    data: ReportData, out: Path, summary: Summary | None = None, result: SweepResult | None = None
-) -> Path:
+def write_report(data: ReportData, out: Path, result: SweepResult | None = None) -> Path:
     """Write `out/report.html` and `out/figures/*`; returns the page's path.
 
-    summary, result: of `data`, where the caller has them already. Every file replaces its predecessor in one step, the
-    page last, so that a reader never meets half a report. results.parquet is linked where it lies in `out` already.
+    result: of `data`, where the caller has it already. Every file replaces its predecessor in one step, the page last,
+    so that a reader never meets half a report. results.parquet is linked where it lies in `out` already.
     """
     out.mkdir(parents=True, exist_ok=True)
-    summary = summary or summarise(data)
-    figures = Figures(data=data, summary=summary, colours=assign(summary))
-    results_file = (out / "results.parquet").is_file()
-    page = render(data, summary, result=result, figures=figures, results_file=results_file)
+    result = result or result_of(data)
+    figures = Figures(data=data, result=result)
+    page = render(data, result, figures=figures, results_file=(out / "results.parquet").is_file())
     drawn = {name: canvas.file(name) for name, canvas in figures.files().items() if canvas is not None}
     sheets = {f"sheet-{number}.png": png(sheet_image(sheet)) for number, sheet in enumerate(data.sheets, start=1)}
     for name, content_of_file in (drawn | sheets).items():
@@ -440,12 +351,11 @@ def figure_files(out: Path) -> list[Path]:
     return sorted(path for path in (out / "figures").glob("*") if path.suffix in (".png", ".svg"))
 
 
-def part(name: str, data: ReportData, summary: Summary) -> Markup:
-    """One part of the page by its template's name; empty where it has nothing to show."""
-    template = next(section for section in ("decision/first", *SECTIONS) if section.endswith(f"/{name}"))
-    return Markup(
-        fill(f"{template}.html", **everything(data, summary, result_of(data, summary)), results_file=False).strip()
-    )
+def part(name: str, data: ReportData, result: SweepResult | None = None) -> Markup:
+    """One block of the page by its name; empty where it has nothing to show."""
+    template, known = environment().get_template("report.html"), everything(data, result or result_of(data))
+    context = template.new_context({**known, "results_file": False})
+    return Markup("".join(template.blocks[name](context)).strip())
 
 
 def fill(template: str | Template, **context: Any) -> str:
@@ -465,23 +375,21 @@ def environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.filters |= {name: getattr(shown, name) for name in FILTERS} | {
+    made.filters |= {name: getattr(shown, name) for name in FORMATS.split()} | {
         "svg": _svg,
         "tile": tile_uri,
         "path": quote,
+        "micro": _micro,
+        "compared": compared,
         "whole_flags": _with_whole_flags,
         "stage_name": stage_title,
-        "aim_words": searches.aim_words,
-        "value_words": searches.value_words,
+        "aim_words": aim_words,
+        "metric_of": metric_of,
+        "metric_spec": metric_spec,
     }
     made.tests["null"] = shown.is_null
-    filters: dict[str, Any] = {
-        "metric_of": metric_of,
-        "axis_value": shown.axis_value,
-        "leak_verdict": leak_verdict,
-        "METRICS": METRICS,
+    values: dict[str, Any] = {
         "CLASS_METRICS": CLASS_METRICS,
-        "MANY": MANY,
         "MOST_COLUMNS": 6,  # metrics side by side that still fit a printed page
         "MEMBERSHIP": WORDS,
         "SETTING_LEGEND": SETTING_LEGEND,
@@ -489,14 +397,17 @@ def environment() -> Environment:
         "standing_head": HEAD,
         "WORDING": WORDING,
         "PROTOCOLS": PROTOCOLS,
-        "SECTIONS": SECTIONS,
         "policy": policy(),
         "ABSENT": shown.ABSENT,
         "NBSP": NBSP,
         "style": Markup(resource("style.css")),
         "script": Markup(resource("page.js")),
+        "metric_of": metric_of,
+        "leak_verdict": lambda spec, found: found and compared(spec, comparison_columns(found, None)),
     }
-    made.globals.update(filters)
+    made.globals.update(values)
+    macros = made.get_template("macros.html").module
+    made.globals.update({name: macro for name, macro in vars(macros).items() if isinstance(macro, Macro)})
     return made
 
 

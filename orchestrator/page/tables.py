@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,6 @@ import pandas as pd
 
 from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
 from smoothsweep.core.metrics.leak_comparisons import LEAKS_MORE, REDUCES
-from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.text import MINUS, NBSP, printable, typable
 from smoothsweep.orchestrator.result.display import INTEGRITY, LEGEND, SETTING_LEGEND, SETTING_WORDS
 from smoothsweep.orchestrator.result.format import (
@@ -20,11 +19,12 @@ from smoothsweep.orchestrator.result.format import (
     aligned,
     ascii_text,
     estimate,
-    interval,
+    gap_in_row,
+    in_row,
     is_null,
     number,
+    seeds,
     signed,
-    signed_interval,
 )
 from smoothsweep.orchestrator.result.published import metric_spec
 from smoothsweep.orchestrator.result.sweep_result import SweepResult, rows_of
@@ -89,18 +89,12 @@ def tables_of(result: SweepResult) -> list[Table]:
         Table(
             stem=stem,
             captions=(f"{said[f'caption_{stem}']} {said['caption']}", said[f"caption_{stem}_judges"]),
-            rows=rows.assign(seeds=_seeds(rows)),
+            rows=rows.assign(seeds=[seeds(row) for row in rows_of(rows)]),
             metrics=facts["key_metrics"],
             leak=facts["leak"] if rows["reduction"].notna().any() else None,
         )
         for stem, rows in named.items()
     ]
-
-
-def _seeds(rows: pd.DataFrame) -> list[str]:
-    """The seeds of each row as text: `2`, or `2 of 3` where trials failed or are missing."""
-    counted = zip(rows["n"], rows["planned"], strict=True)
-    return [str(done) if planned == done else f"{done} of {planned}" for done, planned in counted]
 
 
 def latex_tables(table: Table, label: str) -> dict[str, str]:
@@ -198,27 +192,15 @@ def _shown(table: Table, metrics: Sequence[str], *, compares: bool) -> tuple[pd.
     for key in metrics:
         spec = metric_of(key)
         name = f"{spec.label}, %" if spec.unit == "percent" else spec.label
-        cells[name] = [with_interval(spec, row, key).replace(f"{NBSP}%", "") for row in records]
+        cells[name] = [in_row(spec, row, key).replace(f"{NBSP}%", "") for row in records]
         bold[name] = rows[f"{key}_differs"].tolist()
     if compares and table.leak is not None:
         spec = metric_of(table.leak)
         name = "reduction, points" if spec.unit == "percent" else "reduction"
-        cells[name] = [reduction_cell(spec, row) for row in records]
+        cells[name] = [gap_in_row(spec, row) for row in records]
         bold[name] = rows["reduction_differs"].tolist()
     shown = pd.DataFrame(cells)
     return shown, pd.DataFrame(bold).reindex(columns=shown.columns, fill_value=False).astype(bool)
-
-
-def with_interval(spec: Metric, row: Mapping[str, Any], key: str) -> str:
-    """A number of a row, such as `47.2 % [34, 60]`; without interval where none is known."""
-    return f"{number(spec, row[key])} {interval(spec, row[f'{key}_low'], row[f'{key}_high'])}".strip()
-
-
-def reduction_cell(spec: Metric, row: Mapping[str, Any], key: str = "reduction") -> str:
-    """`+20.5 [+2, +39]`; percentage points for rates. Empty without one."""
-    if is_null(row[key]):
-        return ""
-    return f"{signed(spec, row[key])} {signed_interval(spec, row[f'{key}_low'], row[f'{key}_high'])}".strip()
 
 
 def terminal_text(result: SweepResult) -> str:
@@ -239,10 +221,15 @@ def _published_text(result: SweepResult) -> str:
     rows = [["recipe", "metric", "the paper", "ours", "n", "difference", ""]]
     for row in rows_of(result.published):
         spec = metric_spec(row["metric"])
-        ours = f"{number(spec, row['ours'])} {interval(spec, row['ours_low'], row['ours_high'])}".strip()
         name = f"{row['recipe']}, {row['attack']}" if row["attack"] else row["recipe"]
         remark = f"{row['mark']}: {row['remark']}" if row["remark"] else row["mark"]
-        values = [number(spec, row["paper"]), ours, str(row["n"] or ABSENT), signed(spec, row["difference"]), remark]
+        values = [
+            number(spec, row["paper"]),
+            in_row(spec, row, "ours"),
+            str(row["n"] or ABSENT),
+            signed(spec, row["difference"]),
+            remark,
+        ]
         rows.append([name, spec.label, *values])
     return "\n".join(aligned([[ascii_text(cell) for cell in row] for row in rows], {0, 1, 6}))
 
@@ -259,15 +246,15 @@ def _cells_text(result: SweepResult) -> str:
         recipe = recipes[cell["recipe"]]
         least = facts["best_mark"] and cell["recipe"] == facts["best"] and cell["attack"] == recipe["attack"]
         marks = {"*": least, "=": cell["is_baseline"], "<": not recipe["is_accurate"]}
-        planned = cell["n"] + cell["failed"] + cell["missing"]
-        done = str(cell["n"]) if planned == cell["n"] else f"{cell['n']} of {planned}"
-        values = [with_interval(metric_of(key), cell, key) for key in keys]
-        rows.append(["".join(sign for sign, holds in marks.items() if holds), *(cell[name] for name in names), done])
+        values = [in_row(metric_of(key), cell, key) for key in keys]
+        rows.append(
+            ["".join(sign for sign, holds in marks.items() if holds), *(cell[name] for name in names), seeds(cell)]
+        )
         rows[-1] += values
         if by_row:
             shown = recipe if not cell["control"] else dict.fromkeys(("reduction", "verdict", "needed"))
             word = "baseline" if cell["is_baseline"] else shown["verdict"] or ""
-            rows[-1] += [reduction_cell(metric_of(str(leak)), shown), word, shown["needed"] or ""]
+            rows[-1] += [gap_in_row(metric_of(str(leak)), shown), word, shown["needed"] or ""]
     head = ["", *names, "n", *(result.labels[key] for key in keys)]
     head += ["reduction", "verdict", "n needed"] if by_row else []
     words = {*range(len(names) + 1), *((len(head) - 2, len(head) - 1) if by_row else ())}
@@ -295,8 +282,8 @@ def _verdicts_text(result: SweepResult) -> str:
     head += [*(["hidden"] if reason is None else []), "strongest attack", "verdict", "n needed"]
     lines = []
     for row in rows_of(recipes):
-        sizes = [reduction_cell(metric_of(leak), row, key) for key in ("reduction", "hidden")]
-        measured = [with_interval(metric_of(key), row, key) for key in ("test_acc", leak)]
+        sizes = [gap_in_row(metric_of(leak), row, key) for key in ("reduction", "hidden")]
+        measured = [in_row(metric_of(key), row, key) for key in ("test_acc", leak)]
         word = row["verdict"] or row["role"]
         sizes = sizes if reason is None else sizes[:1]
         lines.append([row["recipe"], *measured, *sizes, row["attack"], word, row["needed"] or ""])
@@ -313,5 +300,5 @@ def _settings_text(result: SweepResult) -> str:
     for row in rows_of(result.attacks):
         word = "baseline" if row["is_baseline"] else SETTING_WORDS.get(row["verdict"], "")
         value = estimate(spec, row[leak], row[f"{leak}_low"], row[f"{leak}_high"])
-        rows.append([value, str(row["n"]), reduction_cell(spec, row), word, row["setting"]])
+        rows.append([value, str(row["n"]), gap_in_row(spec, row), word, row["setting"]])
     return "\n".join([*aligned([[ascii_text(cell) for cell in row] for row in rows], {3, 4}), SETTING_LEGEND])

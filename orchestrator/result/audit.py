@@ -22,9 +22,8 @@ from smoothsweep.core.metrics.verdicts import HIGHER, INCONCLUSIVE, LEAST_SEEDS
 from smoothsweep.core.prose import sections
 from smoothsweep.orchestrator.result.audit_membership import AuditMembership, Role
 from smoothsweep.orchestrator.result.data import ReportData
-from smoothsweep.orchestrator.result.display import WORDING, reduction_words, settling
+from smoothsweep.orchestrator.result.display import PLACE, WORDING, reduction_words, settling
 from smoothsweep.orchestrator.result.estimates import NOTHING, Checks, Comparison, compare, labelled, untold
-from smoothsweep.orchestrator.result.findings import PLACE
 from smoothsweep.orchestrator.result.format import count, duration, listing, named, number, start
 from smoothsweep.orchestrator.result.leaks import AMONG, Exposed, among_words, exposed, rate_words
 from smoothsweep.orchestrator.result.standing import APART, FIRST, SEES, Standing, standing_lines, standings

@@ -35,7 +35,7 @@ from smoothsweep.core.readers.tables import read_rows
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.planning.trial import Trial, inversion_stages
 from smoothsweep.orchestrator.result.data import ReportData
-from smoothsweep.orchestrator.result.findings import PLACE
+from smoothsweep.orchestrator.result.display import PLACE
 from smoothsweep.orchestrator.result.format import count, duration, is_null
 from smoothsweep.orchestrator.result.standing import LESS, MORE, UNCLEAR, WORDS, membership_frame
 from smoothsweep.orchestrator.result.summary import Summary

@@ -411,8 +411,7 @@ class ReportData:
         spent: What the runs of the sweep took.
         real_images: How many test images the judges were tried on.
         people: Classes of the private data, attacked or not.
-        queries: What each attack asked of the target and what it reached, as `reading.leak.queries.query_frame` gives
-            it.
+        asked: Finished trial -> queries that the parts of its attack sent to its target, once for all classes.
         looks: When recipes got more seeds.
         warnings: Sentences on attacks that can find nothing.
     """
@@ -444,7 +443,7 @@ class ReportData:
     spent: Spent | None = None
     real_images: int | None = None
     people: int | None = None
-    queries: pd.DataFrame | None = None
+    asked: Mapping[str, float] = field(default_factory=dict)
     looks: SeedLooks | None = None
     warnings: tuple[str, ...] = ()
 

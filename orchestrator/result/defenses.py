@@ -3,112 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.defenses.labels import SMOOTHING, RecipeWords, family_of, known_defenses
-from smoothsweep.core.judges.columns import metric_of
-from smoothsweep.core.metrics.leak_comparisons import HIDES, LEAKS_MORE, REDUCES, LeakComparison
-from smoothsweep.core.metrics.verdicts import INCONCLUSIVE
+from smoothsweep.core.metrics.comparisons import is_kept
+from smoothsweep.core.metrics.leak_comparisons import REDUCES
+from smoothsweep.core.prose import sections
 from smoothsweep.orchestrator.result.data import ReportData, Spent
-from smoothsweep.orchestrator.result.display import (
-    WORDING,
-    accuracy_gap,
-    accuracy_kept,
-    margin_words,
-    reduction_words,
-)
-from smoothsweep.orchestrator.result.estimates import NOTHING, Comparison
-from smoothsweep.orchestrator.result.format import count, duration, listing
+from smoothsweep.orchestrator.result.display import ACCURACY, PLACE, WORDING, comparison_columns, margin_words
+from smoothsweep.orchestrator.result.estimates import NOTHING
+from smoothsweep.orchestrator.result.format import count, difference, duration, is_null, listing
 from smoothsweep.orchestrator.result.summary import Summary
 from smoothsweep.tasks.stage_names import stage_title
 
 CHEAP = 0.02
 """Test accuracy that most owners would give up for less leak."""
+NONE = "none"
+"""The kind of plain training."""
+COST = "seconds_target"
+"""Column of the results that holds the seconds of a training."""
+
+Words = Mapping[str, RecipeWords]
+"""Recipe -> its defense in words."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Point:
-    """One recipe of a family."""
+def by_setting(summary: Summary) -> dict[str, dict[str, RecipeWords]]:
+    """Setting (the defender's other axes in words, empty without any) -> its recipes: plain training, then by defense,
+    weakest first, combinations last. {} where the sweep tries fewer than two defenses, as nothing is there to group."""
+    order = family_keys(summary)
+    if len(order) < 2:
+        return {}
 
-    recipe: str
-    words: RecipeWords
+    def rank(recipe: str) -> tuple:
+        words = summary.defenses[recipe].words
+        if words.plain:
+            return (-1,)
+        strength = (words.combined, words.arm, words.order is None, words.order or (), words.strength)
+        return (order.index(words.family), *strength)
 
-
-@dataclass(frozen=True, kw_only=True)
-class Arm:
-    """Points of a family in order of strength, to be joined. name: what they share beside the family, empty for the
-    family's main curve. The weakest end may be a point of another family: plain training, or smoothing alone."""
-
-    name: str
-    points: tuple[Point, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class DefenseFamily:
-    """One defense in one setting.
-
-    Attributes:
-        points: Its own recipes, weakest first, combinations last.
-        starts_plain: Whether plain training is the weak end of its curve.
-        why: Why it is not, in words; empty where it is.
-    """
-
-    key: str
-    name: str
-    points: tuple[Point, ...]
-    arms: tuple[Arm, ...]
-    starts_plain: bool
-    why: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class DefenseGroup:
-    """All defenses in one setting (the defender's other axes in words, empty without any).
-
-    Attributes:
-        plain: The recipe without any defense, if the sweep has it.
-        reference: The recipe that differences refer to, the sweep's baseline or else plain training.
-    """
-
-    setting: str
-    families: tuple[DefenseFamily, ...]
-    plain: Point | None = None
-    reference: str | None = None
-
-    @property
-    def points(self) -> tuple[Point, ...]:
-        """Every recipe of the group, plain training first."""
-        family_points = tuple(point for family in self.families for point in family.points)
-        return family_points if self.plain is None else (self.plain, *family_points)
-
-    @property
-    def parts(self) -> list[tuple[str, tuple[Point, ...]]]:
-        """(name, recipes) of every section of a table that is grouped by defense."""
-        first = [("No defense", (self.plain,))] if self.plain else []
-        return [*first, *((family.name, family.points) for family in self.families)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Versus:
-    """A recipe against the group's reference, each under the attack that works best against it."""
-
-    leak: LeakComparison | None = None
-    accuracy: Comparison = NOTHING
-
-
-def defense_groups(summary: Summary) -> tuple[DefenseGroup, ...]:
-    """One group per setting; empty where the sweep tries fewer than two families, as nothing is there to group."""
-    if len(family_keys(summary)) < 2:
-        return ()
-    by_setting: dict[str, list[Point]] = {}
-    for recipe, defended in summary.defenses.items():
-        by_setting.setdefault(defended.setting, []).append(Point(recipe=recipe, words=defended.words))
-    return tuple(_group(summary, setting, points) for setting, points in by_setting.items())
+    found: dict[str, dict[str, RecipeWords]] = {}
+    for recipe in sorted(summary.defenses, key=rank):
+        defended = summary.defenses[recipe]
+        found.setdefault(defended.setting, {})[recipe] = defended.words
+    return {setting: found[setting] for setting in dict.fromkeys(one.setting for one in summary.defenses.values())}
 
 
 def family_keys(summary: Summary) -> list[str]:
@@ -131,6 +74,25 @@ def family_index(summary: Summary, key: str) -> int:
     return len(known_defenses()) + strangers.index(key)
 
 
+def family_columns(summary: Summary, recipe: str) -> dict[str, Any]:
+    """A recipe's kind of defense, and the place of that; nulls where none is stated."""
+    defended = summary.defenses.get(recipe)
+    if defended is None or defended.words.plain:
+        return {"family": defended and NONE, "family_place": None}
+    return {"family": defended.words.family, "family_place": family_index(summary, defended.words.family)}
+
+
+def numbers_of(summary: Summary) -> dict[str, float]:
+    """Recipe -> its value, where the recipes differ in a single number and one of them is the baseline; else {}."""
+    axes = [axis for axis in summary.axes if axis.role == "recipe"]
+    if len(axes) != 1 or summary.baseline_recipe is None:
+        return {}
+    values = {row["recipe"]: row[axes[0].key] for row in summary.cells.values()}
+    if any(is_null(value) or isinstance(value, (str, bool, dict, list, tuple)) for value in values.values()):
+        return {}
+    return {recipe: float(value) for recipe, value in values.items()}
+
+
 def _place(key: str) -> int | None:
     """Position of a family in the table of defenses, smoothing first; None for a family outside the table."""
     if key == SMOOTHING:
@@ -139,209 +101,164 @@ def _place(key: str) -> int | None:
     return known.index(key) if key in known else None
 
 
-def versus(summary: Summary, group: DefenseGroup) -> dict[str, Versus]:
-    """Recipe -> how it compares with the reference; recipes without a measured leak are left out."""
-    if summary.primary is None or summary.primary not in summary.measured:
-        return {}
-    rows = summary.rows(summary.primary)
-    reference = rows.get(group.reference)
-    by_recipe = dict.fromkeys((point.recipe for point in group.points if point.recipe in rows), Versus())
-    for recipe in by_recipe:
-        if reference not in (None, rows[recipe]):
-            leak = summary.reduction(summary.primary, recipe, present(group.reference, "reference"))
-            by_recipe[recipe] = Versus(leak=leak, accuracy=summary.compare("test_acc", rows[recipe], reference))
-    return by_recipe
+def defense_frame(data: ReportData, summary: Summary) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The rows of the frame `defenses`, and of each setting what holds for all of its recipes and for every defense:
+    `floor` of the test accuracy, `plain`, `reference` and its `words`, `families`, each with `sentence`, `curves`."""
+    rows, facts = [], []
+    measured = summary.primary is not None and summary.primary in summary.measured
+    for setting, words in by_setting(summary).items() if measured else ():
+        plain = next((recipe for recipe, one in words.items() if one.plain), None)
+        frame = summary.frame
+        stated = frame.loc[frame["is_baseline"] & frame["recipe"].isin(words), "recipe"].unique()
+        reference = str(stated[0]) if len(stated) == 1 else plain
+        mine = _rows(data, summary, words, plain, reference)
+        accuracy = frame.loc[frame["recipe"] == reference, "test_acc"].dropna()
+        floor = float(accuracy.iloc[0]) - CHEAP if len(accuracy) else None
+        floor = floor if summary.min_test_acc is None else summary.min_test_acc
+        against = "plain training" if plain is not None and reference == plain else f"the baseline ({reference})"
+        families = []
+        for key in dict.fromkeys(row["family"] for row in mine if row["family"] != NONE):
+            own = [row for row in mine if row["family"] == key]
+            _mark_best(summary, own, floor)
+            first, known = words[own[0]["recipe"]], None if key == SMOOTHING else family_of(key)
+            why = known.why if known else "its weakest setting is not known here"
+            families.append(
+                {
+                    "key": key,
+                    "name": first.name,
+                    "place": family_index(summary, key),
+                    "why": "" if first.starts_plain else why,
+                    "sentence": family_sentence(summary, own, against),
+                    "curves": curves_of({row["recipe"]: words[row["recipe"]] for row in own}, words, plain),
+                }
+            )
+        rows += [row | {"setting": setting} for row in mine]
+        held = {"setting": setting, "floor": floor, "plain": plain, "reference": reference, "words": against}
+        facts.append(held | {"families": families})
+    return rows, facts
 
 
-def accuracy_floor(summary: Summary, group: DefenseGroup) -> float | None:
-    """The test accuracy that a family's best recipe needs: `min_test_acc`, else `CHEAP` below the reference's."""
-    if summary.min_test_acc is not None:
-        return summary.min_test_acc
-    frame = summary.frame
-    known = frame.loc[frame["recipe"] == group.reference, "test_acc"].dropna()
-    return float(known.iloc[0]) - CHEAP if len(known) else None
+def _rows(
+    data: ReportData, summary: Summary, words: Words, plain: str | None, reference: str | None
+) -> list[dict[str, Any]]:
+    """The rows of one setting, without `is_best` of defenses."""
+    at, spent, rows = summary.rows(summary.deciding), training_costs(data, summary, words, plain), []
+    for recipe, one in words.items():
+        leak, accuracy = None, NOTHING
+        if recipe in at and reference in at and reference != recipe:
+            leak = summary.reduction(summary.deciding, recipe, reference)
+            accuracy = summary.compare("test_acc", at[recipe], at[reference])
+        columns = comparison_columns(leak, reference)
+        rows.append(
+            {
+                "section": "No defense" if one.plain else one.name,
+                "recipe": recipe,
+                "family": NONE if one.plain else one.family,
+                **{name: getattr(one, name) for name in ("label", "strength", "mark", "combined")},
+                "reference": reference,
+                "measured": recipe in at,
+                **{name: columns[name] for name in ("verdict", *REDUCTION, "seeds", "needed")},
+                "accuracy": accuracy.difference,
+                **{f"accuracy_{end}": getattr(accuracy, end) for end in ("low", "high")},
+                "accuracy_word": accuracy.verdict or None,
+                "is_best": False,
+                "is_accurate": False,
+                **dict(zip(("time", "time_low", "time_high"), spent.get(recipe, (None,) * 3), strict=True)),
+            }
+        )
+    return rows
 
 
-def best_point(summary: Summary, group: DefenseGroup, points: Iterable[Point]) -> tuple[Point, bool] | None:
-    """The point that leaks least among those that reach the accuracy floor; where none does, the most accurate one.
+REDUCTION = ("reduction", "reduction_low", "reduction_high")
 
-    The bool says whether it reaches the floor. None where no leak was measured.
+
+def _mark_best(summary: Summary, rows: Sequence[dict[str, Any]], floor: float | None) -> None:
+    """Mark the recipe that leaks least of those that reach the accuracy floor; where none does, the most accurate."""
+    at, accuracy = summary.rows(summary.deciding), summary.frame["test_acc"].fillna(-1.0)
+    known = [row for row in rows if row["recipe"] in at]
+    for row in known:
+        row["is_accurate"] = bool(floor is None or accuracy[at[row["recipe"]]] >= floor)
+    enough = [row for row in known if row["is_accurate"]]
+    if enough:
+        min(enough, key=lambda row: summary.leak(at[row["recipe"]]))["is_best"] = True
+    elif known:
+        max(known, key=lambda row: accuracy[at[row["recipe"]]])["is_best"] = True
+
+
+def curves_of(mine: Words, every: Words, plain: str | None) -> list[tuple[str, list[str]]]:
+    """Curves through the recipes of a defense, weakest first, each with what its recipes share beside the defense.
+
+    One where all parameters grow together, else one for each value of the others. The weakest end may be another
+    recipe: what the defense fades into, plain training or the smoothing that it is combined with.
     """
-    rows = summary.rows(summary.primary) if summary.primary in summary.measured else {}
-    known = [point for point in points if point.recipe in rows]
-    if not known:
-        return None
-    floor, accuracy = accuracy_floor(summary, group), summary.frame["test_acc"].fillna(-1.0)
-    enough = [point for point in known if floor is None or accuracy[rows[point.recipe]] >= floor]
-    if not enough:
-        return max(known, key=lambda point: accuracy[rows[point.recipe]]), False
-    return min(enough, key=lambda point: summary.leak(rows[point.recipe])), True
-
-
-def _group(summary: Summary, setting: str, points: Sequence[Point]) -> DefenseGroup:
-    plain = next((point for point in points if point.words.plain), None)
-    mine = {point.recipe for point in points}
-    stated = summary.frame.loc[summary.frame["is_baseline"] & summary.frame["recipe"].isin(mine), "recipe"].unique()
-    reference = str(stated[0]) if len(stated) == 1 else plain.recipe if plain else None
-    by_label = {point.words.label: point for point in points}
-    by_family = {
-        key: [p for p in points if p.words.family == key and not p.words.plain] for key in family_keys(summary)
-    }
-    families = tuple(_family(key, members, plain, by_label) for key, members in by_family.items() if members)
-    return DefenseGroup(setting=setting, families=families, plain=plain, reference=reference)
-
-
-def _family(key: str, defended: Sequence[Point], plain: Point | None, by_label: Mapping[str, Point]) -> DefenseFamily:
-    ordered = sorted(defended, key=_rank)
-    arms: dict[str, list[Point]] = {}
-    for point in ordered:
-        arms.setdefault(point.words.arm, []).append(point)
-    words, known = ordered[0].words, None if key == SMOOTHING else family_of(key)
-    return DefenseFamily(
-        key=key,
-        name=words.name,
-        points=tuple(ordered),
-        starts_plain=words.starts_plain,
-        arms=tuple(part for name, points in arms.items() for part in _arms(name, points, plain, by_label)),
-        why=known.why if known else "" if words.starts_plain else "its weakest setting is not known here",
-    )
-
-
-def _rank(point: Point) -> tuple:
-    words = point.words
-    return (words.combined, words.arm, words.order is None, words.order or (), words.strength)
-
-
-def _arms(name: str, points: Sequence[Point], plain: Point | None, by_label: Mapping[str, Point]) -> list[Arm]:
-    """Curves through the points: one where all parameters grow together, else one for each value of the others."""
-    loose = [Arm(name=name, points=(point,)) for point in points if point.words.order is None]
-    known = [point for point in points if point.words.order is not None]
-    chains = [known]
-    if not all(_grows(_order(a), _order(b)) for a, b in pairwise(known)):
-        apart = dict.fromkeys(_order(point)[:-1] for point in known)
-        chains = [[point for point in known if _order(point)[:-1] == others] for others in apart]
-    return [Arm(name=name, points=_with_start(chain, plain, by_label)) for chain in chains if chain] + loose
-
-
-def _order(point: Point) -> tuple[float, ...]:
-    return present(point.words.order, "order")
+    arms, curves = dict.fromkeys(one.arm for one in mine.values()), []
+    labels = {one.label: recipe for recipe, one in every.items()}
+    for arm in arms:
+        of_arm = {recipe: one for recipe, one in mine.items() if one.arm == arm}
+        known = {recipe: one.order for recipe, one in of_arm.items() if one.order is not None}
+        chains = [[*known]]
+        if not all(_grows(known[weaker], known[stronger]) for weaker, stronger in pairwise(known)):
+            apart = dict.fromkeys(order[:-1] for order in known.values())
+            chains = [[recipe for recipe in known if known[recipe][:-1] == others] for others in apart]
+        for chain in filter(None, chains):
+            first, order = of_arm[chain[0]], {recipe: known[recipe] for recipe in chain}
+            start = labels.get(first.smoothing) if first.combined else plain
+            if start is not None and first.starts_plain:
+                order = {start: (0.0,) * len(known[chain[0]])} | order
+            curves.append((arm, sorted(order, key=order.__getitem__)))
+        curves += [(arm, [recipe]) for recipe in of_arm if recipe not in known]
+    return curves
 
 
 def _grows(weaker: Sequence[float], stronger: Sequence[float]) -> bool:
     return len(weaker) == len(stronger) and all(a <= b for a, b in zip(weaker, stronger, strict=True))
 
 
-def _with_start(chain: Sequence[Point], plain: Point | None, by_label: Mapping[str, Point]) -> tuple[Point, ...]:
-    """The chain with the recipe that its defense fades into: plain training, or the smoothing it is combined with."""
-    words = chain[0].words
-    start = by_label.get(words.smoothing) if words.combined else plain
-    if start is None or not words.starts_plain:
-        return tuple(chain)
-    nothing = replace(start, words=replace(start.words, order=tuple(0.0 for _ in _order(chain[0]))))
-    return tuple(sorted((nothing, *chain), key=_order))
+def family_sentence(summary: Summary, rows: Sequence[Mapping[str, Any]], against: str) -> str:
+    """Say where a defense reduces the leak or leaks more, at which cost, and where the comparison is inconclusive.
 
-
-COST = "seconds_target"
-"""Column of the results that holds the seconds of a training."""
-
-
-def family_sentence(
-    summary: Summary, group: DefenseGroup, family: DefenseFamily, compared: Mapping[str, Versus]
-) -> str:
-    """Say where a family reduces the leak or leaks more, at which cost, and where the comparison is inconclusive.
-
-    compared: `versus(summary, group)`.
+    rows: of one family. against: the reference in words.
     """
-    measured = [point for point in family.points if point.recipe in compared]
-    absent = [point for point in family.points if point.recipe not in compared]
-    leaks = {p.recipe: gap for p in measured if (gap := compared[p.recipe].leak) is not None}
-    if not measured:
-        return "No leak has been measured."
-    if not leaks:
-        parts = [f"Nothing to compare with at {_strengths(measured)}: no reference shares a seed."]
-    else:
-        told = {word: [p for p in measured if p.recipe in leaks and leaks[p.recipe].word == word] for word in WORDING}
-        parts = [
-            *_clear(summary, group, told[REDUCES], compared, leaks),
-            *_clear(summary, group, told[LEAKS_MORE], compared, leaks),
-        ]
-        against = f"against {reference_words(group)}"
-        for word, first in ((HIDES, "Hides the leak from published attacks"), (INCONCLUSIVE, "Inconclusive")):
-            if told[word]:
-                seeds = sorted({leaks[point.recipe].seeds for point in told[word]})
-                sample = count(seeds[0], "seed") if len(seeds) == 1 else f"{seeds[0]} to {count(seeds[-1], 'seed')}"
-                parts.append(f"{first}, {against} with {sample}: {_strengths(told[word])}.")
-        alone = [p for p in measured if p.recipe not in leaks and p.recipe != group.reference]
-        if alone:
-            parts.append(f"Without a seed in common with {reference_words(group)}: {_strengths(alone)}.")
-    return " ".join([*parts, *([f"Not compared, since trials are missing: {_strengths(absent)}."] if absent else [])])
+    measured = [row for row in rows if row["measured"]]
+    told = {word: [row for row in measured if row["verdict"] == word] for word in WORDING}
+    most = {word: max(of, key=lambda row: abs(row["reduction"])) for word, of in told.items() if of}
+    reduced = most.get(REDUCES)
+    kept = max(told[REDUCES], key=itemgetter("accuracy"), default=None)
+    known = {
+        "measured": measured,
+        "absent": [row for row in rows if not row["measured"]],
+        "compared": [row for row in measured if row["verdict"]],
+        "alone": [row for row in measured if not row["verdict"] and row["recipe"] != row["reference"]],
+        "told": told,
+        "most": most,
+        "cheaper": kept if reduced and kept and kept["accuracy"] - reduced["accuracy"] >= 0.005 else None,
+        "against": against,
+        "spec": summary.spec,
+        "accuracy": ACCURACY,
+        "margin": margin_words(summary.accuracy_margin),
+        "kept": lambda row: is_kept(row["accuracy_low"], row["accuracy_high"], summary.accuracy_margin),
+        **{one.__name__: one for one in (count, difference, is_null, listing)},
+    }
+    return " ".join(sections(PLACE, "family.txt", known)["family"])
 
 
-def reference_words(group: DefenseGroup) -> str:
-    """A sentence that names the reference of all differences."""
-    plain = group.plain is not None and group.reference == group.plain.recipe
-    return "plain training" if plain else f"the baseline ({group.reference})"
-
-
-def _clear(
-    summary: Summary,
-    group: DefenseGroup,
-    clear: list[Point],
-    compared: Mapping[str, Versus],
-    leaks: Mapping[str, LeakComparison],
-) -> list[str]:
-    """Sentences on the largest significant difference in one direction, such as `Reduces the leak against plain
-    training at beta 0.01: +12.0 points [+6, +18]; test accuracy -3.4 points [-5, -2] (n = 3).`, and on the cheapest."""
-    if not clear:
-        return []
-    gain = leaks[clear[0].recipe].word == REDUCES
-
-    def sentence(first: str, point: Point) -> str:
-        leak, gap = leaks[point.recipe], compared[point.recipe]
-        size = reduction_words(metric_of(summary.deciding), leak)
-        return f"{first} {point.words.strength}: {size}{_cost(summary, gap)} (n = {leak.seeds})."
-
-    largest = max(clear, key=lambda point: abs(leaks[point.recipe].reduction))
-    verb = WORDING[leaks[largest.recipe].word].as_verb.capitalize()
-    sentences = [sentence(f"{verb} {'against' if gain else 'than'} {reference_words(group)} at", largest)]
-    cheapest = max(clear, key=lambda point: compared[point.recipe].accuracy.difference)
-    saved = compared[cheapest.recipe].accuracy.difference - compared[largest.recipe].accuracy.difference
-    if gain and cheapest != largest and saved >= 0.005:
-        sentences.append(sentence("The most accurate of these is", cheapest))
-        clear = [point for point in clear if point != cheapest]
-    others = [point for point in clear if point != largest]
-    return [*sentences, *([f"Smaller, in the same direction: {_strengths(others)}."] if others else [])]
-
-
-def _cost(summary: Summary, gap: Versus) -> str:
-    """A phrase such as `; test accuracy -3.4 points [-5.0, -1.8]`; `kept` only where the whole interval shows it."""
-    if gap.accuracy.n == 0:
-        return ", at an accuracy that was not measured"
-    if accuracy_kept(gap.accuracy, summary.accuracy_margin):
-        margin = margin_words(summary.accuracy_margin)
-        return f", without a loss of {margin} of test accuracy ({accuracy_gap(gap.accuracy)})"
-    return f"; test accuracy {accuracy_gap(gap.accuracy)}"
-
-
-def _strengths(chosen: Sequence[Point]) -> str:
-    return listing(point.words.strength for point in chosen)
-
-
-def training_costs(data: ReportData, summary: Summary, group: DefenseGroup) -> dict[str, tuple[float, float, float]]:
+def training_costs(
+    data: ReportData, summary: Summary, recipes: Iterable[str], plain: str | None
+) -> dict[str, tuple[float, float, float]]:
     """Recipe -> its training time relative to plain training: geometric mean over common seeds, smallest, largest.
 
     From the column `seconds_target` of the results, where it is there; one training serves several attacks and counts
     once. Empty without plain training to compare with.
     """
-    if COST not in data.results or group.plain is None:
+    if COST not in data.results or plain is None:
         return {}
     by_trial = data.results.drop_duplicates("trial").set_index("trial")
     spent = {}
-    for point in group.points:
-        mine = summary.frame.loc[summary.frame["recipe"] == point.recipe, "trials"]
+    for recipe in recipes:
+        mine = summary.frame.loc[summary.frame["recipe"] == recipe, "trials"]
         known = by_trial.loc[[trial for trials in mine for trial in trials], ["seed", COST]].dropna()
-        spent[point.recipe] = known[known[COST] > 0].groupby("seed")[COST].min()
-    base = spent[group.plain.recipe]
+        spent[recipe] = known[known[COST] > 0].groupby("seed")[COST].min()
+    base = spent[plain]
     costs_of_points = {}
     for recipe, seconds in spent.items():
         ratios = (seconds.astype(float) / base.astype(float)).dropna()

@@ -18,19 +18,19 @@ from smoothsweep.orchestrator.result.format import (
     axis_words,
     count,
     difference,
-    estimate,
+    gap_in_row,
     is_null,
     listing,
     named,
     number,
     points,
-    signed,
     signed_interval,
     start,
 )
 from smoothsweep.orchestrator.result.summary import UNCHANGED, Summary, decide, hashable
 
 Look = Literal["good", "bad", "unclear", ""]
+Shown = dict[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,11 +76,6 @@ LEGEND = "reduction: leak of the baseline minus leak of the recipe; positive lea
 """What the sign means, for the foot of a table."""
 
 
-def reduction_cell(spec: Metric, comparison: LeakComparison) -> str:
-    """`+20.5 [+2, +39]`: a reduction and its interval in a table; percentage points for rates."""
-    return f"{signed(spec, comparison.reduction)} {signed_interval(spec, comparison.low, comparison.high)}".strip()
-
-
 def reduction_words(spec: Metric, comparison: LeakComparison) -> str:
     """`+20.5 points [+2, +39]`: the same in a sentence."""
     return difference(spec, comparison.reduction, comparison.low, comparison.high)
@@ -104,20 +99,46 @@ def needed_words(comparison: LeakComparison) -> str:
 
 def settling(comparison: LeakComparison) -> str:
     """A phrase such as `8 seeds might settle it`, or that no number would; empty where `needed_words` is."""
-    needed = needed_words(comparison)
-    how = "would" if needed.startswith("no number") else "might"
+    return settled_by(needed_words(comparison))
+
+
+def settled_by(needed: str | None) -> str:
+    """The same, from those words."""
+    how = "would" if needed and needed.startswith("no number") else "might"
     return f"{needed} {how} settle it" if needed else ""
 
 
-def row_reduction(spec: Metric, gap: Comparison) -> tuple[str, Word | None]:
-    """The reduction of a row of the frame beside its baseline's row under its own attack, as `reduction_cell`, and the
-    word; None where there is nothing to compare."""
+def comparison_columns(verdict: LeakComparison | None, baseline: str | None) -> dict[str, Any]:
+    """A recipe beside its baseline as columns; null where the two were not compared."""
+    hidden = verdict.hidden if verdict else None
+    return {
+        "baseline": baseline if verdict else None,
+        "verdict": verdict.word if verdict else None,
+        "reduction": verdict and verdict.reduction,
+        "reduction_low": verdict and verdict.low,
+        "reduction_high": verdict and verdict.high,
+        "p": verdict and verdict.p,
+        "comparisons": verdict and verdict.comparisons,
+        "attack_recipe": verdict and verdict.attack,
+        "attack_baseline": verdict and verdict.attack_reference,
+        "seeds": verdict and verdict.seeds,
+        "seeds_needed": verdict and verdict.needed and verdict.needed.seeds,
+        "classes_needed": verdict and verdict.needed and verdict.needed.classes,
+        "needed": verdict and (needed_words(verdict) or None),
+        "claimed": hidden and hidden.claimed,
+        "hidden": hidden and hidden.part.value,
+        "hidden_low": hidden and hidden.part.low,
+        "hidden_high": hidden and hidden.part.high,
+        "published": hidden and hidden.published,
+        "published_baseline": hidden and hidden.published_baseline,
+    }
+
+
+def row_word(spec: Metric, gap: Comparison) -> Word | None:
+    """The word for the reduction of a row beside its baseline's row under its own attack; None without a comparison."""
     if not gap.verdict:
-        return "", None
-    value = -spec.sign * gap.difference
-    ends = sorted((-spec.sign * gap.low, -spec.sign * gap.high))
-    word = INCONCLUSIVE if gap.verdict == INCONCLUSIVE else REDUCES if value > 0 else LEAKS_MORE
-    return f"{signed(spec, value)} {signed_interval(spec, *ends)}".strip(), word
+        return None
+    return INCONCLUSIVE if gap.verdict == INCONCLUSIVE else LEAKS_MORE if spec.sign * gap.difference > 0 else REDUCES
 
 
 def hits_in_words(spec: Metric, people: int | None) -> str:
@@ -130,7 +151,9 @@ def hits_in_words(spec: Metric, people: int | None) -> str:
     return f" of its reconstructions are matched{among}"
 
 
-SPEC = metric_of("test_acc")
+ACCURACY = metric_of("test_acc")
+PLACE = "smoothsweep.orchestrator.result"
+"""Where the files of sentences lie."""
 
 
 def accuracy_kept(gap: Comparison, margin: float) -> bool:
@@ -140,12 +163,12 @@ def accuracy_kept(gap: Comparison, margin: float) -> bool:
 
 def accuracy_gap(gap: Comparison) -> str:
     """A difference as text, such as `-0.6 points [-1.6, +0.5]`."""
-    return difference(SPEC, gap.difference, gap.low, gap.high)
+    return difference(ACCURACY, gap.difference, gap.low, gap.high)
 
 
 def margin_words(margin: float) -> str:
     """A margin as text, such as `1.0 point`."""
-    return points(SPEC, margin)
+    return points(ACCURACY, margin)
 
 
 NOTHING_LESS = 1e-9
@@ -160,11 +183,6 @@ SIDE = 12
 
 LONG = 34
 """Number of letters from which a figure writes a recipe's name in two lines."""
-
-
-def is_crowded(summary: Summary) -> bool:
-    """Whether the names of all recipes need more than `MANY` lines in a figure, so that some are not written."""
-    return sum(1 + (len(recipe) > LONG) for recipe in summary.recipes) > MANY
 
 
 def judges_shown(summary: Summary) -> list[str]:
@@ -200,94 +218,69 @@ def setting_name(summary: Summary, cell: Mapping[str, Any]) -> str:
     return ", ".join(differing or [part for part in (cell["recipe"], attack) if part])
 
 
-def hover(values: Mapping[str, Any], judge: str) -> str:
-    """The tooltip of a point: its recipe, accuracy and leak."""
-    name = values["recipe"] + (f", {values['attack']}" if values["attack"] else "")
-    pieces = [name]
-    for key in ("test_acc", judge):
-        spec = metric_of(key)
-        text = estimate(spec, values[key], values[f"{key}_low"], values[f"{key}_high"])
-        pieces.append(f"{spec.label}: {text} (n = {count(int(values[f'{key}_n']), 'seed')})")
-    return "\n".join(pieces)
+def compared(spec: Metric, row: Mapping[str, Any], key: str = "reduction", word: str = "verdict") -> Shown | None:
+    """A comparison in a frame's row as a cell of a table shows it; None without one.
 
-
-@dataclass(frozen=True, kw_only=True)
-class VerdictText:
-    """A comparison as a cell of a table shows it.
-
-    Attributes:
-        words: The verdict; empty where the cell holds no verdict.
-        size: The reduction of the leak, or the interval of another metric's difference.
-        needed: How many seeds might settle an inconclusive comparison.
-        settling: `needed` as a sentence.
-        look: Colour: "good" or "bad" for the owner, "unclear", or "" for none.
-        meaning: Explanation of the verdict for a tooltip.
+    Returns: `words`, empty where the cell holds no verdict; `look`, the colour; `size`, the reduction or the
+    difference; `meaning` of the words, for a tooltip; `settling`, what might settle it.
     """
-
-    words: str
-    look: Look
-    size: str
-    needed: str = ""
-    settling: str = ""
-    meaning: str = ""
-
-
-def leak_verdict(spec: Metric, comparison: LeakComparison | None) -> VerdictText | None:
-    """Word the comparison of a recipe with its reference by a leak; None where the two were not compared."""
-    if comparison is None:
+    said, size = row[word], gap_in_row(spec, row, key)
+    if is_null(said):
         return None
-    wording = WORDING[comparison.word]
-    return VerdictText(
-        words=comparison.word,
-        look=wording.look,
-        size=reduction_cell(spec, comparison),
-        needed=needed_words(comparison),
-        settling=settling(comparison),
-        meaning=wording.meaning,
-    )
-
-
-def difference_verdict(spec: Metric, gap: Comparison) -> VerdictText | None:
-    """Word a difference of a metric that is no leak, such as `1.2 points lower`; None without a comparison."""
-    if not gap.verdict:
-        return None
-    ends = signed_interval(spec, gap.low, gap.high)
-    if gap.verdict == INCONCLUSIVE:
-        if max(abs(gap.difference), abs(gap.low), abs(gap.high)) < NOTHING_LESS:
-            return VerdictText(words="", look="", size="the same")
-        return VerdictText(words=INCONCLUSIVE, look="unclear", size=f"{signed(spec, gap.difference)} {ends}".strip())
-    defended = (gap.verdict == LOWER) == (spec.better == "low")
+    if spec.is_leak:
+        wording = WORDING.get(said)
+        look, meaning = (wording.look, wording.meaning) if wording else ("", "")
+        return as_shown(said, look, size, meaning, settled_by(row.get("needed")))
+    value, *ends = (row[f"{key}{end}"] for end in ("", "_low", "_high"))
+    if said == INCONCLUSIVE:
+        same = all(is_null(one) or abs(one) < NOTHING_LESS for one in (value, *ends))
+        return as_shown("", "", "the same") if same else as_shown(said, "unclear", size)
+    defended = (said == LOWER) == (spec.better == "low")
     look = "" if spec.better is None else "good" if defended else "bad"
-    return VerdictText(words=f"{points(spec, gap.difference)} {gap.verdict}", look=look, size=ends)
+    return as_shown(f"{points(spec, value)} {said}", look, signed_interval(spec, *ends))
 
 
-def cell_verdict(summary: Summary, spec: Metric, cell: Mapping[str, Any]) -> VerdictText | None:
-    """Word the comparison of a row of the summary's frame with its baseline; None without a comparison.
+def as_shown(words: str, look: Look, size: str, meaning: str = "", settling: str = "") -> Shown:
+    """See `compared`."""
+    return {"words": words, "look": look, "size": size, "meaning": meaning, "settling": settling}
 
-    The verdict on a leak belongs to a recipe. Where several attacks were tried, a row shows only its own reduction.
+
+def gap_columns(summary: Summary, key: str, cell: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of the summary's frame beside its baseline by a metric, as columns: of a leak the reduction.
+
+    The verdict on a leak belongs to a recipe. Where several attacks were tried, a row has only its own reduction.
     """
-    gap = summary.gap(cell["row"], spec.key)
-    if not spec.is_leak:
-        return difference_verdict(spec, gap)
-    if len(summary.attacks) == 1 and not cell["control"]:
-        verdict = summary.verdict(cell["recipe"], spec.key)
+    gap, spec = summary.gap(cell["row"], key), metric_of(key)
+    if spec.is_leak and len(summary.attacks) == 1 and not cell["control"]:
+        verdict = summary.verdict(cell["recipe"], key)
         if verdict is not None:
-            return leak_verdict(spec, verdict)
-    size, word = row_reduction(spec, gap)
-    if word is None:
-        return None
-    if cell["reference_recipe"] != cell["recipe"]:
-        return VerdictText(words="", look="", size=size)
-    return VerdictText(words=word, look=WORDING[word].look, size=size)
+            return as_gap(key, verdict)
+    if not gap.verdict:
+        return as_gap(key, None)
+    if not spec.is_leak:
+        return _gap(key, gap.difference, gap.low, gap.high, gap.verdict)
+    own = cell["reference_recipe"] == cell["recipe"]
+    return _gap(key, *reduction_of(spec, gap).values(), (row_word(spec, gap) if own else "") or "")
 
 
-def recipe_verdict(summary: Summary, spec: Metric, cell: Mapping[str, Any]) -> VerdictText | None:
-    """Word the comparison of a row's recipe with the baseline, for a table of recipes; None without one."""
-    return (
-        leak_verdict(spec, summary.verdict(cell["recipe"], spec.key))
-        if spec.is_leak
-        else cell_verdict(summary, spec, cell)
-    )
+def reduction_of(spec: Metric, gap: Comparison) -> dict[str, float]:
+    """A row's difference from its baseline's row under its own attack as a reduction of the leak, as columns."""
+    low, high = sorted((-spec.sign * gap.low, -spec.sign * gap.high))
+    return {"reduction": -spec.sign * gap.difference, "reduction_low": low, "reduction_high": high}
+
+
+def as_gap(key: str, comparison: LeakComparison | None) -> dict[str, Any]:
+    """A comparison of recipes by a leak as such columns; nulls without one."""
+    if comparison is None:
+        return _gap(key, None, None, None, None)
+    return _gap(key, comparison.reduction, comparison.low, comparison.high, comparison.word)
+
+
+def _gap(key: str, *columns: Any) -> dict[str, Any]:
+    return {f"{key}{end}": value for end, value in zip(GAP, columns, strict=True)}
+
+
+GAP = ("_gap", "_gap_low", "_gap_high", "_word")
 
 
 def judges_lead(summary: Summary) -> str:
@@ -344,12 +337,6 @@ def shown_metrics(summary: Summary) -> list[str]:
     if summary.primary and summary.primary not in keys:
         keys.insert(1 if keys[:1] == ["test_acc"] else 0, summary.primary)
     return keys
-
-
-def seeds(cell: Mapping[str, Any]) -> str:
-    """The seeds of a row as text: `2`, or `2 of 3` where trials failed or are missing."""
-    planned = cell["n"] + cell["failed"] + cell["missing"]
-    return str(cell["n"]) if planned == cell["n"] else f"{cell['n']} of {planned}"
 
 
 NAMED = 4
@@ -430,27 +417,19 @@ SETTING_LEGEND = "reduction: leak under the baseline's setting minus that under 
 """Explanation of the sign, for the foot of a table."""
 
 
-def of_setting(summary: Summary, row: int) -> VerdictText | None:
-    """Word the comparison of a row with the baseline's by the leak that decides; None for the baseline and without a
-    comparison."""
-    size, word = row_reduction(summary.spec, summary.gap(row, summary.deciding))
-    look = "unclear" if word == INCONCLUSIVE else ""
-    return None if word is None else VerdictText(words=SETTING_WORDS[word], look=look, size=size)
-
-
 def setting_answer(summary: Summary) -> tuple[str, ...]:
     """Sentences on the baseline's leak, the settings that differ significantly, and the inconclusive ones."""
     spec, cells = summary.spec, summary.cells
     [baseline] = [row for row, cell in cells.items() if cell["is_baseline"]]
-    readings = {row: reading for row in cells if (reading := of_setting(summary, row))}
+    words = {row: word for row in cells if (word := row_word(spec, summary.gap(row, spec.key)))}
     unit = " points" if spec.unit == "percent" else ""
     clear = [
-        f"{named(setting_name(summary, cells[row]))} {reading.words}: {summary.value_text(row)}, "
-        f"reduction {reading.size}{unit}"
-        for row, reading in readings.items()
-        if reading.words != INCONCLUSIVE
+        f"{named(setting_name(summary, cells[row]))} {SETTING_WORDS[word]}: {summary.value_text(row)}, "
+        f"reduction {gap_in_row(spec, reduction_of(spec, summary.gap(row, spec.key)))}{unit}"
+        for row, word in words.items()
+        if word != INCONCLUSIVE
     ]
-    unclear = sum(reading.words == INCONCLUSIVE for reading in readings.values())
+    unclear = sum(word == INCONCLUSIVE for word in words.values())
     first = (
         f"This sweep compares settings with {named(setting_name(summary, cells[baseline]))}: "
         f"{summary.value_text(baseline)}{hits_in_words(spec, summary.people)}"
@@ -460,3 +439,51 @@ def setting_answer(summary: Summary) -> tuple[str, ...]:
     verb = "is" if unclear == 1 else "are"
     rest = (f"{start(count(unclear, 'setting'))} {verb} inconclusive.",) if unclear else ()
     return f"{first}. {start('; '.join(clear))}.", *rest
+
+
+SHORT = 6
+"""Recipes of the first screen's table."""
+
+
+def screen_facts(summary: Summary) -> dict[str, Any]:
+    """What figures and tables show: the recipes with pictures, those with a line of their own, the first screen's."""
+    return {
+        "metrics": summary.measured,
+        "key_metrics": tuple(shown_metrics(summary)),
+        "judges": tuple(judges_shown(summary)),
+        "first_metric": None if (spec := first_measured(summary)) is None else spec.key,
+        "pictured": tuple(sheet_recipes(summary)),
+        "lines": tuple(shown_rows(summary)),
+        "first_screen": tuple(map(int, first_rows(summary))),
+    }
+
+
+def first_measured(summary: Summary) -> Metric | None:
+    """The metric of the first screen: the leak that decides, else the first measured metric; None without any."""
+    if summary.primary is not None:
+        return summary.spec
+    known = (metric_of(key) for key in INTEGRITY if key in summary.measured)
+    return next((spec for spec in known if spec.better), None)
+
+
+def first_rows(summary: Summary) -> Sequence[int]:
+    """The rows of the first screen, by rising leak: recipes that the decision is about, under their worst attacks.
+
+    Where there is no room for all, the choice and the baseline come first, then the frontier, then what may leak as
+    little, then others that are accurate enough.
+    """
+    evidence = None if summary.by_setting else summary.evidence
+    if evidence is None:
+        spec = first_measured(summary)
+        if spec is not None:
+            rows = summary.frame[summary.frame[spec.key].notna()]
+        else:  # nothing tells the attacks on a recipe apart yet
+            rows = summary.frame if summary.by_setting else summary.frame.drop_duplicates("recipe")
+        return list(rows.index[: 2 * SHORT])
+    few = len(evidence.rows) <= SHORT or not evidence.pairs
+    chosen = list(evidence.rows) if few else chosen_recipes(summary)
+    choice = evidence.recommendation
+    first = (choice.best, summary.baseline_recipe)
+    by_concern = (first, decide(summary).front, choice.runners_up, choice.allowed)
+    rows_kept = sorted(chosen, key=lambda recipe: [recipe not in part for part in by_concern])[:SHORT]
+    return [evidence.rows[recipe] for recipe in chosen if recipe in rows_kept]

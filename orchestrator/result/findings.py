@@ -18,10 +18,12 @@ from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.result.data import ReportData
 from smoothsweep.orchestrator.result.defenses import CHEAP
 from smoothsweep.orchestrator.result.display import (
-    INTEGRITY,
+    ACCURACY,
+    PLACE,
     WORDING,
     accuracy_gap,
     accuracy_kept,
+    first_measured,
     hits_in_words,
     incomplete_lines,
     margin_words,
@@ -44,14 +46,6 @@ UNMASKING = ("margin_pgd_untargeted_correct", "auto_pgd_untargeted_correct")
 def inverts_nothing(data: ReportData) -> bool:
     """Whether no trial of the sweep has an attack (attack: null)."""
     return "attack" in data.results and len(data.results) > 0 and bool(data.results["attack"].isna().all())
-
-
-def first_measured(summary: Summary) -> Metric | None:
-    """The metric of the first screen: the leak that decides, else the first measured metric; None without any."""
-    if summary.primary is not None:
-        return summary.spec
-    known = (metric_of(key) for key in INTEGRITY if key in summary.measured)
-    return next((spec for spec in known if spec.better), None)
 
 
 def without_leak(data: ReportData, summary: Summary) -> str:
@@ -244,10 +238,6 @@ def flattery(summary: Summary) -> tuple[str, ...]:
         f"The smallest of {many} noisy numbers tends to be too small, here by about {size}. Only fresh seeds "
         "show what it really leaks.",
     )
-
-
-ACCURACY = metric_of("test_acc")
-PLACE = "smoothsweep.orchestrator.result"
 
 
 def find(data: ReportData, summary: Summary) -> dict[str, tuple[str, ...]]:

@@ -117,6 +117,21 @@ def difference(spec: Metric, value: Any, low: Any, high: Any) -> str:
     return f"{_sign(_size(spec, value), value)}{points(spec, value)} {signed_interval(spec, low, high)}".strip()
 
 
+def gap(spec: Metric, value: Any, low: Any, high: Any) -> str:
+    """A difference in a table, such as `+20.5 [+2, +39]`; percentage points for rates, empty without one."""
+    return "" if is_null(value) else f"{signed(spec, value)} {signed_interval(spec, low, high)}".strip()
+
+
+def in_row(spec: Metric, row: Mapping[str, Any], key: str) -> str:
+    """A number of a frame's row, such as `47.2 % [34, 60]`; without interval where none is known."""
+    return f"{number(spec, row[key])} {interval(spec, row[f'{key}_low'], row[f'{key}_high'])}".strip()
+
+
+def gap_in_row(spec: Metric, row: Mapping[str, Any], key: str = "reduction") -> str:
+    """A difference of a frame's row, see `gap`."""
+    return gap(spec, row[key], row[f"{key}_low"], row[f"{key}_high"])
+
+
 def signed_interval(spec: Metric, low: Any, high: Any) -> str:
     """The interval of a difference, both ends with their sign. An end near zero keeps the digits that show its side."""
     if is_null(low) or is_null(high):
@@ -140,6 +155,12 @@ def _size(spec: Metric, value: float) -> str:
 def _sign(digits: str, value: float) -> str:
     """None before digits that say 0."""
     return "" if float(digits.replace(",", "")) == 0 else "+" if value > 0 else MINUS
+
+
+def seeds(row: Mapping[str, Any]) -> str:
+    """The seeds of a frame's row as text: `2`, or `2 of 3` where trials failed or are missing."""
+    planned = row["planned"] if "planned" in row else row["n"] + row["failed"] + row["missing"]
+    return str(row["n"]) if planned == row["n"] else f"{row['n']} of {planned}"
 
 
 def duration(seconds: float) -> str:

@@ -17,7 +17,7 @@ from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.core.checks import present
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.intervals import TOP, exposures
-from smoothsweep.core.metrics.leak_comparisons import HIDES, Bounded, LeakComparison
+from smoothsweep.core.metrics.leak_comparisons import HIDES, LeakComparison
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE, LEAST_SEEDS
 from smoothsweep.orchestrator.planning.trial import Trial
@@ -31,12 +31,11 @@ from smoothsweep.orchestrator.result.findings import share as percentage
 from smoothsweep.orchestrator.result.format import (
     axis_value,
     estimate,
+    gap,
     is_null,
     listing,
     named,
     points,
-    signed,
-    signed_interval,
     start,
 )
 from smoothsweep.orchestrator.result.summary import Summary
@@ -96,22 +95,18 @@ def _sentence(summary: Summary, recipe: str, verdict: LeakComparison) -> str:
         return start(
             f"{first}: they find {points(spec, hidden.claimed)} less than in the baseline, but the attack that works "
             f"best against it ({verdict.attack}) does not (reduction {size}). "
-            f"Hidden: {bounded_cell(spec, hidden.part)}."
+            f"Hidden: {gap(spec, hidden.part.value, hidden.part.low, hidden.part.high)}."
         )
     more = ""
     if hidden is not None and hidden.is_clear:
-        more = f"; it also hides {bounded_cell(spec, hidden.part)} from the published attacks"
+        size_hidden = gap(spec, hidden.part.value, hidden.part.low, hidden.part.high)
+        more = f"; it also hides {size_hidden} from the published attacks"
     return start(f"{first}: {size} under the attack that works best against it ({verdict.attack}){more}.")
 
 
 def _inconclusive(summary: Summary, verdict: LeakComparison) -> str:
     small = "it is too small to matter" if verdict.seeds >= LEAST_SEEDS and verdict.low is not None else ""
     return "; ".join(part for part in (reduction_words(summary.spec, verdict), settling(verdict) or small) if part)
-
-
-def bounded_cell(spec: Metric, number: Bounded) -> str:
-    """A number with its interval in the unit of the leak, such as `+32.0 [+12, +44]`."""
-    return f"{signed(spec, number.value)} {signed_interval(spec, number.low, number.high)}".strip()
 
 
 AMONG = {5: "five"}[TOP]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from smoothsweep.core.data.names import PUBLISHED_NAMES
 from smoothsweep.core.defenses.labels import SMOOTHING, RecipeWords, family_of, known_defenses, recipe_words
@@ -17,7 +17,7 @@ from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS, metric_of
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.text import NBSP, minus
 from smoothsweep.orchestrator.result.data import ReportData
-from smoothsweep.orchestrator.result.defenses import DefenseGroup, Point
+from smoothsweep.orchestrator.result.defenses import Words
 from smoothsweep.orchestrator.result.format import is_null
 from smoothsweep.orchestrator.result.summary import Summary
 from smoothsweep.sweeps.paper_tables import PaperNumber, PaperRow, Standing, datasets_of, matching, printed_rows
@@ -43,7 +43,7 @@ class Published:
     """A sweep beside a table.
 
     Attributes:
-        blocks: Of each cell that reproduces a printed row its metrics: columns of the frame `published`, and `spec`,
+        blocks: Of each cell that reproduces a printed row its metrics: columns of the frame `published`, and `percent`,
             `symbol`, `printed` (the paper's digits), `words` (its recipe), `notes`, `own` (departures not all share).
         datasets: In words.
         departures: What all cells share.
@@ -58,6 +58,11 @@ class Published:
     departures: tuple[str, ...] = ()
     strangers: Mapping[str, str] = field(default_factory=dict)
     absent: tuple[str, ...] = ()
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """All of it by name."""
+        return {one.name: getattr(self, one.name) for one in fields(self)} | {"share": self.share}
 
     @property
     def share(self) -> str:
@@ -143,11 +148,13 @@ def _lines(
     for key in (*known, *(key for key in row.numbers if key not in SYMBOLS)):
         paper, ours = row.numbers.get(key), standing.columns.get(key, key)
         mean, low, high = (float(cell.get(f"{ours}{end}", math.nan)) for end in ("", "_low", "_high"))
-        incomparable, spec = standing.incomparable.get(key, ""), metric_spec(ours, paper)
+        incomparable = standing.incomparable.get(key, "")
+        spec = metric_spec(ours, percent=paper is not None and paper.unit == "fraction")
         mark = mark_of(paper, mean, low, high, incomparable)
         subtracted = paper is not None and mark in ("within", "outside", "no interval")
         yield {
-            **{"spec": spec, "symbol": SYMBOLS.get(spec.key, spec.label), "printed": printed(paper, spec)},
+            **{"percent": spec.unit == "percent", "printed": printed(paper, spec)},
+            "symbol": SYMBOLS.get(spec.key, spec.label),
             **{"metric": spec.key, "paper": paper and paper.value, "ours": mean, "ours_low": low, "ours_high": high},
             "n": int(cell.get(f"{ours}_n", 0)),
             "difference": mean - paper.value if subtracted and paper else math.nan,
@@ -180,12 +187,12 @@ def _reason(key: str, cell: Mapping[str, Any], reasons: Mapping[str, str]) -> st
     return "no seed has finished" if not cell["n"] else "not measured in this sweep"
 
 
-def metric_spec(key: str, paper: PaperNumber | None = None) -> Metric:
-    """The metric as this report knows it, or a plain one for what only the paper has."""
+def metric_spec(key: str, percent: bool = False) -> Metric:
+    """The metric as this report knows it, or a plain one for what only the paper has. percent: it is a fraction."""
     if key in BY_KEY:
         return metric_of(key)
-    unit = "percent" if paper is not None and paper.unit == "fraction" else "plain"
     words = key.replace("_", " ")
+    unit: Literal["percent", "plain"] = "percent" if percent else "plain"
     return Metric(key=key, label=words, description=words, unit=unit, better=None, group="check")
 
 
@@ -258,34 +265,34 @@ def paper_orders() -> tuple[Order, ...]:
     return tuple(orders)
 
 
-def our_order(summary: Summary, group: DefenseGroup, metric: str) -> Order | None:
+def our_order(summary: Summary, defended: Words, metric: str) -> Order | None:
     """The order of the paper's arms in this sweep by one judge; None with fewer than two measured arms.
 
     Combinations of defenses, and arms that the paper lacks, are left out.
     """
     leaks = summary.leaks(metric) if metric in summary.measured else {}
-    best: dict[str, Point] = {}
-    for point in sorted((point for point in group.points if point.recipe in leaks), key=lambda one: leaks[one.recipe]):
-        if (arm := _arm(point.words)) is not None:
-            best.setdefault(arm, point)
+    best: dict[str, str] = {}
+    for recipe in sorted((recipe for recipe in defended if recipe in leaks), key=leaks.__getitem__):
+        if (arm := _arm(defended[recipe])) is not None:
+            best.setdefault(arm, recipe)
     if len(best) < 2:
         return None
     clear = {
         frozenset((first, other))
         for first, other in combinations(best, 2)
-        if (gap := summary.reduction(metric, best[first].recipe, best[other].recipe)) is not None and gap.is_clear
+        if (gap := summary.reduction(metric, best[first], best[other])) is not None and gap.is_clear
     }
-    chosen = {arm: "" if point.words.plain else point.words.strength for arm, point in best.items()}
+    chosen = {arm: "" if arm == "none" else defended[recipe].strength for arm, recipe in best.items()}
     return Order(metric_of(metric).label, chosen, frozenset(clear))
 
 
-def order_table(summary: Summary, group: DefenseGroup) -> dict[str, Any] | None:
+def order_table(summary: Summary, defended: Words) -> dict[str, Any] | None:
     """The paper's orders beside ours by each judge; None where no two arms of the paper were measured.
 
     Returns: `heads`; `arms`, for each its label and in every order its place and strength; and `alike`, for each order
     of ours how many pairs each of the paper's has, how many in the same order, of those that are clear here, and both.
     """
-    ours = [order for metric in CLASS_METRICS if (order := our_order(summary, group, metric)) is not None]
+    ours = [order for metric in CLASS_METRICS if (order := our_order(summary, defended, metric)) is not None]
     if not any(set(order.chosen) - {"none"} for order in ours):
         return None
     theirs, mine = paper_orders(), [arm for arm in arm_words() if any(arm in order.chosen for order in ours)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,12 +22,13 @@ from smoothsweep.core.metrics.verdicts import HIGHER, INCONCLUSIVE
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.result.cells import Stop
 from smoothsweep.orchestrator.result.data import Measured, ReportData
-from smoothsweep.orchestrator.result.display import MANY, reduction_cell
+from smoothsweep.orchestrator.result.display import MANY
 from smoothsweep.orchestrator.result.estimates import rates
 from smoothsweep.orchestrator.result.format import (
     count,
     difference,
     estimate,
+    gap,
     is_null,
     listing,
     named,
@@ -78,6 +80,14 @@ class Standing:
         """One of the numbers for a table, empty where it was not measured."""
         number = self.numbers[name]
         return "" if number.value is None else estimate(self.spec, number.value, number.low, number.high)
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """Its columns in the frame `judges`."""
+        row: dict[str, Any] = {"metric": self.metric, "hit": self.words, "is_told": self.told}
+        for name, found in self.numbers.items():
+            row |= {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
+        return row
 
     @property
     def is_limited(self) -> bool:
@@ -449,7 +459,8 @@ def look_sentences(summary: Summary) -> tuple[str, ...]:
 
 
 def _stop_sentence(summary: Summary, stop: Stop) -> str:
-    return f"{look_words(summary, stop)}, reduction {reduction_cell(summary.spec, stop.comparison)}"
+    reduction = gap(summary.spec, stop.comparison.reduction, stop.comparison.low, stop.comparison.high)
+    return f"{look_words(summary, stop)}, reduction {reduction}"
 
 
 Leaks = dict[str, np.ndarray]
@@ -494,6 +505,18 @@ def check_reaudit(data: ReportData, summary: Summary) -> ReauditSummary | None:
         seeds=again.cases(summary.deciding).seeds,
         by_class=all(cells.shape[1] > 1 for sides in pairs.values() for side in sides for cells in side.values()),
     )
+
+
+def fresh_columns(summary: Summary, check: ReauditSummary | None, recipe: str) -> dict[str, Any]:
+    """The second audit of a recipe as columns; nulls where it was not audited again."""
+    audit = None if check is None else check.recipes.get(recipe)
+    if audit is None:
+        return dict.fromkeys(FRESH)
+    said = (audit.selected, audit.fresh, audit.bias, audit.low, audit.high, meaning(summary, audit))
+    return dict(zip(FRESH, said, strict=True))
+
+
+FRESH = ("first", "fresh", "fresh_bias", "fresh_low", "fresh_high", "fresh_word")
 
 
 def fresh_words(summary: Summary, check: ReauditSummary) -> list[str]:

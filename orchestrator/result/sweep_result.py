@@ -1,39 +1,60 @@
-"""What a sweep has found: frames and their columns, facts and sentences, made once; writers only show it."""
+"""What a sweep has found: frames, named facts and sentences, made once; whatever is written or drawn only shows it."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, Literal
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from smoothsweep.core.judges.columns import BY_KEY, METRICS, metric_of
-from smoothsweep.core.metrics.leak_comparisons import LeakComparison
+from smoothsweep.core.judges.columns import CLASS_METRICS, METRICS, metric_of
+from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE
 from smoothsweep.orchestrator.result.cells import Summary
-from smoothsweep.orchestrator.result.data import Measured, ReportData
-from smoothsweep.orchestrator.result.defenses import cost_rows, cost_words, device_unit
+from smoothsweep.orchestrator.result.columns import FRAMES, metric_columns
+from smoothsweep.orchestrator.result.data import Measured, ReportData, progress
+from smoothsweep.orchestrator.result.defenses import (
+    REDUCTION,
+    by_setting,
+    cost_rows,
+    cost_words,
+    defense_frame,
+    device_unit,
+    family_columns,
+    numbers_of,
+)
 from smoothsweep.orchestrator.result.display import (
+    as_gap,
+    comparison_columns,
+    gap_columns,
     judges_lead,
-    needed_words,
-    row_reduction,
+    reduction_of,
+    row_word,
+    screen_facts,
     setting_name,
-    sheet_recipes,
-    shown_metrics,
+    shown_rows,
     too_inaccurate,
 )
 from smoothsweep.orchestrator.result.estimates import NOTHING
 from smoothsweep.orchestrator.result.findings import captions, find, limits
 from smoothsweep.orchestrator.result.format import ascii_text, is_null
-from smoothsweep.orchestrator.result.leaks import exposed, hiding_not_looked_for, hiding_sentences
-from smoothsweep.orchestrator.result.published import Published, paper_comparison
-from smoothsweep.orchestrator.result.searches import search_words
+from smoothsweep.orchestrator.result.leaks import (
+    advantage_panels,
+    exposed,
+    hiding_not_looked_for,
+    hiding_sentences,
+    query_frame,
+)
+from smoothsweep.orchestrator.result.published import Published, order_table, paper_comparison
+from smoothsweep.orchestrator.result.searches import marks, search_sentences
 from smoothsweep.orchestrator.result.standing import (
+    ReauditSummary,
     check_reaudit,
+    fresh_columns,
     fresh_words,
     frontier_words,
     look_sentences,
@@ -43,198 +64,12 @@ from smoothsweep.orchestrator.result.standing import (
     recipe_standings,
     warnings_of,
 )
-from smoothsweep.orchestrator.result.summary import Decision, decide
-
-Unit = Literal["text", "true or false", "count", "number", "fraction", "unit of the leak", "seconds", "list"]
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a frame. judge: the key of the judge that measures it, None where none does."""
-
-    name: str
-    unit: Unit
-    meaning: str
-    judge: str | None = None
-
-
-def _declared(unit: Unit, meanings: Mapping[str, str]) -> tuple[Column, ...]:
-    return tuple(Column(name, unit, meaning) for name, meaning in meanings.items())
-
-
-ENDS = {
-    "": "{meaning}",
-    "_low": "Lower end of the interval of `{key}`.",
-    "_high": "Upper end of the interval of `{key}`.",
-    "_n": "Seeds under which `{key}` was measured.",
-    "_differs": "Whether `{key}` is distinguishable from the baseline's: the corrected interval leaves out 0.",
-}
-
-
-def metric_columns(keys: Iterable[str]) -> tuple[Column, ...]:
-    """A metric's mean over the seeds, its interval, how many seeds, and whether it differs from the baseline's."""
-    found = []
-    for spec in map(BY_KEY.__getitem__, keys):
-        unit: Unit = "fraction" if spec.unit == "percent" else "number"
-        for end, meaning in ENDS.items():
-            kind: Unit = "count" if end == "_n" else "true or false" if end == "_differs" else unit
-            words = meaning.format(meaning=f"Mean over the seeds. {spec.description}", key=spec.key)
-            found.append(Column(f"{spec.key}{end}", kind, words, spec.judge))
-    return tuple(found)
-
-
-RECIPE = Column("recipe", "text", "The report's name of the recipe.")
-REDUCTION = _declared(
-    "unit of the leak",
-    {
-        "reduction": "Leak of the baseline minus leak of the recipe: positive leaks less.",
-        "reduction_low": "Lower end of its interval, which holds for all recipes at once.",
-        "reduction_high": "Upper end.",
-    },
-)
-FRAMES: dict[str, tuple[Column, ...]] = {
-    "recipes": (
-        RECIPE,
-        Column("attack", "text", "The attack that works best against it by the deciding leak."),
-        Column("role", "text", "`baseline`, or empty."),
-        Column("n", "count", "Seeds done under that attack."),
-        Column("planned", "count", "Seeds planned."),
-        Column("on_front", "true or false", "No other recipe that is accurate enough beats it in accuracy and leak."),
-        Column("is_accurate", "true or false", "It reaches the test accuracy asked for, if any."),
-        Column("baseline", "text", "The recipe that it is compared with."),
-        Column("verdict", "text", "The word of the comparison."),
-        *REDUCTION,
-        Column("p", "fraction", "The largest error at which the interval leaves out 0."),
-        Column("comparisons", "count", "Comparisons that the interval is corrected for."),
-        Column("attack_recipe", "text", "The attack that works best against it, of those that the comparison is over."),
-        Column("attack_baseline", "text", "The attack that works best against the baseline."),
-        Column("seeds", "count", "Seeds that the comparison rests on."),
-        Column("seeds_needed", "count", "Seeds that might settle an inconclusive comparison; null where none would."),
-        Column("classes_needed", "count", "Classes that it would take beside them."),
-        Column("needed", "text", "The same in words."),
-        *_declared(
-            "unit of the leak",
-            {
-                "claimed": "The reduction under published attacks alone.",
-                "hidden": "What published attacks lose beyond the reduction, because gradients are masked.",
-                "hidden_low": "Lower end of its interval.",
-                "hidden_high": "Upper end.",
-            },
-        ),
-        Column("published", "text", "The published attack that works best against it."),
-        Column("published_baseline", "text", "The published attack that works best against the baseline."),
-        Column("look", "text", "At which look it was decided, in a sweep with looks."),
-    ),
-    "attacks": (
-        RECIPE,
-        Column("attack", "text", "The attack's name; empty where the sweep varies none."),
-        Column("access", "text", "What it sees of the target."),
-        Column("control", "true or false", "It is no attack: what a judge credits to it is no leak."),
-        Column("published", "true or false", "It follows gradients as published."),
-        Column("is_baseline", "true or false", "The cell that the others are compared with."),
-        *_declared("count", {"n": "Seeds done.", "failed": "Seeds failed.", "missing": "Seeds not run yet."}),
-        *REDUCTION,
-        Column("reduction_n", "count", "Seeds in common with the baseline under the same attack."),
-        Column("verdict", "text", "The word of that comparison; the verdict on a leak belongs to a recipe."),
-        Column("place", "count", "Recipes from the smallest leak, each with its strongest attack before the others."),
-        Column("setting", "text", "What differs from the baseline, in a sweep that compares settings of an attack."),
-        Column("trials", "list", "Its trials, one for each seed."),
-    ),
-    "judges": (
-        RECIPE,
-        Column("attack", "text", "The attack that works best against the recipe."),
-        Column("metric", "text", "The leak."),
-        Column("hit", "text", "What a hit is called."),
-        Column("is_told", "true or false", "Whether a leak can be told by this judge."),
-        *(
-            Column(f"{name}{end}", "unit of the leak", f"{meaning}{words}")
-            for name, meaning in {
-                "leak": "Its leak",
-                "chance": "What strangers, or a guess, would reach",
-                "control": "The largest leak that the judge credits to a control",
-                "reach": "The same of real photographs projected into the attacker's prior",
-                "ceiling": "The same of real photographs",
-            }.items()
-            for end, words in {"": ".", "_low": ": lower end.", "_high": ": upper end."}.items()
-        ),
-    ),
-    "people": (
-        RECIPE,
-        Column("class", "text", "The person."),
-        *_declared(
-            "fraction",
-            {
-                "share": "Share of reconstructions taken for the person, mean over the seeds.",
-                "rate": "That share, shrunk towards the mean of all people.",
-                "low": "Lower end of its interval.",
-                "high": "Upper end.",
-                "among_top": "The probability that the person is one of the five most exposed.",
-            },
-        ),
-    ),
-    "membership": (
-        RECIPE,
-        *_declared("count", {"seeds": "Seeds of the intervals.", "persons": "Persons of the intervals."}),
-        Column("word", "text", "The verdict on membership beside the baseline."),
-    ),
-    "published": (
-        *_declared("text", {"table": "The paper's table.", "dataset": "Its data set."}),
-        Column("paper_row", "count", "Position in the table."),
-        RECIPE,
-        Column("attack", "text", "The attack's name; empty where the sweep varies none."),
-        Column("protocol", "text", "The protocol of our number."),
-        Column("metric", "text", "The column of our number."),
-        *_declared(
-            "number",
-            {
-                "paper": "The paper's number as printed, fractions for percentages.",
-                "ours": "Our mean over the seeds.",
-                "ours_low": "Lower end of its interval.",
-                "ours_high": "Upper end.",
-            },
-        ),
-        Column("n", "count", "Seeds of ours."),
-        Column("difference", "number", "Ours minus the paper's."),
-        Column("within", "true or false", "Our interval reaches a number that prints as the paper's; null: not known."),
-        *_declared(
-            "text",
-            {
-                "mark": "The same in a word, or why it cannot be said.",
-                "remark": "What qualifies it.",
-                "departures": "Settings that depart from the paper's.",
-            },
-        ),
-    ),
-    "costs": (
-        Column("by", "text", "`stage`, `recipe`, or `all`."),
-        Column("name", "text", "The kind of stage, or the recipe that alone needs it."),
-        Column("stages", "count", "Finished stages; one counts once, however many trials it serves."),
-        Column("device_s", "seconds", "Seconds times devices held."),
-        Column("saved_s", "seconds", "What they would have cost on top, had no stage served several trials."),
-    ),
-    "search": (
-        *_declared("count", {"number": "Of the proposal.", "rung": "The cheap attack it met; null for the full one."}),
-        Column("recipe", "text", "Its name."),
-        Column("status", "text", "`done`, `failed` or `open`."),
-        *_declared(
-            "true or false",
-            {
-                "kept": "Its rung let it through.",
-                "audited": "Attacked in full though dropped.",
-                "feasible": "It meets all.",
-            },
-        ),
-        Column("seeds", "count", "Seeds it met; null for all."),
-        Column("device_hours", "number", "What it cost, work reused from the store not counted."),
-    ),
-}
-"""Frame -> its own columns. `recipes` and `attacks` have those of every metric measured (`metric_columns`) behind them,
-`membership` the AUC of every attack and the reductions, `search` the objectives and the parameters."""
+from smoothsweep.orchestrator.result.summary import Decision, decide, summarise
 
 
 @dataclass(frozen=True, kw_only=True)
 class SweepResult:
-    """The result of a sweep. Rates are fractions; what was not measured is null. `FRAMES` has the columns.
+    """The result of a sweep. Rates are fractions; what was not measured is null. `result.columns` has the columns.
 
     Attributes:
         name: Of the sweep.
@@ -243,9 +78,12 @@ class SweepResult:
         recipes: A row per recipe, under the attack that works best against it.
         attacks: A row per recipe and attack.
         judges: A row per judge of the baseline and of the recipe that leaks least.
-        people: A row per recipe and person, the most probably exposed first.
+        people: A row per recipe, attack and person, the most probably exposed first.
         membership: A row per recipe, where membership was measured.
         published: A row per recipe, attack and metric, where the sweep reproduces a table of the paper.
+        defenses: A row per recipe of a sweep over several defenses, by setting and defense, beside the setting's own
+            reference.
+        queries: A row per recipe and attack: what it asked of the target, and what it reached.
         costs: Device time by kind of stage and by recipe.
         search: A row per proposal, where the sweep searches.
         labels: Metric -> what this sweep calls it: of a judge that is not good with its accuracy.
@@ -260,6 +98,8 @@ class SweepResult:
     people: pd.DataFrame
     membership: pd.DataFrame
     published: pd.DataFrame
+    defenses: pd.DataFrame
+    queries: pd.DataFrame
     costs: pd.DataFrame
     search: pd.DataFrame
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -268,6 +108,22 @@ class SweepResult:
     def frames(self) -> dict[str, pd.DataFrame]:
         """Name -> frame."""
         return {name: getattr(self, name) for name in FRAMES}
+
+    def metric(self, key: str) -> Metric:
+        """A metric as this sweep calls it."""
+        return replace(metric_of(key), label=self.labels.get(key, metric_of(key).label))
+
+    def strongest(self, metric: str, attack: str | None = None) -> dict[str, int]:
+        """Recipe -> its row of `attacks` where the metric was measured: under one attack, or (None) under the one that
+        works best by this metric, of the recipes that have met every attack."""
+        if attack is not None:
+            rows = self.attacks[(self.attacks["attack"] == attack) & self.attacks[metric].notna()]
+            return {str(recipe): int(row) for row, recipe in rows["recipe"].items()}
+        if self.facts["by_setting"] or self.facts["leak"] is None or metric not in self.labels:
+            return {}
+        place = {pair: row for row, pair in enumerate(zip(self.attacks["recipe"], self.attacks["attack"], strict=True))}
+        known = self.recipes[self.recipes[metric].notna()]
+        return {pair[0]: place[pair] for pair in zip(known["recipe"], known[f"{metric}_attack"], strict=True)}
 
     def dump(self) -> dict[str, Any]:
         """The whole result as JSON has it: an infinite number and one that was not measured are null."""
@@ -284,22 +140,35 @@ class SweepResult:
         return f"{answer}\n\n{shown.to_string(index=False)}"
 
 
-def result_of(data: ReportData, summary: Summary) -> SweepResult:
-    """The result, from rows of trials and their cells."""
-    choice, published, members = decide(summary), paper_comparison(data, summary), membership_frame(data, summary)
+def result_of(data: ReportData, summary: Summary | None = None) -> SweepResult:
+    """The result, from rows of trials. summary: their cells, where the caller has them."""
+    summary = summary or summarise(data)
+    choice, published, checked = decide(summary), paper_comparison(data, summary), check_reaudit(data, summary)
+    members = membership_frame(data, summary)
+    defended, settings = defense_frame(data, summary)
+    orders = [order_table(summary, words) for words, _ in zip(by_setting(summary).values(), settings, strict=False)]
     frames = {
-        "recipes": recipe_frame(summary, choice),
+        "recipes": recipe_frame(summary, checked),
         "attacks": attack_frame(summary),
         "judges": _judge_frame(summary),
         "people": _people_frame(summary),
         "membership": _frame("membership", []) if members is None else members,
         "published": published_frame(published),
+        "defenses": _frame("defenses", defended),
+        "queries": _frame("queries", query_frame(summary, data.asked).to_dict("records")),
         "costs": _frame("costs", rows_of(cost_rows(data, summary))),
         "search": _search_frame(data),
     }
     return SweepResult(
         name=data.title,
-        facts=_facts(data, summary, choice),
+        facts={
+            **_facts(data, summary, choice),
+            **screen_facts(summary),
+            "fresh_seeds": () if checked is None else checked.seeds,
+            "settings": [of | {"orders": order} for of, order in zip(settings, orders, strict=True)],
+            "advantage": advantage_panels(summary),
+            "published": published and published.facts,
+        },
         sentences={
             **_said(data, summary, frames["costs"]),
             "published": () if published is None else published.sentences,
@@ -309,9 +178,10 @@ def result_of(data: ReportData, summary: Summary) -> SweepResult:
     )
 
 
-def recipe_frame(summary: Summary, choice: Decision | None = None) -> pd.DataFrame:
-    """The frame `recipes`, in the order of the sweep."""
-    choice = choice or decide(summary)
+def recipe_frame(summary: Summary, fresh: ReauditSummary | None = None) -> pd.DataFrame:
+    """The frame `recipes`, in the order of the sweep. fresh: the second audit."""
+    choice, numbers = decide(summary), numbers_of(summary)
+    probable = {} if summary.evidence is None else summary.evidence.recommendation.probability_best or {}
     worst = {} if summary.primary is None or summary.by_setting else summary.worst(summary.primary)
     last = {} if summary.primary is None else summary.stops(summary.primary)
     fullest = summary.frame.sort_values("n", ascending=False, kind="stable").drop_duplicates("recipe")
@@ -330,36 +200,14 @@ def recipe_frame(summary: Summary, choice: Decision | None = None) -> pd.DataFra
                 "is_accurate": recipe not in choice.below,
                 **comparison_columns(verdict, summary.references.get(recipe)),
                 "look": ascii_text(look_words(summary, last[recipe])) if recipe in last else None,
+                "probability_best": probable.get(recipe),
+                "number": numbers.get(recipe),
+                **family_columns(summary, recipe),
+                **fresh_columns(summary, fresh, recipe),
                 **_metrics(summary, cell, recipe, worst),
             }
         )
     return _frame("recipes", rows, summary)
-
-
-def comparison_columns(verdict: LeakComparison | None, baseline: str | None) -> dict[str, Any]:
-    """A recipe beside its baseline as columns; null where the two were not compared."""
-    hidden = verdict.hidden if verdict else None
-    return {
-        "baseline": baseline if verdict else None,
-        "verdict": verdict.word if verdict else None,
-        "reduction": verdict and verdict.reduction,
-        "reduction_low": verdict and verdict.low,
-        "reduction_high": verdict and verdict.high,
-        "p": verdict and verdict.p,
-        "comparisons": verdict and verdict.comparisons,
-        "attack_recipe": verdict and verdict.attack,
-        "attack_baseline": verdict and verdict.attack_reference,
-        "seeds": verdict and verdict.seeds,
-        "seeds_needed": verdict and verdict.needed and verdict.needed.seeds,
-        "classes_needed": verdict and verdict.needed and verdict.needed.classes,
-        "needed": verdict and (needed_words(verdict) or None),
-        "claimed": hidden and hidden.claimed,
-        "hidden": hidden and hidden.part.value,
-        "hidden_low": hidden and hidden.part.low,
-        "hidden_high": hidden and hidden.part.high,
-        "published": hidden and hidden.published,
-        "published_baseline": hidden and hidden.published_baseline,
-    }
 
 
 def _metrics(summary: Summary, cell: Mapping[str, Any], recipe: str, worst: Mapping[str, int]) -> dict[str, Any]:
@@ -372,8 +220,11 @@ def _metrics(summary: Summary, cell: Mapping[str, Any], recipe: str, worst: Mapp
             row = {} if at is None else summary.cells[at]
             verdict = None if at is None else summary.verdict(recipe, key)
             differs = verdict is not None and verdict.is_clear
+            gap = as_gap(key, verdict)
+        else:
+            gap = gap_columns(summary, key, cell)
         found |= {f"{key}{end}": row.get(f"{key}{end}") for end in ("", "_low", "_high", "_n")}
-        found[f"{key}_differs"] = differs
+        found |= {f"{key}_attack": row.get("attack"), f"{key}_differs": differs, **gap}
     return found
 
 
@@ -386,23 +237,21 @@ def attack_frame(summary: Summary) -> pd.DataFrame:
     places, key = _places(summary), summary.primary
     rows = []
     for index, cell in summary.cells.items():
-        sign, gap = (1, NOTHING) if key is None else (-metric_of(key).sign, summary.gap(index, key))
-        known = [sign * end for end in (gap.low, gap.high) if not is_null(end)]
-        low, high = sorted(known) if len(known) == 2 else (None, None)
+        gap = NOTHING if key is None else summary.gap(index, key)
         rows.append(
             {
                 **{name: cell[name] for name in ("recipe", "attack", "access", "control", "published", "is_baseline")},
                 **{name: cell[name] for name in ("n", "failed", "missing")},
-                "reduction": None if is_null(gap.difference) else sign * gap.difference,
-                "reduction_low": low,
-                "reduction_high": high,
-                "reduction_n": None if key is None else gap.n,
-                "verdict": row_reduction(summary.spec, gap)[1] if key else None,
+                **(reduction_of(metric_of(key), gap) if key else dict.fromkeys(REDUCTION)),
+                "reduction_n": gap.n if key else None,
+                "verdict": row_word(metric_of(key), gap) if key else None,
                 "place": places.get(index),
                 "setting": setting_name(summary, cell) if summary.by_setting else None,
                 "trials": cell["trials"],
                 **{f"{m}{end}": cell[f"{m}{end}"] for m in summary.measured for end in ("", "_low", "_high", "_n")},
+                **{f"{m}_attack": cell["attack"] for m in summary.measured},
                 **{f"{m}_differs": _differs(summary, cell, m) for m in summary.measured},
+                **{name: value for m in summary.measured for name, value in gap_columns(summary, m, cell).items()},
             }
         )
     return _frame("attacks", rows, summary)
@@ -454,25 +303,21 @@ def _frame(name: str, rows: list[dict[str, Any]], summary: Summary | None = None
 
 
 def _judge_frame(summary: Summary) -> pd.DataFrame:
-    rows = []
-    for one in recipe_standings(summary):
-        for way in one.judged:
-            row: dict[str, Any] = {"recipe": one.recipe, "attack": one.attack, "metric": way.metric, "hit": way.words}
-            row["is_told"] = way.told
-            for name, number in way.numbers.items():
-                row |= {name: number.value, f"{name}_low": number.low, f"{name}_high": number.high}
-            rows.append(row)
+    standings = recipe_standings(summary)
+    rows = [{"recipe": one.recipe, "attack": one.attack, **way.row} for one in standings for way in one.judged]
     return _frame("judges", rows)
 
 
 def _people_frame(summary: Summary) -> pd.DataFrame:
-    """Of the recipes that a decision is about, each under the attack that works best against it."""
+    """Of the recipes that a decision is about, under every attack."""
     rows = []
-    worst = {} if summary.primary is None else summary.worst(summary.primary)
-    for recipe in sheet_recipes(summary) if worst else ():
-        for person in exposed(summary, worst[recipe], summary.deciding) if recipe in worst else ():
+    measured = (key for key in (summary.primary, *CLASS_METRICS) if key in CLASS_METRICS and key in summary.measured)
+    key = next(measured, None)
+    for row in shown_rows(summary) if key else ():
+        cell = {name: summary.cells[row][name] for name in ("recipe", "attack")}
+        for person in exposed(summary, row, str(key)):
             of_person = {part.name: getattr(person, part.name) for part in fields(person)}
-            rows.append({"recipe": recipe, "class": of_person.pop("key"), **of_person})
+            rows.append({**cell, "class": of_person.pop("key"), "metric": key, **of_person})
     return _frame("people", rows)
 
 
@@ -485,11 +330,13 @@ def published_frame(published: Published | None) -> pd.DataFrame:
 
 
 def _search_frame(data: ReportData) -> pd.DataFrame:
-    own = [column.name for column in FRAMES["search"]]
+    own = [column.name for column in FRAMES["search"] if column.name != "marks"]
+    gone = None if data.search is None else progress(data.search)
     rows = [
         {
             **{name: getattr(proposal, name) for name in own},
             "recipe": proposal.name or proposal.recipe,
+            "marks": marks(proposal, gone),
             **proposal.objectives,
             **proposal.settings,
         }
@@ -514,7 +361,6 @@ def _facts(data: ReportData, summary: Summary, choice: Decision) -> dict[str, An
         "controls": tuple(summary.controls),
         "portfolio": () if key is None else summary.cases(key).attacks,
         "by_setting": summary.by_setting,
-        "key_metrics": tuple(shown_metrics(summary)),
         "leak": key,
         "leak_label": None if key is None else summary.spec.label,
         "level": summary.settings.level,
@@ -531,6 +377,7 @@ def _facts(data: ReportData, summary: Summary, choice: Decision) -> dict[str, An
         "too_inaccurate_words": too_inaccurate(summary),
         "seeds_shared": choice.seeds,
         "hiding_not_looked_for": hiding_not_looked_for(summary),
+        "not_every_attack": () if key is None else tuple(r for r in summary.recipes if r in summary.cases(key).missing),
         "device_s": None if data.spent is None else data.spent.device_s,
         "wall_s": None if data.spent is None else data.spent.wall_s,
     }
@@ -564,7 +411,7 @@ def _said(data: ReportData, summary: Summary, costs: pd.DataFrame) -> dict[str, 
         "front": filter(None, [frontier_words(summary)]),
         "judges": [judges_lead(summary)],
         "costs": [cost_words(costs, data.spent, device_unit(data))] if len(costs) else (),
-        "search": () if data.search is None else search_words(data.search),
+        **({} if data.search is None else search_sentences(data.search, summary)),
         "membership": () if members is None else (membership_sentence(members, summary), *warnings_of(data)),
         "not_measured": [f"{spec.label}: {data.reasons[spec.key]}" for spec in METRICS if spec.key in data.reasons],
     }

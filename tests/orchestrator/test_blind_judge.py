@@ -62,7 +62,7 @@ def test_no_output_gives_a_verdict_by_it_and_each_shows_its_accuracy(case):
     assert not result.recipes["verdict"].notna().any() and not verdicts.of_trials
     outputs = {
         "terminal": terminal_text(result),
-        "first screen": seen(part("first", data, summary)),
+        "first screen": seen(part("first", data, result)),
         "MLflow": verdicts.note,
         **{f"markdown {table.stem}": markdown_table(table) for table in tables},
     }
@@ -72,7 +72,7 @@ def test_no_output_gives_a_verdict_by_it_and_each_shows_its_accuracy(case):
     for table in tables:
         rows = pd.read_csv(StringIO(csv_table(table)))
         assert "verdict" not in rows and "reduction" not in rows and not rows["attack_acc1_differs"].eq("yes").any()
-    words = re.findall('class="verdict[^>]*>([^<]+)<', render(data, summary))
+    words = re.findall('class="verdict[^>]*>([^<]+)<', render(data, result_of(data, summary)))
     assert not {"reduces", "hides", "leaks more"} & {*words}, "those of accuracy are none of the judge's"
 
 
@@ -105,7 +105,12 @@ def test_the_accuracy_of_a_judge_that_is_often_wrong_stands_beside_its_leak():
     assert summary.primary == "attack_acc1"
     result = result_of(data, summary)
     tables = [markdown_table(table) for table in tables_of(result)]
-    for text in (terminal_text(result), seen(part("first", data, summary)), find(data, summary)["answer"][0], *tables):
+    for text in (
+        terminal_text(result),
+        seen(part("first", data, result)),
+        find(data, summary)["answer"][0],
+        *tables,
+    ):
         assert "70" in text
     assert summary.verdict(summary.recipes[0]) is not None
 

@@ -134,7 +134,7 @@ def test_the_terminal_says_it(result, expected):
 
 @pytest.mark.parametrize("section", ["first", "hiding", "defenses"])
 def test_the_page_says_it(data, summary, expected, section):
-    markup = part(section, data, summary)
+    markup = part(section, data, result_of(data, summary))
     for recipe, (size, word) in expected.items() if markup else ():
         row = row_of(markup, recipe)
         assert size in row and re.search(rf"(^|[ >]){word}( |$)", row), (section, row)
@@ -166,7 +166,7 @@ def test_mlflow_marks_and_orders_as_the_page_does(data, summary, result):
     wanted = sorted(leak, key=lambda cell: (strongest[cell[0]], -leak[cell]))
     place = {cell: verdicts.of_trials["{}-{}-{}".format(*cell, SEEDS[0])].numbers[ORDER] for cell in leak}
     assert sorted(place, key=place.get) == wanted and sorted(place.values()) == [*range(1, len(leak) + 1)]
-    markup, least = part("first", data, summary), min(strongest, key=strongest.get)
+    markup, least = part("first", data, result_of(data, summary)), min(strongest, key=strongest.get)
     (mark,) = re.findall(r'class="tag least">([^<]*)<', markup)
     assert f"* {mark} " in terminal_text(result) and verdicts.is_marked
     assert verdicts.least.startswith(f"{least}-") and verdicts.leak == METRIC

@@ -43,7 +43,8 @@ from smoothsweep.orchestrator.commands.requests import BundleRequest
 from smoothsweep.orchestrator.planning.trial import Trial, inversion_stages
 from smoothsweep.orchestrator.result.data import ReportData
 from smoothsweep.orchestrator.result.rows import measured, with_recipes, write_rows
-from smoothsweep.orchestrator.result.summary import Summary, attack_label, recipe_label
+from smoothsweep.orchestrator.result.summary import attack_label, recipe_label
+from smoothsweep.orchestrator.result.sweep_result import SweepResult
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, with_ancestors
 from smoothsweep.orchestrator.store.notes import read_with_repair
 from smoothsweep.sweeps.expand import as_inversion
@@ -135,7 +136,7 @@ SEED = 0
 """Stages are compared under one seed; which seeds were run is compared by itself."""
 
 
-def conditions_of(trials: Sequence[Trial], data: ReportData, summary: Summary) -> Conditions:
+def conditions_of(trials: Sequence[Trial], data: ReportData, result: SweepResult) -> Conditions:
     """The conditions of a sweep in the store. trials: all; those of fresh seeds and cheap attacks are left out.
 
     A stage's fingerprint covers everything that it rests on, the recipe included. Here the trial's own target, and for
@@ -168,7 +169,7 @@ def conditions_of(trials: Sequence[Trial], data: ReportData, summary: Summary) -
     stated = ("protocol", "min_test_acc", "accuracy_margin", "primary", "people", "real_images")
     return Conditions(
         **{name: getattr(data, name) for name in stated},
-        baseline=summary.baseline_recipe,
+        baseline=result.facts["baseline"],
         reasons=dict(data.reasons),
         trials=tuple(notes),
         settings=settings,
@@ -284,18 +285,18 @@ def _files(sweep: SweepContents, request: BundleRequest, folder: Path) -> Iterat
     """The files by their names; the report is written into `folder` first."""
     data = without_local_paths(sweep.data)
     if request.with_images:
-        data = replace(data, sheets=contact_sheets(sweep.trials, sweep.store, data, sweep.summary))
+        data = replace(data, sheets=contact_sheets(sweep.trials, sweep.store, data, sweep.result))
     write_rows(measured(with_recipes(sweep.table, data.axes)), folder / "results.parquet")
     if data.per_class is not None:
         write_rows(data.per_class, folder / ROWS_BY_CLASS)
-    text, _, _ = write_gathered(data, sweep.summary, folder)
+    text, _, _ = write_gathered(data, sweep.result, folder)
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         yield path.relative_to(folder).as_posix(), path.read_bytes()
     yield TEXT, f"{text}\n".encode()
     # the sweep as a file of its own: its opening comment, and its settings with everything that was set over them
     comment = "".join(f"# {line}".rstrip() + "\n" for line in sweep.loaded.intro.splitlines())
     yield SETTINGS, (comment + yaml.safe_dump(sweep.loaded.raw, sort_keys=False, allow_unicode=True)).encode()
-    yield COMPARISON, conditions_of(sweep.trials, sweep.data, sweep.summary).model_dump_json(indent=1).encode()
+    yield COMPARISON, conditions_of(sweep.trials, sweep.data, sweep.result).model_dump_json(indent=1).encode()
     yield references(sweep)
     yield from table_files(sweep, TABLES)
     if request.with_images:

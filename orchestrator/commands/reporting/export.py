@@ -24,9 +24,8 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import making_folder, move, temporary_name, write_file
 from smoothsweep.core.readers.files import pieces_of, read_whole
 from smoothsweep.core.text import quoted, typable
-from smoothsweep.orchestrator.commands.reporting.report import contact_sheets, gather_report, prior_licences
+from smoothsweep.orchestrator.commands.reporting.report import contact_sheets, prior_licences, report_data
 from smoothsweep.orchestrator.commands.requests import ExportRequest
-from smoothsweep.orchestrator.page.figures.colours import assign
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures
 from smoothsweep.orchestrator.page.pictures import (
     KEY,
@@ -44,8 +43,7 @@ from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inve
 from smoothsweep.orchestrator.result.data import Axis, ReportData
 from smoothsweep.orchestrator.result.format import ascii_text
 from smoothsweep.orchestrator.result.rows import by_attack, results_table
-from smoothsweep.orchestrator.result.summary import Summary, summarise
-from smoothsweep.orchestrator.result.sweep_result import result_of
+from smoothsweep.orchestrator.result.sweep_result import SweepResult, result_of
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.notes import read_with_repair
 from smoothsweep.orchestrator.store.opening import open_existing_store
@@ -185,7 +183,7 @@ class ExportedTrial:
 
 
 def trials_to_export(
-    choice: Choice, trials: Sequence[Trial], axes: Sequence[Axis], summary: Summary, store: Store
+    choice: Choice, trials: Sequence[Trial], axes: Sequence[Axis], result: SweepResult, store: Store
 ) -> list[ExportedTrial]:
     """The trials whose reconstructions are exported, of those that the store has.
 
@@ -194,11 +192,11 @@ def trials_to_export(
     """
     if choice == "none":
         return []
-    strongest = {} if summary.primary is None else summary.rows(summary.primary)
+    strongest = dict(zip(result.recipes["recipe"], result.recipes["attack"], strict=True))
     exported = []
     for attack, recipes in by_attack([trial for trial in trials if trial.phase == "sweep"], axes).items():
         for recipe, of_recipe in recipes.items():
-            best = recipe not in strongest or summary.frame.loc[strongest[recipe], "attack"] == attack
+            best = strongest.get(recipe) in (None, attack)
             if choice == "best" and (not best or of_recipe[0].is_control):
                 continue
             for trial in of_recipe if choice == "all" else of_recipe[:1]:
@@ -281,13 +279,13 @@ OVERVIEW = "overview.png"
 
 @dataclass(frozen=True, kw_only=True)
 class SweepContents:
-    """A sweep as it is exported: its trials, what a report shows of it, and its cells."""
+    """A sweep as it is exported: its trials, what a report shows of it, and its result."""
 
     loaded: LoadedSweep
     trials: list[Trial]
     store: Store
     data: ReportData
-    summary: Summary
+    result: SweepResult
     table: pd.DataFrame
 
     @property
@@ -301,11 +299,9 @@ def gather_sweep(loaded: LoadedSweep, trials: list[Trial], store: Store, *, reda
     table = results_table(trials, store, read_failures(store, loaded.sweep.name))
     if not (table["status"] == "done").any():
         raise InputError(f"{loaded.source}: expected a finished trial in {store.location}, got none")
-    data, summary = gather_report(loaded, trials, store, table, store.sweep_folder(loaded.sweep.name))
-    if redact:
-        data = without_names(data)
-        summary = summarise(data)
-    return SweepContents(loaded=loaded, trials=trials, store=store, data=data, summary=summary, table=table)
+    data = report_data(loaded, trials, store, table, store.sweep_folder(loaded.sweep.name))
+    data = without_names(data) if redact else data
+    return SweepContents(loaded=loaded, trials=trials, store=store, data=data, result=result_of(data), table=table)
 
 
 def without_names(data: ReportData) -> ReportData:
@@ -319,7 +315,7 @@ def without_names(data: ReportData) -> ReportData:
 
 def table_files(sweep: SweepContents, kinds: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
     """The tables in these formats."""
-    for table in tables_of(result_of(sweep.data, sweep.summary)):
+    for table in tables_of(sweep.result):
         label = f"tab:{sweep.name}-{table.stem}"
         for kind in kinds:
             if kind == "latex":
@@ -332,7 +328,7 @@ def table_files(sweep: SweepContents, kinds: tuple[str, ...]) -> Iterator[tuple[
 
 def figure_files(sweep: SweepContents, kinds: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
     """The report's figures in these formats."""
-    figures = Figures(data=sweep.data, summary=sweep.summary, colours=assign(sweep.summary))
+    figures = Figures(data=sweep.data, result=sweep.result)
     drawn = {"frontier.svg": figures.frontier(), **figures.files()} if kinds else {}
     for file, canvas in drawn.items():
         if canvas is not None and file != OVERVIEW:
@@ -346,13 +342,13 @@ def image_files(sweep: SweepContents, choice: Choice, *, sheets: bool = True) ->
 
     Raises InputError where the store has no reconstructions.
     """
-    pictures = trials_to_export(choice, sweep.trials, sweep.data.axes, sweep.summary, sweep.store)
+    pictures = trials_to_export(choice, sweep.trials, sweep.data.axes, sweep.result, sweep.store)
     if choice == "none":
         return
     if not pictures:
         raise InputError(f"--images {choice}: expected reconstructions in {sweep.store.location}, got none")
     yield from reconstruction_files(sweep.name, pictures, sweep.store)
-    drawn = contact_sheets(sweep.trials, sweep.store, sweep.data, sweep.summary) if sheets else ()
+    drawn = contact_sheets(sweep.trials, sweep.store, sweep.data, sweep.result) if sheets else ()
     for number, sheet in enumerate(drawn, start=1):
         yield f"images/sheet-{number}.png", png(sheet_image(sheet))
 

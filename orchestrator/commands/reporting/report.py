@@ -28,9 +28,8 @@ from smoothsweep.orchestrator.result.data import (
     ReportData,
     Spent,
 )
-from smoothsweep.orchestrator.result.display import sheet_recipes
 from smoothsweep.orchestrator.result.format import ascii_text, listing
-from smoothsweep.orchestrator.result.leaks import asked_by_parts, query_frame
+from smoothsweep.orchestrator.result.leaks import asked_by_parts
 from smoothsweep.orchestrator.result.rows import (
     baseline_axes,
     by_attack,
@@ -43,7 +42,7 @@ from smoothsweep.orchestrator.result.rows import (
     write_results,
     write_rows,
 )
-from smoothsweep.orchestrator.result.summary import Summary, recipe_label, summarise
+from smoothsweep.orchestrator.result.summary import recipe_label
 from smoothsweep.orchestrator.result.sweep_result import SweepResult, result_of, verdict_rows
 from smoothsweep.orchestrator.search.agenda import spent
 from smoothsweep.orchestrator.search.record import search_view
@@ -132,19 +131,17 @@ def write_sweep_report(
     """Write results.parquet, report.html and figures into `out`; returns the table as text, the files, what is said of
     each recipe."""
     table = write_results(trials, store, failures, out, sweep_axes(loaded, trials))
-    data, summary = gather_report(loaded, trials, store, table, out)
-    data = replace(data, sheets=contact_sheets(trials, store, data, summary))
-    return write_gathered(data, summary, out)
+    data = report_data(loaded, trials, store, table, out)
+    result = result_of(data)
+    return write_gathered(replace(data, sheets=contact_sheets(trials, store, data, result)), result, out)
 
 
-def write_gathered(data: ReportData, summary: Summary, out: Path) -> tuple[str, list[Path], Verdicts]:
-    """The page, the figures and the tables beside results.parquet, of what `gather_report` returns. As
-    `write_sweep_report`."""
-    result = result_of(data, summary)
-    page = write_report(data, out, summary, result)
+def write_gathered(data: ReportData, result: SweepResult, out: Path) -> tuple[str, list[Path], Verdicts]:
+    """The page, the figures and the tables beside results.parquet. As `write_sweep_report`."""
+    page = write_report(data, out, result)
     files = [out / "results.parquet", page, *figure_files(out)]
     told = terminal_text(result)
-    frames = {VERDICTS: verdict_rows(result), TWO_LEAKS: result.membership, QUERIES: data.queries}
+    frames = {VERDICTS: verdict_rows(result), TWO_LEAKS: result.membership, QUERIES: result.queries}
     frames[COMPARISON] = result.published if result.sentences["published"] else None
     for name, frame in frames.items():
         if frame is not None and (len(frame) or name == COMPARISON):
@@ -158,19 +155,11 @@ def verdicts_for_mlflow(result: SweepResult) -> Verdicts:
     return verdicts_of(result, ascii_text(f"{result.sentences['answer'][0]}\n\n{markdown_table(tables_of(result)[0])}"))
 
 
-def gather_report(
-    loaded: LoadedSweep, trials: list[Trial], store: Store, table: pd.DataFrame, out: Path
-) -> tuple[ReportData, Summary]:
-    """What a report shows, and its cells: everything but the pictures."""
-    data = report_data(loaded, trials, store, table, out)
-    summary = summarise(data)
-    queries = query_frame(summary, asked_by_parts(_of_sweep(trials), store))
-    return replace(data, queries=queries if len(queries) else None), summary
-
-
-def contact_sheets(trials: list[Trial], store: Store, data: ReportData, summary: Summary) -> tuple[ContactSheet, ...]:
+def contact_sheets(
+    trials: list[Trial], store: Store, data: ReportData, result: SweepResult
+) -> tuple[ContactSheet, ...]:
     """One per attack, with the recipes that a report shows pictures of in columns."""
-    return tuple(_sheets(_of_sweep(trials), data.axes, store, {*sheet_recipes(summary), *extremes(summary)}))
+    return tuple(_sheets(_of_sweep(trials), data.axes, store, {*result.facts["pictured"], *extremes(result)}))
 
 
 def report_data(loaded: LoadedSweep, trials: list[Trial], store: Store, table: pd.DataFrame, out: Path) -> ReportData:
@@ -212,6 +201,7 @@ def report_data(loaded: LoadedSweep, trials: list[Trial], store: Store, table: p
         spent=_spent(loaded, store),
         real_images=least_of_data(trials, store, "num_test"),
         looks=loaded.sweep.looks,
+        asked=asked_by_parts(compared, store),
         people=people,
         warnings=surrogate_lines(trials, store, people),
     )

@@ -134,7 +134,7 @@ def report_several(named: Sequence[Path], overrides: list[str], location: str, o
     for sides in (joined, *([side] for side in apart)):
         together, notes = _joined(sides) if len(sides) > 1 else (sides[0], ())
         data = together.data
-        result = result_of(data, summarise(data))
+        result = result_of(data)
         texts += [*notes, "", f"{together.name}:", terminal_text(result)]
         held = pd.concat([side.rows[["sweep", "recipe"]] for side in sides]).drop_duplicates()
         verdicts.append(held.merge(verdict_rows(result), on="recipe", how="inner").assign(compared=together.name))
@@ -244,7 +244,7 @@ def _names(rows: pd.DataFrame, digest: str, label: str) -> dict[str, str]:
 def _stored(path: Path, location: str) -> ComparedSweep:
     loaded, trials, store = sweep_to_share(path, [], location)
     sweep, _ = read_with_repair(lambda: gather_sweep(loaded, trials, store))
-    conditions = conditions_of(trials, sweep.data, sweep.summary)
+    conditions = conditions_of(trials, sweep.data, sweep.result)
     return _sweep(sweep.name, conditions, sweep.data.results, sweep.data.per_class)
 
 

@@ -14,9 +14,9 @@ from smoothsweep.core.files import write_file
 from smoothsweep.core.text import minus
 from smoothsweep.core.tree import TREE
 from smoothsweep.orchestrator.page.figures.canvas import INK, Canvas
-from smoothsweep.orchestrator.page.render import figure_files, fill
+from smoothsweep.orchestrator.page.render import figure_files, fill, trial_rows
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.result.data import Axis
+from smoothsweep.orchestrator.result.data import Axis, ReportData
 from smoothsweep.orchestrator.result.format import ABSENT, aligned, ascii_text, significant
 from smoothsweep.orchestrator.result.rows import relative_links, write_results
 from smoothsweep.orchestrator.stages.stage import code_version
@@ -62,6 +62,8 @@ def write_toy_report(
         for number, canvas in enumerate(drawn, start=1):
             write_file(out / "figures" / f"toy-{number}.svg", canvas.file("toy.svg"), parents=True)
         write_file(out / "figures" / "overview.png", drawn[0].file("overview.png"))
+        links = {trial.id: relative_links(trial, store, out) for trial in done}
+        shown = ReportData(title=loaded.sweep.name, results=table, axes=(Axis(key="recipe_alpha"),), links=links)
         page = fill(
             "toy.html",
             title=loaded.sweep.name,
@@ -70,12 +72,10 @@ def write_toy_report(
             figures=drawn,
             head=HEAD,
             rows=rows,
-            trials=table,
-            axes=(Axis(key="recipe_alpha"),),
+            trials=trial_rows(shown),
             colour_rules="",
             intro=[paragraph for paragraph in loaded.intro.split("\n\n") if paragraph],
-            facts_shown={"Sweep file": loaded.source, "Store": store.location, "Code": code_version()},
-            links={trial.id: relative_links(trial, store, out) for trial in done},
+            about={"Sweep file": loaded.source, "Store": store.location, "Code": code_version()},
         )
         write_file(out / "report.html", page)
         files.append(out / "report.html")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from smoothsweep.core.checks import present
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
 from smoothsweep.orchestrator.page.figures.canvas import (
     ACCENT,
     DASHED,
@@ -32,17 +33,10 @@ from smoothsweep.orchestrator.page.figures.canvas import (
     write_names,
 )
 from smoothsweep.orchestrator.page.figures.colours import REST, Colours
-from smoothsweep.orchestrator.result.defenses import (
-    DefenseFamily,
-    DefenseGroup,
-    accuracy_floor,
-    best_point,
-    family_index,
-)
-from smoothsweep.orchestrator.result.display import hover, is_crowded, judges_shown, shown_rows
+from smoothsweep.orchestrator.result.display import LONG, MANY
 from smoothsweep.orchestrator.result.findings import share
-from smoothsweep.orchestrator.result.format import is_null, number
-from smoothsweep.orchestrator.result.summary import Summary, decide
+from smoothsweep.orchestrator.result.format import count, estimate, number
+from smoothsweep.orchestrator.result.sweep_result import SweepResult, rows_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,6 +47,8 @@ REACH = 0.2
 """Accuracy below the best that a panel shows; recipes that lost more sit at its left edge."""
 
 Ends = tuple[float, float]
+Found = tuple[dict[str, dict[str, Any]], dict[str, int]]
+"""By recipe: its row of the frame `defenses`, and the number of its row of `attacks`."""
 Marked = Mapping[str, tuple[str, int, bool]]
 """Recipe -> its name in the plot, its shape, and whether its mark is hollow."""
 
@@ -232,109 +228,128 @@ def _dot(canvas: Canvas, axes: Axes, panel: Panel, dot: Dot, labels: Labels) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class Panels:
-    """The panels of one sweep: which recipes each shows, at which attack, against what."""
+    """The panels of one sweep: which recipes each shows, at which attack, against what.
 
-    summary: Summary
+    seeds: a row per trial of the seeds that means are over, by its id.
+    """
+
+    result: SweepResult
+    seeds: pd.DataFrame
     colours: Colours
+
+    @cached_property
+    def cells(self) -> list[dict[str, Any]]:
+        """The rows of the frame `attacks`."""
+        return rows_of(self.result.attacks)
 
     def frontier(self) -> Panel | None:
         """Every recipe under its worst attack by the metric that decides; None with fewer than two to place."""
-        summary = self.summary
-        rows = self._placed({} if summary.evidence is None else summary.evidence.rows)
+        facts, leak = self.result.facts, self.result.facts["leak"]
+        rows = self._placed({} if leak is None else self.result.strongest(leak))
         if len(rows) < 2:
             return None
-        spec, front, frame = summary.spec, decide(summary).front, summary.frame.loc[list(rows.values())]
-        named = [r for r in rows if not is_crowded(summary) or r in front or r == summary.baseline_recipe]
-        probable = summary.compared.recommendation.probability_best or {}
-        near = frame["test_acc"] >= frame["test_acc"].max() - REACH
-        asked = summary.min_test_acc
-        held = [*frame.loc[near | frame["recipe"].isin(front), "test_acc"], *([] if asked is None else [asked])]
-        lo, hi = limits(held, share=0.1, least=0.008)
-        top = [*frame[spec.key], *frame[f"{spec.key}_high"].dropna()]
-        rate = spec.unit == "percent"
+        spec, front, cells = self.result.metric(leak), facts["front"], [self.cells[row] for row in rows.values()]
+        recipes = {row["recipe"]: row for row in rows_of(self.result.recipes)}
+        crowded = is_crowded(recipes)
+        named = [r for r in rows if not crowded or r in front or r == facts["baseline"]]
+        near = max(cell["test_acc"] for cell in cells) - REACH
+        asked = facts["accuracy_asked"]
+        held = [cell["test_acc"] for cell in cells if cell["test_acc"] >= near or cell["recipe"] in front]
+        lo, hi = limits([*held, *([] if asked is None else [asked])], share=0.1, least=0.008)
+        leaks = [cell[leak] for cell in cells]
+        top = [*leaks, *(cell[f"{leak}_high"] for cell in cells if cell[f"{leak}_high"] is not None)]
+        chosen = facts["best"] if facts["seeds_shared"] >= LEAST_SEEDS else None
 
         def look(recipe: str, row: int) -> dict[str, Any]:
-            defended, words = summary.defenses.get(recipe), hover(summary.cells[row], spec.key)
-            best = f"\nbest with probability {share(probable[recipe])}" if recipe in probable else ""
+            probable = recipes[recipe]["probability_best"]
+            best = "" if probable is None else f"\nbest with probability {share(probable)}"
             return {
-                "words": words + best,
-                "shape": family_index(summary, defended.words.family) if defended and not defended.words.plain else 0,
+                "words": hover(self.cells[row], leak) + best,
+                "shape": int(recipes[recipe]["family_place"] or 0),
                 "name": recipe if recipe in named else "",
                 "small": recipe not in named,
-                "hollow": bool(summary.frame.loc[row, "is_baseline"]),
+                "hollow": self.cells[row]["is_baseline"],
                 "link": f"#row-{row}",
-                "chosen": recipe in named and recipe == summary.compared.recommended,
+                "chosen": recipe in named and recipe == chosen,
             }
 
         return Panel(
-            title=f"Leak: {spec.label}" + (", strongest attack" if len(summary.attacks) > 1 else ""),
+            title=f"Leak: {spec.label}" + (", strongest attack" if len(self.attacks_tried) > 1 else ""),
             spec=spec,
-            dots=self._dots(rows.items(), spec.key, look),
+            dots=self._dots(rows.items(), leak, look),
             x=(max(0.0, lo), min(hi, 1 + 0.25 * (hi - lo))),
-            y=(0.0, min(1.0, max(0.05, 1.04 * max(top)))) if rate else limits(frame[spec.key], least=1e-6),
+            y=(0.0, min(1.0, max(0.05, 1.04 * max(top)))) if spec.unit == "percent" else limits(leaks, least=1e-6),
             asked=None if asked is None else (asked, f"{number(metric_of('test_acc'), asked)} asked for"),
-            stairs=tuple(self._spot(rows[recipe], spec.key) for recipe in front if recipe in rows),
-            control=self._control(spec.key),
+            stairs=tuple(self._spot(rows[recipe], leak) for recipe in front if recipe in rows),
+            control=self._control(leak),
         )
+
+    @property
+    def attacks_tried(self) -> list[str]:
+        """Labels of the attacks, controls left out; [""] where the sweep varies none."""
+        return list(dict.fromkeys(cell["attack"] for cell in self.cells if not cell["control"]))
 
     def attacks(self, but: str | None = None) -> list[Panel]:
         """One per attack and judge. but: a judge to leave out where there is a single attack."""
-        if "test_acc" not in self.summary.measured:
+        if "test_acc" not in self.result.labels:
             return []
-        attacks = self.summary.attacks
-        judges = [key for key in judges_shown(self.summary) if len(attacks) > 1 or key != but]
-        x = limits(self._seen("test_acc"), share=0.16, least=0.008)
+        attacks, shown = self.attacks_tried, self.result.facts["judges"]
+        judges = [key for key in shown if len(attacks) > 1 or key != but]
+        x = limits(self.seeds["test_acc"].dropna(), share=0.16, least=0.008)
         return [self._of_attack(judge, attack, x, self._span(judge)) for attack in attacks for judge in judges]
 
     def families(
-        self, group: DefenseGroup, metric: str, attack: str | None = None
-    ) -> list[tuple[DefenseFamily, Panel]]:
+        self, setting: Mapping[str, Any], metric: str, attack: str | None = None
+    ) -> list[tuple[dict[str, Any], Panel]]:
         """One per family with a measured point: its curve, all other recipes small behind it. One scale for all.
 
-        attack: one attack; None sets every recipe under the one that works best against it.
+        setting: one of the result's. attack: one attack; None sets every recipe under the one that works best.
         """
-        rows = self._in_group(group, metric, attack)
-        families = [family for family in group.families if any(point.recipe in rows for point in family.points)]
+        points, rows = self._in_setting(setting, metric, attack)
+        families = [
+            one for one in setting["families"] if any(points[recipe]["family"] == one["key"] for recipe in rows)
+        ]
         if not families:
             return []
-        seen = self.summary.frame.loc[list(rows.values()), "test_acc"]
-        x, y = limits(list(seen[seen >= seen.max() - REACH]), least=0.008), self._leak_span(metric, rows)
-        return [(family, self._of_family(group, family, metric, rows, x, y)) for family in families]
+        seen = [self.cells[row]["test_acc"] for row in rows.values()]
+        x = limits([value for value in seen if value >= max(seen) - REACH], least=0.008)
+        y = self._leak_span(metric, rows)
+        return [(one, self._of_family(setting, one, metric, (points, rows), (x, y))) for one in families]
 
-    def best(self, group: DefenseGroup) -> Panel | None:
+    def best(self, setting: Mapping[str, Any]) -> Panel | None:
         """Every family's best point with its name, the other recipes small; None with fewer than two such points."""
-        summary, metric = self.summary, self.summary.primary
-        if metric is None or metric not in summary.measured:
-            return None
-        rows = self._in_group(group, metric)
-        best_points = {family.key: best_point(summary, group, family.points) for family in group.families}
-        best = {key: held for key, held in best_points.items() if held is not None and held[0].recipe in rows}
+        leak, floor = self.result.facts["leak"], setting["floor"]
+        points, rows = self._in_setting(setting, leak)
+        best = {recipe: points[recipe] for recipe in rows if points[recipe]["is_best"]}
         if len(best) < 2:
             return None
-        floor = accuracy_floor(summary, group)
-        near = [rows[p.recipe] for p, enough in best.values() if enough]
-        near += [rows[group.reference]] if group.reference in rows else []
-        seen = [*summary.frame.loc[near or list(rows.values()), "test_acc"], *([] if floor is None else [floor])]
-        x = limits(seen, share=0.16, least=0.008)
+        near = [rows[recipe] for recipe, point in best.items() if point["is_accurate"]]
+        near += [rows[setting["reference"]]] if setting["reference"] in rows else []
+        seen = [self.cells[row]["test_acc"] for row in near or rows.values()]
+        x = limits([*seen, *([] if floor is None else [floor])], share=0.16, least=0.008)
+        places = {one["key"]: one["place"] for one in setting["families"]}
         marked = {
-            point.recipe: (point.words.label, family_index(summary, key), point.words.combined)
-            for key, (point, _) in best.items()
+            recipe: (point["label"], places[point["family"]], point["combined"]) for recipe, point in best.items()
         }
         return Panel(
-            title=f"Leak: {summary.spec.label}, the best of each defense",
-            spec=summary.spec,
+            title=f"Leak: {self.result.labels[leak]}, the best of each defense",
+            spec=metric_of(leak),
             x=x,
-            y=self._leak_span(metric, rows),
-            dots=self._of_group(group, metric, rows, marked, x),
-            guide=self._reference(group, rows, metric),
-            control=self._control(metric),
+            y=self._leak_span(leak, rows),
+            dots=self._of_setting(setting, leak, rows, marked, x),
+            guide=self._reference(setting, rows, leak),
+            control=self._control(leak),
             asked=None if floor is None else (floor, f"{number(metric_of('test_acc'), floor)} accuracy"),
         )
 
     def _of_attack(self, judge: str, attack: str, x: Ends, y: Ends) -> Panel:
-        frame, spec, named = self.summary.frame, self.summary.metric(judge), shown_rows(self.summary)
-        at = frame[(frame["attack"] == attack) & frame[judge].notna() & frame["test_acc"].notna()]
-        base = at.index[at["is_baseline"]]
+        spec, named = self.result.metric(judge), self.result.facts["lines"]
+        at = {
+            row: cell["recipe"]
+            for row, cell in enumerate(self.cells)
+            if cell["attack"] == attack and cell[judge] is not None and cell["test_acc"] is not None
+        }
+        base = [row for row in at if self.cells[row]["is_baseline"]]
 
         def look(recipe: str, row: int) -> dict[str, Any]:
             shown = {"name": recipe, "seeds": self._seeds(row, judge)} if row in named else {"small": True}
@@ -345,41 +360,44 @@ class Panels:
             spec=spec,
             x=x,
             y=y,
-            dots=self._dots(zip(at["recipe"], at.index, strict=True), judge, look),
+            dots=self._dots(((recipe, row) for row, recipe in at.items()), judge, look),
             guide=self._spot(base[0], judge) if len(base) == 1 else None,
             control=self._control(judge),
         )
 
     def _of_family(
-        self, group: DefenseGroup, family: DefenseFamily, metric: str, rows: Mapping[str, int], x: Ends, y: Ends
+        self, setting: Mapping[str, Any], family: Mapping[str, Any], metric: str, found: Found, ends: tuple[Ends, Ends]
     ) -> Panel:
-        index = family_index(self.summary, family.key)
-        arms = [([p.recipe for p in arm.points if p.recipe in rows], bool(arm.name)) for arm in family.arms]
-        marked = {point.recipe: (point.words.mark, index, point.words.combined) for point in family.points}
+        (points, rows), (x, y), index = found, ends, family["place"]
+        mine = {recipe: point for recipe, point in points.items() if point["family"] == family["key"]}
+        curves = [([recipe for recipe in arm if recipe in rows], bool(name)) for name, arm in family["curves"]]
+        marked = {recipe: (point["mark"], index, point["combined"]) for recipe, point in mine.items()}
         return Panel(
-            title=family.name,
+            title=family["name"],
             spec=metric_of(metric),
             x=x,
             y=y,
-            curves=tuple(([self._spot(rows[one], metric) for one in arm], dash) for arm, dash in arms if len(arm) > 1),
-            colour=self.colours.of(family.points[0].recipe),
+            curves=tuple(
+                ([self._spot(rows[one], metric) for one in arm], dash) for arm, dash in curves if len(arm) > 1
+            ),
+            colour=self.colours.of(next(iter(mine))),
             shape=index,
-            dots=self._of_group(group, metric, rows, marked, x),
-            guide=self._reference(group, rows, metric),
+            dots=self._of_setting(setting, metric, rows, marked, x),
+            guide=self._reference(setting, rows, metric),
         )
 
-    def _of_group(
-        self, group: DefenseGroup, metric: str, rows: Mapping[str, int], marked: Marked, x: Ends
+    def _of_setting(
+        self, setting: Mapping[str, Any], metric: str, rows: Mapping[str, int], marked: Marked, x: Ends
     ) -> tuple[Dot, ...]:
         """The marked recipes, rings for plain training and the reference, the rest small where the panel has them."""
-        plain = group.plain.recipe if group.plain else None
+        plain = setting["plain"]
 
         def look(recipe: str, row: int) -> dict[str, Any] | None:
-            if recipe in (plain, group.reference):
+            if recipe in (plain, setting["reference"]):
                 return {"name": "plain" if recipe == plain else "baseline", "hollow": True}
             if recipe in marked:
                 return dict(zip(("name", "shape", "hollow"), marked[recipe], strict=True))
-            inside = x[0] <= self.summary.frame.loc[row, "test_acc"] <= x[1]
+            inside = x[0] <= self.cells[row]["test_acc"] <= x[1]
             return {"small": True, "colour": REST[0]} if inside else None
 
         return self._dots(rows.items(), metric, look)
@@ -392,55 +410,70 @@ class Panels:
         for recipe, row in rows:
             shown = look(recipe, row)
             if shown is not None:
-                cell, bars = self.summary.cells[row], {}
+                cell, bars = self.cells[row], {}
                 for name, key in (("x_ends", "test_acc"), ("y_ends", metric)):
                     low, high = cell[f"{key}_low"], cell[f"{key}_high"]
-                    bars[name] = None if is_null(low) or is_null(high) else (float(low), float(high))
+                    bars[name] = None if low is None or high is None else (float(low), float(high))
                 usual: dict[str, Any] = {"colour": self.colours.of(recipe), "words": hover(cell, metric), **bars}
                 x, y = self._spot(row, metric)
                 dots.append(Dot(recipe=recipe, x=x, y=y, **(usual | shown)))
         return tuple(sorted(dots, key=lambda dot: not dot.small))
 
     def _spot(self, row: int, metric: str) -> tuple[float, float]:
-        return float(self.summary.frame.loc[row, "test_acc"]), float(self.summary.frame.loc[row, metric])
+        return float(self.cells[row]["test_acc"]), float(self.cells[row][metric])
 
     def _seeds(self, row: int, judge: str) -> tuple[tuple[float, float], ...]:
-        accuracies, leaks = self.summary.samples[row]["test_acc"], self.summary.samples[row][judge]
-        known = [(accuracies[seed].value, leak.value) for seed, leak in leaks.items() if seed in accuracies]
-        return tuple(known) if len(leaks) > 1 else ()
+        mine = self.seeds.loc[self.seeds.index.isin(self.cells[row]["trials"]), ["test_acc", judge]]
+        known = mine.dropna().itertuples(index=False, name=None)
+        return tuple(known) if mine[judge].notna().sum() > 1 else ()
 
     def _control(self, metric: str) -> tuple[float, str] | None:
-        row = self.summary.worst_of_control(metric)
-        return None if row is None else (float(self.summary.frame.loc[row[1], metric]), f"control: {row[0]}")
+        """The most that a judge credits to a control."""
+        rows = [cell for cell in self.cells if cell["control"] and cell[metric] is not None]
+        most = max(rows, key=lambda cell: metric_of(metric).sign * cell[metric], default=None)
+        return None if most is None else (float(most[metric]), f"control: {most['attack']}")
 
-    def _reference(self, group: DefenseGroup, rows: Mapping[str, int], metric: str) -> tuple[float, float] | None:
-        return self._spot(rows[present(group.reference, "reference")], metric) if group.reference in rows else None
+    def _reference(self, setting: Mapping[str, Any], rows: Mapping[str, int], metric: str) -> Ends | None:
+        return self._spot(rows[setting["reference"]], metric) if setting["reference"] in rows else None
 
     def _placed(self, rows: Mapping[str, int]) -> dict[str, int]:
         """The rows with a known accuracy."""
-        return {recipe: row for recipe, row in rows.items() if not is_null(self.summary.frame.loc[row, "test_acc"])}
+        return {recipe: row for recipe, row in rows.items() if self.cells[row].get("test_acc") is not None}
 
-    def _in_group(self, group: DefenseGroup, metric: str, attack: str | None = None) -> dict[str, int]:
-        mine = {point.recipe for point in group.points}
-        placed = self._placed(self.summary.rows(metric, attack))
-        return {recipe: row for recipe, row in placed.items() if recipe in mine}
-
-    def _seen(self, key: str) -> list[float]:
-        """Every value of a metric that a figure must hold: single seeds. Error bars may leave the panel."""
-        return [sample.value for cell in self.summary.samples for sample in cell[key].values()]
+    def _in_setting(self, setting: Mapping[str, Any], metric: str, attack: str | None = None) -> Found:
+        mine = self.result.defenses[self.result.defenses["setting"] == setting["setting"]]
+        points = {row["recipe"]: row for row in rows_of(mine)}
+        placed = self._placed(self.result.strongest(metric, attack))
+        return points, {recipe: row for recipe, row in placed.items() if recipe in points}
 
     def _span(self, key: str) -> Ends:
-        """One scale for all judges in per cent: their panels are there to be compared."""
+        """One scale for all judges in per cent: their panels are there to be compared. It holds single seeds; error
+        bars may leave the panel."""
         if metric_of(key).unit != "percent":
-            return limits(self._seen(key), least=1e-6)
-        rates = [key for key in judges_shown(self.summary) if metric_of(key).unit == "percent"]
-        highest = pd.concat([self.summary.frame[f"{key}_high"] for key in rates]).dropna()
-        return 0.0, min(1.0, max(0.05, 1.08 * max([*highest, *(value for key in rates for value in self._seen(key))])))
+            return limits(self.seeds[key].dropna(), least=1e-6)
+        rates = [key for key in self.result.facts["judges"] if metric_of(key).unit == "percent"]
+        highest = [self.result.attacks[[f"{key}_high" for key in rates]], self.seeds[rates]]
+        return 0.0, min(1.0, max(0.05, 1.08 * max(float(frame.astype(float).max().max()) for frame in highest)))
 
     def _leak_span(self, metric: str, rows: Mapping[str, int]) -> Ends:
         """Around what occurs, intervals included: curves are compared by their places, not by lengths from zero."""
-        frame = self.summary.frame.loc[list(rows.values())]
+        frame = self.result.attacks.loc[list(rows.values())]
         if metric_of(metric).unit != "percent":
             return limits(list(frame[metric]), share=0.06, least=1e-6)
         lo, hi = limits(frame[[metric, f"{metric}_low", f"{metric}_high"]].stack().dropna(), share=0.06)
         return max(0.0, lo), min(1.0, hi)
+
+
+def is_crowded(recipes: Collection[str]) -> bool:
+    """Whether the names of all recipes need more than `MANY` lines in a figure, so that some are not written."""
+    return sum(1 + (len(recipe) > LONG) for recipe in recipes) > MANY
+
+
+def hover(values: Mapping[str, Any], judge: str) -> str:
+    """The tooltip of a point: its recipe, accuracy and leak."""
+    pieces = [values["recipe"] + (f", {values['attack']}" if values["attack"] else "")]
+    for key in ("test_acc", judge):
+        spec = metric_of(key)
+        text = estimate(spec, values[key], values[f"{key}_low"], values[f"{key}_high"])
+        pieces.append(f"{spec.label}: {text} (n = {count(int(values[f'{key}_n']), 'seed')})")
+    return "\n".join(pieces)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from smoothsweep.orchestrator.page.figures.canvas import DARK, SOFT
-from smoothsweep.orchestrator.result.defenses import defense_groups, family_index
-from smoothsweep.orchestrator.result.format import ascii_text, is_null
-from smoothsweep.orchestrator.result.summary import Summary, decide
+from smoothsweep.orchestrator.result.defenses import NONE
+from smoothsweep.orchestrator.result.format import ascii_text
+from smoothsweep.orchestrator.result.sweep_result import SweepResult, rows_of
 
 # Below the baseline (a shield, in the paper's words) cool, above it (a catalyst) warm; stronger values more saturated.
 COOL = (("#5b9fb5", "#a3d5e5"), ("#0b4f6c", "#38a3d1"))
@@ -36,15 +36,15 @@ class Colours:
         names = {ascii_text(name): light for name, (light, _) in self.pairs.items()}
         return names.get(ascii_text(recipe), SOFT)
 
-    def css_class(self, recipe: str) -> str:
-        """The CSS class of a recipe."""
-        names = [ascii_text(name) for name in self.pairs]
-        return f"r{names.index(ascii_text(recipe))}" if ascii_text(recipe) in names else "rx"
+    @property
+    def classes(self) -> dict[str, str]:
+        """Recipe -> its CSS class."""
+        return {recipe: f"r{place}" for place, recipe in enumerate(self.pairs)}
 
     def css(self) -> str:
         """Rules setting `--rc` for each recipe, light and dark, and what figures' colours become on a dark screen."""
         light, dark = (
-            "".join(f".{self.css_class(recipe)}{{--rc:{pair[side]}}}" for recipe, pair in self.pairs.items())
+            "".join(f".r{place}{{--rc:{pair[side]}}}" for place, pair in enumerate(self.pairs.values()))
             for side in (0, 1)
         )
         both = DARK | dict([*self.pairs.values(), REST])
@@ -53,24 +53,15 @@ class Colours:
         return f".rx{{--rc:var(--soft)}}{light}@media screen and (prefers-color-scheme:dark){{:root{{{named}}}{dark}}}"
 
 
-def assign(summary: Summary) -> Colours:
+def assign(result: SweepResult) -> Colours:
     """A diverging scale where one number separates the recipes and one is the baseline; a colour for each defense
     where they are several; else a palette."""
-    ordered = _numeric_order(summary)
-    if ordered:
-        return Colours(pairs=_diverging(ordered, summary.baseline_recipe))
-    return Colours(pairs=_by_family(summary) if defense_groups(summary) else _categorical(summary))
-
-
-def _numeric_order(summary: Summary) -> list[tuple[str, float]]:
-    """(recipe, value) where the recipes differ in a single number, else nothing."""
-    axes = [axis for axis in summary.axes if axis.role == "recipe"]
-    if len(axes) != 1 or summary.baseline_recipe is None:
-        return []
-    values = {row["recipe"]: row[axes[0].key] for row in summary.cells.values()}
-    if any(is_null(value) or isinstance(value, (str, bool, dict, list, tuple)) for value in values.values()):
-        return []
-    return sorted(((recipe, float(value)) for recipe, value in values.items()), key=lambda item: item[1])
+    recipes = result.recipes
+    if recipes["number"].notna().any():
+        numbers = recipes.sort_values("number", kind="stable")[["recipe", "number"]]
+        return Colours(pairs=_diverging([*numbers.itertuples(index=False, name=None)], result.facts["baseline"]))
+    several = len({*recipes["family"].dropna()} - {NONE}) > 1
+    return Colours(pairs=_by_family(result) if several else _categorical(result))
 
 
 def _diverging(ordered: list[tuple[str, float]], baseline: str | None) -> dict[str, Pair]:
@@ -85,26 +76,24 @@ def _diverging(ordered: list[tuple[str, float]], baseline: str | None) -> dict[s
     return pairs
 
 
-def _categorical(summary: Summary) -> dict[str, Pair]:
+def _categorical(result: SweepResult) -> dict[str, Pair]:
     """A colour each; where there are too many recipes, one for those on the front and grey for the rest."""
-    others = [recipe for recipe in summary.recipes if recipe != summary.baseline_recipe]
+    baseline = result.facts["baseline"]
+    others = [recipe for recipe in result.recipes["recipe"] if recipe != baseline]
     pairs = dict.fromkeys(others, REST)
     if len(others) > len(CATEGORIES):
-        others = [recipe for recipe in others if recipe in decide(summary).front]
-    for index, recipe in enumerate(others):
-        pairs[recipe] = CATEGORIES[index % len(CATEGORIES)]
-    if summary.baseline_recipe is not None:
-        pairs[summary.baseline_recipe] = BASELINE
-    return pairs
+        others = [recipe for recipe in others if recipe in result.facts["front"]]
+    pairs |= {recipe: CATEGORIES[index % len(CATEGORIES)] for index, recipe in enumerate(others)}
+    return pairs if baseline is None else pairs | {baseline: BASELINE}
 
 
-def _by_family(summary: Summary) -> dict[str, Pair]:
+def _by_family(result: SweepResult) -> dict[str, Pair]:
     """Recipes of one defense in one colour: their places and names tell them apart."""
-    pairs = dict.fromkeys(summary.recipes, REST)
-    for recipe, defended in summary.defenses.items():
-        reference = defended.words.plain or recipe == summary.baseline_recipe
-        index = family_index(summary, defended.words.family)
-        pairs[recipe] = BASELINE if reference else FAMILIES[index % len(FAMILIES)]
+    pairs = {}
+    for row in rows_of(result.recipes):
+        own = REST if row["family"] is None else BASELINE
+        place, is_baseline = row["family_place"], row["recipe"] == result.facts["baseline"]
+        pairs[row["recipe"]] = own if place is None or is_baseline else FAMILIES[int(place) % len(FAMILIES)]
     return pairs
 
 

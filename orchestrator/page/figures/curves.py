@@ -130,14 +130,12 @@ def _name_ends(canvas: Canvas, axes: Axes, ends: Mapping[str, float], colours: C
 WHO = {"labels": "who sees labels", "scores": "who sees scores", "gradients": "who has the gradients"}
 
 
-def query_curves(queries: pd.DataFrame | None, colours: Colours) -> Canvas | None:
+def query_curves(queries: pd.DataFrame, colours: Colours) -> Canvas | None:
     """What a leak costs an attacker: the strongest within so many images shown to the target, a staircase per recipe.
 
-    A panel for each access level with an attack of its own, least first: what an attacker with it can run. queries: as
-    `query_frame` gives it. None unless two attacks of one recipe ask the target differently often.
+    A panel for each access level with an attack of its own, least first: what an attacker with it can run. queries: the
+    frame of that name. None unless two attacks of one recipe ask the target differently often.
     """
-    if queries is None:
-        return None
     known = queries[queries["reached"].notna() & (queries["queries"] > 0)]
     if not len(known) or known.groupby("recipe")["queries"].nunique().max() < 2:
         return None

@@ -9,10 +9,8 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
-from smoothsweep.core.checks import present
-from smoothsweep.core.judges.columns import CLASS_METRICS, CLOSED_SET, metric_of
+from smoothsweep.core.judges.columns import CLOSED_SET, metric_of
 from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.orchestrator.page.figures.canvas import (
     ACROSS,
@@ -33,11 +31,12 @@ from smoothsweep.orchestrator.page.figures.canvas import (
 )
 from smoothsweep.orchestrator.page.figures.colours import FAMILIES, Colours
 from smoothsweep.orchestrator.result.data import FeatureView
-from smoothsweep.orchestrator.result.display import LONG, shown_rows
+from smoothsweep.orchestrator.result.display import LONG
+from smoothsweep.orchestrator.result.findings import share
 from smoothsweep.orchestrator.result.format import count, estimate, number
-from smoothsweep.orchestrator.result.leaks import AMONG, Exposed, among_words, exposed, rate_words
+from smoothsweep.orchestrator.result.leaks import AMONG
 from smoothsweep.orchestrator.result.standing import ATTACKS, WITHIN, title_of
-from smoothsweep.orchestrator.result.summary import Summary
+from smoothsweep.orchestrator.result.sweep_result import SweepResult, rows_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,128 +46,125 @@ MARKS = ("o", "o", "D", "s")
 """Marks of judges: filled for the first, empty for the others."""
 
 
-def judges(summary: Summary, colours: Colours) -> Canvas | None:
+def judges(result: SweepResult, colours: Colours) -> Canvas | None:
     """Per recipe one dot per judge with its interval, joined by the gap; None with fewer than two judges."""
-    keys = [key for key in CLOSED_SET if key in summary.measured]
+    keys, facts = [key for key in CLOSED_SET if key in result.labels], result.facts
     if len(keys) < 2:
         return None
     title, what = "Leak of each recipe as seen by each judge", "reconstructions taken for the attacked class, %"
-    canvas, axes, places = _rows(summary, colours, shown_rows(summary), title, what, ROW)
+    cells = rows_of(result.attacks.loc[list(facts["lines"])])
+    canvas, axes, places = _rows(cells, colours, title, what, ROW)
     looks = [(mark, PAPER if place else None) for place, (_, mark) in enumerate(zip(keys, cycle(MARKS), strict=False))]
     for key, (mark, face) in zip(keys, looks, strict=True):
         judge = metric_of(key).judge
         same = " (trained on the same private images)" if judge is not None and JUDGES[judge].learns_private else ""
-        label = summary.metric(key).label + same
-        axes.plot([], [], mark, ms=11, color=SOFT, mfc=face or SOFT, mew=2, label=label)
+        axes.plot([], [], mark, ms=11, color=SOFT, mfc=face or SOFT, mew=2, label=result.labels[key] + same)
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, handletextpad=0, **KEY)
-    if summary.judged_classes:
-        chance = 1 / summary.judged_classes
+    if facts["people_attacked"]:
+        chance = 1 / facts["people_attacked"]
         axes.axvline(chance, color=SOFT, lw=1, ls=DOTTED)
         words = f"chance {number(metric_of(keys[1]), chance)}"
         note(axes, words, (chance, 1), (4, -8), xycoords=("data", "axes fraction"))
-    for row, y in places.items():
-        recipe = summary.cells[row]["recipe"]
-        colour, seen = colours.of(recipe), [key for key in keys if not pd.isna(summary.cells[row][key])]
-        axes.plot([summary.cells[row][key] for key in seen], [y] * len(seen), color=LINE, lw=6, zorder=1)
+    for cell, y in zip(cells, places, strict=True):
+        recipe, seen = cell["recipe"], [key for key in keys if cell[key] is not None]
+        colour = colours.of(recipe)
+        axes.plot([cell[key] for key in seen], [y] * len(seen), color=LINE, lw=6, zorder=1)
         for key, (mark, face), off in zip(keys, looks, np.linspace(-0.15, 0.15, len(keys)), strict=True):
             if key not in seen:
                 continue
-            value, low, high, n, _ = summary.estimate(row, key)
-            axes.plot([low, high], [y + off] * 2, color=colour, lw=1.6, zorder=2)
+            value, low, high, n = (cell[f"{key}{end}"] for end in ("", "_low", "_high", "_n"))
+            if low is not None:
+                axes.plot([low, high], [y + off] * 2, color=colour, lw=1.6, zorder=2)
             look: Any = {"ms": 11, "mfc": face or colour, "mec": colour, "mew": 2, "zorder": 3, "clip_on": False}
             (dot,) = axes.plot([value], [y], mark, **look)
-            leak = f"{summary.value_text(row, key)} (n = {count(int(n), 'seed')})"
-            canvas.describe(dot, f"{recipe}, {summary.metric(key).label}: {leak}", recipe=recipe)
+            leak = f"{estimate(metric_of(key), value, low, high)} (n = {count(int(n), 'seed')})"
+            canvas.describe(dot, f"{recipe}, {result.labels[key]}: {leak}", recipe=recipe)
         if not seen:
             note(axes, "not measured", (0.01, y), va="center")
     return canvas
 
 
-def exposure(summary: Summary, colours: Colours) -> Canvas | None:
+def exposure(result: SweepResult, colours: Colours) -> Canvas | None:
     """One dot per class at its own shrunk leak: an average of 20 % may hide a person matched every time."""
-    key = next((key for key in CLASS_METRICS if key in summary.measured), None)
-    strips = {row: exposed(summary, row, key) for row in shown_rows(summary)} if key else {}
-    strips = {row: people for row, people in strips.items() if people}
-    if key is None or not strips or max(map(len, strips.values())) < 3:
+    strips = {pair: rows.sort_values("rate", kind="stable") for pair, rows in result.people.groupby(PAIR, sort=False)}
+    if not strips or max(map(len, strips.values())) < 3:
         return None
-    spec = metric_of(key)
+    spec = result.metric(result.people["metric"].iloc[0])
     what = f"a class's reconstructions matched by the {spec.label}, %"
     title = "Leak of every single class under each recipe"
-    canvas, axes, places = _rows(summary, colours, list(strips), title, what, 58, 150)
+    cells = [dict(zip(PAIR, pair, strict=True)) for pair in strips]
+    canvas, axes, places = _rows(cells, colours, title, what, 58, 150)
     note(axes, "matched more\noften than not", (1, 1), (14, -12), xycoords="axes fraction")
-    tallest = max(int(np.bincount(_bins(people)).max()) for people in strips.values())
-    for row, y in places.items():
-        recipe, people = summary.frame.loc[row, "recipe"], sorted(strips[row], key=lambda person: person.rate)
-        cells = pd.Series(_bins(people))
-        levels = cells.groupby(cells).cumcount()  # dots of equal value are stacked: a pile reads as a count
-        for person, cell, level in zip(people, cells, levels, strict=True):
+    bins = [np.round(50 * rows["rate"]).astype(int) for rows in strips.values()]  # steps of two per cent
+    tallest = max(int(cells.value_counts().max()) for cells in bins)
+    for ((recipe, _), rows), steps, y in zip(strips.items(), bins, places, strict=True):
+        levels = steps.groupby(steps).cumcount()  # dots of equal value are stacked: a pile reads as a count
+        for person, step, level in zip(rows_of(rows), steps, levels, strict=True):
             height = y + 0.35 - 0.8 * (level + 0.5) / max(tallest, 6)
             look: Any = {"ms": min(8, max(3, 46 / tallest)), "mew": 0, "clip_on": False, "color": colours.of(recipe)}
-            (dot,) = axes.plot([cell / 50], [height], "o", **look)
-            tooltip = f"{person.key}: {rate_words(spec, person)}, among the {AMONG} most exposed: {among_words(person)}"
-            canvas.describe(dot, tooltip, recipe=recipe)
-        often = f"{sum(person.rate > 0.5 for person in people)} of {len(people)}"
+            (dot,) = axes.plot([step / 50], [height], "o", **look)
+            rate = estimate(spec, *(person[name] for name in ("rate", "low", "high")))
+            among = f"among the {AMONG} most exposed: {share(person['among_top'])}"
+            canvas.describe(dot, f"{person['class']}: {rate}, {among}", recipe=recipe)
+        often = f"{(rows['rate'] > 0.5).sum()} of {len(rows)}"
         note(axes, often, (1, y), (14, -4), xycoords=ACROSS, fontsize=12.5, color=INK, weight="bold")
     return canvas
 
 
+PAIR = ["recipe", "attack"]
+
+
 def _rows(
-    summary: Summary, colours: Colours, rows: Sequence[int], title: str, what: str, height: float, right: float = 30
-) -> tuple[Canvas, Axes, dict[int, float]]:
-    """A panel with a line per row of the frame, grouped by attack, from 0 to 100 %; where each row lies."""
-    frame, lines, places = summary.frame, [], {}
-    for attack in dict.fromkeys(frame.loc[rows, "attack"]):
+    cells: Sequence[Mapping[str, Any]], colours: Colours, title: str, what: str, height: float, right: float = 30
+) -> tuple[Canvas, Axes, list[float]]:
+    """A panel with a line per cell, grouped by attack, from 0 to 100 %; where each lies. cells: `recipe`, `attack`."""
+    lines: list[tuple[int | None, str]] = []
+    for attack in dict.fromkeys(cell["attack"] for cell in cells):
         lines += [(None, attack)] if attack else []
-        lines += [(row, frame.loc[row, "recipe"]) for row in rows if frame.loc[row, "attack"] == attack]
-    written = {name: wrap(name, LONG) for row, name in lines if row is not None}
+        lines += [(place, cell["recipe"]) for place, cell in enumerate(cells) if cell["attack"] == attack]
+    written = {name: wrap(name, LONG) for place, name in lines if place is not None}
     left = 24 + max(text_width(line, 12.5) for name in written for line in written[name])
     height = max(height, 8 + LINE_HEIGHT * max(map(len, written.values())))
     canvas, end = Canvas(WIDTH, 84 + height * len(lines), title), 34 + height * len(lines)
     axes = canvas.axes((left, 34, WIDTH - right, end), x=what, percent="x", grid="x")
     axes.set(xlim=(0, 1), ylim=(len(lines) - 0.5, -0.5), yticks=[])
-    for y, (row, name) in enumerate(lines):
+    places = [0.0] * len(cells)
+    for y, (place, name) in enumerate(lines):
         look: dict[str, Any] = {"xycoords": ACROSS, "fontsize": 12.5, "va": "center"}
-        if row is None:
+        if place is None:
             note(axes, name, (0, y), (-left, 4), **look)
             continue
-        places[row] = float(y)
+        places[place] = float(y)
         look |= {"ha": "right", "weight": "bold", "color": colours.of(name)}
         note(axes, "\n".join(written[name]), (0, y), (-14, 0), **look)
     return canvas, axes, places
 
 
-def _bins(people: Sequence[Exposed]) -> np.ndarray:
-    """Their rates in steps of two per cent."""
-    return np.round(50 * np.array([person.rate for person in people])).astype(int)
-
-
-def membership(frame: pd.DataFrame | None, summary: Summary, colours: Colours) -> Canvas | None:
+def membership(result: SweepResult, colours: Colours) -> Canvas | None:
     """Inversion against membership, a point for each recipe; None where no recipe has both."""
-    worst = summary.worst(summary.primary) if summary.primary else {}
-    rows = [] if frame is None else frame[frame["recipe"].isin(list(worst))].to_dict("records")
-    if not rows:
+    both = [row for row in rows_of(result.membership) if row.get("inversion") is not None]
+    if not both:
         return None
+    attack, leak = next(name for name in ATTACKS if name in result.membership), result.metric(result.facts["leak"])
     canvas = Canvas(620, 390, "Inversion against membership of every recipe")
-    attack = next(name for name in ATTACKS if name in rows[0])
-    across, up = f"inversion: {summary.spec.label}, %", f"membership: AUC within persons, {title_of(attack)}, %"
+    across, up = f"inversion: {leak.label}, %", f"membership: AUC within persons, {title_of(attack)}, %"
     axes, labels, names = canvas.axes((56, 24, 604, 338), x=across, y=up, percent="xy", grid="both"), Labels(), []
     axes.yaxis.label.set(fontsize=11)
-    for row in rows:
-        recipe, colour = row["recipe"], colours.of(row["recipe"])
-        leak = summary.estimate(worst[recipe], summary.deciding)
-        x, y, low, high = present(leak.value, "leak"), *(row[f"{attack}{end}"] for end in ("", "_low", "_high"))
-        bars: Any = (((leak.low, leak.high), (y, y)), ((x, x), (low, high)))
-        for ends, level in bars:
-            if not pd.isna([*ends, *level]).any():
-                axes.plot(ends, level, color=colour, lw=1.4, alpha=0.7, gid="bar")
+    for row in both:
+        colour, x, y = colours.of(row["recipe"]), row["inversion"], row[attack]
+        ends, level = ((row[f"{key}_low"], row[f"{key}_high"]) for key in ("inversion", attack))
+        for bar in ((ends, (y, y)), ((x, x), level)):
+            if not any(end is None for side in bar for end in side):
+                axes.plot(*bar, color=colour, lw=1.4, alpha=0.7, gid="bar")
         (mark,) = axes.plot([x], [y], "o", ms=9, color=colour, mew=0, zorder=4)
-        auc = estimate(metric_of(WITHIN), y, low, high)
-        canvas.describe(mark, f"{recipe}: inversion {summary.value_text(worst[recipe])}, membership {auc}")
-        names.append(Named(recipe, recipe, x, y, colour))
+        auc = estimate(metric_of(WITHIN), y, *level)
+        inversion = estimate(leak, x, *ends)
+        canvas.describe(mark, f"{row['recipe']}: inversion {inversion}, membership {auc}")
+        names.append(Named(row["recipe"], row["recipe"], x, y, colour))
     axes.axhline(0.5, color=SOFT, lw=1.2, ls=DASHED)
     axes.margins(x=0.18, y=0.12)
-    for bar in (line for line in axes.lines if line.get_gid() == "bar"):
-        labels.keep_clear(axes, bar.get_xydata())
+    for line in (line for line in axes.lines if line.get_gid() == "bar"):
+        labels.keep_clear(axes, line.get_xydata())
     for name in names:
         labels.mark(*axes.transData.transform((name.x, name.y)), 7)
     write_names(canvas, axes, names, labels)

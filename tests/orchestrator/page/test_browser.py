@@ -10,6 +10,7 @@ from made_searches import halving
 from smoothsweep.orchestrator.page.render import render
 from smoothsweep.orchestrator.result.data import StageLink
 from smoothsweep.orchestrator.result.summary import summarise
+from smoothsweep.orchestrator.result.sweep_result import result_of
 
 pytestmark = pytest.mark.skipif(
     find_chromium() is None, reason="no Chromium on this machine: apt-get install chromium, or make browser"
@@ -28,7 +29,7 @@ def report(defense_data, tmp_path_factory):
     }
     data = replace(data, links=links, min_test_acc=0.9)
     page = tmp_path_factory.mktemp("page") / "report.html"
-    page.write_text(render(data, summarise(data, resamples=100)), encoding="utf-8")
+    page.write_text(render(data, result_of(data, summarise(data, resamples=100))), encoding="utf-8")
     return page
 
 

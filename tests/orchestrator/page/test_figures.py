@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from smoothsweep.core.metrics.intervals import exposures
 from smoothsweep.orchestrator.page.figures import curves, recipes
-from smoothsweep.orchestrator.page.figures.accuracy_leak import Panels, plot, title_lines
+from smoothsweep.orchestrator.page.figures.accuracy_leak import plot, title_lines
 from smoothsweep.orchestrator.page.figures.canvas import Canvas, Labels, fold, text_width
 from smoothsweep.orchestrator.page.figures.colours import Colours, assign
 from smoothsweep.orchestrator.page.figures.of_sweep import FILES, Figures
 from smoothsweep.orchestrator.page.render import part
 from smoothsweep.orchestrator.result.data import FeatureView, Importance
-from smoothsweep.orchestrator.result.defenses import defense_groups
 from smoothsweep.orchestrator.result.leaks import by_access
 from smoothsweep.orchestrator.result.summary import summarise
+from smoothsweep.orchestrator.result.sweep_result import result_of
 from tests.made_searches import OBJECTIVES, proposed, view
 from tests.orchestrator.result.test_queries import found  # noqa: F401
 
@@ -39,8 +39,8 @@ def titles(canvas):
     return [title.text for title in drawn(canvas).iter(f"{SVG}title")]
 
 
-def panels_of(summary):
-    return Panels(summary=summary, colours=assign(summary))
+def figures_of(data, result=None):
+    return Figures(data=data, result=result or result_of(data, summarise(data, resamples=50)))
 
 
 @pytest.mark.parametrize("name", ["a.pdf", "a.svg", "a.png", "a.b.pdf"])
@@ -90,8 +90,8 @@ def test_no_name_lies_on_another_name_or_on_a_point(points, close):
         assert not any(overlap(box, (x - 8, y - 8, x + 8, y + 8)) for x, y in spots)
 
 
-def test_the_panels_show_every_measured_cell_with_its_seeds_where_the_numbers_say(summary):
-    panels = panels_of(summary).attacks()
+def test_the_panels_show_every_measured_cell_with_its_seeds_where_the_numbers_say(make_data, summary, result):
+    panels = figures_of(make_data(), result).panels.attacks()
     points = [point for panel in panels for point in panel.dots]
     assert len(panels) == 4 and len(points) == 2 * 8  # judges x cells
     assert sum(point.hollow for point in points) == 4
@@ -106,9 +106,7 @@ def test_the_panels_show_every_measured_cell_with_its_seeds_where_the_numbers_sa
 
 
 def test_the_overview_is_one_plot_of_the_strongest_attack_beside_the_reconstructions(make_data):
-    data = make_data()
-    summary = summarise(data)
-    figures = Figures(data=data, summary=summary, colours=assign(summary))
+    figures = figures_of(make_data())
     overview = figures["overview.png"]
     assert figures["overview.png"] is overview and set(figures.files()) >= set(FILES)
     assert all(drawn(canvas) for canvas in figures.files().values() if canvas)
@@ -134,9 +132,8 @@ def test_a_title_stays_beside_its_corner_whatever_the_attack_is_called(width, at
 
 
 def test_no_name_as_it_is_drawn_lies_on_a_curve_another_name_or_a_dot(defense_data):
-    summary = summarise(defense_data(only=("label_smoothing", "mid", "skip_removal")), resamples=50)
-    (group,) = defense_groups(summary)
-    panels = panels_of(summary)
+    figures = figures_of(defense_data(only=("label_smoothing", "mid", "skip_removal")))
+    (group,), panels = figures.result.facts["settings"], figures.panels
     for panel in (panels.best(group), panels.frontier(), *(one for _, one in panels.families(group, "embedder_acc1"))):
         (axes,) = plot([panel], 360, 320).figure.axes
         names = {dot.name for dot in panel.dots} - {""}
@@ -155,18 +152,18 @@ def test_no_coordinate_is_lost_and_figures_without_data_are_left_out(make_data):
     data = make_data()
     for results in (data.results, data.results[data.results["seed"] == 0]):
         one = make_data(results=results)
-        figures = Figures(data=one, summary=summarise(one), colours=assign(summarise(one)))
+        figures = figures_of(one)
         for name in ("accuracy-leak.svg", "judges.svg", "exposure.svg"):
             assert "nan" not in re.sub(r"<title>.*?</title>", "", figures[name].svg(), flags=re.S).lower()
     empty = make_data(
         results=data.results.assign(status="missing"), sheets=(), alpha_curves={}, training_curves={"a": [{"epoch": 0}]}
     )
-    figures = Figures(data=empty, summary=summarise(empty), colours=assign(summarise(empty)))
+    figures = figures_of(empty)
     assert [name for name, canvas in figures.files().items() if canvas] == [] and figures.frontier() is None
 
 
-def test_exposure_draws_each_class_once_and_counts_the_recognised(summary):
-    canvas = recipes.exposure(summary, assign(summary))
+def test_exposure_draws_each_class_once_and_counts_the_recognised(summary, result):
+    canvas = recipes.exposure(result, assign(result))
     assert len(titles(canvas)) == 8 * 20
     row = summary.frame.index[(summary.frame["alpha"] == 0.1) & (summary.frame["attack_loss"] == "poincare")][0]
     classes = [s.by_class for s in summary.samples[row]["embedder_acc1"].values()]
@@ -178,8 +175,8 @@ def test_exposure_draws_each_class_once_and_counts_the_recognised(summary):
     assert any(f"{100 * exposed.among_top[surest]:.0f}\u00a0%" in title for title in shown)
 
 
-def test_curves_name_their_recipes(make_data, summary):
-    data, colours = make_data(), assign(summary)
+def test_curves_name_their_recipes(make_data, result):
+    data, colours = make_data(), assign(result)
     canvas = curves.alpha_curves(data.alpha_curves, colours, NAMES)
     assert set(titles(canvas)) == set(NAMES) <= {text.text for text in drawn(canvas).iter(f"{SVG}text")}
     lines = [line for line in canvas.figure.axes[0].lines if len(line.get_xdata()) == 40]
@@ -187,7 +184,7 @@ def test_curves_name_their_recipes(make_data, summary):
     assert len(titles(curves.training_curves(data.training_curves, colours, NAMES))) == 9
 
 
-def test_gradient_curves_show_the_band_and_leave_out_steps_without_a_value(summary):
+def test_gradient_curves_show_the_band_and_leave_out_steps_without_a_value(result):
     def rows(mean):
         steps = [
             (loss, quantity, step, mean, mean - 0.1, mean + 0.1)
@@ -199,7 +196,7 @@ def test_gradient_curves_show_the_band_and_leave_out_steps_without_a_value(summa
         first = (frame["step"] == 0) & (frame["quantity"] == "cosine")
         return frame.assign(**{end: frame[end].mask(first) for end in ("mean", "low", "high")})
 
-    colours = assign(summary)
+    colours = assign(result)
     canvas = curves.gradient_curves({name: rows(0.3 * n) for n, name in enumerate(NAMES[1:])}, colours)
     above = canvas.figure.axes[0]
     lines = [line for line in above.lines if len(line.get_xdata()) == 5]
@@ -226,7 +223,7 @@ def test_the_leak_against_queries_has_a_panel_per_access_and_a_staircase_per_rec
         assert {text.get_text() for text in axes.texts} >= {*mine["attack"], *rows["recipe"]}
     assert "credited to a control: 10.0\u00a0%" in canvas.svg_file().decode()
     alike = found[found["attack"].isin(("students", "alike", "chance"))]
-    assert curves.query_curves(None, Colours(pairs={})) is curves.query_curves(alike, Colours(pairs={})) is None
+    assert curves.query_curves(found[:0], Colours(pairs={})) is curves.query_curves(alike, Colours(pairs={})) is None
 
 
 def tried(leaks):
@@ -276,14 +273,13 @@ def a_view(seed, points=60, spread=1.0):
 
 def test_every_recipe_has_its_feature_maps_its_distributions_and_their_medians(make_data):
     data = make_data(features={name: a_view(seed, spread=1 + seed) for seed, name in enumerate(NAMES)}, sheets=())
-    summary = summarise(data, resamples=50)
-    figures = Figures(data=data, summary=summary, colours=assign(summary))
+    figures = figures_of(data)
     maps, violins = figures["features-maps.png"].figure.axes, figures["features-distances.png"].figure.axes
     assert len(maps) == 2 * len(NAMES) and len(violins) == len(NAMES)
     for place, one in enumerate(data.features.values()):
         assert len(maps[2 * place].collections[0].get_offsets()) == len(one.points)
         words = [text.get_text() for text in violins[place].texts]
         assert words == [*(f"{one.distances[name].median():.2f}" for name in recipes.KINDS), NAMES[place]]
-    page = part("features", data, summary)
+    page = part("features", data, figures.result)
     assert page.count("<figure>") == 2 and "t-SNE" in page and "an equal share" not in page
-    assert part("features", make_data(sheets=()), summary) == ""
+    assert part("features", make_data(sheets=()), figures.result) == ""

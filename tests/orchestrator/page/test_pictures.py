@@ -16,6 +16,7 @@ from smoothsweep.orchestrator.page.render import extremes, faces, part, render
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.result.data import ContactSheet, SheetRow, Tile
 from smoothsweep.orchestrator.result.summary import summarise
+from smoothsweep.orchestrator.result.sweep_result import result_of
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
 
@@ -58,7 +59,7 @@ def test_a_sheet_as_a_table_and_as_a_picture_names_and_frames_the_recognised(mak
     rows = tuple(SheetRow(name=name, real=flat(20), reconstructions=tiles) for name in names)
     sheet = ContactSheet(title="T", columns=("alpha −0.2", "alpha 0", "x" * 80), rows=rows)
     data = make_data(sheets=(sheet,))
-    table = part("sheets", data, summarise(data, resamples=50))
+    table = part("sheets", data, result_of(data, summarise(data, resamples=50)))
     assert table.count("<img") == 2 * 3 and table.count('scope="row"') == 2 and table.count('scope="col"') == 5
     assert "matched by the independent judge" in table and "training image" in table
     assert table.count("<b>matched</b>") == 2 and "none" in table
@@ -81,7 +82,7 @@ def test_pictures_survive_the_uri_and_large_ones_are_stored_small(make_data):
     assert np.array_equal(decoded(data_uri(image)), image)
     row = SheetRow(name="a", real=flat(0, size=300), reconstructions=())
     data = make_data(sheets=(ContactSheet(title="T", columns=(), rows=(row,)),))
-    table = part("sheets", data, summarise(data, resamples=50))
+    table = part("sheets", data, result_of(data, summarise(data, resamples=50)))
     assert decoded(table.split('src="')[1].split('"')[0]).shape == (128, 128, 3)
 
 
@@ -107,41 +108,41 @@ def sheets(summary):
 
 
 def numbers(group):
-    return [int(one.image[0, 0, 0]) for one in group.tiles]
+    return [int(one.image[0, 0, 0]) for one in group["tiles"]]
 
 
-def test_training_images_then_the_baseline_the_least_and_the_most(summary, sheets):
-    real, *groups = faces(summary, sheets)
-    assert real.recipe is None and numbers(real) == [200, 201, 202] and real.classes == CLASSES
+def test_training_images_then_the_baseline_the_least_and_the_most(summary, result, sheets):
+    real, *groups = faces(result, sheets)
+    assert real["recipe"] is None and numbers(real) == [200, 201, 202] and real["classes"] == list(CLASSES)
     measured = {one: summary.frame.loc[row, "embedder_acc1"] for one, row in summary.rows("embedder_acc1").items()}
-    roles = {role: group.recipe for group in groups for role in group.roles}
+    roles = {role: group["recipe"] for group in groups for role in group["roles"]}
     assert roles["baseline"] == summary.baseline_recipe
     assert roles["lowest leak"] == min(measured, key=measured.get)
     assert roles["highest leak"] == max(measured, key=measured.get)
-    assert len({group.recipe for group in groups}) == len(groups) == len(set(roles.values()))
+    assert len({group["recipe"] for group in groups}) == len(groups) == len(set(roles.values()))
 
 
-def test_each_is_shown_under_the_attack_that_works_best_against_it(summary, sheets):
+def test_each_is_shown_under_the_attack_that_works_best_against_it(summary, result, sheets):
     """Of the second attack, whose pictures begin at 100, and in the column of the recipe."""
-    for group in faces(summary, sheets)[1:]:
-        column = summary.recipes.index(group.recipe)
-        assert group.attack == summary.attacks[1] and numbers(group) == [100 + 10 * column + row for row in range(3)]
-        assert [one.recognised for one in group.tiles] == [False, True, False] and group.judge == "the judge"
+    for group in faces(result, sheets)[1:]:
+        column = summary.recipes.index(group["recipe"])
+        assert group["attack"] == summary.attacks[1] and numbers(group) == [100 + 10 * column + row for row in range(3)]
+        assert [one.recognised for one in group["tiles"]] == [False, True, False] and group["judge"] == "the judge"
 
 
-def test_without_pictures_or_a_leak_there_are_none(summary, sheets, make_data):
-    assert faces(summary, ()) == ()
+def test_without_pictures_or_a_leak_there_are_none(result, sheets, make_data):
+    assert faces(result, ()) == []
     other = tuple(replace(one, title="another attack") for one in sheets)
-    assert faces(summary, other) == ()
-    nothing = summarise(make_data(results=make_data().results.assign(status="missing")))
-    assert extremes(nothing) == {} and faces(nothing, sheets) == ()
+    assert faces(result, other) == []
+    nothing = result_of(make_data(results=make_data().results.assign(status="missing")))
+    assert extremes(nothing) == {} and faces(nothing, sheets) == []
 
 
-def test_the_page_shows_them_on_its_first_screen(make_data, sheets, summary):
+def test_the_page_shows_them_on_its_first_screen(make_data, sheets, result):
     page = render(make_data(sheets=sheets))
     first = page[: page.index('<section id="limits">')]
     shown = first[first.index('<section id="faces">') :]
-    assert shown.count("<img ") == len(CLASSES) * len(faces(summary, sheets))
-    assert shown.count('class="tile recognised"') == len(faces(summary, sheets)) - 1
+    assert shown.count("<img ") == len(CLASSES) * len(faces(result, sheets))
+    assert shown.count('class="tile recognised"') == len(faces(result, sheets)) - 1
     assert "Ada, training image" in shown and "matched by the the judge" in shown
     assert '<section id="faces">' not in render(make_data(sheets=()))

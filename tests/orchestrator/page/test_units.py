@@ -9,6 +9,7 @@ from smoothsweep.core.judges.columns import METRICS
 from smoothsweep.orchestrator.commands.audit.pages import audit_page
 from smoothsweep.orchestrator.page.render import render
 from smoothsweep.orchestrator.result.summary import summarise
+from smoothsweep.orchestrator.result.sweep_result import result_of
 from tests.orchestrator.result import test_audit
 from tests.orchestrator.result.test_fresh import audited
 from tests.orchestrator.result.test_hiding import data as hiding_data
@@ -87,13 +88,13 @@ PAGES = {
 @pytest.mark.parametrize("name", PAGES)
 def test_every_column_of_numbers_has_its_unit(name, make_data, defense_data):
     data = PAGES[name](make_data, defense_data)
-    found, read = bare(render(data, summarise(data, resamples=50)))
+    found, read = bare(render(data, result_of(data, summarise(data, resamples=50))))
     assert read > 4 and not [one for one in found if not is_pure(*one[:2])]
 
 
 def test_a_difference_from_the_paper_is_in_points_where_the_row_is_a_rate():
     data = sweep_data()
-    tables = Tables(render(data, summarise(data, resamples=50))).found
+    tables = Tables(render(data, result_of(data, summarise(data, resamples=50)))).found
     rows = [
         row
         for name, _, rows in tables

@@ -9,7 +9,6 @@ from PIL import Image
 
 from smoothsweep.core import files
 from smoothsweep.orchestrator.page.render import render, write_report
-from smoothsweep.orchestrator.result.summary import summarise
 
 FIGURES = """accuracy-leak.svg judges.svg exposure.svg advantage.svg alpha-curves.svg training-curves.svg
 sheet-1.png overview.png"""
@@ -18,7 +17,7 @@ sheet-1.png overview.png"""
 def test_the_report_and_its_figures_are_written(make_data, tmp_path):
     data = make_data()
     pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "results.parquet")
-    path = write_report(data, tmp_path, summarise(data))
+    path = write_report(data, tmp_path)
     assert path == tmp_path / "report.html" and path.read_text(encoding="utf-8").endswith("</html>\n")
     assert 'href="results.parquet"' in path.read_text(encoding="utf-8")
     assert {p.name for p in (tmp_path / "figures").iterdir()} == {*FIGURES.split()}

@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from smoothsweep.orchestrator.page.figures.accuracy_leak import Panels, plot
-from smoothsweep.orchestrator.page.figures.colours import assign
+from smoothsweep.orchestrator.page.figures.accuracy_leak import plot
+from smoothsweep.orchestrator.page.figures.of_sweep import Figures
 from smoothsweep.orchestrator.page.render import render
 from smoothsweep.orchestrator.result.data import Axis, ReportData
 from smoothsweep.orchestrator.result.format import ascii_text
-from smoothsweep.orchestrator.result.standing import frontier_words
 from smoothsweep.orchestrator.result.summary import decide, summarise
+from smoothsweep.orchestrator.result.sweep_result import result_of
 
 CLASSES = [f"c{i}" for i in range(10)]
 
@@ -42,21 +42,25 @@ def sweep(points, *, seeds=2, noise=0.04, baseline=None, **changes):
 POINTS = {"base": (0.95, 0.7, 0.9), "best": (0.9, 0.3, 0.8), "dear": (0.6, 0.2, 0.5), "beaten": (0.85, 0.6, 0.85)}
 
 
+def frontier(data, summary=None):
+    summary = summary or summarise(data, resamples=50)
+    return Figures(data=data, result=result_of(data, summary)).panels.frontier()
+
+
 def test_the_accuracy_asked_for_is_drawn_and_bounds_the_frontier():
-    summary = summarise(sweep(POINTS, baseline="base", min_test_acc=0.8), resamples=100)
+    data = sweep(POINTS, baseline="base", min_test_acc=0.8)
+    summary = summarise(data, resamples=100)
     assert decide(summary).front == ("base", "best")
-    panel = Panels(summary=summary, colours=assign(summary)).frontier()
+    panel = frontier(data, summary)
     assert panel.asked[0] == 0.8 and len(panel.stairs) == 2
     drawn = plot([panel], 620, 370).svg()
     assert "80.0" in drawn and "asked for" in drawn
-    free = summarise(sweep(POINTS), resamples=50)
-    assert Panels(summary=free, colours=assign(free)).frontier().asked is None
+    assert frontier(sweep(POINTS)).asked is None
     for recipe in POINTS:
         assert f'data-recipe="{recipe}"' in drawn and f'href="#row-{summary.evidence.rows[recipe]}"' in drawn
     assert len(re.findall("best with probability", drawn)) == 3  # "dear" cannot be chosen
-    nobody = summarise(sweep(POINTS, min_test_acc=0.99), resamples=50)
-    assert decide(nobody).front == () and frontier_words(nobody) == ""
-    assert Panels(summary=nobody, colours=assign(nobody)).frontier().stairs == ()
+    nobody = sweep(POINTS, min_test_acc=0.99)
+    assert result_of(nobody).sentences["front"] == () == frontier(nobody).stairs
 
 
 def test_the_least_is_called_so_only_where_it_is_told_from_all_others():
@@ -64,7 +68,7 @@ def test_the_least_is_called_so_only_where_it_is_told_from_all_others():
     for points, words in ((two, "least leak"), (two | {"near": (0.9, 0.31, 0.8)}, "lowest measured")):
         data = sweep(points, baseline="base")
         summary = summarise(data, resamples=100)
-        choice, page = decide(summary), render(data, summary)
+        choice, page = decide(summary), render(data, result_of(data, summary))
         assert choice.clear and choice.significant == (words == "least leak")
         assert {tag for tag in ("least leak", "lowest measured") if f">{tag}<" in page} == {words}
 
@@ -87,7 +91,7 @@ def test_the_first_screen_has_the_frontier_and_leaves_out_first_what_is_not_accu
     data = sweep(low | others | front, baseline="base", min_test_acc=0.8, noise=0.01)
     summary = summarise(data, resamples=50)
     assert set(decide(summary).front) == set(front) and set(decide(summary).below) == set(low)
-    page = render(data, summary)
+    page = render(data, result_of(data, summary))
     table = page[page.index('<table class="short"') :].split("</table>")[0]
     shown = re.findall(r'<tr class="[^"]*" data-recipe="(\w+)"', table)
     assert shown == ["best", "between", "middle", "behind", "beaten", "base"], "by rising leak"
@@ -95,7 +99,7 @@ def test_the_first_screen_has_the_frontier_and_leaves_out_first_what_is_not_accu
     every = page[page.index('id="recipes"') :].split("</table>")[0]
     assert ascii_text(every).count("test accuracy below 80.0 %") == len(low)
     few = sweep({"low": low["low0"]} | front, baseline="base", min_test_acc=0.8)
-    page = render(few, summarise(few, resamples=50))
+    page = render(few, result_of(few, summarise(few, resamples=50)))
     table = page[page.index('<table class="short"') :].split("</table>")[0]
     (row,) = [row for row in table.split("<tr")[1:] if 'data-recipe="low"' in row]
     assert "test accuracy below 80.0 %" in ascii_text(row) and table.count("accuracy below") == 1

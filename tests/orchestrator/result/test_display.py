@@ -4,16 +4,12 @@ import pandas as pd
 import pytest
 
 from smoothsweep.core.judges.columns import metric_of
-from smoothsweep.core.metrics.leak_comparisons import LeakComparison
-from smoothsweep.core.metrics.power import Needed
 from smoothsweep.orchestrator.result.data import Axis, ReportData
 from smoothsweep.orchestrator.result.display import (
     MANY,
-    difference_verdict,
-    leak_verdict,
+    compared,
     shown_rows,
 )
-from smoothsweep.orchestrator.result.estimates import Comparison
 from smoothsweep.orchestrator.result.format import ascii_text
 from smoothsweep.orchestrator.result.summary import summarise
 
@@ -60,63 +56,37 @@ def test_of_many_recipes_the_front_and_the_baseline_are_shown(recipes, baseline,
     assert rows == sorted(rows)
 
 
-def gap(difference, low, high, verdict):
-    return Comparison(difference=difference, low=low, high=high, n=2, verdict=verdict)
+def row(value, low, high, word, **more):
+    return {"k": value, "k_low": low, "k_high": high, "k_word": word, **more}
 
 
 @pytest.mark.parametrize(
-    ("metric", "verdict", "look"),
+    ("metric", "word", "look"),
     [
         ("test_acc", "higher", "good"),
         ("test_acc", "lower", "bad"),
         ("test_acc", "inconclusive", "unclear"),
         ("gradient_cosine", "higher", ""),
+        ("embedder_acc1", "reduces", "good"),
+        ("embedder_acc1", "leaks more", "bad"),
+        ("embedder_acc1", "hides", "bad"),
+        ("embedder_acc1", "inconclusive", "unclear"),
+        ("embedder_acc1", "", ""),
     ],
 )
-def test_which_way_a_metric_that_is_no_leak_is_good_for_the_owner(metric, verdict, look):
-    spec = metric_of(metric)
-    sign = {"lower": -1, "higher": 1}.get(verdict, 1)
-    one = gap(0.2 * sign, *sorted((0.1 * sign, 0.3 * sign)), verdict)
-    found = difference_verdict(spec, one)
-    assert found.look == look and ("10" in found.size or "0.1" in found.size)
-    assert verdict in found.words and found.needed == ""
-
-
-def compared(word, reduction, low, high, **more):
-    return LeakComparison(
-        word=word,
-        reduction=reduction,
-        low=low,
-        high=high,
-        p=0.01,
-        comparisons=1,
-        attack="x",
-        attack_reference="y",
-        seeds=2,
-        **more,
-    )
-
-
-@pytest.mark.parametrize(
-    ("word", "look"),
-    [
-        ("reduces", "good"),
-        ("leaks more", "bad"),
-        ("hides", "bad"),
-        ("inconclusive", "unclear"),
-    ],
-)
-def test_which_word_of_a_leak_is_good_for_the_owner(word, look):
-    needed = Needed(seeds=7, classes=20) if word == "inconclusive" else None
-    found = leak_verdict(metric_of("embedder_acc1"), compared(word, 0.2, 0.1, 0.3, needed=needed))
-    assert (found.words, found.look) == (word, look) and found.meaning
-    assert ascii_text(found.size) == "+20.0 [+10, +30]"
-    assert ascii_text(found.needed) == ("7 seeds" if needed else "")
+def test_which_way_a_difference_is_good_for_the_owner(metric, word, look):
+    needed = "7 seeds" if word == "inconclusive" else ""
+    found = compared(metric_of(metric), row(-0.2, -0.3, -0.1, word, needed=needed), "k", "k_word")
+    assert found["look"] == look and word in found["words"] and ("10" in found["size"] or "0.1" in found["size"])
+    if metric == "embedder_acc1":
+        assert ascii_text(found["size"]) == "-20.0 [-30, -10]" and bool(found["meaning"]) == bool(word)
+        assert found["settling"].startswith(needed) and bool(found["settling"]) == bool(needed)
+    assert compared(metric_of(metric), row(None, None, None, None), "k", "k_word") is None
 
 
 @pytest.mark.parametrize(
     ("ends", "said"), [((0.0, 0.0), "the same"), ((-1e-17, 2e-17), "the same"), ((-1e-4, 1e-4), "inconclusive")]
 )
 def test_no_difference_at_all_is_the_same_and_not_inconclusive(ends, said):
-    found = difference_verdict(metric_of("gradient_cosine"), gap(sum(ends) / 2, *ends, "inconclusive"))
-    assert said in (found.words, found.size) and ("0.000000000" not in found.size)
+    found = compared(metric_of("gradient_cosine"), row(sum(ends) / 2, *ends, "inconclusive"), "k", "k_word")
+    assert said in (found["words"], found["size"]) and ("0.000000000" not in found["size"])

@@ -10,6 +10,7 @@ from smoothsweep.orchestrator.result.data import Axis, ReportData
 from smoothsweep.orchestrator.result.format import ascii_text
 from smoothsweep.orchestrator.result.standing import check_reaudit, fresh_words
 from smoothsweep.orchestrator.result.summary import recipe_label, summarise
+from smoothsweep.orchestrator.result.sweep_result import result_of
 
 CLASSES = [f"c{i}" for i in range(20)]
 
@@ -76,16 +77,16 @@ def test_only_the_recipes_checked_are_listed_and_the_first_audit_alone_decides()
     data = audited({-0.2: 0.2, -0.1: 0.3, 0.0: 0.5}, {-0.1: 0.01})
     summary = summarise(data, resamples=200)
     assert ascii_text(summary.evidence.recommendation.best) == "alpha -0.2"
-    shown = ascii_text(part("fresh", data, summary))
+    shown = ascii_text(part("fresh", data, result_of(data, summary)))
     assert "alpha -0.1" in shown and "alpha -0.2" not in shown and "overestimated" in shown
-    page = render(data, summary)
+    page = render(data, result_of(data, summary))
     assert 'id="fresh"' in page and "101" in page
 
 
 def test_without_a_second_audit_there_is_no_section():
     data = audited({-0.2: 0.2, 0.0: 0.5}, {-0.2: 0.2}, fresh=None)
     summary = summarise(data, resamples=50)
-    assert check_reaudit(data, summary) is None and part("fresh", data, summary) == ""
+    assert check_reaudit(data, summary) is None and part("fresh", data, result_of(data, summary)) == ""
     unfinished = audited({-0.2: 0.2, 0.0: 0.5}, {-0.2: 0.2})
     unfinished = ReportData(**{**vars(unfinished), "fresh": unfinished.fresh.assign(status="missing")})
     assert check_reaudit(unfinished, summarise(unfinished, resamples=50)) is None

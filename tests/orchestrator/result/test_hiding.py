@@ -67,9 +67,9 @@ def test_each_recipe_gets_its_word_and_controls_are_no_attacks(told):
 
 def test_page_terminal_and_file_say_the_same(told):
     summary, found = told
-    page, result = part("hiding", data(), summary), result_of(data(), summary)
+    page, result = part("hiding", data(), result_of(data(), summary)), result_of(data(), summary)
     text, frame = terminal_text(result).split("\n\n")[1], verdict_rows(result)
-    first = part("first", data(), summary)
+    first = part("first", data(), result_of(data(), summary))
     for recipe, verdict in found.items():
         row = frame[frame["recipe"] == recipe].iloc[0]
         assert row["verdict"] == verdict.word and row["reduction"] == verdict.reduction
@@ -94,7 +94,11 @@ def test_published_attacks_alone_reduce_and_say_nothing_of_hiding():
     assert "published one" in hiding_not_looked_for(summary) and all(one.hidden is None for one in found.values())
     result = result_of(data(published=dict.fromkeys(PUBLISHED, True)), summary)
     assert "hiding: not looked for" in terminal_text(result) and verdict_rows(result)["hidden"].isna().all()
-    assert "cannot be said" in part("hiding", data(published=dict.fromkeys(PUBLISHED, True)), summary)
+    assert "cannot be said" in part(
+        "hiding",
+        data(published=dict.fromkeys(PUBLISHED, True)),
+        result_of(data(published=dict.fromkeys(PUBLISHED, True)), summary),
+    )
 
 
 def test_every_undecided_recipe_has_what_might_settle_it_in_every_output():
@@ -108,7 +112,10 @@ def test_every_undecided_recipe_has_what_might_settle_it_in_every_output():
     found = verdicts(summary)
     undecided = {recipe: one for recipe, one in found.items() if one.word == "inconclusive"}
     assert len(undecided) == 2 and all(one.needed is not None for one in undecided.values())
-    page, result = part("hiding", data(rates=rates), summary), result_of(data(rates=rates), summary)
+    page, result = (
+        part("hiding", data(rates=rates), result_of(data(rates=rates), summary)),
+        result_of(data(rates=rates), summary),
+    )
     text, frame = terminal_text(result), verdict_rows(result)
     for recipe, one in undecided.items():
         assert needed_words(one) in page and ascii_text(needed_words(one)) in text

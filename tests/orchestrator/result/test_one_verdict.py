@@ -82,7 +82,7 @@ def test_one_seed_gets_no_verdict_by_any_door(gap):
     doors = {
         "terminal": terminal_text(result_of(data, summary)),
         "findings": " ".join((*found["answer"], *found["more"], *found["cautions"])),
-        "page": visible(render(data, summary)),
+        "page": visible(render(data, result_of(data, summary))),
     }
     for door, text in doors.items():
         assert not VERDICT_WORDS.search(text), (door, VERDICT_WORDS.search(text))
@@ -140,7 +140,7 @@ def test_the_baselines_recipe_is_the_reference_also_under_a_stronger_attack_than
         baseline={"alpha": 0.0, "loss": "weak"},
         per_class=pd.concat([weak.per_class, hits]),
     )
-    first = part("first", data, summarise(data, resamples=100))
+    first = part("first", data, result_of(data, summarise(data, resamples=100)))
     rows = {row.split('"')[0]: row.split("</tr>")[0] for row in first.split('data-recipe="')[1:]}
     assert {name for name, row in rows.items() if ">baseline</span></td>" in row} == {"alpha\u00a00"}
     assert not any("no difference" in row for row in rows.values())

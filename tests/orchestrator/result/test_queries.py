@@ -1,12 +1,15 @@
 """The leak against queries: counted per class, parts shared out, and a curve that only grows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from smoothsweep.orchestrator.result.data import Axis, ReportData
-from smoothsweep.orchestrator.result.leaks import by_access, query_frame
+from smoothsweep.orchestrator.result.leaks import by_access
 from smoothsweep.orchestrator.result.summary import summarise
+from smoothsweep.orchestrator.result.sweep_result import result_of
 
 CLASSES = 10
 ATTACKS = {  # attack -> access, is a control, queries per class, queries of parts, hit rate
@@ -47,7 +50,7 @@ def found():
     data = ReportData(
         title="t", results=pd.DataFrame(rows), per_class=pd.DataFrame(hits), axes=axes, baseline={"alpha": 0.0}
     )
-    return query_frame(summarise(data, resamples=50), parts)
+    return result_of(replace(data, asked=parts), summarise(data, resamples=50)).queries
 
 
 def test_the_row_of_a_recipe_under_an_attack(found):

@@ -9,8 +9,9 @@ from made_searches import OBJECTIVES, halving, proposed, view
 from smoothsweep.orchestrator.page.render import part, render
 from smoothsweep.orchestrator.result.data import Objective, paired_with_full, progress
 from smoothsweep.orchestrator.result.format import ascii_text
-from smoothsweep.orchestrator.result.searches import agreement_words, marks, search_words
+from smoothsweep.orchestrator.result.searches import marks, search_sentences
 from smoothsweep.orchestrator.result.summary import summarise
+from smoothsweep.orchestrator.result.sweep_result import result_of
 
 
 def text(*parts):
@@ -41,7 +42,6 @@ def test_a_recipe_under_some_of_the_seeds_costs_time_and_is_no_result_yet():
     assert found.best == (2,) and [one.number for one in shown.full] == [1, 2]
     assert text(*marks(lucky, found)) == "1 seed only" and marks(again, found) == ["frontier"]
     assert text(*marks(proposed(3, 0.9, 0.2, seeds=2), None)) == "2 seeds only"
-    assert "under the first seeds, and under the others where they might extend" in text(*search_words(shown))
 
 
 def test_distances_are_measured_from_the_worst_seen():
@@ -62,28 +62,26 @@ def test_agreement_pairs_recipes_not_numbers():
     assert paired_with_full(found, 1, "embedder_acc1") == []
 
 
-def test_a_cheap_attack_that_ranks_alike_may_choose(make_data):
-    summary = summarise(make_data(), resamples=200)
-    found = halving([(0.1 * k, 0.1 * k + 0.01) for k in range(1, 9)], kept=5, audited=3)
-    words = text(agreement_words(found, 0, OBJECTIVES[1], summary))
-    assert words.startswith("8 recipes were attacked both by it and in full, 3 of them though dropped")
-    assert "may choose among them: Kendall's tau 1.00 [" in words and "it has 100 % among its own" in words
-    opposite = halving([(0.1 * k, 0.9 - 0.1 * k) for k in range(1, 9)], kept=5, audited=3)
-    assert "its choice misleads" in agreement_words(opposite, 0, OBJECTIVES[1], summary)
-    few = halving([(0.1, 0.2), (0.2, 0.3)], kept=1, audited=0)
-    assert "too few to say" in agreement_words(few, 0, OBJECTIVES[1], summary)
-    flat = halving([(0.3, 0.1 * k) for k in range(1, 5)], kept=2, audited=2)
-    assert "finds them all equal" in agreement_words(flat, 0, OBJECTIVES[1], summary)
-    unclear = halving([(0.1, 0.2), (0.2, 0.1), (0.3, 0.3)], kept=2, audited=1)
-    assert "is inconclusive with so few: Kendall's tau 0.33 (1:" in text(
-        agreement_words(unclear, 0, OBJECTIVES[1], summary)
-    )
+@pytest.mark.parametrize(
+    ("leaks", "kept", "audited", "said"),
+    [
+        ([(0.1 * k, 0.1 * k + 0.01) for k in range(1, 9)], 5, 3, "may choose among them: Kendall's tau 1.00 ["),
+        ([(0.1 * k, 0.9 - 0.1 * k) for k in range(1, 9)], 5, 3, "its choice misleads"),
+        ([(0.1, 0.2), (0.2, 0.3)], 1, 0, "too few to say"),
+        ([(0.3, 0.1 * k) for k in range(1, 5)], 2, 2, "finds them all equal"),
+        ([(0.1, 0.2), (0.2, 0.1), (0.3, 0.3)], 2, 1, "is inconclusive with so few: Kendall's tau 0.33 (1:"),
+    ],
+)
+def test_whether_a_cheap_attack_that_ranks_alike_may_choose(leaks, kept, audited, said, make_data):
+    found = search_sentences(halving(leaks, kept=kept, audited=audited), summarise(make_data(), resamples=200))
+    _, words = found["search_rungs"]
+    assert said in text(words) and (f", {audited} of them though dropped" in text(words)) == bool(audited)
 
 
 def test_the_section_lists_every_proposal_with_what_became_of_it(make_data):
     def section(search):
         data = make_data(search=search)
-        return part("search", data, summarise(data, resamples=50))
+        return part("search", data, result_of(data, summarise(data, resamples=50)))
 
     assert section(None) == ""
     shown = section(halving([(0.1 * k, 0.1 * k) for k in range(1, 9)], kept=4, audited=2))
@@ -99,7 +97,7 @@ def test_the_section_lists_every_proposal_with_what_became_of_it(make_data):
 
 def test_a_page_with_a_search_holds_it(make_data):
     data = make_data(search=view(proposed(0, 0.87, 0.3, recipe="alpha\u00a00"), proposed(1, None, None, status="open")))
-    page = render(data, summarise(data, resamples=50))
+    page = render(data, result_of(data, summarise(data, resamples=50)))
     assert 'id="search"' in page and 'href="#row-' in page
 
 

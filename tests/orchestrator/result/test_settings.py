@@ -70,7 +70,7 @@ def test_terminal_page_and_export_show_every_setting_once_under_its_own_name(dat
     assert list(told) == ["alpha 0", "start from B", "start from C", "alpha -0.8, start from D"]
     assert "baseline" in told["alpha 0"] and "finds less" in told["start from C"]
     assert "inconclusive" in told["start from B"] and "finds more" in told["alpha -0.8, start from D"]
-    first = render(data, summary).split('id="limits"')[0]
+    first = render(data, result_of(data, summary)).split('id="limits"')[0]
     table = ascii_text(first[first.index('<table class="short">') : first.index("</table>")])
     assert [table.count(f">{name}</a>") for name in told] == [1] * len(SWAPPED)
     assert ">Setting</th>" in first and "finds more" in first and "Incomplete" not in first

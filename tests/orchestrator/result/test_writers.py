@@ -23,7 +23,7 @@ def made(request, make_data):
     rows = data.results[data.results["seed"] < request.param].reset_index(drop=True)
     data = make_data(results=rows, per_class=data.per_class)
     summary = summarise(data, resamples=100)
-    return data, summary, result_of(data, summary)
+    return data, result_of(data, summary)
 
 
 def numbers(value):
@@ -49,9 +49,9 @@ def shown(result):
     return texts
 
 
-def outputs(data, summary, result):
+def outputs(data, result):
     tables = tables_of(result)
-    page = "".join(part(name, data, summary) for name in ("recipes", "hiding"))
+    page = "".join(part(name, data, result) for name in ("recipes", "hiding", "everything"))
     page = re.sub(r"<(style|script|svg).*?</\1>|<[^>]+>", " ", page, flags=re.DOTALL)
     yield "terminal", terminal_text(result)
     yield "page", html.unescape(page)
@@ -65,13 +65,13 @@ def outputs(data, summary, result):
 
 
 def test_no_writer_shows_a_number_that_the_result_has_not(made):
-    data, summary, result = made
+    data, result = made
     allowed, counted, strange = shown(result), 0, []
     said = {
         number for lines in result.sentences.values() for line in lines for number in NUMBER.findall(ascii_text(line))
     }
     names = [ascii_text(str(name)) for column in ("recipe", "attack") for name in {*result.attacks[column]} if name]
-    for where, text in outputs(data, summary, result):
+    for where, text in outputs(data, result):
         plain = ascii_text(text)
         for name in sorted(names, key=len, reverse=True):
             plain = plain.replace(name, " ")

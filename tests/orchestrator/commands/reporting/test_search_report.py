@@ -11,6 +11,7 @@ from smoothsweep.orchestrator.planning.trial import Proposal, ProposalLog, trial
 from smoothsweep.orchestrator.result.format import ascii_text
 from smoothsweep.orchestrator.result.rows import results_table
 from smoothsweep.orchestrator.result.summary import summarise
+from smoothsweep.orchestrator.result.sweep_result import result_of
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.load import load_sweep
 
@@ -115,7 +116,7 @@ def test_a_search_is_reported_from_its_store(searched, tmp_path, monkeypatch):
     assert view.strategy == "halving" and len(view.proposals) == 11 and len(dict(view.on_rungs)[0]) == 6
     assert {p.recipe for p in view.full} == set(summary.recipes)
     assert view.space[2] == "start: 0 to 0.7 in steps of 0.1, with kind ramp"
-    page = ascii_text(render(data, summary))
+    page = ascii_text(render(data, result_of(data, summary)))
     for ident in ("search", "fresh", "cost", "results"):
         assert f'id="{ident}"' in page
     assert "Among the recipes with at least 80.0 % test accuracy" in page
