@@ -30,13 +30,13 @@ from smoothsweep.core.data.likeness import refuse_shared, warnings_of
 from smoothsweep.core.data.sources import count_labelled
 from smoothsweep.core.data.synthetic.faces import synthetic_faces as synthetic_faces
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.judges.membership import Membership
 from smoothsweep.core.judges.table import judge_of_network, stage_of
 from smoothsweep.core.membership.base import check_shadows
 from smoothsweep.core.metrics.accuracy import top1_accuracy
 from smoothsweep.core.metrics.recognition import fit_head, head_logits
 from smoothsweep.core.models.embedder_kinds import FACES, KINDS
 from smoothsweep.core.models.inference import evaluate_logits
-from smoothsweep.model import Model
 from smoothsweep.orchestrator.commands.audit.pages import read_stored
 from smoothsweep.orchestrator.commands.audit.subject import Found, look_for_people
 from smoothsweep.orchestrator.commands.audit.sweep_file import (
@@ -55,16 +55,12 @@ from smoothsweep.orchestrator.commands.audit.sweep_file import (
     shadow_sweep,
 )
 from smoothsweep.orchestrator.planning.trial import inversion_stages, trials_of
-from smoothsweep.orchestrator.result.audit import AuditNotes
-from smoothsweep.orchestrator.result.audit_membership import AuditMembership, read_membership, read_shadows
+from smoothsweep.orchestrator.result.audit_membership import MembershipAudit, read_membership, read_shadows
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.results import (
-    QUERIES_PER_IMAGE,
     AttackResult,
     Audit,
     Judge,
-    MembershipAudit,
-    Rate,
     stored_attack,
     stored_audit,
 )
@@ -72,14 +68,15 @@ from smoothsweep.results import Verdict as Verdict
 from smoothsweep.results import compare as compare
 from smoothsweep.results import judge as judge
 from smoothsweep.sweeps.expand import LoadedSweep, as_inversion, check
+from smoothsweep.sweeps.imported import TargetCard
 from smoothsweep.tasks.files import load_images, load_tensors
 from smoothsweep.tasks.judges import HEAD_SEED, embedding_of
 from smoothsweep.workbench import (
+    Model,
     People,
     Pictures,
     PriorLike,
     Section,
-    Subject,
     Workbench,
     check_model,
     everything,
@@ -90,6 +87,8 @@ from smoothsweep.workbench import (
 
 Device = torch.device | str
 EVALUATOR = "evaluator"
+QUERIES_PER_IMAGE = Membership(trained_on_data=True).most_pictures(1, 0, scores=True)
+"""Pictures that membership shows a model for each image: the image, its mirror image, shifted and noisy copies."""
 
 
 def attack(
@@ -125,23 +124,23 @@ def attack(
     check_model(model)
     with workbench(device, progress) as bench:
         pictures = bench.public(public, size or usual_size(model))
-        subject = bench.bring_in(model, pictures)
-        chosen = _chosen_classes(classes, subject.card.num_classes)
-        _made(settings, subject)
+        folder, card = bench.bring_in(model, pictures)
+        chosen = _chosen_classes(classes, card.num_classes)
+        _made(settings, card)
         tree = {
             "name": "attack",
             "seeds": [seed],
-            "data": {"kind": "synthetic", "identities": subject.card.num_classes},
+            "data": {"kind": "synthetic", "identities": card.num_classes},
             "public": pictures,
             "classes": chosen,
-            "recipe": {"imported": str(subject.folder)},
+            "recipe": {"imported": str(folder)},
             "prior": bench.prior(prior, pictures),
             "attack": dict(settings),
             "judges": {},
         }
         sweep = as_inversion(as_loaded(tree).sweep)
         stages = inversion_stages(sweep, seed)
-        bench.nobody(stages.data, subject.card.num_classes)
+        bench.nobody(stages.data, card.num_classes)
         bench.adopt(stages.target)
         bench.make([stages.inverted])
         return stored_attack(bench.store, stages, sweep.inverted_by, seed)
@@ -220,25 +219,30 @@ def audit(
     check_model(model)
     if not seeds or len(set(seeds)) < len(seeds) or people < 2:
         raise InputError(f"audit: expected different seeds and at least 2 people, got {list(seeds)} and {people}")
-    _check_membership(data, trained_on_data=trained_on_data, has_shadows=bool(shadows) or shadow_recipe is not None)
+    if trained_on_data and not has_split(data):
+        raise InputError(
+            "trained_on_data: expected data that say which images are for training and which for testing (folders "
+            "train and test, a column split, or SplitImages), got no split"
+        )
+    if not trained_on_data and (shadows or shadow_recipe is not None):
+        raise InputError("shadows: expected none without trained_on_data=True, got some")
     recipe = _shadow_recipe(shadows, shadow_recipe, model.image_size)
     with workbench(device, progress) as bench:
         side = size or usual_size(model)
         private, pictures = bench.people(data, side), bench.public(public, side)
         if recipe is not None:
             check_halves(count_labelled(Path(private["path"])), "shadows")
-        subject = bench.bring_in(model, pictures)
-        tried = _tried(attacks, subject)
-        places = Path(private["path"]), Path(pictures["path"])
+        folder, card = bench.bring_in(model, pictures)
+        tried, places = _tried(attacks, card), (Path(private["path"]), Path(pictures["path"]))
         shared = refuse_shared(*places)
         if not isinstance(by, Judge):
-            by = _judge(bench, private, by, evaluator_of(subject.architecture))
+            by = _judge(bench, private, by, evaluator_of(getattr(model.classifier, "architecture", None)))
         faces = {name: settings for name, settings in by.settings.items() if settings["name"] in FACES}
         shown = look_for_people(*places, faces, bits=None, tell=lambda line: None) if faces else Found()
         notes = (*warnings_of(*shared, private="data"), *shown.warnings)
         tree = audit_sweep(
-            model=subject.folder,
-            card=subject.card,
+            model=folder,
+            card=card,
             data=places[0],
             public=places[1],
             independent=by.settings,
@@ -251,9 +255,8 @@ def audit(
         )
         tree |= {"data": private, "public": pictures}
         if by.network is not None:
-            tree["judges"] |= {
-                "evaluator": {"imported": str(bench.imported_judge(by.network, by.names, by.image_size))}
-            }
+            judging = Model(by.network, image_size=by.image_size, input_range=(-1, 1))
+            tree["judges"] |= {"evaluator": {"imported": str(bench.bring_in(judging, pictures, "judge")[0])}}
         loaded = as_loaded(tree)
         of_trials = [inversion_stages(as_inversion(trial.settings), trial.seed) for trial in trials_of(loaded)]
         bench.adopt(of_trials[0].target, tested=True)
@@ -261,16 +264,9 @@ def audit(
             if stage.name == "imported":  # the judge, however good it is
                 bench.adopt(stage)
         bench.make([stage for stages in of_trials for stage in stages])
-        shadowed = None if recipe is None else _attack_by_shadows(bench, tree, recipe, shadows, subject)
-        stored = read_stored(
-            loaded,
-            bench.store,
-            bench.folder,
-            subject.card,
-            AuditNotes(own_test=has_split(data), told=notes, access=subject.access),
-            measures_membership=trained_on_data,
-            shadowed=shadowed,
-        )
+        shadowed = None if recipe is None else _attack_by_shadows(bench, tree, recipe, shadows, card)
+        known = {"own_test": has_split(data), "told": notes, "access": card.access}
+        stored = read_stored(loaded, bench.store, bench.folder, card, shadowed=shadowed, **known)
         return stored_audit(stored, bench.store, by)
 
 
@@ -340,25 +336,23 @@ def membership(
         section = bench.people(split, size)
         if recipe is not None:
             check_halves(count_labelled(Path(section["path"])), "shadows")
-        subject = bench.bring_in(model, section)
-        if recipe is not None and subject.access == "labels":
+        folder, card = bench.bring_in(model, section)
+        if recipe is not None and card.access == "labels":
             raise InputError(f"shadows: expected 0 for a model that shows labels alone, got {shadows}")
         tree = {
             "name": "membership",
             "seeds": [1],
             "data": section,
-            "recipe": {"imported": str(subject.folder)},
+            "recipe": {"imported": str(folder)},
             "attack": None,
             "judges": {"membership": {"trained_on_data": True, "seed": seed}},
         }
         stages = inversion_stages(as_inversion(as_loaded(tree).sweep), 1)
         bench.adopt(stages.target)
         bench.make([*stages])
-        found = _membership(bench, tree, subject)
-        shadowed = None if recipe is None else _attack_by_shadows(bench, tree, recipe, shadows, subject)
-        if shadowed is not None:
-            found = replace(found, shadowed=read_shadows(trials_of(shadowed), bench.store))
-        return MembershipAudit(**vars(found), access=subject.access)
+        shadowed = None if recipe is None else _attack_by_shadows(bench, tree, recipe, shadows, card)
+        by_shadows = None if shadowed is None else read_shadows(trials_of(shadowed), bench.store)
+        return replace(_membership(bench, tree, card), shadowed=by_shadows)
 
 
 # What several of them need
@@ -374,24 +368,23 @@ def _chosen_classes(classes: Sequence[int] | None, count: int) -> list[int]:
     return chosen
 
 
-def _made(settings: Mapping[str, Any], subject: Subject) -> Attack:
+def _made(settings: Mapping[str, Any], card: TargetCard) -> Attack:
     """An attack from its settings. Raises InputError for one that sees more than the model shows."""
     if "kind" not in settings:
         raise InputError("attack: expected its kind, got none")
     attack = make_attack(**settings)
-    if ACCESS_LEVELS.index(needed := access_needed(attack)) > ACCESS_LEVELS.index(subject.access):
-        raise InputError(
-            f"model: expected access to its {needed} for attack {settings['kind']}, got access to its {subject.access}"
-        )
+    if ACCESS_LEVELS.index(needed := access_needed(attack)) > ACCESS_LEVELS.index(card.access):
+        got = f"got access to its {card.access}"
+        raise InputError(f"model: expected access to its {needed} for attack {settings['kind']}, {got}")
     return attack
 
 
-def _tried(attacks: str | Sequence[Mapping[str, Any]], subject: Subject) -> list[dict[str, Any]]:
+def _tried(attacks: str | Sequence[Mapping[str, Any]], card: TargetCard) -> list[dict[str, Any]]:
     """The settings of the attacks to try, with a control among them. Raises InputError for one that cannot run."""
     if isinstance(attacks, str) and attacks not in get_args(Reach):
         raise InputError(f"attacks: expected {', '.join(get_args(Reach))}, or settings of attacks, got {attacks!r}")
-    tried = portfolio(subject.access, cast("Reach", attacks)) if isinstance(attacks, str) else attacks
-    if {_made(settings, subject).control for settings in tried} != {False, True}:
+    tried = portfolio(card.access, cast("Reach", attacks)) if isinstance(attacks, str) else attacks
+    if {_made(settings, card).control for settings in tried} != {False, True}:
         kinds = ", ".join(str(settings["kind"]) for settings in tried) or "none"
         raise InputError(f"attacks: expected one or more, and a control (random_latents) beside, got {kinds}")
     return [dict(settings) for settings in tried]
@@ -417,11 +410,10 @@ def _judge(
     side = min(data["size"], STORED_SIZE)
     recipe = {"image_size": side, **(EVALUATOR_TRAINING if training is None else training)}
     stage, network = bench.trained(data, {**recipe, "architecture": architecture, "pretrained": False}, seed)
-    test = load_images(bench.store.path(stage.inputs["data"]), "test")
     return Judge(
         metric="attack_acc1",
-        names=test.names,
-        sensitivity=Rate(share=bench.store.metrics(stage)["test_acc"] or 0.0, trials=len(test)),
+        names=load_images(bench.store.path(stage.inputs["data"]), "test").names,
+        sensitivity=bench.store.metrics(stage)["test_acc"] or 0.0,
         logits=lambda images: evaluate_logits(network, images, image_size=recipe["image_size"], device=bench.device),
         network=network,
         image_size=recipe["image_size"],
@@ -449,25 +441,13 @@ def _embedding_judge(bench: Workbench, data: Section, name: str, weights: Path |
     real = load_tensors(bench.store.path(stage) / "features.safetensors")
     head = fit_head(real["train_features"], real["train_labels"], seed=HEAD_SEED)
     embed = embedding_of({**stage.config, **stage.hints}, {}, bench.context())
-    right = top1_accuracy(head_logits(head, real["test_features"]), real["test_labels"])
     return Judge(
         metric=f"{judge}_acc1",
         names=load_images(bench.store.path(stage.inputs["data"]), "test").names,
-        sensitivity=Rate(share=right, trials=len(real["test_labels"])),
+        sensitivity=top1_accuracy(head_logits(head, real["test_features"]), real["test_labels"]),
         logits=lambda images: head_logits(head, embed(images)),
         settings=settings,
     )
-
-
-def _check_membership(data: People, *, trained_on_data: bool, has_shadows: bool) -> None:
-    """Raise InputError where membership is asked of data without a split, or shadow models without membership."""
-    if trained_on_data and not has_split(data):
-        raise InputError(
-            "trained_on_data: expected data that say which images are for training and which for testing (folders "
-            "train and test, a column split, or SplitImages), got no split"
-        )
-    if not trained_on_data and has_shadows:
-        raise InputError("shadows: expected none without trained_on_data=True, got some")
 
 
 def _shadow_recipe(count: int, settings: Mapping[str, Any] | None, image_size: int) -> dict[str, Any] | None:
@@ -487,17 +467,17 @@ def _shadow_recipe(count: int, settings: Mapping[str, Any] | None, image_size: i
     return recipe
 
 
-def _membership(bench: Workbench, tree: Mapping[str, Any], subject: Subject) -> AuditMembership:
+def _membership(bench: Workbench, tree: Mapping[str, Any], card: TargetCard) -> MembershipAudit:
     """What the finished judge of membership found of the model, which is the target of a sweep's first trial."""
     first = trials_of(as_loaded({**tree}))[0]
-    return present(read_membership([("model", first)], bench.store, subject.access), "membership")
+    return present(read_membership([("model", first)], bench.store, card.access), "membership")
 
 
 def _attack_by_shadows(
-    bench: Workbench, tree: Mapping[str, Any], recipe: Mapping[str, Any], count: int, subject: Subject
+    bench: Workbench, tree: Mapping[str, Any], recipe: Mapping[str, Any], count: int, card: TargetCard
 ) -> LoadedSweep | None:
     """The sweep that trained shadow models and attacked with them; None where membership makes no claim."""
-    if not _membership(bench, tree, subject).holds:
+    if not _membership(bench, tree, card).holds:
         return None
     shadowed = as_loaded(shadow_sweep(tree, recipe, count, tree["judges"]["membership"], alone=True))
     bench.make([stage for trial in trials_of(shadowed) for stage in trial.stages])

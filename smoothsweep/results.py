@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,6 @@ from torch import Tensor
 
 from smoothsweep.core.attacks.registry import PARTS
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.judges.membership import Membership
 from smoothsweep.core.metrics.accuracy import result_slots, topk_hits
 from smoothsweep.core.metrics.intervals import exposures
 from smoothsweep.core.metrics.leak_comparisons import compare_leaks
@@ -23,10 +22,9 @@ from smoothsweep.core.readers.tables import read_rows
 from smoothsweep.orchestrator.commands.audit.pages import StoredAudit
 from smoothsweep.orchestrator.planning.trial import InversionStages, inversion_stages
 from smoothsweep.orchestrator.result.audit import Audit as AuditResult
-from smoothsweep.orchestrator.result.audit import audit_sentences
-from smoothsweep.orchestrator.result.audit_membership import AuditMembership
+from smoothsweep.orchestrator.result.audit_membership import MembershipAudit
 from smoothsweep.orchestrator.result.estimates import Comparison
-from smoothsweep.orchestrator.result.summary import Summary
+from smoothsweep.orchestrator.result.sweep_result import comparison_columns
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.expand import as_inversion
@@ -34,9 +32,6 @@ from smoothsweep.sweeps.parts import AnyAttack
 from smoothsweep.tasks.files import load_tensors
 
 LEVEL = 0.95
-JUDGE = Membership(trained_on_data=True)
-QUERIES_PER_IMAGE = JUDGE.most_pictures(1, 0, scores=True)
-"""Pictures that membership shows a model for each image: the image, its mirror image, shifted and noisy copies."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,13 +100,6 @@ def stored_attack(store: Store, stages: InversionStages, attack: AnyAttack, seed
     )
 
 
-class Rate(NamedTuple):
-    """A fraction of `trials` images."""
-
-    share: float
-    trials: int
-
-
 @dataclass(frozen=True, kw_only=True)
 class Judge:
     """A judge of reconstructions.
@@ -128,7 +116,7 @@ class Judge:
 
     metric: str
     names: tuple[str, ...]
-    sensitivity: Rate
+    sensitivity: float
     logits: Callable[[Tensor], Tensor]
     settings: Mapping[str, Any] = field(default_factory=dict)
     network: Classifier | None = None
@@ -188,61 +176,7 @@ def judge(reconstructions: AttackResult, by: Judge) -> Verdict:
         "predicted": predicted.numpy(),
         "hit": hits.numpy(),
     }
-    return Verdict(images=pd.DataFrame(rows), leak=hits.double().mean().item(), real=by.sensitivity.share)
-
-
-@dataclass(frozen=True, kw_only=True)
-class MembershipAudit(AuditMembership):
-    """How well an attacker tells a model's training images from held-out images of the same people.
-
-    Attributes:
-        access: What the attacker sees of the model.
-    """
-
-    access: str
-
-    @property
-    def attacks(self) -> pd.DataFrame:
-        """A row per attack without shadow models, the strongest first: attack, access, auc with low and high (95 %,
-        over people), and tpr_fpr1, the training images found at 1 % false positives (None with fewer than 100 held-out
-        images)."""
-        table = pd.DataFrame([vars(one) for one in self.model.told]).rename(columns={"found": "tpr_fpr1"})
-        return table[["attack", "access", "auc", "low", "high", "tpr_fpr1"]]
-
-    @property
-    def queries(self) -> int:
-        """Pictures that the model received."""
-        scored = self.access != "labels"
-        return JUDGE.most_pictures(self.members, self.others, scores=scored) + 2 * self.copies * scored
-
-    @property
-    def shadows(self) -> int:
-        """Shadow models that were trained; 0 where no claim is made, since none are trained then."""
-        return 0 if self.shadowed is None else self.shadowed.count
-
-    @property
-    def by_shadows(self) -> pd.DataFrame:
-        """Rows of attacks with shadow models, one per attack that sees scores, the strongest first: attack,
-        shadow_models (whether it needs them), auc_within (mean over persons of the AUC among the images of each) with
-        low and high, found_at_1_percent and found_at_0_1_percent (None with fewer than 100 and 1,000 held-out images).
-        """
-        rows = [
-            {
-                "attack": one.attack,
-                "shadow_models": one.has_shadows,
-                "auc_within": one.auc,
-                "low": one.low,
-                "high": one.high,
-                "found_at_1_percent": one.found["fpr1"],
-                "found_at_0_1_percent": one.found["fpr01"],
-            }
-            for one in (self.shadowed.told if self.shadowed else ())
-        ]
-        return pd.DataFrame(rows)
-
-    def __str__(self) -> str:
-        """The result in a few sentences."""
-        return " ".join(self.lines)
+    return Verdict(images=pd.DataFrame(rows), leak=hits.double().mean().item(), real=by.sensitivity)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,7 +206,7 @@ class Audit:
         """A row per attack, the strongest first, then the controls: attack, words (what a page calls it), access,
         control, leak with low and high (95 %, over seeds and people; NaN without an interval), seeds, queries and
         seconds per person."""
-        table = pd.DataFrame([vars(one) for one in self.result.reached])
+        table = pd.DataFrame([*self.result.reached])
         table = table.assign(words=table["attack"], attack=table["attack"].map(dict(self.names)))
         table["queries"] = table["queries"].astype(float).fillna(0.0)
         return table[[*["attack", "words", "access", "control", "leak", "low", "high", "seeds", "queries", "seconds"]]]
@@ -284,12 +218,9 @@ class Audit:
         the mean of all, 95 %), among_five (that probability), control (the share of the control's images that the judge
         takes for this very person), verified (the share of the strongest attack's that a face recogniser accepts at
         1 % false accepts, NaN where it was not measured)."""
-        named = {"label": "class", "among_top": "among_five"}
-        table = pd.DataFrame([vars(one) for one in self.result.people]).rename(columns=named)
-        if not len(table):
-            return table
-        table = table.astype({"control": float, "verified": float})
-        return table[[*["class", "name", "share", "rate", "low", "high", "among_five", "control", "verified"]]]
+        columns = ["label", "name", "share", "rate", "low", "high", "among_top", "control", "verified"]
+        table = pd.DataFrame([*self.result.people], columns=columns).astype({"control": float, "verified": float})
+        return table.rename(columns={"label": "class", "among_top": "among_five"})
 
     @cached_property
     def standing(self) -> pd.DataFrame:
@@ -306,8 +237,7 @@ class Audit:
     @property
     def membership(self) -> MembershipAudit | None:
         """How well an attacker tells training from test images, None where that was not asked for."""
-        found = self.result.membership
-        return None if found is None else MembershipAudit(**vars(found), access=self.result.access)
+        return self.result.membership
 
     @property
     def beyond(self) -> Comparison:
@@ -336,32 +266,31 @@ class Audit:
 
     def __str__(self) -> str:
         """The finding, its limits, and membership, a sentence a line."""
-        said = audit_sentences(self.result)
+        said = self.result.said
         return "\n".join((*said["answer"], *said["membership"], *said["unknown"]))
 
 
 def stored_audit(stored: StoredAudit, store: Store, by: Judge) -> Audit:
     """The result of an audit that a store holds, judged by this judge."""
-    frame, attacks = stored.summary.frame, stored.audit.attacks
+    found, cells = stored.audit, stored.summary.cells
     settings = {trial.id: as_inversion(trial.settings).inverted_by for trial in stored.trials}
-    names = {one.attack: attack_name(settings[frame.loc[one.row, "trials"][0]]) for one in stored.audit.reached}
+    names = {row: attack_name(settings[cells[row]["trials"][0]]) for row in found.rows}
+    attacks = [row for row in found.rows if not cells[row]["control"]]
     first = stored.strongest[0]
     stages = inversion_stages(as_inversion(first.settings), first.seed)
     return Audit(
-        result=stored.audit,
+        result=found,
         reconstructions=stored_attack(store, stages, settings[first.id], first.seed),
         by=by,
-        names=names,
-        shares={names[one.attack]: _shares(stored.summary, one.row, stored.audit.judge) for one in attacks},
+        names={one["attack"]: names[row] for row, one in zip(found.rows, found.reached, strict=True)},
+        shares={
+            names[row]: np.stack([one.by_class.sort_index() for one in samples if one.by_class is not None])
+            for row in attacks
+            for samples in [stored.summary.samples[row][found.judge].values()]
+        },
         seeds=tuple(dict.fromkeys(trial.seed for trial in stored.trials)),
-        published=tuple(names[one.attack] for one in attacks if frame.loc[one.row, "published"]),
+        published=tuple(names[row] for row in attacks if cells[row]["published"]),
     )
-
-
-def _shares(summary: Summary, row: int, metric: str) -> np.ndarray:
-    """Fractions of hits of a row, [seeds, classes]."""
-    seeds = summary.samples[row][metric].values()
-    return np.stack([seed.by_class.sort_index().to_numpy() for seed in seeds if seed.by_class is not None])
 
 
 def compare(audits: Mapping[str, Audit]) -> pd.DataFrame:
@@ -371,10 +300,9 @@ def compare(audits: Mapping[str, Audit]) -> pd.DataFrame:
     test_acc, attack, leak with low and high, and for all but the first: reduction (the first's leak minus this one's,
     paired by person and seed: positive leaks less), reduction_low and reduction_high (95 %, for all models at once, the
     choice of the strongest attack paid for), verdict ("reduces", "hides", "leaks more" or "inconclusive") and
-    seeds_needed (how many might settle an inconclusive one; NaN where that is not known). difference, difference_low
-    and difference_high are minus the reduction, as in earlier versions. Each model is one training: a verdict holds of
-    these models; recipes are compared by sweeps, which train each with several seeds. The quick attacks alone take what
-    a defense hides for a reduction: audit with attacks="adapted".
+    seeds_needed (how many might settle an inconclusive one; NaN where that is not known). Each model is one training:
+    a verdict holds of these models; recipes are compared by sweeps, which train each with several seeds. The quick
+    attacks alone take what a defense hides for a reduction: audit with attacks="adapted".
 
     Raises InputError, one line, for fewer than two audits or such as cannot be paired.
     """
@@ -390,19 +318,14 @@ def compare(audits: Mapping[str, Audit]) -> pd.DataFrame:
     ).verdicts
     if not all(audit.result.can_tell for audit in audits.values()):
         comparisons = {}  # no leak can be told by this judge
+    told = ["reduction", "reduction_low", "reduction_high", "verdict", "seeds_needed"]
     rows: list[dict[str, Any]] = []
     for name, audit in audits.items():
-        best = audit.attacks.iloc[0]
-        row = {"model": name, "test_acc": audit.test_acc, **best[["attack", "leak", "low", "high"]].to_dict()}
-        gap = comparisons.get(name)
-        size = [np.nan] * 3 if gap is None else [np.nan if v is None else v for v in (gap.reduction, gap.low, gap.high)]
-        row |= dict(zip(("reduction", "reduction_low", "reduction_high"), size, strict=True))
-        needed = gap.needed.seeds if gap is not None and gap.needed is not None else None
-        row |= {"verdict": gap.word if gap else "", "seeds_needed": np.nan if needed is None else float(needed)}
-        earlier = ("difference", "difference_low", "difference_high")
-        row |= dict(zip(earlier, (-size[0], -size[2], -size[1]), strict=True))
-        rows.append(row)
-    return pd.DataFrame(rows)
+        gap = comparison_columns(comparisons.get(name), names[0])
+        best = audit.attacks.iloc[0][["attack", "leak", "low", "high"]]
+        rows.append({"model": name, "test_acc": audit.test_acc, **best, **{key: gap[key] for key in told}})
+    table = pd.DataFrame(rows).fillna({"verdict": ""})
+    return table.astype({name: float for name in told if name != "verdict"})
 
 
 def _check_alike(where: str, audit: Audit, first: Audit) -> None:
@@ -410,7 +333,7 @@ def _check_alike(where: str, audit: Audit, first: Audit) -> None:
     if audit.by is not first.by:
         raise InputError(f"{where}: expected the judge of the first audit (by=first.by), got another one")
     for what, mine, other in (
-        ("people", *(sorted(person.label for person in one.result.people) for one in (audit, first))),
+        ("people", *(sorted(one.people["class"]) for one in (audit, first))),
         ("seeds", list(audit.seeds), list(first.seeds)),
         ("attacks", *(sorted(one.attacks["attack"]) for one in (audit, first))),
     ):

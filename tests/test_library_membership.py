@@ -6,8 +6,8 @@ import torch
 import smoothsweep
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.synthetic.faces import synthetic_faces
-from smoothsweep.model import PROBE_IMAGES
-from smoothsweep.results import QUERIES_PER_IMAGE
+from smoothsweep.library import QUERIES_PER_IMAGE
+from smoothsweep.workbench import PROBE_IMAGES
 
 PEOPLE, EACH = 10, 24
 

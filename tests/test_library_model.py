@@ -12,12 +12,11 @@ from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.core.defenses.registry import make_defense
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import build_classifier
-from smoothsweep.model import Model
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.sweeps.expand import check
 from smoothsweep.tasks.attack import OpenTarget
 from smoothsweep.tasks.manifests import config_of
-from smoothsweep.workbench import workbench
+from smoothsweep.workbench import Model, workbench
 
 SIDE, CLASSES = 16, 5
 

@@ -7,16 +7,13 @@ import pandas as pd
 import pytest
 import torch
 from PIL import Image
-from torchvision.models import VisionTransformer
 
 import smoothsweep
-from smoothsweep import library
 from smoothsweep.core.data.images import resize
 from smoothsweep.core.data.labelled import SplitImages
 from smoothsweep.core.data.synthetic.faces import synthetic_faces
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import build_classifier
-from smoothsweep.core.models.embedder_kinds import KINDS
 from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.core.training.classifier import train_classifier
 from tests.core.attacks.examples import EXAMPLES, PEOPLE, SIZE
@@ -63,12 +60,6 @@ def report(model, faces, public, ruler):
     return smoothsweep.audit(
         model, faces, public, by=ruler, attacks=[RANDOM, PPA, SELECTION], seeds=[1, 2], prior=PRIOR, **QUIET
     )
-
-
-def test_every_public_name_is_there_and_once():
-    assert len(set(smoothsweep.__all__)) == len(smoothsweep.__all__) > 10
-    assert all(getattr(smoothsweep, name) is not None for name in smoothsweep.__all__)
-    assert smoothsweep.audit is library.audit
 
 
 def test_an_audit_finds_more_than_its_control(report):
@@ -147,7 +138,7 @@ def test_a_verdict_tells_whom_the_judge_sees(report, ruler):
     verdict = smoothsweep.judge(report.reconstructions, ruler)
     assert list(verdict.images.columns) == ["class", "name", "rank", "predicted", "hit"]
     assert (verdict.images["hit"] == (verdict.images["predicted"] == verdict.images["class"])).all()
-    assert verdict.leak == pytest.approx(verdict.images["hit"].mean()) and verdict.real == ruler.sensitivity.share
+    assert verdict.leak == pytest.approx(verdict.images["hit"].mean()) and verdict.real == ruler.sensitivity
     expected = verdict.images.groupby("class")["hit"].mean().sort_index()
     pd.testing.assert_series_equal(verdict.people.set_index("class")["share"].sort_index(), expected, check_names=False)
 
@@ -169,17 +160,6 @@ def test_an_independent_embedder_judges_what_it_never_saw(faces, report):
     ruler = smoothsweep.fit_judge(faces, "synthetic", **QUIET)
     verdict = smoothsweep.judge(report.reconstructions, ruler)
     assert ruler.metric == "embedder_acc1" and verdict.real > 1 / PEOPLE and 0 <= verdict.leak <= 1
-
-
-def test_classes_that_are_no_faces_have_a_judge_of_pictures_of_anything(faces, report, tmp_path, monkeypatch):
-    """By a small network in the place of the published one, whose file is not here."""
-    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "mlp_dim": 12}
-    torch.manual_seed(3)
-    torch.save(VisionTransformer(image_size=224, patch_size=16, **sizes).state_dict(), tmp_path / "vit.pth")
-    small = dataclasses.replace(KINDS["swag_vit_b_16"], sizes={"layers": 1, "heads": 2, "width": 8, "hidden": 12})
-    monkeypatch.setitem(KINDS, "swag_vit_b_16", small)
-    ruler = smoothsweep.fit_judge(faces, "swag_vit_b_16", weights=tmp_path / "vit.pth", **QUIET)
-    assert ruler.metric == "general_acc1" and 0 <= smoothsweep.judge(report.reconstructions, ruler).leak <= 1
 
 
 def refusals(model, faces, public):

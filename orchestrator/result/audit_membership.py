@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.core.defenses.labels import recipe_words
+from smoothsweep.core.judges.membership import Membership
 from smoothsweep.core.judges.table import stage_of
 from smoothsweep.core.membership.measuring import (
     BY_LABELS,
@@ -46,15 +48,11 @@ from smoothsweep.sweeps.imported import ImportedClassifier
 
 Role = Literal["model", "reference", "fix"]
 SCORES = "scores.parquet"
-CHOSEN_BY_RESULT = "picked by this result, which tends to make the number too high"
-NO_SHADOWS = "No shadow model was trained: a stronger attack may find more."
-LEAST_OTHERS = 100
-"""Fewest test images that can show a false positive rate of 1 %."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttackFound(Attacked):
-    """The result of one attack over all images; the mean over trainings where there are several.
+    """The result of one membership attack over all images; the mean over trainings where there are several.
 
     Attributes:
         access: What the attack sees: labels or scores.
@@ -66,14 +64,14 @@ class AttackFound(Attacked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Membership:
+class Attacks:
     """The results of membership attacks on the trainings of one recipe.
 
     Attributes:
         recipe: Its name among those of the sweep.
         told: The attacks, the strongest first.
         trainings: Number of trainings over which results are averaged.
-        word: The verdict relative to the reference, of `result.membership.WORDS`; empty for the reference itself and
+        word: The verdict relative to the reference, of `result.standing.WORDS`; empty for the reference itself and
             where the two were not compared.
     """
 
@@ -86,11 +84,6 @@ class Membership:
     def by(self, attack: str) -> AttackFound | None:
         """The result of an attack by its name; None where it did not run."""
         return next((one for one in self.told if one.attack == attack), None)
-
-    @property
-    def by_labels(self) -> AttackFound | None:
-        """The result of the attack by labels that was chosen beforehand; None where it did not run."""
-        return self.by(BY_LABELS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,31 +109,17 @@ class ByShadows:
     reference: tuple[WithinPersons, ...]
     seconds: float
 
-    @property
-    def strongest(self) -> WithinPersons:
-        """The attack with shadow models that has the highest AUC on the model."""
-        return next(one for one in self.told if one.has_shadows)
-
-    @property
-    def beforehand(self) -> WithinPersons:
-        """The attack with shadow models that was chosen before any result."""
-        return next((one for one in self.told if one.attack == WITH_SHADOWS), self.strongest)
-
-    @property
-    def threshold(self) -> WithinPersons:
-        """The strongest attack without shadow models."""
-        return next(one for one in self.told if not one.has_shadows)
-
     def of_reference(self, attack: str) -> WithinPersons | None:
         """The result of an attack on the reference; None where it did not run."""
         return next((one for one in self.reference if one.attack == attack), None)
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditMembership:
-    """The results of membership attacks on the model and on the trainings it is compared with.
+class MembershipAudit:
+    """How well an attacker tells a model's training images from held-out images of the same people.
 
     Attributes:
+        access: What the attacker sees of the model.
         shift: AUC of a classifier that distinguishes training from test images by their pixels, without the model.
         members: Training images.
         others: Test images that are no copies.
@@ -152,15 +131,16 @@ class AuditMembership:
         without_shadows: A sentence on why none were trained.
     """
 
+    access: str = field(repr=False)
     shift: float
     members: int
     others: int
     copies: int
     drawn: int | None
     drawn_members: int | None
-    recipes: tuple[Membership, ...]
+    recipes: tuple[Attacks, ...]
     shadowed: ByShadows | None = None
-    without_shadows: str = NO_SHADOWS
+    without_shadows: str = "No shadow model was trained: a stronger attack may find more."
 
     @property
     def holds(self) -> bool:
@@ -168,18 +148,8 @@ class AuditMembership:
         return is_chance(self.shift, self.members, self.others)
 
     @property
-    def model(self) -> Membership:
+    def model(self) -> Attacks:
         return self.recipes[0]
-
-    def tried_on(self, one: AttackFound) -> tuple[int, int]:
-        """The numbers of training images and of test images that an attack was tried on."""
-        if self.drawn is None or self.drawn_members is None or one.access != "labels":
-            return self.members, self.others
-        return self.drawn_members, self.drawn - self.drawn_members
-
-    @property
-    def reference(self) -> Membership | None:
-        return next((one for one in self.recipes if one.role == "reference"), None)
 
     @property
     def strongest(self) -> AttackFound:
@@ -189,18 +159,58 @@ class AuditMembership:
     @property
     def beforehand(self) -> AttackFound:
         """The attack that was chosen before any result: on scores where they are seen, else on labels."""
-        return self.model.by(WITHOUT) or self.model.by_labels or self.strongest
+        return self.model.by(WITHOUT) or self.model.by(BY_LABELS) or self.strongest
+
+    @property
+    def attacks(self) -> pd.DataFrame:
+        """A row per attack without shadow models, the strongest first: attack, access, auc with low and high (95 %,
+        over people), and tpr_fpr1, the training images found at 1 % false positives (None with fewer than 100 held-out
+        images)."""
+        table = pd.DataFrame([vars(one) for one in self.model.told]).rename(columns={"found": "tpr_fpr1"})
+        return table[["attack", "access", "auc", "low", "high", "tpr_fpr1"]]
+
+    @property
+    def queries(self) -> int:
+        """Pictures that the model received."""
+        scored, judge = self.access != "labels", Membership(trained_on_data=True)
+        return judge.most_pictures(self.members, self.others, scores=scored) + 2 * self.copies * scored
+
+    @property
+    def shadows(self) -> int:
+        """Shadow models that were trained; 0 where no claim is made, since none are trained then."""
+        return 0 if self.shadowed is None else self.shadowed.count
+
+    @property
+    def by_shadows(self) -> pd.DataFrame:
+        """Rows of attacks with shadow models, one per attack that sees scores, the strongest first: attack,
+        shadow_models (whether it needs them), auc_within (mean over persons of the AUC among the images of each) with
+        low and high, found_at_1_percent and found_at_0_1_percent (None with fewer than 100 and 1,000 held-out images).
+        """
+        rates = {"found_at_1_percent": "fpr1", "found_at_0_1_percent": "fpr01"}
+        return pd.DataFrame(
+            {"attack": one.attack, "shadow_models": one.has_shadows, "auc_within": one.auc}
+            | {"low": one.low, "high": one.high, **{name: one.found[rate] for name, rate in rates.items()}}
+            for one in (self.shadowed.told if self.shadowed else ())
+        )
 
     @property
     def lines(self) -> tuple[str, ...]:
         """Sentences, the finding first; where training and test images differ, why no claim is made."""
-        known = {"found": self, "best": self.strongest, "plain": self.reference, "shadows": self.shadowed}
+        best = self.strongest
+        tried = (self.members, self.others)
+        if best.access == "labels" and self.drawn is not None and self.drawn_members is not None:
+            tried = self.drawn_members, self.drawn - self.drawn_members
+        reference = next((one for one in self.recipes if one.role == "reference"), None)
+        known = {"found": self, "best": best, "tried": tried, "plain": reference, "shadows": self.shadowed}
         return sections(PLACE, "audit_membership.txt", _WORDS | known)["membership"]
+
+    def __str__(self) -> str:
+        return " ".join(self.lines)
 
 
 def read_membership(
     trials: Sequence[tuple[str, Trial]], store: Store, access: str, words: Mapping[str, str] | None = None
-) -> AuditMembership | None:
+) -> MembershipAudit | None:
     """Read the results of membership attacks with this access; None where the model was not attacked.
 
     trials: each with the name of its recipe. words: recipe -> its verdict relative to the reference.
@@ -208,8 +218,8 @@ def read_membership(
     stages: dict[str, dict[str, Stage]] = {}
     roles: dict[str, Role] = {}
     for name, trial in trials:
-        if (stage := _judge(trial, store)) is not None:
-            roles[name] = "model" if _is_model(trial) else "reference" if trial.cell.is_baseline else "fix"
+        if (stage := membership_stage(trial, store)) is not None:
+            roles[name] = "model" if is_model(trial) else "reference" if trial.cell.is_baseline else "fix"
             stages.setdefault(name, {})[stage.fingerprint] = stage
     if "model" not in roles.values():
         return None
@@ -218,7 +228,8 @@ def read_membership(
     first, facts = _scored(files[names[0]][0]), store.metrics(next(iter(stages[names[0]].values())))
     seen = np.isfinite(first.scores[BY_LABELS]) if BY_LABELS in first.scores else np.zeros(len(first.member), bool)
     few = not seen.all()
-    return AuditMembership(
+    return MembershipAudit(
+        access=access,
         shift=float(facts["membership_shift"] or 0.0),
         members=int(first.member.sum()),
         others=int((~first.member).sum()),
@@ -226,7 +237,7 @@ def read_membership(
         drawn=int(seen.sum()) if few else None,
         drawn_members=int((seen & first.member).sum()) if few else None,
         recipes=tuple(
-            Membership(
+            Attacks(
                 recipe=name,
                 role=roles[name],
                 told=attacks_found(files[name], access),
@@ -238,17 +249,18 @@ def read_membership(
     )
 
 
-def _judge(trial: Trial, store: Store) -> Stage | None:
-    """The stage that measured the membership of a trial's target; None where none did."""
+def membership_stage(trial: Trial, store: Store) -> Stage | None:
+    """The stage that measured the membership of a trial's target; None where the store holds none."""
     stage = inversion_stages(as_inversion(trial.settings), trial.seed).judges.get(stage_of("membership"))
     return stage if stage is not None and store.has(stage) else None
 
 
-def _is_model(trial: Trial) -> bool:
+def is_model(trial: Trial) -> bool:
+    """Whether a trial attacks the model under audit, not a training beside it."""
     return isinstance(as_inversion(trial.settings).recipe, ImportedClassifier)
 
 
-def verdict_words(data: ReportData, summary: Summary, access: str) -> dict[str, str]:
+def membership_words(data: ReportData, summary: Summary, access: str) -> dict[str, str]:
     """Recipe -> its verdict relative to the baseline, by scores and labels, or by labels where only those are seen."""
     frame, verdicts = membership_frame(data, summary), {}
     for row in () if frame is None else frame.to_dict("records"):
@@ -289,20 +301,15 @@ def _mean_auc(members: np.ndarray, others: np.ndarray) -> float:
     return float(np.mean([roc_auc(*pair) for pair in zip(members.T, others.T, strict=True)]))
 
 
+@lru_cache(maxsize=64)
 def _scored(file: Path) -> Scored:
-    """Read the scores of every attack from the file of a judge of membership."""
+    """The scores of every attack, from the file of a judge of membership. Cached: the file never changes."""
     frame = read_rows(file)
     return Scored(
         scores={name: frame[name].to_numpy(dtype=np.float64) for name in frame.columns if name in MEMBERSHIP_ATTACKS},
         member=frame["member"].to_numpy(dtype=bool),
         labels=frame["class"].to_numpy(),
     )
-
-
-@lru_cache(maxsize=16)
-def _within(file: Path) -> tuple[tuple[WithinPersons, ...], int]:
-    """Attacks that see scores, the strongest first, and the number of people. Cached: the file never changes."""
-    return measure_within_persons(_scored(file))
 
 
 def read_shadows(trials: Sequence[Trial], store: Store) -> ByShadows | None:
@@ -312,12 +319,12 @@ def read_shadows(trials: Sequence[Trial], store: Store) -> ByShadows | None:
     """
     judged: dict[bool, Stage] = {}
     for trial in trials:
-        if (stage := _judge(trial, store)) is not None:
-            judged.setdefault(_is_model(trial), stage)
+        if (stage := membership_stage(trial, store)) is not None:
+            judged.setdefault(is_model(trial), stage)
     if True not in judged:
         return None
     shadows = [source for source in judged[True].inputs.values() if source.name == "shadow"]
-    attacks, persons = _within(store.needed_file(judged[True], SCORES))
+    measured = {own: measure_within_persons(_scored(store.needed_file(one, SCORES))) for own, one in judged.items()}
     settings: Any = as_inversion(trials[0].settings).judges.settings["membership"]
     recipe = settings.shadow_recipe
     return ByShadows(
@@ -325,9 +332,9 @@ def read_shadows(trials: Sequence[Trial], store: Store) -> ByShadows | None:
         recipe=recipe_words(recipe.defense.model_dump(mode="json", exclude_none=True)).label,
         architecture=recipe.architecture,
         epochs=shadows[0].config["epochs"],
-        persons=persons,
-        told=attacks,
-        reference=_within(store.needed_file(judged[False], SCORES))[0] if False in judged else (),
+        persons=measured[True][1],
+        told=measured[True][0],
+        reference=measured[False][0] if False in measured else (),
         seconds=sum(float(store.manifest(one)["seconds"]) for one in shadows if store.has(one)),
     )
 
@@ -337,16 +344,15 @@ def shown_rate(value: float | None) -> str:
     return "too few test images" if value is None else f"{100 * value:.1f}{NBSP}%"
 
 
-_WORDS = {
-    "count": count,
-    "duration": duration,
-    "shown_rate": shown_rate,
+_WORDS = {one.__name__: one for one in (count, duration, shown_rate)} | {
     "rate": lambda value: f"{100 * value:g}{NBSP}%",  # a round one
-    "LEAST_OTHERS": LEAST_OTHERS,
+    "BY_LABELS": BY_LABELS,
+    "CHOSEN_BY_RESULT": "picked by this result, which tends to make the number too high",
+    "LEAST_OTHERS": 100,  # fewest test images that can show a false positive rate of 1 %
     "LEAST_SEEDS": LEAST_SEEDS,
-    "CHOSEN_BY_RESULT": CHOSEN_BY_RESULT,
     "RATES": RATES,
     "UNCLEAR": UNCLEAR,
+    "WITH_SHADOWS": WITH_SHADOWS,
     "WORDS": WORDS,
 }
 """Names that the text knows."""

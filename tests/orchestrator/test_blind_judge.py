@@ -10,7 +10,7 @@ import pytest
 from smoothsweep.orchestrator.commands.reporting.report import verdicts_for_mlflow
 from smoothsweep.orchestrator.page.render import part, render
 from smoothsweep.orchestrator.page.tables import csv_table, markdown_table, tables_of, terminal_text
-from smoothsweep.orchestrator.result.audit import AuditNotes, read_audit
+from smoothsweep.orchestrator.result.audit import read_audit
 from smoothsweep.orchestrator.result.data import ReportData
 from smoothsweep.orchestrator.result.findings import find
 from smoothsweep.orchestrator.result.summary import summarise
@@ -129,7 +129,7 @@ def test_an_audit_names_nobody_and_compares_nothing_by_it():
         real_images=PHOTOGRAPHS,
     )
     summary = summarise(data)
-    audit = read_audit(data, summary, AuditNotes(names=[*"abcdef"], classes=PEOPLE, recipe=summary.recipes[0]))
+    audit = read_audit(data, summary, names=[*"abcdef"], classes=PEOPLE, recipe=summary.recipes[0])
     found = audit.dump()
     assert found["can_tell"] is False and found["ceiling"] == pytest.approx(1 / 6)
     assert not found["people"] and not found["beyond"]["verdict"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,12 +20,15 @@ from smoothsweep.core.files import write_file
 from smoothsweep.core.readers.files import read_text
 from smoothsweep.core.text import duration, shortened
 from smoothsweep.orchestrator.commands.audit import costs, subject, sweep_file
-from smoothsweep.orchestrator.commands.audit.pages import add_second, read_stored, write_audit
+from smoothsweep.orchestrator.commands.audit.pages import read_stored, write_audit
 from smoothsweep.orchestrator.commands.audit.request import EFFORTS, EPOCHS, AuditRequest
 from smoothsweep.orchestrator.commands.audit.sweep_file import SHADOWS, Reach, label_of, portfolio
 from smoothsweep.orchestrator.commands.plan import Confirmation
 from smoothsweep.orchestrator.commands.run import run_and_report
-from smoothsweep.orchestrator.result.audit import MOST_SEEDS, Audit, AuditNotes, audit_sentences
+from smoothsweep.orchestrator.planning.trial import trials_of
+from smoothsweep.orchestrator.result.audit import MOST_SEEDS, Audit
+from smoothsweep.orchestrator.result.audit_membership import membership_stage
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.imported import TargetCard
 from smoothsweep.sweeps.load import load_sweep
@@ -99,9 +102,9 @@ def run_audit(request: AuditRequest) -> int:
         wanted = f"the model's {card.num_classes} people"
         raise InputError(f"{request.people_option} {request.private}: expected {wanted}, got {people.classes}")
     work = Work(request=request, model=model.resolve(), card=card, people=people, started=started, told=told)
-    coming = work.allowance.membership.coming  # of queries whose answers the store does not hold
-    for line in coming if coming and not costs.has_membership(work.tree(FIRST), open_store(work.store)) else ():
-        screen.out(line)
+    if work.allowance.coming and not work.has_membership(work.tree(FIRST)):  # whose answers the store does not hold
+        for line in work.allowance.coming:
+            screen.out(line)
     code = work.run()
     work.print_result()
     return code
@@ -135,13 +138,23 @@ class Work:
     step: Step = FIRST
 
     def __post_init__(self) -> None:
-        self.store = str(self.request.folder / STORE)
         self.independent, self.second = subject.judges_of(self.request)
+        self.place = str(self.request.folder / STORE)
+
+    @property
+    def store(self) -> Store:
+        """What every run of the audit has left."""
+        return open_store(self.place)
 
     @property
     def access(self) -> Access:
         """What the attacker sees: the access that was asked for, as far as the model gives it."""
         return sweep_file.lesser(self.request.access, self.card.access)
+
+    @property
+    def spent(self) -> float:
+        """Seconds since the command began."""
+        return time.monotonic() - self.started
 
     @cached_property
     def trainings(self) -> tuple[dict[str, Any], ...]:
@@ -179,15 +192,8 @@ class Work:
     @property
     def left_out(self) -> tuple[str, ...]:
         """A sentence on every attack that needs more access than the model gives, or more queries than allowed."""
-        return (
-            *sweep_file.untried(self.request.access, self.card),
-            *self.allowance.left_out(portfolio(self.access, "whole")),
-        )
-
-    @property
-    def spent(self) -> float:
-        """Seconds since the command began."""
-        return time.monotonic() - self.started
+        whole = portfolio(self.access, "whole")
+        return (*sweep_file.untried(self.request.access, self.card), *self.allowance.left_out(whole))
 
     def attacks(self, step: Step) -> list[dict[str, Any]]:
         """Settings of the attacks of a step for which the query budget is enough."""
@@ -209,16 +215,20 @@ class Work:
             trainings=step.trainings,
             images=self.images,
             prior=None if request.prior is None else sweep_file.imported_prior(request.prior, request.eyes, size),
-            membership=self.allowance.membership.settings,
+            membership=self.allowance.membership,
             bits=request.bits,
         )
 
     def shadow_tree(self, step: Step) -> dict[str, Any] | None:
         """The parsed sweep file that attacks membership by shadow models; None where none are trained."""
-        settings = self.allowance.membership.settings
+        settings = self.allowance.membership
         if not step.trainings or settings is None or self.access == "labels" or sweep_file.too_few(self.people):
             return None
         return sweep_file.shadow_sweep(self.tree(FIRST), step.trainings[0], step.shadows, settings)
+
+    def has_membership(self, tree: dict[str, Any]) -> bool:
+        """Whether the store holds the judge of membership for the first recipe of a parsed sweep file."""
+        return membership_stage(trials_of(sweep_file.as_loaded(tree))[0], self.store) is not None
 
     def run(self) -> int:
         """Make the steps of the effort that was asked for, or of those that fit into --minutes. Returns the exit code.
@@ -256,35 +266,44 @@ class Work:
 
     def seconds_of(self, step: Step) -> float:
         """Expected seconds of a step; 0 for one that the store holds."""
-        store, trees = open_store(self.store), [self.tree(step), self.shadow_tree(step)]
-        expected = [costs.forecast(tree, store) for tree in trees if tree is not None]
-        device_s = sum(cost.device_s for cost in expected)
-        if not device_s:
+        trees = self.tree(step), self.shadow_tree(step)
+        expected = [costs.forecast(tree, self.store) for tree in trees if tree is not None]
+        if not (device_s := sum(cost.training + cost.rest for cost in expected)):
             return 0.0
         paced = self.allowance.seconds(self.attacks(step), seeds=step.seeds)
         unmeasured = SLOWER * max(self.spent, costs.wall_seconds(expected[0].done)) if step.reach == "whole" else 0.0
         return costs.START_S + max(costs.wall_seconds(device_s), paced, unmeasured)
 
     def do(self, step: Step) -> int:
-        """Run a step and write the pages. Returns the exit code."""
+        """Run the sweeps of a step, writing the pages after each. Returns the exit code."""
         if step.trainings and not self.step.trainings:
             self.forecast_trainings(step)
         self.step = step
-        tree = self.tree(step)
-        code = self._run(SWEEP, tree)
-        if not code and self.second:  # it judges the same reconstructions
-            code = self._run(SECOND, {**tree, "name": Path(SECOND).stem, "judges": sweep_file.verified(self.second)})
-        members = None if self.found is None else self.found.membership
-        if not code and members is not None and members.holds and (shadowed := self.shadow_tree(step)) is not None:
-            code = self._run(SHADOWS, shadowed)
-        return code
+        sweeps = {SWEEP: self.tree(step)}
+        if self.second:  # it judges the same reconstructions
+            judges = sweep_file.verified(self.second)
+            sweeps[SECOND] = {**sweeps[SWEEP], "name": Path(SECOND).stem, "judges": judges}
+        if (shadowed := self.shadow_tree(step)) is not None:
+            sweeps[SHADOWS] = shadowed
+        for file, tree in sweeps.items():
+            if file == SHADOWS and not (self.found and self.found.membership and self.found.membership.holds):
+                break
+            if self.found is not None:
+                screen.out(f"so far: {self.found.said['answer'][0]}")
+                screen.out(f"so far: {self.request.folder / 'audit.html'}; what follows refines it")
+            sweep = self.request.folder / file
+            write_file(sweep, sweep_file.as_file(tree), parents=True)
+            code = run_and_report(sweep, [], self.place, None, None, None, Confirmation(yes=True), tells=False)
+            self.write()
+            if code:
+                return code
+        return 0
 
     def forecast_trainings(self, step: Step) -> None:
         """Print what each training that a step begins with will cost."""
-        store = open_store(self.store)
-        alone = costs.forecast(self.tree(step._replace(trainings=())), store)
+        alone = costs.forecast(self.tree(step._replace(trainings=())), self.store)
         for one in step.trainings:
-            cost = costs.forecast(self.tree(step._replace(trainings=(one,))), store)
+            cost = costs.forecast(self.tree(step._replace(trainings=(one,))), self.store)
             training, rest = cost.training - alone.training, cost.rest - alone.rest
             if training + rest:
                 self.planned[label_of(one)] = training + rest
@@ -294,48 +313,32 @@ class Work:
                     "reconstructions"
                 )
 
-    def _run(self, file: str, tree: dict[str, Any]) -> int:
-        """Run a sweep and write the pages. Returns the exit code."""
-        sweep = self.request.folder / file
-        if self.found is not None:
-            screen.out(f"so far: {audit_sentences(self.found)['answer'][0]}")
-            screen.out(f"so far: {self.request.folder / 'audit.html'}; what follows refines it")
-        write_file(sweep, sweep_file.as_file(tree), parents=True)
-        code = run_and_report(sweep, [], self.store, None, None, None, Confirmation(yes=True), tells=False)
-        self.write()
-        return code
-
     def write(self) -> None:
         """Write the pages from what is in the store."""
-        request, folder, store = self.request, self.request.folder, open_store(self.store)
+        request, folder, store = self.request, self.request.folder, self.store
         shadowed, second = self.shadow_tree(self.step), folder / SECOND
-        if shadowed is not None and not costs.has_membership(shadowed, store):
-            shadowed = None
+        has_shadows = shadowed is not None and self.has_membership(shadowed)
         few = sweep_file.too_few(self.people) if request.trained_on_data and self.step.trainings else ""
         stored = read_stored(
             load_sweep(folder / SWEEP),
             store,
             folder,
             self.card,
-            AuditNotes(
-                effort=self.step.effort,
-                untried=self.left_out,
-                unfit=(*self.left, *([few] if few else [])),
-                own_test=self.people.of(TEST) > 0,
-                planned=self.planned,
-                strangers=self.images,
-                told=self.told,
-                unmeasured=self.allowance.membership.left_out,
-                access=self.access,
-                judge_name=next((judge["name"] for judge in self.independent.values()), ""),
-            ),
-            measures_membership=request.trained_on_data,
-            shadowed=None if shadowed is None else sweep_file.as_loaded(shadowed),
+            shadowed=sweep_file.as_loaded(shadowed) if shadowed and has_shadows else None,
             without_shadows=LABELS_ALONE if self.access == "labels" and self.trainings else "",
+            second=load_sweep(second) if self.second and second.is_file() else None,
             redact=request.redact,
+            effort=self.step.effort,
+            untried=self.left_out,
+            unfit=(*self.left, *([few] if few else [])),
+            own_test=self.people.of(TEST) > 0,
+            planned=self.planned,
+            strangers=self.images,
+            told=self.told,
+            unmeasured=self.allowance.unmeasured,
+            access=self.access,
+            judge_name=next((judge["name"] for judge in self.independent.values()), ""),
         )
-        if self.second and second.is_file():
-            stored = replace(stored, audit=add_second(stored.audit, second, store, folder))
         self.found = stored.audit
         name = REDACTED if request.redact else shortened(request.title)
         write_audit(stored, store, folder, self.card, name, redact=request.redact)
@@ -354,14 +357,12 @@ class Work:
 
     def print_result(self) -> None:
         """Print the sentences of the pages, which attacks were not tried, and where the pages lie."""
-        folder, said = self.request.folder, {} if self.found is None else audit_sentences(self.found)
-        for part in ("answer", "beside", "membership", "trainings", "access", "people"):
-            for line in said.get(part, ()):
-                screen.out(line)
-        for line in self.left_out:
+        folder, said = self.request.folder, {} if self.found is None else self.found.said
+        parts = ("answer", "beside", "membership", "trainings", "access", "people")
+        for line in (*(line for part in parts for line in said.get(part, ())), *self.left_out):
             screen.out(line)
         screen.out(f"audit: {folder / 'audit.html'}, {folder / 'audit.pdf'}, {folder / RESULT}")
-        screen.out(f"compare: smoothsweep ui --store {self.store}")
+        screen.out(f"compare: smoothsweep ui --store {self.place}")
 
 
 def _warn_of_shared_pictures(request: AuditRequest) -> tuple[str, ...]:
@@ -373,20 +374,18 @@ def _warn_of_shared_pictures(request: AuditRequest) -> tuple[str, ...]:
     """
     if (public := request.public) is None:
         return ()
-    option, data, bits = request.people_option, request.private, request.bits
-    if (images := len(list_unlabelled(public))) < sweep_file.LEAST_PUBLIC:
-        raise InputError(
-            f"--public {public}: expected at least {sweep_file.LEAST_PUBLIC} images, got {images or 'none'}"
-        )
+    option, data, bits, least = request.people_option, request.private, request.bits, sweep_file.LEAST_PUBLIC
+    if (images := len(list_unlabelled(public))) < least:
+        raise InputError(f"--public {public}: expected at least {least} images, got {images or 'none'}")
     screen.out(f"comparing the pictures of {option} with {images} of --public")
     pairs, doubts = refuse_shared(data, public, bits=bits)
     shown = subject.look_for_people(data, public, subject.judges_of(request)[0], bits=bits)
-    for line in (*warnings_of(pairs, doubts, private=option), *shown.warnings):
+    told = [*warnings_of(pairs, doubts, private=option), *shown.warnings]
+    if images <= sweep_file.COMPONENTS:
+        fewer = f"{sweep_file.components_of(images)} directions instead of {sweep_file.COMPONENTS}"
+        told.append(f"{images} images make a prior of {fewer}; an attacker with more images may find more")
+    for line in told:
         screen.err(f"smoothsweep: --public {public}: {line}")
     for line in shown.notes:
         screen.out(line)
-    if images <= sweep_file.COMPONENTS:
-        fewer = f"{images} images make a prior of {sweep_file.components_of(images)} directions instead of "
-        fewer += str(sweep_file.COMPONENTS)
-        screen.err(f"smoothsweep: --public {public}: {fewer}; an attacker with more images may find more")
     return (*warnings_of(pairs, doubts, private="the private set", named=False), *shown.unnamed)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -19,16 +19,14 @@ from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.sources import TEST, TRAIN, Counted
 from smoothsweep.core.external.base import Budget
 from smoothsweep.core.judges.membership import Membership
-from smoothsweep.core.judges.table import stage_of
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.core.text import duration
 from smoothsweep.core.training.classifier import train_classifier
 from smoothsweep.orchestrator.commands.audit.sweep_file import as_loaded, portfolio
 from smoothsweep.orchestrator.planning.plan import make_plan
-from smoothsweep.orchestrator.planning.trial import inversion_stages, trials_of
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.sweeps.expand import as_inversion
 from smoothsweep.tasks.parts_of_images import PART
 from smoothsweep.tasks.settings import recipe_from
 
@@ -45,48 +43,32 @@ LEAST_DRAWN = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class MembershipQueries:
-    """The queries that measuring membership takes.
-
-    Attributes:
-        settings: Settings of the judge of membership; None where it is not measured.
-        queries: The most that it sends.
-        unbounded: The most that it would send without a limit by --queries.
-        coming: Lines to print before they are sent.
-        left_out: Why membership is not measured although it was asked for.
-    """
-
-    settings: Mapping[str, Any] | None = None
-    queries: int = 0
-    unbounded: int = 0
-    coming: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
 class Allowance:
     """The query budget of an audit.
 
-    The attack with the fewest queries runs first, then membership, then the other attacks.
+    The attack with the fewest queries runs first, then membership, which is asked once for all seeds, then the others.
 
     Attributes:
         queries: The most that may be sent in all; None without bound.
         reading: Queries that test whether the model recognises the data.
         per_second: Queries sent per second.
         people: How many people are attacked.
-        membership: The queries of membership, sent once for all seeds.
+        membership: Settings of the judge of membership; None where it is not measured.
+        measuring: The most queries that measuring membership sends.
+        unbounded: The most that it would send without a limit by --queries.
+        coming: Lines to print before they are sent.
+        unmeasured: Why membership is not measured although it was asked for.
     """
 
     queries: int | None
     reading: int = 0
     per_second: float = 1.0
     people: int
-    membership: MembershipQueries = MembershipQueries()
-
-    @property
-    def fixed(self) -> int:
-        """Number of queries besides those of the attacks."""
-        return self.reading + self.membership.queries
+    membership: Mapping[str, Any] | None = None
+    measuring: int = 0
+    unbounded: int = 0
+    coming: tuple[str, ...] = ()
+    unmeasured: tuple[str, ...] = ()
 
     def queries_of(self, attacks: Iterable[Mapping[str, Any]], *, seeds: int = 1) -> int:
         """The most queries that attacks send, over all people and seeds.
@@ -107,8 +89,6 @@ class Allowance:
 
     def fitting(self, attacks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """The attacks that fit into the budget, chosen from the fewest queries upwards, in their given order."""
-        if self.queries is None:
-            return list(attacks)
         kept = list[dict[str, Any]]()
         for settings in self._cheapest_first(attacks):
             if self.covers([*kept, settings]):
@@ -116,8 +96,9 @@ class Allowance:
         return [settings for settings in attacks if settings in kept]
 
     def covers(self, attacks: Sequence[Mapping[str, Any]], *, seeds: int = 1) -> bool:
-        """Whether the budget is enough for all of these attacks with so many seeds."""
-        return self.queries is None or self.fixed + self.queries_of(attacks, seeds=seeds) <= self.queries
+        """Whether the budget is enough for all of these attacks with so many seeds, beside reading and membership."""
+        fixed = self.reading + self.measuring
+        return self.queries is None or fixed + self.queries_of(attacks, seeds=seeds) <= self.queries
 
     def seconds(self, attacks: Sequence[Mapping[str, Any]], *, seeds: int) -> float:
         """Seconds that the queries of all attacks and seeds take at the agreed pace; 0 without a limit."""
@@ -130,7 +111,7 @@ class Allowance:
             until = ordered[: ordered.index(settings) + 1]  # a larger budget is spent on these, this one the last
             attack, asked = make_attack(**settings), self.queries_of(until)
             each, cost = attack.most_queries(PROTOCOL) or 0, self.queries_of([settings])
-            whole = _rounded(self.reading + self.membership.unbounded + asked)
+            whole = _rounded(self.reading + self.unbounded + asked)
             takes = (asked - self.queries_of(one for one in until if one in kept)) / self.per_second
             after = " after those that ask less" if sum(one not in kept for one in until) > 1 else ""
             lines.append(
@@ -149,6 +130,8 @@ def allowance_of(
 ) -> Allowance:
     """The query budget of an audit: what was agreed for an endpoint, without bound for any other model.
 
+    Membership asks for the labels of as many images as the budget leaves after the cheapest attack.
+
     Args:
         agreed: The user's limits for an endpoint; None for any other model.
         data: How many private images each person has.
@@ -158,56 +141,43 @@ def allowance_of(
         membership: Whether membership is asked for.
     """
     if agreed is None:
-        measured = MembershipQueries(settings=OWN if membership else None)
-        return Allowance(queries=None, people=attacked, membership=measured)
-    tested = data.of(TEST) or ceil(TEST_FRACTION * data.pictures.total())
+        return Allowance(queries=None, people=attacked, membership=OWN if membership else None)
+    images, tested = (data.of(TRAIN), data.of(TEST)), data.of(TEST) or ceil(TEST_FRACTION * data.pictures.total())
     reading = TRYING + 2 * tested  # as the import shows them, and as the sweep keeps them
     allowance = Allowance(queries=agreed.queries, reading=reading, per_second=agreed.per_second, people=attacked)
     if not membership:
         return allowance
-    return replace(allowance, membership=_membership(allowance, portfolio(access), data, scores=scores))
-
-
-def _membership(
-    allowance: Allowance, attacks: Sequence[dict[str, Any]], data: Counted, *, scores: bool
-) -> MembershipQueries:
-    """Fit membership into the query budget, asking for the labels of as many images as it allows.
-
-    attacks: of which the cheapest comes before membership. scores: whether the model answers with scores.
-    """
-    images = data.of(TRAIN), data.of(TEST)
 
     def before(queries: int) -> int:
-        fitting = replace(allowance, queries=queries).fitting(attacks)
-        return allowance.reading + min(filter(None, (allowance.queries_of([one]) for one in fitting)), default=0)
+        fitting = replace(allowance, queries=queries).fitting(portfolio(access))
+        return reading + min(filter(None, (allowance.queries_of([one]) for one in fitting)), default=0)
 
     def cost(drawn: int | None) -> int:
         return Membership(**OWN, images=drawn).most_pictures(*images, scores=scores)
 
     def takes(queries: int) -> str:
-        return f"about {duration(queries / allowance.per_second)} at {allowance.per_second:g} a second"
+        return f"about {duration(queries / agreed.per_second)} at {agreed.per_second:g} a second"
 
-    agreed, drawn = allowance.queries or 0, None
-    if before(agreed) + cost(None) > agreed:
-        fitting = bisect_right(range(LEAST_DRAWN, max(images)), agreed - before(agreed), key=cost)
+    whole, drawn = cost(None), None
+    if before(agreed.queries) + whole > agreed.queries:
+        fitting = bisect_right(range(LEAST_DRAWN, max(images)), agreed.queries - before(agreed.queries), key=cost)
         if not fitting:
-            enough = _rounded(before(agreed) + cost(None))
-            while (needed := before(enough) + cost(None)) > enough:  # of more that are allowed attacks take their part
+            enough = _rounded(before(agreed.queries) + whole)
+            while (needed := before(enough) + whole) > enough:  # of more that are allowed attacks take their part
                 enough = _rounded(needed)
-            return MembershipQueries(
-                unbounded=cost(None),
-                left_out=(
-                    f"Not measured: membership, which may ask {cost(None):,} queries for {sum(images):,} images "
-                    f"({cost(LEAST_DRAWN):,} where labels are asked of {LEAST_DRAWN} training and test images alone); "
-                    f"--queries {agreed} does not allow it. The same command with --queries {enough} measures it, in "
-                    f"{takes(cost(None))}.",
-                ),
+            line = (
+                f"Not measured: membership, which may ask {whole:,} queries for {sum(images):,} images "
+                f"({cost(LEAST_DRAWN):,} where labels are asked of {LEAST_DRAWN} training and test images alone); "
+                f"--queries {agreed.queries} does not allow it. The same command with --queries {enough} measures it, "
+                f"in {takes(whole)}."
             )
+            return replace(allowance, unbounded=whole, unmeasured=(line,))
         drawn = LEAST_DRAWN + fitting - 1
-    return MembershipQueries(
-        settings={**OWN, **({} if drawn is None else {"images": drawn})},
-        queries=cost(drawn),
-        unbounded=cost(None),
+    return replace(
+        allowance,
+        membership={**OWN, **({} if drawn is None else {"images": drawn})},
+        measuring=cost(drawn),
+        unbounded=whole,
         coming=(f"to come: membership: {cost(drawn):,} queries at most, {takes(cost(drawn))}",),
     )
 
@@ -235,26 +205,16 @@ def wall_seconds(device_s: float) -> float:
     return device_s / (torch.cuda.device_count() if torch.cuda.is_available() else allotted_cpus())
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cost:
-    """Device-seconds of a sweep.
-
-    Attributes:
-        training: Targets and shadow models missing in the store.
-        rest: Attacks and judges missing in the store.
-        done: Everything that the store holds.
-    """
+class Cost(NamedTuple):
+    """Device-seconds of a sweep: of its trainings (also of shadow models) and of the rest (attacks and judges) that the
+    store lacks, and of what it holds."""
 
     training: float
     rest: float
     done: float = 0.0
 
-    @property
-    def device_s(self) -> float:
-        """Device-seconds of everything missing in the store."""
-        return self.training + self.rest
 
-
+@lru_cache
 def training_seconds(
     recipe: TrainingRecipe, *, images: int, classes: int, side: int, transform_input: bool = False
 ) -> float:
@@ -267,7 +227,7 @@ def training_seconds(
     noise = torch.randint(0, 256, (count, 3, side, side), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     names = tuple(map(str, range(classes)))
     data = ImageSet(images=noise, labels=torch.arange(count) % classes, names=names)
-    model = build_classifier(recipe.architecture, classes, protocol="clean", transform_input=transform_input)
+    model = build_classifier(recipe.architecture, classes, protocol=PROTOCOL, transform_input=transform_input)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -278,17 +238,7 @@ def training_seconds(
     return min(record.seconds for record in records[1:]) * images / count * recipe.epochs
 
 
-timed_once = lru_cache(training_seconds)
-
-
-def has_membership(tree: dict[str, Any], store: Store) -> bool:
-    """Whether the store holds the judge of membership for the first recipe of a parsed sweep file."""
-    trial = trials_of(as_loaded(tree))[0]
-    stage = inversion_stages(as_inversion(trial.settings), trial.seed).judges.get(stage_of("membership"))
-    return stage is not None and store.has(stage)
-
-
-def forecast(tree: dict[str, Any], store: Store, *, timed: Callable[..., float] = timed_once) -> Cost:
+def forecast(tree: dict[str, Any], store: Store, *, timed: Callable[..., float] = training_seconds) -> Cost:
     """Forecast the cost of the stages of a parsed sweep file that the store, which must hold the data, lacks.
 
     A stage like a measured one is expected to take as long. A few steps of a training that was never measured are
@@ -314,4 +264,4 @@ def forecast(tree: dict[str, Any], store: Store, *, timed: Callable[..., float] 
                 transform_input=bool(stage.config.get("transform_input")),
             )
     done = sum(float(store.manifest(stage)["seconds"]) for stage in plan.stages if stage.fingerprint in plan.cached)
-    return Cost(training=training, rest=rest, done=done)
+    return Cost(training, rest, done)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from fpdf import FPDF, TextStyle
@@ -26,24 +26,24 @@ from smoothsweep.orchestrator.page.pictures import (
 )
 from smoothsweep.orchestrator.page.render import fill
 from smoothsweep.orchestrator.planning.trial import Trial, inversion_stages, trials_of
-from smoothsweep.orchestrator.result.audit import (
-    Audit,
-    AuditNotes,
-    accuracy,
-    audit_sentences,
-    read_audit,
-    with_second,
+from smoothsweep.orchestrator.result.audit import Audit, read_audit, with_second
+from smoothsweep.orchestrator.result.audit_membership import (
+    is_model,
+    membership_words,
+    read_membership,
+    read_shadows,
+    shown_rate,
 )
-from smoothsweep.orchestrator.result.audit_membership import read_membership, read_shadows, shown_rate, verdict_words
+from smoothsweep.orchestrator.result.data import ReportData
+from smoothsweep.orchestrator.result.findings import share as probability
 from smoothsweep.orchestrator.result.format import number
-from smoothsweep.orchestrator.result.leaks import AMONG, among_words, asked_by_parts, rate_words
+from smoothsweep.orchestrator.result.leaks import AMONG, asked_by_parts
 from smoothsweep.orchestrator.result.rows import results_table
 from smoothsweep.orchestrator.result.standing import HEAD
 from smoothsweep.orchestrator.result.summary import Summary, recipe_label, summarise
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.expand import LoadedSweep, as_inversion
-from smoothsweep.sweeps.imported import ImportedClassifier, TargetCard
-from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.sweeps.imported import TargetCard
 from smoothsweep.sweeps.training import Recipe
 
 JSON_VERSION = 2
@@ -63,8 +63,7 @@ PAPER = {
 # From the store
 
 
-@dataclass(frozen=True, kw_only=True)
-class StoredAudit:
+class StoredAudit(NamedTuple):
     """An audit as a store holds it: its result, and the trials and cells that it was read from."""
 
     audit: Audit
@@ -75,7 +74,7 @@ class StoredAudit:
     @property
     def strongest(self) -> list[Trial]:
         """The trials of the strongest attack, one for each seed."""
-        best = set(self.summary.frame.loc[self.audit.strongest.row, "trials"])
+        best = set(self.summary.frame.loc[self.audit.rows[0], "trials"])
         return sorted((trial for trial in self.trials if trial.id in best), key=lambda trial: trial.seed)
 
 
@@ -84,63 +83,65 @@ def read_stored(
     store: Store,
     out: Path,
     card: TargetCard,
-    notes: AuditNotes,
     *,
-    measures_membership: bool,
+    access: str,
     shadowed: LoadedSweep | None = None,
     without_shadows: str = "",
+    second: LoadedSweep | None = None,
     redact: bool = False,
+    **known: Any,
 ) -> StoredAudit:
     """The result of an audit from what a store holds of its sweep.
 
     Args:
         out: The folder that links are relative to.
         card: How the model is read.
-        notes: What this run knows.
         shadowed: The sweep with the shadow models that attacked the model; None without one.
         without_shadows: Why there are no shadow models; empty for the usual reason.
+        second: The sweep in which a second embedder judges the same reconstructions; None without one.
         redact: Give people numbers in the place of names.
+        known: What `read_audit` is to be told of this run.
 
     Raises InputError where nothing has been judged.
     """
-    trials = trials_of(loaded, store)
-    data = report_data(loaded, trials, store, results_table(trials, store, {}), out)
-    summary, settings = summarise(data), [as_inversion(trial.settings) for trial in trials]
-    models = [isinstance(one.recipe, ImportedClassifier) for one in settings]
-    trained = next((one.recipe for one, is_model in zip(settings, models, strict=True) if not is_model), None)
-    named, members = [(recipe_label(data.axes, trial.cell.axes), trial) for trial in trials], None
-    if measures_membership:
-        words = verdict_words(data, summary, notes.access)
-        members = read_membership(named, store, notes.access, words)
+    trials, data, summary = _cells(loaded, store, out)
+    recipes = [recipe_label(data.axes, trial.cell.axes) for trial in trials]
+    own = next(trial for trial in trials if is_model(trial))
+    beside = next((as_inversion(trial.settings).recipe for trial in trials if not is_model(trial)), None)
+    words = membership_words(data, summary, access)
+    members = read_membership([*zip(recipes, trials, strict=True)], store, access, words)
     if members is not None:
         shadows = None if shadowed is None else read_shadows(trials_of(shadowed, store), store)
         members = replace(members, shadowed=shadows, without_shadows=without_shadows or members.without_shadows)
-    names = class_names(store, inversion_stages(settings[0], trials[0].seed))
-    notes = replace(
-        notes,
+    names = class_names(store, inversion_stages(as_inversion(trials[0].settings), trials[0].seed))
+    audit = read_audit(
+        data,
+        summary,
         names=[f"person {label}" for label in range(len(names))] if redact else names,
         classes=card.num_classes,
-        recipe=named[models.index(True)][0],
-        architecture=trained.architecture if trained else "",
-        epochs=trained.epochs if isinstance(trained, Recipe) else 0,
+        recipe=recipes[trials.index(own)],
+        architecture=beside.architecture if beside else "",
+        epochs=beside.epochs if isinstance(beside, Recipe) else 0,
         is_program=card.outside is not None,
         is_enrolled=is_external(card.architecture) and KINDS[card.architecture].enrols,
         asked_once=asked_by_parts(trials, store),
         membership=members,
+        access=access,
+        **known,
     )
-    audit = read_audit(data, summary, notes)
     if audit is None:
         raise InputError("audit: nothing was judged; the lines above say why")
+    if second is not None:
+        judging, _, judged = _cells(second, store, out)
+        judge: Any = as_inversion(judging[0].settings).judges.built[FACE]
+        audit = with_second(audit, judged, judge.name)
     return StoredAudit(audit=audit, trials=trials, summary=summary, facts=data.facts)
 
 
-def add_second(audit: Audit, sweep: Path, store: Store, out: Path) -> Audit:
-    """Add a second embedder's judgement of the same reconstructions, where the store holds it."""
-    loaded = load_sweep(sweep)
+def _cells(loaded: LoadedSweep, store: Store, out: Path) -> tuple[list[Trial], ReportData, Summary]:
     trials = trials_of(loaded, store)
-    judge: Any = as_inversion(trials[0].settings).judges.built.get(FACE)
-    summary = summarise(report_data(loaded, trials, store, results_table(trials, store, {}), out))
-    return audit if judge is None else with_second(audit, summary, judge.name)
+    data = report_data(loaded, trials, store, results_table(trials, store, {}), out)
+    return trials, data, summarise(data)
 
 
 Portraits = Mapping[int, tuple[np.ndarray, np.ndarray]]
@@ -152,11 +153,10 @@ def portraits_of(stored: StoredAudit, store: Store) -> Portraits:
     trial = stored.strongest[0]
     stages = inversion_stages(as_inversion(trial.settings), trial.seed)
     labels, found = training_labels(store, stages), {}
-    for person in stored.audit.people[:EXPOSED]:
-        if person.share > 0:
-            photograph = training_image(store, stages, int(np.flatnonzero(labels == person.label)[0]))
-            drawn = reconstruction(store, stages, person.label, 0)
-            found[person.label] = (photograph.transpose(1, 2, 0).copy(), drawn.transpose(1, 2, 0).copy())
+    for label in (person["label"] for person in stored.audit.people[:EXPOSED] if person["share"] > 0):
+        photograph = training_image(store, stages, int(np.flatnonzero(labels == label)[0]))
+        pair = photograph, reconstruction(store, stages, label, 0)
+        found[label] = tuple(pixels.transpose(1, 2, 0).copy() for pixels in pair)
     return found
 
 
@@ -176,11 +176,6 @@ def write_audit(stored: StoredAudit, store: Store, out: Path, card: TargetCard, 
     write_file(out / "audit.html", audit_page(stored.audit, **shown))
 
 
-def audit_page(audit: Audit, *, name: str, facts: Mapping[str, str], portraits: Portraits) -> str:
-    """audit.html, for readers who want to know. portraits: of the people exposed most."""
-    return fill("audit.html", **_shown(audit, name, facts, portraits))
-
-
 def audit_pdf(audit: Audit, *, name: str, facts: Mapping[str, str], portraits: Portraits) -> bytes:
     """audit.pdf, for those who decide: the finding and what each attacker gets; who is exposed, and what is not said.
 
@@ -194,29 +189,31 @@ def audit_pdf(audit: Audit, *, name: str, facts: Mapping[str, str], portraits: P
     paper.set_creator("smoothsweep")
     paper.add_page()
     paper.set_font("sans", size=8.5)
-    html = fill("audit_pdf.html", **_shown(audit, name, facts, portraits))
+    html = audit_page(audit, name=name, facts=facts, portraits=portraits, template="audit_pdf.html")
     paper.write_html(html, font_family="sans", tag_styles=PAPER)
     return bytes(paper.output())
 
 
-def _shown(audit: Audit, name: str, facts: Mapping[str, str], portraits: Portraits) -> dict[str, Any]:
-    """What the templates of both pages show."""
-    return {
-        "audit": audit,
-        "name": name,
-        "facts": facts,
-        "said": audit_sentences(audit),
-        "portraits": {label: tuple(map(data_uri, pair)) for label, pair in portraits.items()},
-        "share": lambda value: number(audit.spec, value),
-        "accuracy": accuracy,
-        "rate_words": rate_words,
-        "spec": audit.spec,
-        "parts": HEAD,
-        "matched_words": f"matched among {audit.classes}",
-        "colour_rules": "",
-        "data": {"title": f"Audit of {name}"},
-        "exposed": audit.people[:EXPOSED],
-        "among": among_words,
-        "among_count": AMONG,
-        "shown_rate": shown_rate,
-    }
+def audit_page(
+    audit: Audit, *, name: str, facts: Mapping[str, str], portraits: Portraits, template: str = "audit.html"
+) -> str:
+    """audit.html, for readers who want to know. portraits: of the people exposed most."""
+    return fill(
+        template,
+        audit=audit,
+        said=audit.said,
+        spec=audit.spec,
+        fixes=audit.beside_as("fix"),
+        name=name,
+        facts=facts,
+        portraits={label: tuple(map(data_uri, pair)) for label, pair in portraits.items()},
+        share=lambda value: number(audit.spec, value),
+        parts=HEAD,
+        matched_words=f"matched among {audit.classes}",
+        colour_rules="",
+        data={"title": f"Audit of {name}"},
+        exposed=audit.people[:EXPOSED],
+        among=probability,
+        among_count=AMONG,
+        shown_rate=shown_rate,
+    )

@@ -65,56 +65,47 @@ def check_request(request: AuditRequest) -> None:
     kind = model_kind(request)
     if (foreign := foreign_model(request, kind)) is not None:
         foreign.check(name_of(request.model))
-    if request.minutes is not None and request.effort is not None:
-        raise InputError(
-            f"--minutes: expected none with --effort, which says how much is tried, got {request.minutes:g}"
-        )
-    if not math.isfinite(request.patience) or request.patience <= 0:
-        raise InputError(f"--minutes: expected more than 0, got {request.patience:g}")
-    if request.people < 2:
-        raise InputError(f"--people: expected at least 2, got {request.people}")
-    if not 1 <= request.seeds <= MOST_SEEDS:
-        raise InputError(f"--seeds: expected between 1 and {MOST_SEEDS}, got {request.seeds}")
+    minutes, epochs, threshold = request.minutes, request.epochs, request.threshold
+    trains = request.fix or request.reference is not None
+    for option, is_right, expected, got in (
+        ("--minutes", minutes is None or request.effort is None, "none with --effort, which says how much", minutes),
+        ("--minutes", 0 < request.patience < math.inf, "more than 0", request.patience),
+        ("--people", request.people >= 2, "at least 2", request.people),
+        ("--seeds", 1 <= request.seeds <= MOST_SEEDS, f"between 1 and {MOST_SEEDS}", request.seeds),
+        ("--epochs", epochs is None or trains, "only with --reference or --fix, which train", epochs),
+        ("--epochs", epochs is None or epochs >= 1, "at least 1", epochs),
+        ("--templates", not request.templates or request.gallery, "it with --gallery alone", request.templates),
+        ("--threshold", threshold is None or request.gallery, "it with --gallery alone", threshold),
+        ("--threshold", threshold is None or -1 < threshold < 1, "a cosine between -1 and 1", threshold),
+        ("--eyes", not request.eyes or request.prior, "only with --prior, whose faces they frame", request.eyes),
+    ):
+        if not is_right:
+            raise InputError(f"{option}: expected {expected}, got {as_typed(got)}")
     judge, _ = judges_of(request)
-    _check_gallery(request, judge)
-    _check_trainings(request, kind)
+    if request.gallery:
+        for option, value in request.given(*NOT_OF_EMBEDDERS):
+            if value is not False:
+                raise InputError(f"{option}: expected none with --gallery, whose embedder has no classes of its own")
+        if not judge:
+            raise InputError(
+                "--judge: expected another face embedder with the file of its weights, which judges what the one under "
+                "audit leaks, got none"
+            )
+    if trains:
+        _check_reference(request, kind)
     if request.prior is not None:
         imported_prior(request.prior, request.eyes, image_size=1)
-    elif request.eyes is not None:
-        raise InputError("--eyes: expected only with --prior, whose faces they frame")
     if request.public is None and not any(EMBEDDERS[one["name"]].rendered for one in judge.values()):
         raise InputError(NEEDS_PUBLIC)
 
 
-def _check_gallery(request: AuditRequest, judge: Judges) -> None:
-    """Raise InputError for an embedder's options without --gallery, and a classifier's with it."""
-    if not request.gallery:
-        for name, value in request.given("templates", "threshold"):
-            raise InputError(f"{name}: expected it with --gallery alone, got {value}")
-        return
-    for name, value in request.given(*NOT_OF_EMBEDDERS):
-        if value is not False:
-            raise InputError(f"{name}: expected none with --gallery, whose embedder has no classes of its own")
-    if request.threshold is not None and not -1 < request.threshold < 1:
-        raise InputError(f"--threshold: expected a cosine between -1 and 1, got {request.threshold:g}")
-    if not judge:
-        raise InputError(
-            "--judge: expected another face embedder with the file of its weights, which judges what the one under "
-            "audit leaks, got none"
-        )
-
-
-def _check_trainings(request: AuditRequest, kind: str | None) -> None:
-    """Raise InputError for wrong options of the reference and the fixes. kind: of the model, if it is external."""
-    reference, trains = request.reference, request.fix or request.reference is not None
-    if request.epochs is not None and not trains:
-        raise InputError(f"--epochs: expected only with --reference or --fix, which train, got {request.epochs}")
-    if request.epochs is not None and request.epochs < 1:
-        raise InputError(f"--epochs: expected at least 1, got {request.epochs}")
+def _check_reference(request: AuditRequest, kind: str | None) -> None:
+    """Raise InputError for a network that cannot be trained. kind: of the model, if it is external."""
+    reference = request.reference
     if reference and reference not in LEAST:
         got = f"got {shortened(reference)!r}{suggestion(reference, LEAST)}"
         raise InputError(f"--reference: expected one of {', '.join(LEAST)}, {got}")
-    if trains and not reference and is_external(kind):
+    if not reference and is_external(kind):
         raise InputError(
             f"{'--fix' if reference is None else '--reference'}: the model is {KINDS[present(kind, 'kind')].words}, "
             "which cannot be trained here: expected --reference ARCHITECTURE, the network to train in its place, e.g. "

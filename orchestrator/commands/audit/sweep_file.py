@@ -241,15 +241,11 @@ def audit_sweep(
     """The sweep file of an audit, parsed.
 
     Args:
-        model: Folder of the imported model.
-        card: Its card.
-        data: The private images.
-        public: The attacker's images, None for rendered faces.
-        images: Number of public images, None where unknown.
-        independent: The user's judge, as `judges` has it.
+        model: Folder of the imported model, read as `card` says.
+        public: The attacker's images, of which there are `images` where that is known; None for rendered faces.
+        independent: The user's judge, as `judges` has it; empty without one.
         attacks: Settings of one or more attacks and controls.
         people: The most people to attack.
-        seeds: Seeds of attacks and trainings.
         trainings: The recipes of the reference and the fixes.
         prior: The attacker's, None for eigenfaces.
         membership: Settings of its judge, None where it is not measured.

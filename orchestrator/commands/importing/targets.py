@@ -277,7 +277,8 @@ def make_card(
 
 def as_typed(value: object) -> str:
     """A flag's value as it stands on a command line: several numbers with spaces between."""
-    return " ".join(f"{part:g}" for part in value) if isinstance(value, list) else str(value)
+    parts = value if isinstance(value, list) else [value]
+    return " ".join(f"{part:g}" if isinstance(part, float) else str(part) for part in parts)
 
 
 def normalised(reading: Reading, architecture: str | None = None) -> Normalisation:

@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from smoothsweep.core.data.sources import count_labelled
-from smoothsweep.core.external.base import Budget
-from smoothsweep.core.external.named import KeptAnswers, answers_database
+from smoothsweep.core.external.asking import KeptAnswers
+from smoothsweep.core.external.named import answers_database
 from smoothsweep.core.judges.membership import Membership
 from smoothsweep.core.membership.base import inside_part
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.audit.costs import allowance_of
 from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep, portfolio
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.load import load_sweep
@@ -27,78 +25,16 @@ from tests.foreign_classifier import PEOPLE, SIDE
 from tests.made_endpoint import serving
 from tests.memorising import NOISE, TESTING, TRAINING, Memory, write_split
 from tests.orchestrator.commands.owned_model import write_public
-from tests.orchestrator.commands.test_flag_effects import one_round, unwritten  # noqa: F401 - fixtures
 
 MEMBERS, OTHERS = TRAINING * len(PEOPLE), TESTING * len(PEOPLE)
 SHOWN = 14
 """Pictures for each image by hand: itself, its mirror image, six shifted copies, six under noise."""
 
 
-@pytest.fixture(scope="module")
-def people(tmp_path_factory):
-    return write_split(tmp_path_factory.mktemp("split") / "people")
-
-
 @pytest.fixture
 def own_home(tmp_path, monkeypatch):
     """Where a user's consent is noted."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-
-
-def audit(owned, model, data, out, *more):
-    given = ["--public", str(owned[2]), "--effort", "quick", "--out", str(out)]
-    return main(["audit", str(model), "--data", str(data), *given, *map(str, more)])
-
-
-@pytest.mark.parametrize("asked", [True, False])
-def test_what_the_flag_asks_for_is_in_the_sweep_and_nothing_without_it(
-    owned,
-    imported,
-    unwritten,  # noqa: F811
-    people,
-    tmp_path,
-    asked,
-):
-    """Of the model and of the reference alike; the second embedder's sweep and earlier rounds do not count it."""
-    more = ["--trained-on-data"] if asked else []
-    assert audit(owned, imported, people, tmp_path / "out", *more) == 0
-    sweep = load_sweep(tmp_path / "out" / "audit.yaml").sweep
-    assert (sweep.judges.membership is not None) == asked
-    if asked:
-        assert sweep.judges.built["membership"] == Membership(trained_on_data=True)
-
-
-@pytest.mark.parametrize(
-    ("access", "budget", "drawn", "fits"),
-    [
-        # 8 to find out what it gives, the test images twice; of scores 1,000 for selection; then 2 or 0 of each image
-        ("scores", 8 + 240 + 1000 + SHOWN * (MEMBERS + OTHERS), None, True),
-        ("scores", 8 + 240 + 1000 + SHOWN * (MEMBERS + OTHERS) - 1, MEMBERS - 1, True),
-        ("scores", 8 + 240 + 1000 + 2 * (MEMBERS + OTHERS) + 12 * (50 + 50), 50, True),
-        ("scores", 8 + 240 + 1000 + 2 * (MEMBERS + OTHERS) + 12 * (20 + 20), 20, True),
-        ("scores", 8 + 240 + 1000 + 2 * (MEMBERS + OTHERS) + 12 * (20 + 20) - 1, None, False),
-        ("labels", 8 + 240 + 12 * (MEMBERS + OTHERS), None, True),
-        ("labels", 8 + 240 + 12 * (30 + 30) + 23, 30, True),
-        ("labels", 8 + 240 + 12 * 40 - 1, None, False),
-    ],
-)
-def test_membership_takes_no_more_than_the_budget_leaves(monkeypatch, people, access, budget, drawn, fits):
-    agreed, scores = Budget(queries=budget, per_second=10.0), access != "labels"
-    counted = count_labelled(people)
-    found = allowance_of(agreed, counted, attacked=len(PEOPLE), access=access, scores=scores, membership=True)
-    asked = found.membership
-    first = found.fitting(portfolio(access))
-    assert found.fixed + found.queries_of(first) <= budget
-    if not fits:
-        [line] = asked.left_out
-        per = SHOWN if access == "scores" else SHOWN - 2
-        assert asked.settings is None and asked.queries == 0 and not asked.coming
-        assert f"may ask {per * (MEMBERS + OTHERS):,} queries" in line and f"--queries {budget} does not" in line
-        return
-    assert asked.settings == {"trained_on_data": True, **({"images": drawn} if drawn else {})}
-    few = [min(count, drawn or count) for count in (MEMBERS, OTHERS)]
-    assert asked.queries == 12 * sum(few) + (2 * (MEMBERS + OTHERS) if access == "scores" else 0)
-    assert f"{asked.queries:,} queries at most" in asked.coming[0] and not asked.left_out
 
 
 @pytest.mark.parametrize(("answers", "few"), [("logits", {"copies": 1, "levels": 1}), ("labels", {"images": 20})])

@@ -7,8 +7,11 @@ import pytest
 
 from smoothsweep.core.data.sources import count_labelled
 from smoothsweep.core.external.base import Budget
-from smoothsweep.orchestrator.commands.audit.costs import Allowance, MembershipQueries, allowance_of
+from smoothsweep.orchestrator.commands.audit.costs import Allowance, allowance_of
 from smoothsweep.orchestrator.commands.audit.sweep_file import portfolio
+
+SHOWN, MEMBERS, OTHERS = 14, 180, 120
+"""Pictures for each image: itself, its mirror image, six shifted copies, six under noise; images of three people."""
 
 
 def kinds(attacks):
@@ -62,8 +65,8 @@ def test_the_budget_that_is_named_is_enough(queries, measured):
 
     def allowed(many):
         took = min(measured, max(0, many - 1100))
-        asked = MembershipQueries(settings={}, queries=took, unbounded=measured)
-        return Allowance(queries=many, reading=100, per_second=2.5, people=20, membership=asked)
+        asked = {"membership": {}, "measuring": took, "unbounded": measured}
+        return Allowance(queries=many, reading=100, per_second=2.5, people=20, **asked)
 
     kept = kinds(allowed(queries).fitting(every))
     left = [one for one in every if one["kind"] not in kept]
@@ -86,12 +89,9 @@ def split(root, train, test):
     return root
 
 
-def asking(data, budget, *, access, people=20):
-    agreed = Budget(queries=budget, per_second=10.0) if budget else None
-    scores = access != "labels"
-    return allowance_of(
-        agreed, count_labelled(data), attacked=min(people, 3), access=access, scores=scores, membership=True
-    )
+def asking(data, budget, *, access, people=3):
+    agreed, known = Budget(queries=budget, per_second=10.0), {"access": access, "scores": access != "labels"}
+    return allowance_of(agreed, count_labelled(data), attacked=people, membership=True, **known)
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,38 @@ def test_the_budget_that_is_named_for_membership_is_enough_to_measure_it_whole(
     """Also where with more queries attacks come first that did not fit before."""
     data = split(tmp_path, train, test)
     found = asking(data, budget, access=access, people=people)
-    [line] = found.membership.left_out
+    [line] = found.unmeasured
     enough, each = int(re.search(r"with --queries (\d+) measures it", line)[1]), 14 if access == "scores" else 12
     more = asking(data, enough, access=access, people=people)
-    assert more.membership.settings == {"trained_on_data": True} and not more.membership.left_out
-    for one in (found.membership.unbounded, more.membership.unbounded, more.membership.queries):
+    assert more.membership == {"trained_on_data": True} and not more.unmeasured
+    for one in (found.unbounded, more.unbounded, more.measuring):
         assert one == each * 3 * (train + test)
+
+
+@pytest.mark.parametrize(
+    ("access", "budget", "drawn", "fits"),
+    [
+        # 8 to find out what it gives, the test images twice; of scores 1,000 for selection; then 2 or 0 of each image
+        ("scores", 8 + 240 + 1000 + SHOWN * (MEMBERS + OTHERS), None, True),
+        ("scores", 8 + 240 + 1000 + SHOWN * (MEMBERS + OTHERS) - 1, MEMBERS - 1, True),
+        ("scores", 8 + 240 + 1000 + 2 * (MEMBERS + OTHERS) + 12 * (50 + 50), 50, True),
+        ("scores", 8 + 240 + 1000 + 2 * (MEMBERS + OTHERS) + 12 * (20 + 20), 20, True),
+        ("scores", 8 + 240 + 1000 + 2 * (MEMBERS + OTHERS) + 12 * (20 + 20) - 1, None, False),
+        ("labels", 8 + 240 + 12 * (MEMBERS + OTHERS), None, True),
+        ("labels", 8 + 240 + 12 * (30 + 30) + 23, 30, True),
+        ("labels", 8 + 240 + 12 * 40 - 1, None, False),
+    ],
+)
+def test_membership_takes_no_more_than_the_budget_leaves(tmp_path, access, budget, drawn, fits):
+    found = asking(split(tmp_path, MEMBERS // 3, OTHERS // 3), budget, access=access)
+    assert found.reading + found.measuring + found.queries_of(found.fitting(portfolio(access))) <= budget
+    if not fits:
+        [line] = found.unmeasured
+        per = SHOWN if access == "scores" else SHOWN - 2
+        assert found.membership is None and found.measuring == 0 and not found.coming
+        assert f"may ask {per * (MEMBERS + OTHERS):,} queries" in line and f"--queries {budget} does not" in line
+        return
+    assert found.membership == {"trained_on_data": True, **({"images": drawn} if drawn else {})}
+    few = [min(count, drawn or count) for count in (MEMBERS, OTHERS)]
+    assert found.measuring == 12 * sum(few) + (2 * (MEMBERS + OTHERS) if access == "scores" else 0)
+    assert f"{found.measuring:,} queries at most" in found.coming[0] and not found.unmeasured

@@ -63,6 +63,7 @@ def found(one_round, imported, monkeypatch):
         "results_table": lambda *_: None,
         "report_data": lambda *_: made,
         "class_names": lambda *_: NAMES,
+        "read_membership": lambda *_: None,
         "inversion_stages": lambda *_: None,
         "recipe_label": lambda *_: None,
         "training_labels": lambda *_: labels,

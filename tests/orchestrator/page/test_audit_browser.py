@@ -7,7 +7,7 @@ import pytest
 from chromium import browsing, find_chromium
 
 from smoothsweep.orchestrator.commands.audit.pages import audit_page
-from smoothsweep.orchestrator.result.audit import AuditNotes, read_audit
+from smoothsweep.orchestrator.result.audit import read_audit
 from smoothsweep.orchestrator.result.summary import summarise
 from tests.orchestrator.result.test_audit import data
 
@@ -39,9 +39,9 @@ CUT = """
 @pytest.fixture(scope="module")
 def tab(tmp_path_factory):
     given, pixels = data(seeds=(1,)), np.full((64, 64, 3), 90, np.uint8)
-    audit = read_audit(given, summarise(given), AuditNotes(names=NAMES, classes=20))
+    audit = read_audit(given, summarise(given), names=NAMES, classes=20)
     shown = {label: (pixels, pixels) for label in range(3)}
-    people = tuple(replace(person, control=0.25, verified=0.5) for person in audit.people)
+    people = tuple({**person, "control": 0.25, "verified": 0.5} for person in audit.people)
     page = tmp_path_factory.mktemp("page") / "audit.html"
     facts = {"Store": "/somewhere/store"}
     text = audit_page(replace(audit, people=people), name="m", facts=facts, portraits=shown)

@@ -12,7 +12,7 @@ import pytest
 from smoothsweep.core.metrics.comparisons import compare_recipes
 from smoothsweep.core.metrics.intervals import exposures
 from smoothsweep.orchestrator.commands.audit.pages import audit_page, audit_pdf
-from smoothsweep.orchestrator.result.audit import AuditNotes, audit_sentences, read_audit, with_second
+from smoothsweep.orchestrator.result.audit import read_audit, with_second
 from smoothsweep.orchestrator.result.data import Axis, ReportData, StageLink
 from smoothsweep.orchestrator.result.summary import summarise
 
@@ -64,7 +64,7 @@ def data(seeds=(1, 2), attacks=ATTACKS):
 
 
 def read(given, **notes):
-    return read_audit(given, summarise(given, resamples=100), AuditNotes(**{"names": NAMES, "classes": 20} | notes))
+    return read_audit(given, summarise(given, resamples=100), **{"names": NAMES, "classes": 20} | notes)
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def audit():
 )
 def test_what_to_do_names_a_training_that_is_possible(notes, said):
     """`--fix` alone is refused for a program, `--fix` and `--reference` with `--gallery`."""
-    lines = [line for line in audit_sentences(read(data(), **notes))["advice"] if "--" in line]
+    lines = [line for line in read(data(), **notes).said["advice"] if "--" in line]
     assert len(lines) == len(said)
     for words, line in zip(said, lines, strict=True):
         assert words in line and ("--reference" in words) == ("--reference" in line)
@@ -91,8 +91,8 @@ def test_controls_alone_are_an_audit_that_credits_them_with_no_leak():
     """Of an endpoint that no attack may ask enough: the page says so, and names what was left out."""
     only = {"random_latents": ATTACKS["random_latents"]}
     found = read(data(attacks=only), untried=("Not tried: BREP-MI.",))
-    assert found.attacks == () and found.people == () and found.standing == () and len(found.controls) == 1
-    said = audit_sentences(found)
+    assert found.attacks == [] and found.people == () and found.standing == () and len(found.controls) == 1
+    said = found.said
     assert said["answer"][0].startswith("No attack was tried") and said["unknown"][-1] == "Not tried: BREP-MI."
     page = audit_page(found, **GIVEN)
     assert 'id="standing"' not in page and "Everybody" not in page and audit_pdf(found, **GIVEN).startswith(b"%PDF")
@@ -113,7 +113,7 @@ def test_page_pdf_and_json_tell_the_same_and_escape_names(audit):
     given = GIVEN | {"portraits": {0: (pixels, pixels)}}
     page, pdf = re.sub("</?kbd>", "", audit_page(audit, **given)), audit_pdf(audit, **given)
     found = json.loads(json.dumps(audit.dump(), allow_nan=False))
-    assert found["reached"][0]["leak"] == audit.strongest.leak and found["by_access"]["labels"] == "brep_mi"
+    assert found["reached"][0]["leak"] == audit.strongest["leak"] and found["by_access"]["labels"] == "brep_mi"
     for line in (line for lines in found["said"].values() for line in lines):
         assert line.replace("<b>", "&lt;b&gt;").replace("'", "&#39;") in page
     assert "<b> " not in page.split("Zoe")[1][:8] and page.count("data:image/png") == 2
@@ -154,8 +154,8 @@ def crowd(rates, seeds=(1, 2, 3), images=4):
 def test_nobody_is_named_without_an_interval_and_the_probability_of_the_rank():
     rates = [0.0, 1.0, 0.25, 0.5, 0.25, 1.0, 0.25, 0.25, 0.0, 0.25, 0.25, 0.25]
     audit, expected = crowd(rates), exposures(np.tile(rates, (3, 1)), np.full(12, 4))
-    assert sum(person.among_top for person in audit.people) == pytest.approx(5)
-    named, how = audit_sentences(audit)["people"]
+    assert sum(person["among_top"] for person in audit.people) == pytest.approx(5)
+    named, how = audit.said["people"]
     rate = r"matched in (\d+)\s% \[(\d+),\s(\d+)\], the control's images in [\d.]+\s%"
     said = re.findall(rf"(person .) \(probability ([\w\s]+)\s%; {rate}\)", named)
     assert [name for name, *_ in said] == ["person b", "person f", "person d"]
@@ -167,15 +167,15 @@ def test_nobody_is_named_without_an_interval_and_the_probability_of_the_rank():
     assert "shrunk" in how and "assumed" not in how
     page = audit_page(audit, **GIVEN)
     for person in audit.people:
-        row = page.split(f'<th scope="row">{person.name}</th>')[1].split("</tr>")[0]
-        assert f'data-v="{person.among_top}"' in row and row.count("<td") == 5 and "[" in row
+        row = page.split('<th scope="row">{}</th>'.format(person["name"]))[1].split("</tr>")[0]
+        assert 'data-v="{}"'.format(person["among_top"]) in row and row.count("<td") == 5 and "[" in row
 
 
 def test_people_who_cannot_be_ranked_are_not_named():
-    first, how = audit_sentences(crowd([0.25] * 12, seeds=(1,)))["people"]
+    first, how = crowd([0.25] * 12, seeds=(1,)).said["people"]
     assert "No person is among the" in first and "42\u00a0%" in first, "five of twelve"
     assert not re.search(r"person [a-l]\b", first) and "assumed, not measured" in how
-    (nothing,) = audit_sentences(crowd([0.0] * 12))["people"]
+    (nothing,) = crowd([0.0] * 12).said["people"]
     assert nothing == "No person was matched in any image."
 
 
@@ -244,23 +244,23 @@ def five():
 
 def test_attacks_then_controls_each_from_the_strongest_with_what_they_take(five):
     """The mean over seeds by person, on all devices: parts and attack, neither the target's training nor judges."""
-    assert [one.attack for one in five.reached] == ["rlb", "ppa", "brep", "chosen", "random"]
-    assert [one.leak for one in five.reached] == pytest.approx([0.6, 0.5, 0.3, 0.2, 0.05])
-    levels = {level: one.attack for level, one in five.by_access().items()}
+    assert [one["attack"] for one in five.reached] == ["rlb", "ppa", "brep", "chosen", "random"]
+    assert [one["leak"] for one in five.reached] == pytest.approx([0.6, 0.5, 0.3, 0.2, 0.05])
+    levels = {level: one["attack"] for level, one in five.by_access.items()}
     assert levels == {"labels": "brep", "scores": "rlb", "gradients": "rlb"}
     assert five.test_acc == pytest.approx(0.9 + 0.001 * np.mean(SEEDS))
     assert five.ceiling == pytest.approx(0.9 + 0.01 * np.mean(SEEDS)) and five.chance == 1 / 5
     for one in five.reached:
-        at = list(ACCESS).index(one.attack)
-        assert one.seconds == pytest.approx(np.mean([30.0 * (at + 1) + 1.5 * seed for seed in SEEDS]) / len(PEOPLE))
-        assert one.queries == (None if one.attack == "random" else pytest.approx(10.0 * np.mean(SEEDS)))
+        at = list(ACCESS).index(one["attack"])
+        assert one["seconds"] == pytest.approx(np.mean([30.0 * (at + 1) + 1.5 * seed for seed in SEEDS]) / len(PEOPLE))
+        assert one["queries"] == (None if one["attack"] == "random" else pytest.approx(10.0 * np.mean(SEEDS)))
 
 
 def test_people_stand_by_what_the_strongest_attack_reaches_over_all_seeds(five):
     by_place = np.mean([hits("mine", "rlb", seed) for seed in SEEDS], axis=0)
     wanted = sorted(zip(PEOPLE, by_place, strict=True), key=lambda one: -one[1])
-    assert [(one.label, one.name) for one in five.people] == [(label, FIVE[label]) for label, _ in wanted]
-    assert [one.share for one in five.people] == pytest.approx([share for _, share in wanted]) and five.matched == 4
+    assert [(one["label"], one["name"]) for one in five.people] == [(label, FIVE[label]) for label, _ in wanted]
+    assert [one["share"] for one in five.people] == pytest.approx([share for _, share in wanted])
 
 
 @pytest.mark.parametrize(("shares", "matched"), [([0.5, 0.5, 0.49, 0.0], 2), ([0.499] * 4, 0), ([1.0] * 4, 4)])
@@ -268,8 +268,8 @@ def test_half_of_the_reconstructions_match_and_of_two_alike_the_first_label_come
     given, by_label = mixed(("mine",)), dict(zip(PEOPLE, shares, strict=True))
     rates = given.per_class.assign(embedder_acc1=given.per_class["class"].map(by_label))
     found = read_five(replace(given, per_class=rates))
-    assert [one.label for one in found.people] == sorted(PEOPLE, key=lambda label: (-by_label[label], label))
-    assert found.matched == matched
+    assert [one["label"] for one in found.people] == sorted(PEOPLE, key=lambda label: (-by_label[label], label))
+    assert f"{matched} of 4" in found.said["answer"][1].replace("\u00a0", " ")
 
 
 def test_beyond_the_control_is_paired_by_seed_and_person_and_corrected_for_the_attacks(five):
@@ -279,33 +279,34 @@ def test_beyond_the_control_is_paired_by_seed_and_person_and_corrected_for_the_a
     found = (five.beyond.difference, five.beyond.low, five.beyond.high, five.beyond.n)
     assert found == pytest.approx((0.4, pair.low, pair.high, 3))
     without = read_five(mixed(attacks=("ppa", "rlb", "brep")), recipe="mine")
-    assert without.beyond.n == 0 and np.isnan(without.beyond.difference) and without.controls == ()
+    assert without.beyond.n == 0 and np.isnan(without.beyond.difference) and without.controls == []
 
 
 def test_every_recipe_stands_under_its_own_strongest_attack_beside_the_reference(five):
     """The signs: mine leaks .1 less than plain does, and is .1 more accurate. Stages count once, on all devices."""
     cells = [("mine", "model", "rlb"), ("plain", "reference", "ppa"), ("fixed", "fix", "brep")]
-    assert [(one.recipe, one.role, one.reached.attack) for one in five.beside] == cells
-    assert five.reference.leak is None and [one.planned_s for one in five.beside] == [None, 8.0, 9.0]
-    assert [one.leak.reduction for one in (five.model, *five.fixes)] == pytest.approx([0.1, 0.45])
-    assert [one.accuracy.difference for one in five.beside] == pytest.approx([0.1, np.nan, -0.1], nan_ok=True)
+    assert [(one["recipe"], one["role"], one["reached"]["attack"]) for one in five.beside] == cells
+    mine, plain, fixed = five.beside
+    assert plain["leak"] is None and [one["planned_s"] for one in five.beside] == [None, 8.0, 9.0]
+    assert [one["leak"].reduction for one in (mine, fixed)] == pytest.approx([0.1, 0.45])
+    assert [one["accuracy"].difference for one in five.beside] == pytest.approx([0.1, np.nan, -0.1], nan_ok=True)
     accuracy = [one + 0.001 * np.mean(SEEDS) for one in TEST_ACC.values()]
-    assert [one.test_acc for one in five.beside] == pytest.approx(accuracy)
+    assert [one["test_acc"] for one in five.beside] == pytest.approx(accuracy)
     training = 2 * sum(100.0 + seed for seed in SEEDS)
     # A pool has one path for all attacks of a recipe and seed: of those that share it the last counts.
     pools, attacks = 3 * 3 * 10.0 * len(ACCESS), len(ACCESS) * sum(1.5 * seed for seed in SEEDS)
-    for one in (five.reference, *five.fixes):
+    for one in (plain, fixed):
         judging = 7.0 * len(ACCESS) * len(SEEDS)
-        assert one.training_s == training and one.attacking_s == pytest.approx(pools + attacks + judging)
-    assert (five.model.training_s, five.model.attacking_s) == (None, None)
+        assert one["training_s"] == training and one["attacking_s"] == pytest.approx(pools + attacks + judging)
+    assert (mine["training_s"], mine["attacking_s"]) == (None, None)
 
 
 def test_without_a_reference_or_company_nothing_stands_beside():
     assert read_five(mixed(("mine", "fixed")), recipe="mine").beside == ()
     alone = read_five(mixed(("mine",)))
-    assert alone.strongest.attack == "rlb" and alone.beside == () and alone.reference is None and alone.fixes == ()
+    assert alone.strongest["attack"] == "rlb" and alone.beside == ()
     found = read_five(mixed(("mine",), attacks=CONTROLS))
-    assert found.attacks == () and {one.attack for one in found.controls} == set(CONTROLS)
+    assert found.attacks == [] and {one["attack"] for one in found.controls} == set(CONTROLS)
     assert read_five(mixed(), recipe="a recipe of nobody") is None
 
 
@@ -338,17 +339,22 @@ def trained(seeds, recipes=(MODEL, PLAIN, WEAK, STRONG), model=0.7, published=("
 
 def test_a_difference_is_told_where_the_statistics_tell_it_and_nowhere_else():
     audit = trained(3)
-    assert [one.leak and one.leak.word for one in audit.beside] == ["inconclusive", None, "inconclusive", "reduces"]
-    said = audit_sentences(audit)["beside"]
+    assert [one["leak"] and one["leak"].word for one in audit.beside] == [
+        "inconclusive",
+        None,
+        "inconclusive",
+        "reduces",
+    ]
+    said = audit.said["beside"]
     assert "90.0" in said[0] and "95.0" in said[0]
     assert "Which of the two leaks more is inconclusive (reduction" in said[1]
     [fix] = [line for line in said if "reduces the leak of plain training" in line]
     assert STRONG.capitalize() in fix and WEAK not in fix and "88.0" in fix and "reduction +4" in fix
     [other] = [line for line in said if line.startswith("Of the others")]
     assert f"{WEAK}: inconclusive (" in other
-    less = audit_sentences(trained(3, (MODEL, PLAIN), 0.4))["beside"]
+    less = trained(3, (MODEL, PLAIN), 0.4).said["beside"]
     assert "Against trainings like the reference this model reduces the leak (reduction +" in less[1]
-    one = audit_sentences(trained(1))["beside"]
+    one = trained(1).said["beside"]
     assert "is inconclusive with one seed" in one[1] and "--seeds" in one[1]
     assert not any("reduces the leak of" in line for line in one)
     assert any("Whether a recipe reduces the leak is inconclusive" in line and "--seeds" in line for line in one)
@@ -357,12 +363,12 @@ def test_a_difference_is_told_where_the_statistics_tell_it_and_nowhere_else():
 def test_a_reduction_pays_for_the_choice_among_the_attacks():
     """Both pay for the choice among the attacks; too few seeds leave both inconclusive."""
     few, more = (trained(seeds, (MODEL, PLAIN), 0.65, ("ppa",)) for seeds in (2, 5))
-    assert (few.model.leak.word, more.model.leak.word) == ("inconclusive", "reduces")
+    assert (few.beside[0]["leak"].word, more.beside[0]["leak"].word) == ("inconclusive", "reduces")
     for one in (few, more):
         new = json.loads(json.dumps(one.dump()))["beside"][0]["leak"]
-        assert new["word"] == one.model.leak.word and new["high"] <= 1
+        assert new["word"] == one.beside[0]["leak"].word and new["high"] <= 1
         assert new["hidden"]["part"]["value"] is not None and new["comparisons"] == 2
-    assert trained(2, (MODEL, PLAIN), 0.4).model.leak.hidden is None
+    assert trained(2, (MODEL, PLAIN), 0.4).beside[0]["leak"].hidden is None
 
 
 @pytest.mark.parametrize(("recipes", "seeds"), [((MODEL, PLAIN), 1), ((MODEL, PLAIN, WEAK, STRONG), 3)])
@@ -407,7 +413,7 @@ def test_the_second_judges_the_attack_that_is_strongest_by_the_first():
     one = {standing.metric: standing for standing in found.second}["verified_far1"]
     assert (one.leak.value, one.control.value) == pytest.approx((0.12, 0.01))
     assert one.words.endswith(", by mobilefacenet_b") and found.standing == first().standing
-    (said,) = [line for line in audit_sentences(found)["answer"] if "second embedder" in line]
+    (said,) = [line for line in found.said["answer"] if "second embedder" in line]
     assert "(mobilefacenet_b)" in said and "12" in said and "10" in said and said.endswith("The two agree.")
     page, told = audit_page(found, **GIVEN), found.dump()
     assert all(f">{one.words}<" in page for one in (*found.standing, *found.second))
@@ -425,12 +431,12 @@ def test_the_second_judges_the_attack_that_is_strongest_by_the_first():
 )
 def test_where_nothing_is_verified_one_line_says_why(verifies, judge, strangers, said):
     found = replace(first(verifies=verifies, strangers=strangers), judge=judge)
-    lines = [line for line in audit_sentences(found)["answer"] if line.startswith("Not verified")]
+    lines = [line for line in found.said["answer"] if line.startswith("Not verified")]
     assert lines == [] if said is None else len(lines) == 1 and lines[0].startswith(said)
 
 
 def test_public_images_that_do_not_fit_are_said_on_the_first_page():
     doubt = "the public images show another kind of thing"
     found = first(told=(doubt,))
-    assert audit_sentences(found)["answer"][-1] == "The public images show another kind of thing."
+    assert found.said["answer"][-1] == "The public images show another kind of thing."
     assert doubt[1:] in audit_page(found, **GIVEN)
