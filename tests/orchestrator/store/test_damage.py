@@ -9,13 +9,12 @@ import pytest
 from harm import HARMS, harmed
 
 from benchmarks.sleeping import Sleep
-from smoothsweep.core.errors import ArtifactDamaged, InputError
+from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.commands.storage import examine_store
-from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.scheduling.execute import execute, execute_with_inputs
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store import base, manifests
-from smoothsweep.orchestrator.store.base import Store, read_artifact
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.manifests import CACHE_VARIABLE
 from smoothsweep.orchestrator.store.notes import quarantine_damaged, read_with_repair
 from smoothsweep.orchestrator.store.opening import open_store
@@ -80,32 +79,6 @@ def test_a_damaged_input_is_set_aside_and_made_again_with_one_line(store, made, 
     assert len(said) == 0 if gone else len(said) == 1 and f"{SOURCE.label}: " in said[0]
     assert len(list(store.root.glob("damaged/public/*"))) == 1
     assert examine_store(store).damaged == ()
-
-
-@pytest.mark.parametrize("how", [*HARMS, *(f"bit {n}" for n in range(12))])
-def test_a_harmed_manifest_is_never_read(store, how, capsys):
-    path = store.place(SOURCE) / "manifest.json"
-    path.write_bytes(harmed(path.read_bytes(), how))
-    if json_or_none(path) == store_content(store):
-        return  # a flipped bit of white space
-    assert not store.has(SOURCE) and len(lines(capsys)) == 1
-    assert make_plan([], store).cached == frozenset() and examine_store(store).damaged
-    with pytest.raises(ArtifactDamaged, match=r"set aside in .*/damaged/public/"):
-        store.manifest(SOURCE)
-
-
-def json_or_none(path):
-    try:
-        return json.loads(path.read_bytes())
-    except ValueError:
-        return None
-
-
-def store_content(store):
-    try:
-        return read_artifact(store.place(SOURCE))
-    except manifests.Damage:
-        return "damaged"
 
 
 @pytest.mark.parametrize("resealed", [False, True])

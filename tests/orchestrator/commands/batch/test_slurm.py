@@ -12,8 +12,12 @@ from cluster_files import OTHERWISE_ON_NODES, local_settings
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.batch import node, slurm
+from smoothsweep.orchestrator.commands.batch import node
 from smoothsweep.orchestrator.commands.batch.slurm import seconds_of_limit
+from smoothsweep.orchestrator.planning.trial import trials_of
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.sweeps.load import load_sweep
 from tests.tiny import write_tiny
 
 FAKE = """#!/bin/bash
@@ -222,57 +226,27 @@ def test_without_slurm_nothing_is_submitted(here, capsys, monkeypatch):
     assert "--dry-run" in capsys.readouterr().err and not (here / "slurm").exists()
 
 
-STAGES = {  # name -> whether it trains, its shard, seconds expected
-    "target": (True, None, 9000),
-    "attack": (False, "a:shard", 9000),
-    "short": (False, None, 500),
-    "unknown": (False, None, None),
-    "long": (False, None, 900.4),
-}
+def test_a_stage_without_checkpoints_must_fit_into_one_time_limit(here, capsys):
+    """With the warning before the limit (300 s) and the start (60 s); a training of any length leaves checkpoints."""
+    store, stages = Store(root=here / "store"), trials_of(load_sweep(here / "tiny.yaml"))[0].stages
+    store.open_for_writing()
+    for kind, seconds in (("data", 500.0), ("target", 9000.0)):
+        known = next(stage for stage in stages if stage.name == kind)
+        alike = Stage(name=kind, config={**known.config, "seed": 99}, inputs=known.inputs)
+        store.commit(alike, store.draft(alike), {**alike.identity(), "metrics": {}, "seconds": seconds})
+    assert asked("--dry-run", time="15") == 0
+    capsys.readouterr()
+    assert asked("--dry-run", time="14:19") == 2
+    said = capsys.readouterr().err
+    assert "expected at least 860 s, since stage private images takes about 500 s" in said and "got 859 s" in said
 
 
-@pytest.mark.parametrize(
-    ("names", "limit", "words"),
-    [
-        (["target", "attack", "short", "unknown"], 900, None),
-        (["target", "attack", "short", "unknown"], 860, None),
-        (
-            ["short"],
-            859,
-            "expected at least 860 s, since stage short takes about 500 s and keeps no checkpoint, got 859",
-        ),
-        (["target", "long", "short"], 1000, "expected at least 1260 s, since stage long takes about 900 s"),
-        (["long"], 1261, None),
-        ([], 361, None),
-        ([], 360, r"expected more than the warning before the limit \(300 s\) and the start \(60 s\), got 360 s"),
-    ],
-)
-def test_a_stage_without_checkpoints_must_fit_into_one_time_limit(names, limit, words):
-    expected = {name: None if seconds is None else (seconds, 0) for name, (_, _, seconds) in STAGES.items()}
-    kinds = {name: SimpleNamespace(trains=trains, shard=shard) for name, (trains, shard, _) in STAGES.items()}
-    history = SimpleNamespace(expected=lambda stage: expected[stage.name])
-    missing = [SimpleNamespace(name=name, task=kinds[name]) for name in names]
-    plan = SimpleNamespace(missing=missing, history=history)
-    if words is None:
-        slurm._refuse_short(plan, limit, 300)
-        return
-    with pytest.raises(InputError, match=f"--time: {words}"):
-        slurm._refuse_short(plan, limit, 300)
+TIMES = {"90": 5400, "90:30": 5430, "2:00:00": 7200, "1-2": 93600, "1-2:03": 93780, "1-2:03:04": 93784}
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("90", 5400),
-        ("90:30", 5430),
-        ("2:00:00", 7200),
-        ("1-2", 93600),
-        ("1-2:03", 93780),
-        ("1-2:03:04", 93784),
-    ],
-)
-def test_time_limits_are_read_as_sbatch_reads_them(text, seconds):
-    assert seconds_of_limit(text) == seconds
+@pytest.mark.parametrize("text", TIMES)
+def test_time_limits_are_read_as_sbatch_reads_them(text):
+    assert seconds_of_limit(text) == TIMES[text]
 
 
 class FakeRay:
