@@ -56,7 +56,13 @@ def new_folder() -> Generator[Path]:
     folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=base))
     interrupts.remove_at_the_end(folder)
     try:
-        _check_closed(folder)
+        status = folder.lstat()
+        mode = stat.S_IMODE(status.st_mode)
+        if status.st_uid != os.getuid() or mode != 0o700:  # some file systems keep no modes
+            raise InputError(
+                f"{folder}: expected a folder of this user with mode 700, got owner {status.st_uid} and "
+                f"mode {mode:o}; name another place with {BASE_VARIABLE}"
+            )
         yield folder
     finally:
         remove(folder)
@@ -122,17 +128,6 @@ def _unfit(base: Path) -> str | None:
         if status.st_mode & OPEN_TO_OTHERS and not status.st_mode & stat.S_ISVTX:
             return f"{place}, where others may rename files of this user (mode {stat.S_IMODE(status.st_mode):o})"
     return None if os.access(base, os.W_OK | os.X_OK) else f"{base}, which cannot be written"
-
-
-def _check_closed(folder: Path) -> None:
-    """Raise InputError unless the folder is ours and closed: some file systems keep no modes."""
-    status = folder.lstat()
-    mode = stat.S_IMODE(status.st_mode)
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or mode != 0o700:
-        raise InputError(
-            f"{folder}: expected a folder of this user with mode 700, got owner {status.st_uid} and "
-            f"mode {mode:o}; name another place with {BASE_VARIABLE}"
-        )
 
 
 def _unmapped_owners() -> set[int]:

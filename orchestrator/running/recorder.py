@@ -68,9 +68,8 @@ class Recorder:
         self._open_tracker, self._name, self._tags, self._models = open_tracker, name, tags, models
         self._patience, self._told = patience or Patience(), error_line
         self._trials: dict[str, Trial] = {}  # of the driver's own plan, whose trials these are
-        self._waiting: dict[str, str | None] = {}  # trial id -> failure, in the order they came
+        self._waiting: dict[str, Any] = {}  # trial id -> failure, in the order they came; REPORT -> how the sweep ended
         self._refused: dict[str, int] = {}
-        self._closing: dict[str, Any] | None = None  # what `Tracker.close_sweep` takes beside the trials
         self._problem = ""  # the last, while MLflow is away
         self._moved_at = time.monotonic()  # when something was last written
         self._given_up = False
@@ -88,7 +87,9 @@ class Recorder:
     def finish(self) -> None:
         """Wait until everything added is written; not for an MLflow that stays away."""
         with self._changed:
-            self._wait(lambda: not self._waiting)
+            self._moved_at = time.monotonic()
+            while self._waiting and not self._given_up and time.monotonic() - self._moved_at < self._patience.finish:
+                self._changed.wait(timeout=0.2)
             self.unwritten.update(dict.fromkeys(self._waiting, self._problem or "MLflow does not answer"))
 
     def close(self, files: list[Path], *, failed: int, verdicts: Verdicts | None = None, wall_s: float = 0.0) -> None:
@@ -100,11 +101,10 @@ class Recorder:
             if self._waiting:  # it has not answered for as long as we wait
                 self.unwritten[REPORT] = self._problem or "MLflow does not answer"
             else:
-                self._closing = {"files": tuple(files), "failed": failed, "verdicts": verdicts, "wall_s": wall_s}
+                how = {"files": tuple(files), "failed": failed, "verdicts": verdicts, "wall_s": wall_s}
+                self._waiting[REPORT] = how
                 self._changed.notify_all()
-                self._wait(lambda: self._closing is None)
-                if self._closing is not None:
-                    self.unwritten[REPORT] = self._problem or "MLflow does not answer"
+                self.finish()
             self._given_up = True
             self._changed.notify_all()
 
@@ -115,12 +115,6 @@ class Recorder:
         if self.parent is None:
             self.parent = self.tracker.sweep_run(self._name, self._tags)
         return self.tracker, self.parent
-
-    def _wait(self, done: Callable[[], bool]) -> None:
-        """Until it is done, or nothing was written for as long as patience lasts. Holds the lock between looks."""
-        self._moved_at = time.monotonic()
-        while not (done() or self._given_up) and time.monotonic() - self._moved_at < self._patience.finish:
-            self._changed.wait(timeout=0.2)
 
     def _work(self) -> None:
         try:
@@ -134,61 +128,48 @@ class Recorder:
         pause = self._patience.first
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._closing or self._given_up)
+                self._changed.wait_for(lambda: self._waiting or self._given_up)
                 if self._given_up:
                     return
-                trial_id, failure = next(iter(self._waiting.items()), (None, None))
-                closing = self._closing
-            if self._attempt(trial_id, failure, closing):
+                oldest = next(iter(self._waiting))
+                what = self._waiting[oldest]
+            if self._attempt(oldest, what):
                 pause = self._patience.first
                 continue
             with self._changed:
                 self._changed.wait_for(lambda: self._given_up, timeout=pause)
             pause = min(2 * pause, self._patience.most)
 
-    def _attempt(self, trial_id: str | None, failure: str | None, closing: dict[str, Any] | None) -> bool:
-        """Write the oldest trial, or the end of the sweep. False while MLflow is away."""
+    def _attempt(self, key: str, what: Any) -> bool:
+        """Write a trial, or the end of the sweep. False while MLflow is away."""
         try:
             if self._problem and self.tracker is not None:
                 self.tracker.refresh()  # a request that seemed lost may have arrived
                 self.parent = None
             tracker, parent = self.connection()
-            if trial_id is not None:
-                tracker.record(self._trials[trial_id], parent, failure)
-            elif closing is not None:
-                trials = tuple(self._trials.values())
-                self.remarks += tracker.close_sweep(
-                    parent, trials, **closing, models=self._models, progress=self._moved
-                )
+            if key == REPORT:
+                trials, progress = tuple(self._trials.values()), self._moved
+                self.remarks += tracker.close_sweep(parent, trials, **what, models=self._models, progress=progress)
+            else:
+                tracker.record(self._trials[key], parent, what)
         except (OSError, InputError, *tracking_errors()) as error:
-            return self._failed(trial_id, self._line(error))
-        self._settled(trial_id, failure)
-        return True
-
-    def _failed(self, trial_id: str | None, problem: str) -> bool:
-        """Note the problem. True if MLflow answers and it is this one thing that it refuses, too often by now."""
-        answers = self.tracker is not None and self.tracker.answers()
+            answers = self.tracker is not None and self.tracker.answers()
+            with self._changed:
+                self._problem = self._line(error)
+                self._refused[key] = self._refused.get(key, 0) + answers
+                if self._refused[key] < self._patience.refusals:
+                    return False
+                self.unwritten[key] = self._problem  # it answers, and it is this one thing that it refuses
+                what = self._waiting.get(key)
         with self._changed:
-            self._problem = problem
-            key = trial_id or REPORT
-            self._refused[key] = self._refused.get(key, 0) + answers
-            if self._refused[key] < self._patience.refusals:
-                return False
-            self.unwritten[key] = problem
-        self._settled(trial_id, self._waiting.get(key))
+            self._problem, self._moved_at = "", time.monotonic()
+            if self._waiting.get(key) == what:  # else it was added again meanwhile
+                self._waiting.pop(key, None)
+            self._changed.notify_all()
         return True
 
     def _line(self, error: BaseException) -> str:
         return " ".join(self._told(error).split())[:300]
-
-    def _settled(self, trial_id: str | None, failure: str | None) -> None:
-        with self._changed:
-            self._problem, self._moved_at = "", time.monotonic()
-            if trial_id is None:
-                self._closing = None
-            elif self._waiting.get(trial_id) == failure:  # else it was added again meanwhile
-                self._waiting.pop(trial_id, None)
-            self._changed.notify_all()
 
     def _moved(self) -> None:
         self._moved_at = time.monotonic()

@@ -153,10 +153,14 @@ class SweepRun:
     def trial_done(self, trial: Trial, failure: str | None) -> None:
         """Note the outcome and hand the trial to the recorder. What a stop left unfinished is open, not failed.
 
-        A trial is done when the artifacts of all its stages are there, whatever a worker reports.
+        A trial is done when the artifacts of all its stages are there, whatever a worker reports; the store is asked
+        about those alone that are not known to be done.
         """
         if failure is None:
-            failure = self._unexplained_failure(trial)
+            missing = [stage for stage in trial.stages if stage.fingerprint in self._todo and not self.store.has(stage)]
+            self.never_run |= {stage.fingerprint: stage for stage in missing}
+            labels = ", ".join(stage.label for stage in missing)
+            failure = f"planned, and nothing ran it: {labels}" if missing else None
         if failure and self.stopped:
             self.left_open[trial.id] = trial
             return
@@ -167,15 +171,6 @@ class SweepRun:
         else:
             self.state.done_trials += 1
         self.recorder.add(trial, failure)
-
-    def _unexplained_failure(self, trial: Trial) -> str | None:
-        """The failure of a trial that ended without one and whose plan is unfinished.
-
-        The store is asked about those stages alone that are not known to be done.
-        """
-        missing = [stage for stage in trial.stages if stage.fingerprint in self._todo and not self.store.has(stage)]
-        self.never_run |= {stage.fingerprint: stage for stage in missing}
-        return f"planned, and nothing ran it: {', '.join(stage.label for stage in missing)}" if missing else None
 
     def forecast(self, parallel: int) -> None:
         """Note how long what is left takes: by stages like it, else by the shipped rates at the pace seen so far.
