@@ -60,18 +60,18 @@ class SearchRecipes:
     stated: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(kw_only=True, eq=False)
 class LoadedSweep:
     """A checked sweep with the raw settings it came from and the comment that opens its file.
 
     recipes: those that a search was checked by; none without a search.
     """
 
-    def __init__(self, *, sweep: Sweep, raw: dict[str, Any], intro: str, source: str) -> None:
-        self.sweep = sweep
-        self.raw = raw
-        self.intro = intro
-        self.source = source
-        self.recipes = SearchRecipes()
+    sweep: Sweep
+    raw: dict[str, Any]
+    intro: str
+    source: str
+    recipes: SearchRecipes = field(default_factory=SearchRecipes)
 
     @property
     def search(self) -> Search:
@@ -396,11 +396,28 @@ def every_choice(loaded: LoadedSweep) -> list[Cell]:
     Raises InputError (one line) where some value can be in none.
     """
     make, attack, space = CellMaker(loaded), loaded.sweep.combinations[0], loaded.search.dimensions
-    return [
-        _make_recipe_at(make, attack, space, dimension, position, loaded.source)
-        for dimension in space.dimensions
-        for position in _positions_to_check(dimension)
-    ]
+
+    def recipe_at(dimension: Dimension, position: float | int) -> Cell:
+        where, reason = f"{loaded.source}: search.space.{dimension.key}", ""
+        for values in _draws(space, np.random.default_rng(0), dimension, position, TRIES):
+            try:
+                return make({**values, **attack})
+            except InputError as error:
+                value, reason = values[dimension.key], _reason(error, loaded.source)
+        if not reason:
+            raise InputError(f"{where}: expected a key that some configuration has, got one that none has")
+        raise InputError(f"{where}: expected values that some recipe of the space can have, got {value}: {reason}")
+
+    cells: list[Cell] = []
+    for dimension in space.dimensions:
+        positions: list[float | int] = [dimension.low, dimension.high]
+        if dimension.above is not None:
+            positions = [0.0, 1.0]
+        elif dimension.values is not None:
+            last = len(dimension.values) - 1
+            positions = list(range(last + 1)) if dimension.choices is not None else [0, last]
+        cells += [recipe_at(dimension, position) for position in positions]
+    return cells
 
 
 def _check_rungs(make: CellMaker, attacks: list[Values], values: Values, source: str) -> None:
@@ -432,29 +449,6 @@ def _stated(cell: Cell, search: Search) -> Values:
         recipe["recipe"]["defense"]["schedule"] = defense.resolved(settings.protocol)["schedule"]
     stated = {key: dotted_value(recipe, key) for key in search.space}
     return {key: value for key, (value, there) in stated.items() if there}
-
-
-def _positions_to_check(dimension: Dimension) -> list[float | int]:
-    """Positions of what must be of use: every choice, the ends of a range."""
-    if dimension.above is not None:
-        return [0.0, 1.0]
-    if dimension.choices is not None:
-        return list(range(len(dimension.choices)))
-    return [0, len(dimension.values) - 1] if dimension.values is not None else [dimension.low, dimension.high]
-
-
-def _make_recipe_at(
-    make: CellMaker, attack: Values, space: Space, dimension: Dimension, position: float | int, source: str
-) -> Cell:
-    where, reason = f"{source}: search.space.{dimension.key}", ""
-    for values in _draws(space, np.random.default_rng(0), dimension, position, TRIES):
-        try:
-            return make({**values, **attack})
-        except InputError as error:
-            value, reason = values[dimension.key], _reason(error, source)
-    if not reason:
-        raise InputError(f"{where}: expected a key that some configuration has, got one that none has")
-    raise InputError(f"{where}: expected values that some recipe of the space can have, got {value}: {reason}")
 
 
 def _draws(

@@ -10,6 +10,7 @@ for billions of values.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -253,12 +254,8 @@ def _text_of(path: Path) -> str:
 
 def _opening_comment(text: str) -> str:
     """The comment block at the top of the file, without the hashes."""
-    lines = []
-    for line in text.splitlines():
-        if not line.startswith("#"):
-            break
-        lines.append(line.lstrip("#").strip())
-    return "\n".join(lines).strip()
+    lines = itertools.takewhile(lambda line: line.startswith("#"), text.splitlines())
+    return "\n".join(line.lstrip("#").strip() for line in lines).strip()
 
 
 OF_DOTTED_KEYS = ("grid", "baseline")

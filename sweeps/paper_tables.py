@@ -26,6 +26,7 @@ from smoothsweep.core.judges.base import ClassifierJudge
 from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
 from smoothsweep.sweeps.imported import ImportedClassifier
+from smoothsweep.sweeps.space import same_value
 from smoothsweep.sweeps.training import DEPENDENT, Smoothing
 
 if TYPE_CHECKING:
@@ -372,7 +373,7 @@ def departures(settings: InversionSweep, dataset: str, table: str) -> tuple[str,
         if key in skipped or (key not in paper and free(key)):
             continue
         mine, theirs = ours.get(key), paper.get(key)
-        if not _equal(mine, theirs):
+        if not same_value(mine, theirs):
             papers = "not stated" if key not in paper else PRIOR if key == "prior.kind" else _shown(theirs)
             departures_found.append(f"{key} {_shown(mine)} (paper: {papers})")
     return tuple(departures_found)
@@ -446,12 +447,6 @@ def _not_comparable(ours: Mapping[str, Any], paper: Mapping[str, Any]) -> set[st
 @lru_cache(maxsize=1)
 def _settings() -> dict[str, Any]:
     return json.loads(SETTINGS_FILE.read_text(encoding="utf-8"))
-
-
-def _equal(ours: Any, paper: Any) -> bool:
-    if isinstance(paper, list) or isinstance(ours, list):
-        return isinstance(ours, list) and isinstance(paper, list) and ours == paper
-    return type(ours) is bool and ours is paper if isinstance(paper, bool) else ours == paper
 
 
 def _shown(value: Any) -> str:
