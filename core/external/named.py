@@ -152,15 +152,8 @@ class KeptAnswers:
     def _open(self) -> Generator[sqlite3.Connection]:
         if not self.path.is_file():
             raise InputError(f"{self.path}: expected an endpoint's answers, got nothing: import it again")
-        with closing(sqlite3.connect(self.path, timeout=WAIT_S, isolation_level=None)) as base:
-            try:
-                yield base
-            except BaseException:
-                if base.in_transaction:
-                    base.rollback()
-                raise
-            if base.in_transaction:
-                base.commit()
+        with closing(sqlite3.connect(self.path, timeout=WAIT_S, isolation_level=None)) as base, base:
+            yield base
 
 
 class NoResponse(Exception):
@@ -208,23 +201,22 @@ def _within(seconds: float, url: str, body: bytes, headers: Mapping[str, str]) -
 
     requests limits each wait for bytes, not their sum, nor looking a name up; so the thread that waits is left alone.
     """
-    found: list[tuple[int, str | None, bytes] | Exception] = []
+    from concurrent.futures import Future
+
+    answer: Future[tuple[int, str | None, bytes]] = Future()
 
     def ask() -> None:
         try:
-            found.append(_exchange(url, body, headers, until=deadline, seconds=seconds))
+            answer.set_result(_exchange(url, body, headers, until=deadline, seconds=seconds))
         except Exception as error:  # told where it is asked
-            found.append(error)
+            answer.set_exception(error)
 
     deadline = time.monotonic() + seconds
-    thread = threading.Thread(target=ask, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    late = NoResponse(f"no complete answer within {seconds:g} s", left=True)
-    answer = found[0] if found else late
-    if isinstance(answer, Exception):
-        raise answer
-    return answer
+    threading.Thread(target=ask, daemon=True).start()
+    try:
+        return answer.result(seconds)
+    except TimeoutError:
+        raise NoResponse(f"no complete answer within {seconds:g} s", left=True) from None
 
 
 def _exchange(
