@@ -1,4 +1,9 @@
-"""What every part of a sweep file shares: models that refuse extra keys, dotted keys, keys made of core settings."""
+"""What every part of a sweep file shares: models that refuse extra keys, dotted keys, keys made of core settings.
+
+Keys of a part that core has settings for are made of these (`derived`). Written out are those alone that it has none
+for: of the whole sweep and its search, of other trials and imported classifiers, of smoothing beside a defense, of data
+that are drawn or read from files.
+"""
 
 from __future__ import annotations
 

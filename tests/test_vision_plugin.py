@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external import asking as posting
+from smoothsweep.core.external import named as posting
 from smoothsweep.core.external.named import KeptAnswers
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import save_tensors
