@@ -29,6 +29,7 @@ import torchvision
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+from torch.utils.benchmark import Timer
 
 from benchmarks import yardstick
 from benchmarks.attack_full import TARGET_CLASS, Case, optimised
@@ -51,7 +52,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 GPU_MARK = "@pytest.mark.gpu"
 MARK = "row "  # before a row that a section's process prints
 SINGLE = 1e-5  # relative error below which a product is one of single precision; TF32 has about 3e-4
-PASSES = 10  # timed passes, after three that warm up
+PASSES = 10  # timed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,15 +90,8 @@ def wait() -> None:
 
 
 def seconds_of(run: Callable[[], object]) -> float:
-    """Of one pass."""
-    for _ in range(3):
-        run()
-    wait()
-    started = time.perf_counter()
-    for _ in range(PASSES):
-        run()
-    wait()
-    return (time.perf_counter() - started) / PASSES
+    """Of one pass; some warm up."""
+    return Timer("run()", globals={"run": run}, num_threads=torch.get_num_threads()).timeit(PASSES).mean
 
 
 def trained(size: Training, precision: Precision, epochs: int, **more: Any) -> torch.nn.Module:

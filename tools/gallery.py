@@ -22,9 +22,9 @@ from pathlib import Path
 
 import torch
 from PIL import Image
+from torchvision.transforms.functional import to_pil_image
 
 from smoothsweep.core.data.augmentation import Augmentation
-from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.synthetic.faces import synthetic_faces
 from smoothsweep.core.files import write_file
 from smoothsweep.core.models.classifiers import build_classifier
@@ -55,11 +55,8 @@ def copied(report: str, store: str) -> str:
     """
     page = PICTURE.sub(lambda found: "data:image/webp;base64," + _as_webp(found.group(1)), report)
     page = page.replace(store, "store")
-    is_audit = f'<section id="{OF_AUDIT}">' in page
-    for section in () if is_audit else ALWAYS:
-        page = _without(page, section)
-    for section in () if is_audit else IF_TOO_LARGE:
-        if len(page.encode()) > LARGEST:
+    for section in () if f'<section id="{OF_AUDIT}">' in page else (*ALWAYS, *IF_TOO_LARGE):
+        if section in ALWAYS or len(page.encode()) > LARGEST:
             page = _without(page, section)
     if len(page.encode()) > LARGEST:
         raise ValueError(f"expected a page of at most {LARGEST} bytes, got {len(page.encode())}")
@@ -90,22 +87,17 @@ LOOKS = Augmentation(crop_scale=(0.85, 1.0), brightness=0.2, contrast=0.2, satur
 RECIPE = TrainingRecipe(image_size=32, epochs=48, batch_size=50, augmentation=LOOKS)
 
 
-def write_people(images: ImageSet, folder: Path) -> None:
-    """One PNG per image, in one folder per person."""
-    for k, (image, label) in enumerate(zip(images.images, images.labels, strict=True)):
-        person = folder / images.names[int(label)]
-        person.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(image.permute(1, 2, 0).numpy()).save(person / f"{k:04d}.png")
-
-
 def write_model(out: Path) -> None:
     """Draw the people, train the model on them, write both."""
     train = synthetic_faces(per_identity=TRAIN, **DRAWN)
     test = synthetic_faces(per_identity=TEST, first_image=TRAIN, **DRAWN)
+    for part, images in {"train": train, "test": test}.items():
+        for number, (image, label) in enumerate(zip(images.images, images.labels, strict=True)):
+            person = out / "people" / part / images.names[int(label)]
+            person.mkdir(parents=True, exist_ok=True)
+            to_pil_image(image).save(person / f"{number:04d}.png")
     model = build_classifier(RECIPE.architecture, PEOPLE, seed=SEED, protocol="clean")
     train_classifier(model, train, RECIPE, seed=SEED)
-    write_people(train, out / "people" / "train")
-    write_people(test, out / "people" / "test")
     side = RECIPE.image_size
     rows = {0: torch.export.Dim("rows", min=1, max=4096)}
     program = torch.export.export(model.eval(), (torch.zeros(2, 3, side, side),), dynamic_shapes=(rows,))
