@@ -76,11 +76,6 @@ class Design:
     gap: float = 0.0
     blunt: float = 0.0
 
-    @property
-    def size(self) -> str:
-        """As tables name it."""
-        return f"{self.seeds} x {self.people}, {self.recipes} x {self.attacks}"
-
     def rates(self, reductions: Sequence[float]) -> np.ndarray:
         """True leaks [recipes, attacks]; reductions: of the recipes beside the baseline, in points, 0 for the rest."""
         points = 100 * self.leak - self.gap * np.arange(self.attacks)
@@ -201,11 +196,10 @@ def _at_looks(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Each recipe's ends at the look that settled it, or at the last; all seeds at once without looks."""
     shape = len(cells), cells.shape[1] - 1
-    if looks is None:
-        return *_asked(cells, 1 - LEVEL, shape[1], hides=hides), np.full(shape, cells.shape[-2])
+    asked = [(cells.shape[-2], 1 - LEVEL)] if looks is None else zip(looks.seeds, looks.errors, strict=True)
     low, high, hidden, seeds = np.zeros(shape), np.zeros(shape), np.zeros(shape, dtype=bool), np.zeros(shape)
     open_ = np.ones(shape, dtype=bool)
-    for number, error in zip(looks.seeds, looks.errors, strict=True):
+    for number, error in asked:
         # Sweeps in which the same recipes are still open are asked together.
         patterns, which = np.unique(open_, axis=0, return_inverse=True)
         for at, pattern in enumerate(patterns):
@@ -349,7 +343,8 @@ def powers(results: Results) -> Iterator[str]:
     yield "| --- | ---: | ---: |"
     for design, points in POWER:
         found = results.outcome(replace(design, gap=4.0), (points,))
-        yield f"| {design.size} | {points:g} | {100 * found['reduces']:.0f} % |"
+        size = f"{design.seeds} x {design.people}, {design.recipes} x {design.attacks}"
+        yield f"| {size} | {points:g} | {100 * found['reduces']:.0f} % |"
     yield ""
     yield "| looks at 3, 5 and 8 seeds, 24 people, 4 x 3 | true reduction, points | found | seeds on average |"
     yield "| --- | ---: | ---: | ---: |"
@@ -431,19 +426,12 @@ def coverage(crowd: Crowd, draws: int, seed: int) -> float:
     return held / draws
 
 
-@dataclass(frozen=True, kw_only=True)
-class Told:
-    """covered: fraction of people whose interval holds their rate. error: of the estimate, and raw: of the share, root
-    of the mean square. bins: (fraction said, fraction true, how many) of being among the five, by what was said."""
+def people_told(crowd: Crowd, draws: int, seed: int) -> tuple[float, float, float, list[tuple[float, float, int]]]:
+    """How sure of single people the report may be.
 
-    covered: float
-    error: float
-    raw: float
-    bins: tuple[tuple[float, float, int], ...]
-
-
-def people_told(crowd: Crowd, draws: int, seed: int) -> Told:
-    """How sure of single people the report may be."""
+    Returns the fraction of people whose interval holds their rate; errors of the estimate and of the share, roots of
+    mean squares; and (fraction said, fraction true, how many) of being among the five, by what was said.
+    """
     generator, held, errors, said, right = np.random.default_rng(seed), [], [], [], []
     for _ in range(draws):
         shares, true = drawn_crowd(crowd, generator)
@@ -454,13 +442,13 @@ def people_told(crowd: Crowd, draws: int, seed: int) -> Told:
         right.append(true >= np.sort(true)[-TOP])
     claims, facts = np.concatenate(said), np.concatenate(right)
     place = np.digitize(claims, BINS[1:-1])
-    bins = tuple(
+    bins = [
         (float(claims[place == at].mean()), float(facts[place == at].mean()), int((place == at).sum()))
         for at in range(len(BINS) - 1)
         if (place == at).any()
-    )
+    ]
     error, raw = np.sqrt(np.mean(np.square(errors), axis=(0, 2)))
-    return Told(covered=float(np.mean(held)), error=float(error), raw=float(raw), bins=bins)
+    return float(np.mean(held)), float(error), float(raw), bins
 
 
 def rate_tables(draws: int, seed: int) -> Iterator[str]:
@@ -480,10 +468,10 @@ def rate_tables(draws: int, seed: int) -> Iterator[str]:
     yield "\n| seeds | people | kind | intervals that hold | error, shrunk / observed | said to be true of the five |"
     yield "| ---: | ---: | --- | ---: | ---: | --- |"
     for kind, seeds, people in product(("logits", "beta"), (1, 2, 3), (10, 24, 48)):
-        found = people_told(Crowd(rate=0.5, seeds=seeds, people=people, kind=kind), max(1, draws // 8), seed)
-        said = ", ".join(f"{100 * claim:.0f}: {100 * fact:.0f}" for claim, fact, _ in found.bins)
-        errors = f"{100 * found.error:.1f} / {100 * found.raw:.1f}"
-        yield f"| {seeds} | {people} | {kind} | {100 * found.covered:.1f} | {errors} | {said} |"
+        crowd = Crowd(rate=0.5, seeds=seeds, people=people, kind=kind)
+        covered, error, raw, bins = people_told(crowd, max(1, draws // 8), seed)
+        said = ", ".join(f"{100 * claim:.0f}: {100 * fact:.0f}" for claim, fact, _ in bins)
+        yield f"| {seeds} | {people} | {kind} | {100 * covered:.1f} | {100 * error:.1f} / {100 * raw:.1f} | {said} |"
 
 
 def main() -> None:

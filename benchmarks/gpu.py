@@ -12,13 +12,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,11 +31,11 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.benchmark import Timer
 
 from benchmarks import yardstick
-from benchmarks.attack_full import TARGET_CLASS, Case, optimised
+from benchmarks.attack_full import TARGET_CLASS, optimised
+from benchmarks.yardstick import Case
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.devices import DeviceBatch, ExecutionConfig, arithmetic
-from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.models.recipe import Precision, TrainingRecipe
@@ -45,8 +44,8 @@ from smoothsweep.core.priors.stylegan2 import StyleGAN2
 from smoothsweep.core.priors.stylegan2_ops import fir_kernel, low_pass
 from smoothsweep.core.seeds import generator
 from smoothsweep.core.training.classifier import train_classifier
+from tools.marked import with_tables
 
-BEGIN, END = "<!-- gpu: begin -->", "<!-- gpu: end -->"
 GOALS = {"ours, tf32, measured rows": 150.0, "ours, bf16, measured rows": 400.0}
 REPOSITORY = Path(__file__).resolve().parents[1]
 GPU_MARK = "@pytest.mark.gpu"
@@ -161,15 +160,14 @@ def _modes(prior: StyleGAN2, target: nn.Module, w0: Tensor, case: Case) -> Mappi
     official, collecting = yardstick.OfficialSynthesis(prior), target.requires_grad_(True)
 
     def plain(steps: int, rows: int | None = None) -> object:
-        told = {**case.official, "steps": steps, "lr": 0.005}
-        return yardstick.optimise(official, collecting, w0[:rows], TARGET_CLASS, **told)
+        return yardstick.optimise(official, collecting, w0[:rows], TARGET_CLASS, replace(case, steps=steps))
 
     def single(steps: int, rows: int | None = None) -> object:
         with arithmetic("fp32"):
             return plain(steps, rows)
 
     def ours(run: Execution, steps: int, rows: int | None = None) -> object:
-        return optimised(prior, target, w0[:rows], run, case, steps=steps)
+        return optimised(prior, target, w0[:rows], run, replace(case, steps=steps))
 
     modes: dict[str, tuple[Descent, int]] = {"yardstick, fp32": (single, 2)}
     if device().type == "cuda":  # as the official script runs: torch allows TF32 in convolutions unless told not to
@@ -384,15 +382,7 @@ def table(rows: list[Row]) -> str:
     head = f"{name}, torch {torch.__version__}, {time.strftime('%Y-%m-%d')}"
     words = {True: "yes", False: "**no**", None: ""}
     lines = [f"| {row.what} | {row.value} | {words[row.met]} |" for row in rows]
-    return "\n".join([head, "", "| what | measured | holds |", "| --- | --- | --- |", *lines])
-
-
-def replace(page: Path, text: str) -> None:
-    """Write the text between the marks of a page. Raises InputError for a page without them."""
-    written, count = re.subn(f"{BEGIN}.*{END}", lambda _: f"{BEGIN}\n{text}\n{END}", page.read_text(), flags=re.DOTALL)
-    if not count:
-        raise InputError(f"{page}: expected the marks {BEGIN} and {END}, got none")
-    write_file(page, written)
+    return "\n".join([head, "", "| what | measured | holds |", "| --- | --- | --- |", *lines, ""])
 
 
 def main() -> None:
@@ -410,9 +400,10 @@ def main() -> None:
         sys.exit("benchmarks.gpu: expected a CUDA device, found none (--smoke runs tiny sizes on the CPU)")
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     rows = [row for name in SECTIONS for row in run_section(name, smoke=options.smoke)]
-    print(table(rows))
+    print(table(rows), end="")
     if options.table:
-        replace(options.table, table(rows))
+        text = options.table.read_text(encoding="utf-8")
+        write_file(options.table, with_tables(text, {"gpu": table(rows)}, options.table))
     sys.exit(1 if any(row.met is False for row in rows) else 0)
 
 

@@ -1,7 +1,7 @@
 """How good is the search? Replayed on a recorded grid of real trials, of which the whole frontier is known.
 
 python -m benchmarks.search_quality [TABLE.csv] [--seeds 20] [--first-seed 0] [--in-flight 2] [--search NAME ...]
-    [--reference ACCURACY LEAK] [--json]
+    [--reference ACCURACY LEAK]
 
 The table (default: recorded_grid.csv beside this file) has one row per recipe and seed: the recipe's axes (empty
 where a schedule does not have one), `seed`, `test_acc`, `embedder_acc1` and `device_seconds`. Search and random choice
@@ -155,7 +155,7 @@ def replay(
 def compare(recorded: Recorded, *, seeds: Sequence[int], in_flight: int, searches: Sequence[str]) -> dict[str, Any]:
     """The share of the device time at which each strategy reaches the goal, seed by seed (infinite if it does not until
     UNTIL), and what it has reached at fixed shares of the time."""
-    found: dict[str, Any] = {"recipes": len(recorded.recipes), "reference": list(recorded.reference), "goal": GOAL}
+    found: dict[str, Any] = {}
     for name in searches:
         way, sampler = SEARCHES[name]
         curves, times = [], []
@@ -198,15 +198,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--in-flight", type=int, default=2)
     parser.add_argument("--search", nargs="+", choices=list(SEARCHES), default=list(SEARCHES))
     parser.add_argument("--reference", type=float, nargs=2, metavar=("ACCURACY", "LEAK"))
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     recorded = read_table(options.table, tuple(options.reference) if options.reference else None)
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     found = compare(recorded, seeds=seeds, in_flight=options.in_flight, searches=options.search)
-    if options.json:
-        print(json.dumps(found, indent=1))
-        return
-    print(f"{found['recipes']} recorded recipes; reference {found['reference']}; {options.seeds} seeds")
+    print(f"{len(recorded.recipes)} recorded recipes; reference {[*recorded.reference]}; {options.seeds} seeds")
     for name in options.search:
         row = found[name]
         reached = ", ".join(f"{value:.1%} at {limit}" for limit, value in row["hypervolume_at"].items())

@@ -11,17 +11,40 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 import torchvision.transforms.functional as tvf
 from torch import Tensor, nn
 
-from smoothsweep.core.attacks.optimisation.crops import Crops
+from smoothsweep.core.attacks.optimisation.crops import CropRule, Crops, draw_shared_crop
 from smoothsweep.core.priors.stylegan2 import StyleGAN2, SynthesisLayer, ToRGB
+from smoothsweep.core.seeds import generator
 
-DrawBox = Callable[[str, int], Crops]
-"""("optimise" or "select", step) -> one crop for the whole batch."""
+RULES = {"optimise": CropRule(scale=(0.9, 1.0)), "select": CropRule(scale=(0.5, 0.9), ratio=(0.8, 1.2), hflip=0.5)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """What both sides are told; half as many steps as views of stage 3.
+
+    image: side of what the target is shown; crop: of the prior's image; batch: the paper's rows of a pass.
+    """
+
+    image: int
+    crop: int
+    target: str
+    steps: int
+    batch: int = 25
+    candidates: int = 25
+    selected: int = 6
+    pool: int = 50
+    lr: float = 0.005
+
+    def draw(self, stage: str, step: int) -> Crops:
+        """The crop of one step of stage "optimise" or "select", one for the whole batch."""
+        return draw_shared_crop(RULES[stage], 1, self.image, self.image, generator("benchmark", step))
 
 
 class OfficialSynthesis:
@@ -113,38 +136,27 @@ def _fused_modulated_conv(
     return x.reshape(count, -1, *x.shape[2:])
 
 
-def create_image(synthesis: Callable[[Tensor], Tensor], w: Tensor, crop: int, size: int) -> Tensor:
+def create_image(synthesis: Callable[[Tensor], Tensor], w: Tensor, case: Case) -> Tensor:
     """Synthesise, centre-crop, resize with antialiasing (utils/stylegan.py)."""
-    return tvf.resize(tvf.center_crop(synthesis(w), [crop, crop]), [size, size], antialias=True)
+    return tvf.resize(tvf.center_crop(synthesis(w), [case.crop] * 2), [case.image] * 2, antialias=True)
 
 
 def find_candidates(
-    prior: StyleGAN2,
-    synthesis: Callable[[Tensor], Tensor],
-    target: nn.Module,
-    classes: Sequence[int],
-    *,
-    pool: int,
-    candidates: int,
-    crop: int,
-    size: int,
-    batch: int,
+    prior: StyleGAN2, synthesis: Callable[[Tensor], Tensor], target: nn.Module, classes: Sequence[int], case: Case
 ) -> Tensor:
     """Stage 1: w0 [classes x candidates, 1, w_dim]; the whole column is sorted anew for every candidate."""
     device = prior.mapping.w_avg.device
     with torch.no_grad():
-        w = prior.map(torch.from_numpy(prior.sample_z(pool, 42)).to(device), psi=0.5, cutoff=8)
+        w = prior.map(torch.from_numpy(prior.sample_z(case.pool, 42)).to(device), psi=0.5, cutoff=8)
         confidences = []
-        for rows in w.split(batch):
-            images = tvf.resize(
-                tvf.center_crop(synthesis(rows).clamp(-1, 1), [crop, crop]), [size, size], antialias=True
-            )
+        for rows in w.split(case.batch):
+            images = create_image(lambda w: synthesis(w).clamp(-1, 1), rows, case)
             views = [target(view).softmax(dim=1) for view in (images, tvf.hflip(images))]
             confidences.append(torch.stack(views).mean(dim=0))
         confidence = torch.cat(confidences)
         chosen = []
         for target_class in classes:
-            for _ in range(candidates):
+            for _ in range(case.candidates):
                 order = confidence[:, target_class].sort(descending=True).indices
                 chosen.append(w[order[0]])
                 confidence[order[0], target_class] = -1.0
@@ -152,28 +164,16 @@ def find_candidates(
 
 
 def optimise(
-    synthesis: Callable[[Tensor], Tensor],
-    target: nn.Module,
-    w0: Tensor,
-    target_class: int,
-    *,
-    steps: int,
-    lr: float,
-    crop: int,
-    size: int,
-    batch: int,
-    draw: DrawBox,
+    synthesis: Callable[[Tensor], Tensor], target: nn.Module, w0: Tensor, target_class: int, case: Case
 ) -> Tensor:
     """Stage 2: the last iterates, like w0 [K, 1, w_dim]. Parameters of the target keep collecting gradients."""
     found = []
-    for start in w0.split(batch):
+    for start in w0.split(case.batch):
         w = start.detach().clone().requires_grad_(True)
         labels = torch.full((len(w),), target_class, device=w.device)
-        adam = torch.optim.Adam([w], lr=lr, betas=(0.1, 0.1))
-        for step in range(steps):
-            images = create_image(synthesis, w, crop, size)
-            box = draw("optimise", step)
-            images = resized_crop(images, box, size)
+        adam = torch.optim.Adam([w], lr=case.lr, betas=(0.1, 0.1))
+        for step in range(case.steps):
+            images = resized_crop(create_image(synthesis, w, case), case.draw("optimise", step), case.image)
             loss = poincare(target(images), labels).mean()
             adam.zero_grad()
             loss.backward()
@@ -183,30 +183,20 @@ def optimise(
 
 
 def select(
-    synthesis: Callable[[Tensor], Tensor],
-    target: nn.Module,
-    w: Tensor,
-    target_class: int,
-    *,
-    selected: int,
-    repeats: int,
-    crop: int,
-    size: int,
-    batch: int,
-    draw: DrawBox,
+    synthesis: Callable[[Tensor], Tensor], target: nn.Module, w: Tensor, target_class: int, case: Case
 ) -> tuple[Tensor, Tensor]:
     """Stage 3: the best latents and the scores [K] of all; images are synthesised anew."""
     with torch.no_grad():
-        images = torch.cat([create_image(synthesis, rows, crop, size) for rows in w.split(batch)])
-        scores = torch.zeros(len(w), device=w.device)
+        images = torch.cat([create_image(synthesis, rows, case) for rows in w.split(case.batch)])
+        scores, repeats = torch.zeros(len(w), device=w.device), 2 * case.steps
         for repeat in range(repeats):
-            box = draw("select", repeat)
-            for start in range(0, len(w), 10 * batch):
-                views = resized_crop(images[start : start + 10 * batch], box, size)
+            box = case.draw("select", repeat)
+            for start in range(0, len(w), 10 * case.batch):
+                views = resized_crop(images[start : start + 10 * case.batch], box, case.image)
                 views = tvf.hflip(views) if bool(box.mirror) else views
-                scores[start : start + 10 * batch] += target(views).softmax(dim=1)[:, target_class]
+                scores[start : start + 10 * case.batch] += target(views).softmax(dim=1)[:, target_class]
         scores = scores / repeats
-    return w[scores.sort(descending=True).indices[:selected]], scores
+    return w[scores.sort(descending=True).indices[: case.selected]], scores
 
 
 def poincare(logits: Tensor, labels: Tensor, xi: float = 1e-4) -> Tensor:

@@ -2,7 +2,7 @@
 
     python -m tools.reference
 
-A test compares the pages with the program: whoever changes a key, a bound, a default or a column runs this.
+A test compares their tables with the program: whoever changes a key, a bound, a default or a column runs this.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import groupby
+from pathlib import Path
 from typing import Any, get_args
 
 import yaml
@@ -23,7 +24,7 @@ from pydantic import BaseModel
 from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.core.files import write_file
-from smoothsweep.core.judges.columns import METRICS, TIME_COLUMNS, TOY_COLUMNS
+from smoothsweep.core.judges.columns import METRICS
 from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.tree import TREE
@@ -32,28 +33,9 @@ from smoothsweep.sweeps.base import dotted_value
 from smoothsweep.sweeps.parts import DEFAULT_KIND, attack_model
 from smoothsweep.sweeps.schema import InversionSweep, ToySweep
 from smoothsweep.sweeps.training import PLAIN_KIND, LabelSmoothing, defense_model
+from tools.marked import with_tables
 
-KEYS_PAGE, COLUMNS_PAGE = TREE / "docs" / "sweep-keys.md", TREE / "docs" / "columns.md"
-HEAD = """# Keys of a sweep file
-
-Look up a key: what it means, its type and range, its default, and an example from a shipped sweep.
-
-* A key below another is written with a dot (`recipe.epochs`), as in `--set recipe.epochs=40` and in a grid.
-* A key that is the same in several places has one row, with all of its names: search the page for the whole name.
-* Where a value has a `kind`, a row for each kind lists its keys. Where kinds differ in a key, its rows say of which
-  they are.
-* `[0, 1)` is a range with 0 and without 1. *required*: there is no default. *its defaults*: those of the keys inside.
-* Sizes are in pixels; fractions, rates and accuracies lie in [0, 1].
-* An example is followed by the shipped sweep that has it, a file of the same name in `sweeps`.
-
-[Sweep files](sweeps.md) explains how keys work together. `python -m tools.reference` writes this page from the schema
-that sweep files are checked with.
-"""
 TOY, TOY_TITLE = "toy", "Toy experiment"
-OF_TOY = """A file with `experiment: toy` has `name`, `grid`, `cells`, `baseline` and `resources` of the
-[top level](#top-level), and these.
-
-"""
 TITLES = "| key | meaning | type, range | default | example |\n| --- | --- | --- | --- | --- |\n"
 CHAPTERS = ("recipe.defense", "recipe", "attack", "prior", "judges", "search", "data", "public", "resources")
 """Keys whose own keys stand below a heading; those of others stay beside the key that holds them."""
@@ -294,10 +276,10 @@ class Page:
     def write(self) -> str:
         """As Markdown."""
         several = Counter(place for key in self.keys.values() for place in key.places)
-        parts = [HEAD]
+        parts = []
         for heading, rows in self.rows.items():
             lines = [row if isinstance(row, str) else self.row(row, several) for row in rows]
-            parts.append(f"\n## {heading}\n\n{OF_TOY if heading == TOY_TITLE else ''}{TITLES}{''.join(lines)}")
+            parts.append(f"\n## {heading}\n\n{TITLES}{''.join(lines)}")
         return "".join(parts)
 
     def row(self, key: Key, several: Mapping[str, int]) -> str:
@@ -334,52 +316,12 @@ def _code(text: str) -> str:
     return f"`{text}`"
 
 
-COLUMNS_HEAD = f"""# Columns
-
-Look up a metric of `results.parquet`, which has a row per trial: what it means, its unit and range, and which
-direction is better. Metrics are grouped by who measures them; a judge's are null in sweeps without the judge.
-
-* *values*: a *fraction* in [0, 1] is shown as a percentage; a *number* is shown as it is.
-* *better*: what the defender wants, where one direction is better.
-* *kind*: utility is what the owner of the model gets, leak what an inversion shows, membership how well an attacker
-  tells which images were trained on, integrity what an attacker can make the model answer; a check tells whether the
-  others can be trusted. *search*: a search may aim at it or constrain it.
-* *Null* in a meaning: why the value may be missing although everything has finished. The column `reasons` gives the
-  reason for every null of a row.
-
-Beside a rate of images that its stage chose itself a row has how many there were, in a column of the rate's name with
-`_images` behind it. Beside them a row has its trial, its seed, and `recipe`: the report's name of its recipe, which
-joins `verdicts.parquet`.
-The metrics of a toy experiment are {", ".join(map(_code, TOY_COLUMNS))}. Durations, in seconds, are
-{", ".join(map(_code, TIME_COLUMNS))}.
-`python -m tools.reference` writes this page from the table that the program reads.
-
-## Metrics
-
-| column | meaning | values | better | kind |
-| --- | --- | --- | --- | --- |
-"""
-FRAMES_HEAD = """
-## Frames
-
-`smoothsweep.load_result("store", "quickstart")` gives these frames, `smoothsweep report SWEEP --json` prints them.
-Beside the columns below, `recipes` and `attacks` have of every metric above that was measured its mean over the seeds,
-and with the endings `_low`, `_high`, `_n` and `_differs` its interval, how many seeds it was measured under, and
-whether it is distinguishable from the baseline's; `membership` has the area under the curve of every attack and the
-reductions; `search` the objectives and the parameters. `_low` and `_high` are the ends of an interval; that of a
-reduction holds for all recipes at once.
-
-| column | meaning | unit |
-| --- | --- | --- |
-"""
-
-
 VARIANT = re.compile("_(auc|tpr_fpr1|acc1|acc5|plain)$")  # what tells columns of one measurement apart
 
 
-def columns_page() -> str:
-    """The whole page as Markdown."""
-    parts = [COLUMNS_HEAD]
+def metrics_table() -> str:
+    """What is measured, by who measures it."""
+    parts = ["| column | meaning | values | better | kind |\n| --- | --- | --- | --- | --- |\n"]
     for by, metrics in groupby(METRICS, lambda one: one.measured_by):
         title, said = f"The {by}", f"Measured of every {by}, whatever the judges."
         if by in JUDGES:
@@ -396,7 +338,12 @@ def columns_page() -> str:
             else:
                 rows.append([name, meaning, *rest])
         parts += [f"| {' | '.join(row)} |\n" for row in rows]
-    parts.append(FRAMES_HEAD)
+    return "".join(parts)
+
+
+def frames_table() -> str:
+    """The columns of a result's frames."""
+    parts = ["| column | meaning | unit |\n| --- | --- | --- |\n"]
     for name, columns in FRAMES.items():
         parts.append(f"| **Frame `{name}`** | | |\n")
         ends = {f"{one.name}{end}" for one in columns for end in ("_low", "_high")}
@@ -419,8 +366,18 @@ def _metric(metric: Metric) -> tuple[str, ...]:
     return _code(metric.key), meaning, values, metric.better or "", kind
 
 
-PAGES = {KEYS_PAGE: lambda: Page().write(), COLUMNS_PAGE: columns_page}
+TABLES = {
+    TREE / "docs" / "sweep-keys.md": {"keys": lambda: Page().write()},
+    TREE / "docs" / "columns.md": {"metrics": metrics_table, "frames": frames_table},
+}
+
+
+def page(file: Path) -> str:
+    """The text of a page with its tables written anew."""
+    tables = {name: table() for name, table in TABLES[file].items()}
+    return with_tables(file.read_text(encoding="utf-8"), tables, file)
+
 
 if __name__ == "__main__":
-    for file, written_anew in PAGES.items():
-        write_file(file, written_anew())
+    for file in TABLES:
+        write_file(file, page(file))

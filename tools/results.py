@@ -30,6 +30,7 @@ from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.text import NBSP
 from smoothsweep.core.tree import TREE
 from smoothsweep.orchestrator.result import format as shown
+from tools.marked import with_tables
 
 FOLDER = TREE / "docs" / "results" / "numbers"
 FIGURES = TREE / "docs" / "results" / "figures"
@@ -177,16 +178,9 @@ def table(name: str, folder: Path = FOLDER) -> str:
 
 
 def page(path: str, text: str, folder: Path = FOLDER) -> str:
-    """The text of a page with all of its tables written anew. Raises ValueError where the marks of one are missing."""
-    for name, sheet in SHOWN["tables"].items():
-        if sheet["page"] == path:
-            begin, end = f"<!-- {name} table: begin -->\n", f"<!-- {name} table: end -->"
-            before, found, rest = text.partition(begin)
-            _, ended, after = rest.partition(end)
-            if not (found and ended):
-                raise ValueError(f"{path}: expected the marks of the table {name}, got none")
-            text = f"{before}{begin}{table(name, folder)}{end}{after}"
-    return text
+    """The text of a page with all of its tables written anew. Raises InputError where the marks of one are missing."""
+    tables = {name: table(name, folder) for name, sheet in SHOWN["tables"].items() if sheet["page"] == path}
+    return with_tables(text, tables, path)
 
 
 NUMBER = r"[+-]?\d+(?:,\d{3})*(?:\.\d+)?"

@@ -132,13 +132,13 @@ def named(name: str, place: str = "") -> Any:
     raise SystemExit(f"same_numbers: {name}: expected a function or class of this name in {root()}, got none")
 
 
-def command(*arguments: object, folder: Path, codes: tuple[int, ...] = (0,)) -> str:
-    """What a command of the checkout prints. codes: exit codes that are fine."""
-    return process([str(Path(sys.executable).with_name("smoothsweep")), *map(str, arguments)], folder, codes)
+def command(*arguments: object, folder: Path) -> str:
+    """What a command of the checkout prints."""
+    return process([str(Path(sys.executable).with_name("smoothsweep")), *map(str, arguments)], folder)
 
 
 def process(given: list[str], folder: Path, codes: tuple[int, ...] = (0,), **environment: str) -> str:
-    """What a process prints; the script ends with what it said where it ended otherwise than expected."""
+    """What a process prints. codes: exit codes that are fine; the script ends with what it said at any other."""
     found = subprocess.run(
         given, cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True, check=False
     )
@@ -284,11 +284,10 @@ def untimed(values: Mapping[str, Any]) -> Facts:
 
 def tracked(uri: str, folder: Path) -> Facts:
     """MLflow's runs by their names: params, last metrics, tags."""
-    from mlflow import MlflowClient
+    import mlflow
 
-    client = MlflowClient(uri)
-    experiments = client.search_experiments()
-    runs = [run for each in experiments for run in client.search_runs([each.experiment_id], max_results=5000)]
+    mlflow.set_tracking_uri(uri)
+    runs = mlflow.search_runs(search_all_experiments=True, output_format="list")
     names = {run.info.run_id: run.info.run_name for run in runs}
     found: Facts = {}
     for run in sorted(runs, key=lambda one: (one.info.run_name, sorted(one.data.params.items()))):
@@ -322,8 +321,7 @@ def audit(folder: Path) -> Facts:
     given = ["audit", folder / "own.pth", "--data", folder / "people", "--public", folder / "others"]
     given += ["--architecture", "resnet18", "--image-size", 32, "--people", 3, "--judge", "synthetic"]
     given += ["--mean", 0.485, 0.456, 0.406, "--std", 0.229, 0.224, 0.225, "--out", folder / "out"]
-    quick = ["--effort", "quick"] if "--effort" in command("audit", "--help", folder=folder) else ["--minutes", 0.01]
-    command(*given, *quick, folder=folder)
+    command(*given, "--effort", "quick", folder=folder)
     told = json.loads((folder / "out" / "audit.json").read_text())
     attacks = [{key: one[key] for key in ("attack", "access", "leak", "low", "high")} for one in told["reached"]]
     people = [

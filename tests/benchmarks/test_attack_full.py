@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from benchmarks import attack_full, yardstick
-from benchmarks.attack_full import Case
+from benchmarks.yardstick import Case
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.models.classifiers import build_classifier
@@ -46,8 +48,8 @@ def official(networks):
     prior, target = networks
     w0 = torch.randn(6, 1, 128, generator=torch.Generator().manual_seed(0)).double()
     synthesis = yardstick.OfficialSynthesis(prior)
-    found = yardstick.optimise(synthesis, target, w0, 3, steps=5, lr=0.005, **CASE.official)
-    return w0, found, *yardstick.select(synthesis, target, found, 3, selected=3, repeats=20, **CASE.official)
+    found = yardstick.optimise(synthesis, target, w0, 3, replace(CASE, steps=5))
+    return w0, found, *yardstick.select(synthesis, target, found, 3, CASE)
 
 
 @pytest.mark.parametrize("rows", [None, 4])
@@ -56,7 +58,7 @@ def test_in_double_precision_both_sides_find_the_same_latents_scores_and_choice(
     prior, target = networks
     w0, expected, chosen, scores = official
     run = Execution(ExecutionConfig(rows_per_batch=rows), "cpu")
-    found = attack_full.optimised(prior, target, w0, run, CASE, steps=5)
+    found = attack_full.optimised(prior, target, w0, run, replace(CASE, steps=5))
     torch.testing.assert_close(found, expected, atol=1e-8, rtol=0)
     assert (expected - w0).abs().max() > 0.01
     best = attack_full.selected(prior, target, found, run, CASE)
@@ -67,9 +69,8 @@ def test_in_double_precision_both_sides_find_the_same_latents_scores_and_choice(
 def test_candidates_of_both_sides_are_the_same(networks):
     prior, target = (network.float() for network in networks)
     official = yardstick.OfficialSynthesis(prior)
-    expected = yardstick.find_candidates(
-        prior, official, target, [3], pool=12, candidates=6, crop=CASE.crop, size=32, batch=4
-    )
+    case = replace(CASE, batch=4)
+    expected = yardstick.find_candidates(prior, official, target, [3], case)
     run = Execution(ExecutionConfig(), "cpu")
-    torch.testing.assert_close(attack_full.candidates(prior, target, run, CASE), expected, atol=1e-6, rtol=0)
+    torch.testing.assert_close(attack_full.candidates(prior, target, run, case), expected, atol=1e-6, rtol=0)
     prior.double(), target.double()

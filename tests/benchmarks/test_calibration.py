@@ -128,8 +128,8 @@ def test_intervals_of_rates_hold(rate, crowd):
 
 
 def test_people_are_told_as_surely_as_is_said():
-    found = people_told(Crowd(rate=0.5, seeds=2, people=16), draws=25, seed=5)
-    assert found.covered >= 0.9 and found.error < found.raw
-    assert sum(many for *_, many in found.bins) == 25 * 16 and len(found.bins) == len(BINS) - 1
-    for said, true, many in found.bins:
+    covered, error, raw, bins = people_told(Crowd(rate=0.5, seeds=2, people=16), draws=25, seed=5)
+    assert covered >= 0.9 and error < raw
+    assert sum(many for *_, many in bins) == 25 * 16 and len(bins) == len(BINS) - 1
+    for said, true, many in bins:
         assert abs(said - true) < 3 * np.sqrt(said * (1 - said) / many) + 0.02

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from benchmarks import gpu
-from smoothsweep.core.errors import InputError
+from tools.marked import with_tables
 
 DEAR = [pytest.param(name, marks=pytest.mark.slow) for name in ("attack", "training")]
 
@@ -34,17 +34,11 @@ def test_a_section_that_fails_or_hangs_says_so_and_keeps_its_rows(hangs, monkeyp
     assert [row.met for row in rows] == [True, False] and ("20 s" if hangs else "CUDA error") in rows[1].value
 
 
-def test_the_table_goes_between_the_marks_and_nowhere_else(tmp_path, repository):
+def test_the_table_has_a_place_on_its_page(repository):
     text = (repository / "docs/gpu.md").read_text()
-    assert 0 < text.index(gpu.BEGIN) < text.index(gpu.END)
-    page = tmp_path / "gpu.md"
-    page.write_text(f"above\n{gpu.BEGIN}\nold\n{gpu.END}\nbelow\n")
-    gpu.replace(page, "new")
-    assert page.read_text() == f"above\n{gpu.BEGIN}\nnew\n{gpu.END}\nbelow\n"
-    page.write_text("no marks")
-    with pytest.raises(InputError, match="marks"):
-        gpu.replace(page, "new")
-    assert page.read_text() == "no marks"
+    assert "| a | 1 | yes |" in with_tables(
+        text, {"gpu": gpu.table([gpu.Row(what="a", value="1", met=True)])}, "gpu.md"
+    )
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

@@ -9,13 +9,16 @@ import pandas as pd
 import pytest
 from pydantic import BaseModel, Field
 
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.judges.columns import TIME_COLUMNS, TOY_COLUMNS
 from smoothsweep.core.metrics.leak_comparisons import compare_leaks
+from smoothsweep.core.tree import TREE
 from tools import reference, results
 
 
-@pytest.mark.parametrize("file", reference.PAGES, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", reference.TABLES, ids=lambda file: file.stem)
 def test_a_reference_page_says_what_the_program_says(file):
-    text = reference.PAGES[file]()
+    text = reference.page(file)
     assert file.read_text(encoding="utf-8") == text, "run `python -m tools.reference`"
     anchors = [reference.anchor(heading)[1:] for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)]
     anchors += re.findall(r'<a id="([^"]+)">', text)
@@ -23,10 +26,15 @@ def test_a_reference_page_says_what_the_program_says(file):
 
 
 def test_every_key_has_a_meaning_and_its_whole_name_on_the_page():
-    keys, text = reference.Page().keys.values(), reference.KEYS_PAGE.read_text(encoding="utf-8")
+    keys, text = reference.Page().keys.values(), (TREE / "docs" / "sweep-keys.md").read_text(encoding="utf-8")
     places = {place for key in keys for place in key.places}
     assert len(keys) > 300 and [list(key.places) for key in keys if not key.meaning.strip()] == []
     assert {*re.findall(r"`([^`]+)`", "".join(line.split(" | ")[0] for line in text.splitlines()))} >= places
+
+
+def test_the_page_of_columns_names_those_that_are_no_metrics():
+    text = (TREE / "docs" / "columns.md").read_text(encoding="utf-8")
+    assert [one for one in (*TOY_COLUMNS, *TIME_COLUMNS) if f"`{one}`" not in text] == []
 
 
 class Nested(BaseModel):
@@ -158,7 +166,7 @@ def test_what_lacks_interval_or_word_is_not_shown(rows, made):
 
 
 def test_a_page_without_the_marks_is_refused(made):
-    with pytest.raises(ValueError, match="marks of the table made"):
+    with pytest.raises(InputError, match="marks of the table made"):
         results.page("p.md", "nothing", made(VERDICTS))
 
 

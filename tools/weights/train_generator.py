@@ -215,23 +215,18 @@ def train_step(state: GanState, images: Tensor) -> Tensor:
     loss_d = softplus(-real_logits).mean() + softplus(fake_logits).mean()
     descend(state.discriminator_adam, loss_d)
     penalty = torch.tensor(torch.nan, device=reals.device)
-    if recipe.r1_gamma and state.step % R1_INTERVAL == 0:
-        penalty = _penalise(state, reals.detach().requires_grad_())
+    if recipe.r1_gamma and state.step % R1_INTERVAL == 0:  # lazy R1, in a step of its own (1912.04958, section 4.1)
+        reals = reals.detach().requires_grad_()
+        logits = state.discriminator(reals)
+        (gradient,) = torch.autograd.grad(logits.sum(), reals, create_graph=True)
+        penalty = gradient.square().sum(dim=(1, 2, 3)).mean()
+        # The last bias has no part in the penalty; its optimiser counts this step all the same.
+        descend(state.discriminator_adam, penalty * (recipe.r1_gamma / 2 * R1_INTERVAL) + 0 * logits.sum())
     # Without weight gradients: this pass belongs to the generator alone.
     state.discriminator.requires_grad_(False)
     loss_g = softplus(-state.discriminator(fakes)).mean()
     descend(state.generator_adam, loss_g)
     return torch.stack([loss_g, loss_d, penalty, real_logits.sign().mean()]).detach()
-
-
-def _penalise(state: GanState, reals: Tensor) -> Tensor:
-    """Lazy R1 (arXiv 1912.04958, section 4.1), on what the discriminator sees, in a step of its own."""
-    logits = state.discriminator(reals)
-    (gradient,) = torch.autograd.grad(logits.sum(), reals, create_graph=True)
-    penalty = gradient.square().sum(dim=(1, 2, 3)).mean()
-    # The last bias has no part in the penalty; its optimiser counts this step all the same.
-    descend(state.discriminator_adam, penalty * (state.recipe.r1_gamma / 2 * R1_INTERVAL) + 0 * logits.sum())
-    return penalty
 
 
 def shown(count: int, seed: int, places: Iterable[int]) -> Tensor:
