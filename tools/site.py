@@ -48,7 +48,7 @@ def name_of(file: Path) -> str:
     name = "index.md" if file == README else str(file.relative_to(ROOT))
     if file.suffix == ".ipynb":
         return name.replace(".ipynb", "-notebook.md")
-    is_shown = file.suffix == ".md" or (name.startswith("docs/") and file.suffix in SHOWN)
+    is_shown = file.suffix in SHOWN and name.startswith(("docs/", "index", "CHANGELOG", "CONTRIBUTING"))
     return name if is_shown else f"{name}.txt"
 
 
