@@ -22,7 +22,7 @@ from smoothsweep.orchestrator.result.leaks import by_access
 from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of
 from tests.made_searches import OBJECTIVES, proposed, view
-from tests.orchestrator.result.test_queries import found  # noqa: F401
+from tests.orchestrator.result.test_leaks import queries  # noqa: F401
 
 SVG = "{http://www.w3.org/2000/svg}"
 NAMES = ("alpha\u00a0\u22120.2", "alpha\u00a00", "alpha\u00a00.1")
@@ -207,9 +207,9 @@ def test_gradient_curves_show_the_band_and_leave_out_steps_without_a_value(resul
     assert "nan" not in canvas.svg().lower() and curves.gradient_curves({}, colours) is None
 
 
-def test_the_leak_against_queries_has_a_panel_per_access_and_a_staircase_per_recipe(found):  # noqa: F811
-    canvas = curves.query_curves(found, Colours(pairs={one: ("#0b4f6c", "#38a3d1") for one in found["recipe"]}))
-    levels = by_access(found)
+def test_the_leak_against_queries_has_a_panel_per_access_and_a_staircase_per_recipe(queries):  # noqa: F811
+    canvas = curves.query_curves(queries, Colours(pairs={one: ("#0b4f6c", "#38a3d1") for one in queries["recipe"]}))
+    levels = by_access(queries)
     assert len(canvas.figure.axes) == len(levels) == 3
     for axes, (level, rows) in zip(canvas.figure.axes, levels.items(), strict=True):
         stairs = [line for line in axes.lines if line.get_drawstyle() == "steps-post"]
@@ -222,8 +222,8 @@ def test_the_leak_against_queries_has_a_panel_per_access_and_a_staircase_per_rec
         assert sorted(dots) == sorted(mine[["queries", "leak"]].itertuples(index=False, name=None))
         assert {text.get_text() for text in axes.texts} >= {*mine["attack"], *rows["recipe"]}
     assert "credited to a control: 10.0\u00a0%" in canvas.svg_file().decode()
-    alike = found[found["attack"].isin(("students", "alike", "chance"))]
-    assert curves.query_curves(found[:0], Colours(pairs={})) is curves.query_curves(alike, Colours(pairs={})) is None
+    alike = queries[queries["attack"].isin(("students", "alike", "chance"))]
+    assert curves.query_curves(queries[:0], Colours(pairs={})) is curves.query_curves(alike, Colours(pairs={})) is None
 
 
 def tried(leaks):

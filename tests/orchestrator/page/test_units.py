@@ -11,9 +11,9 @@ from smoothsweep.orchestrator.page.render import render
 from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of
 from tests.orchestrator.result import test_audit
-from tests.orchestrator.result.test_fresh import audited
-from tests.orchestrator.result.test_hiding import data as hiding_data
+from tests.orchestrator.result.test_leaks import attacked
 from tests.orchestrator.result.test_published import sweep_data
+from tests.orchestrator.result.test_standing import audited
 
 UNIT = re.compile(r"%|\bpoints\b|\bmin\b|\bh\b|\bseeds?\b|\bs\b|×")
 PURE = {metric.label.lower() for metric in METRICS if metric.unit != "percent"}
@@ -79,7 +79,7 @@ def is_pure(name, head):
 PAGES = {
     "sweep": lambda made, _: made(),
     "defenses": lambda _, defended: defended(only=("dropout", "mixup"), seeds=2, classes=6),
-    "hiding": lambda *_: hiding_data(),
+    "hiding": lambda *_: attacked(),
     "fresh": lambda *_: audited({-0.2: 0.2, -0.1: 0.3, 0.0: 0.5}, {-0.2: 0.26, -0.1: 0.36}),
     "published": lambda *_: sweep_data(),
 }

@@ -19,7 +19,7 @@ from smoothsweep.orchestrator.result.audit_membership import (
 )
 from smoothsweep.orchestrator.result.standing import LESS, MORE, SCORES_ALONE, UNCLEAR
 from smoothsweep.orchestrator.result.summary import summarise
-from tests.orchestrator.result import test_two_leaks
+from tests.orchestrator.result import test_standing
 from tests.orchestrator.result.test_audit import GIVEN, audit  # noqa: F401 - a fixture
 
 PEOPLE, INSIDE, OUTSIDE = 6, 40, 20
@@ -83,7 +83,7 @@ def test_who_sees_labels_alone_gets_nothing_of_scores_and_images_that_were_not_a
     ],
 )
 def test_the_word_of_a_recipe_is_of_what_the_attacker_sees(access, words):
-    given = test_two_leaks.data()
+    given = test_standing.membership()
     found = membership_words(given, summarise(given), access)
     assert {name.split("\u00a0")[-1].replace("\u2212", "-"): word for name, word in found.items() if word} == words
 
