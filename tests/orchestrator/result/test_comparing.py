@@ -3,40 +3,28 @@
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
+from made_rows import made_data
 
 from smoothsweep.orchestrator.page.figures.accuracy_leak import plot
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures
 from smoothsweep.orchestrator.page.render import render
-from smoothsweep.orchestrator.result.data import Axis, ReportData
+from smoothsweep.orchestrator.result.data import Axis
 from smoothsweep.orchestrator.result.format import ascii_text
 from smoothsweep.orchestrator.result.summary import decide, summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of
 
-CLASSES = [f"c{i}" for i in range(10)]
-
 
 def sweep(points, *, seeds=2, noise=0.04, baseline=None, **changes):
     """points: recipe -> (accuracy, independent judge, evaluator)."""
-    rows, hits = [], []
+    rows = []
     for number, (recipe, (acc, *rates)) in enumerate(points.items()):
         for seed in range(seeds):
-            rng, trial = np.random.default_rng([number, seed]), f"{recipe}/{seed}"
-            values = {
-                key: np.clip(rate + rng.normal(0, noise, len(CLASSES)), 0, 1)
-                for key, rate in zip(("embedder_acc1", "attack_acc1"), rates, strict=False)
-            }
-            hits.append(pd.DataFrame({"trial": trial, "class": CLASSES, **values}))
-            means = {key: one.mean() for key, one in values.items()}
-            rows.append({"trial": trial, "seed": seed, "status": "done", "recipe": recipe, "test_acc": acc} | means)
-    fields = {
-        "title": "t",
-        "results": pd.DataFrame(rows).rename(columns={"recipe": "name"}),
-        "per_class": pd.concat(hits),
-        "axes": (Axis(key="name", bare=True),),
-    }
-    return ReportData(**(fields | ({"baseline": {"name": baseline}} if baseline else {}) | changes))
+            rng = np.random.default_rng([number, seed])
+            judged = zip(("embedder_acc1", "attack_acc1"), rates, strict=False)
+            hits = {key: np.clip(rate + rng.normal(0, noise, 10), 0, 1) for key, rate in judged}
+            rows.append({"seed": seed, "name": recipe, "test_acc": acc, **hits})
+    return made_data(rows, Axis(key="name", bare=True), baseline={"name": baseline} if baseline else {}, **changes)
 
 
 POINTS = {"base": (0.95, 0.7, 0.9), "best": (0.9, 0.3, 0.8), "dear": (0.6, 0.2, 0.5), "beaten": (0.85, 0.6, 0.85)}

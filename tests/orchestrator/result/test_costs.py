@@ -2,10 +2,10 @@
 
 import dataclasses
 
-import pandas as pd
 import pytest
+from made_rows import made_data
 
-from smoothsweep.orchestrator.result.data import Axis, ReportData, StageLink
+from smoothsweep.orchestrator.result.data import Axis, StageLink
 from smoothsweep.orchestrator.result.defenses import OTHERS, SHARED, cost_rows, device_unit
 from smoothsweep.orchestrator.result.summary import summarise
 
@@ -25,17 +25,9 @@ LINKS = {
 
 def found(links):
     rows = [
-        {
-            "trial": trial,
-            "seed": int(trial[1]),
-            "status": "done",
-            "name": trial[0],
-            "test_acc": 0.9,
-            "embedder_acc1": 0.3,
-        }
-        for trial in ("a1", "a2", "b1")
+        {"seed": int(trial[1]), "name": trial[0], "trial": trial, "embedder_acc1": 0.3} for trial in ("a1", "a2", "b1")
     ]
-    return ReportData(title="t", results=pd.DataFrame(rows), axes=(Axis(key="name", bare=True),), links=links)
+    return made_data(rows, Axis(key="name", bare=True), links=links)
 
 
 def cost(*parts):

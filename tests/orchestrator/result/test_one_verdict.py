@@ -8,11 +8,12 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made_rows import ALPHA, made_data
 
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE
 from smoothsweep.orchestrator.page.render import part, render
 from smoothsweep.orchestrator.page.tables import terminal_text
-from smoothsweep.orchestrator.result.data import Axis, ReportData
+from smoothsweep.orchestrator.result.data import Axis
 from smoothsweep.orchestrator.result.findings import find, standing
 from smoothsweep.orchestrator.result.format import ascii_text
 from smoothsweep.orchestrator.result.summary import summarise
@@ -25,43 +26,16 @@ VERDICT_WORDS = re.compile(r"(?<!\w)(lower|higher|reduces|hides|leaks more|p [=<
 
 def sweep(*, seeds, gap, seed_noise=0.05, draw=0, **changes):
     """Four recipes `gap` apart by the independent judge; in accuracy, calibration and by the evaluator too."""
-    rng = np.random.default_rng(draw)
-    rows, hits = [], []
+    rng, rows = np.random.default_rng(draw), []
     for place, alpha in enumerate(ALPHAS):
         for seed in range(seeds):
-            trial, shift = f"{alpha}/{seed}", seed_noise * rng.normal()
+            shift = seed_noise * rng.normal()
             judge = np.clip(0.2 + gap * place + shift + 0.05 * rng.normal(size=CLASSES), 0, 1)
             evaluator = np.clip(0.5 + gap * place / 2 + shift + 0.05 * rng.normal(size=CLASSES), 0, 1)
-            hits.append(
-                pd.DataFrame(
-                    {
-                        "trial": trial,
-                        "class": [f"c{i}" for i in range(CLASSES)],
-                        "embedder_acc1": judge,
-                        "attack_acc1": evaluator,
-                    }
-                )
-            )
-            rows.append(
-                {
-                    "trial": trial,
-                    "seed": seed,
-                    "status": "done",
-                    "alpha": alpha,
-                    "test_acc": 0.9 + gap * place / 10 + shift / 10,
-                    "ece": 0.05 + gap * place + abs(shift) / 5,
-                    "embedder_acc1": judge.mean(),
-                    "attack_acc1": evaluator.mean(),
-                }
-            )
-    fields = {
-        "title": "t",
-        "results": pd.DataFrame(rows),
-        "per_class": pd.concat(hits),
-        "axes": (Axis(key="alpha"),),
-        "baseline": {"alpha": 0.0},
-    }
-    return ReportData(**(fields | changes))
+            rows.append({"seed": seed, "alpha": alpha, "embedder_acc1": judge, "attack_acc1": evaluator})
+            rows[-1]["test_acc"] = 0.9 + gap * place / 10 + shift / 10
+            rows[-1]["ece"] = 0.05 + gap * place + abs(shift) / 5
+    return made_data(rows, ALPHA, baseline={"alpha": 0.0}, **changes)
 
 
 def visible(page):
@@ -136,7 +110,7 @@ def test_the_baselines_recipe_is_the_reference_also_under_a_stronger_attack_than
     data = replace(
         weak,
         results=pd.concat([weak.results.assign(loss="weak"), strong.assign(loss="strong")]),
-        axes=(Axis(key="alpha"), Axis(key="loss", role="attack")),
+        axes=(ALPHA, Axis(key="loss", role="attack")),
         baseline={"alpha": 0.0, "loss": "weak"},
         per_class=pd.concat([weak.per_class, hits]),
     )

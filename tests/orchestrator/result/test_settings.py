@@ -3,42 +3,35 @@
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
+from made_rows import ALPHA, made_data
 
 from smoothsweep.orchestrator.page.render import render
 from smoothsweep.orchestrator.page.tables import tables_of, terminal_text
-from smoothsweep.orchestrator.result.data import Axis, ReportData
+from smoothsweep.orchestrator.result.data import Axis
 from smoothsweep.orchestrator.result.display import SETTING_LEGEND, incomplete_lines
 from smoothsweep.orchestrator.result.findings import find
 from smoothsweep.orchestrator.result.format import ascii_text
 from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of
 
-CLASSES, SEEDS = [f"c{i}" for i in range(24)], (1, 2, 3, 4)
+SEEDS = (1, 2, 3, 4)
 SWAPPED = {(0.0, None): 0.7, (0.0, "B"): 0.7, (0.0, "C"): 0.2, (-0.8, "D"): 0.95}
 """(recipe, its attack) -> mean leak: no two recipes meet the same attacks, as in the paper's Tables 5 to 7."""
 BASELINE = {"alpha": 0.0, "start": None}
 
 
-def swept(settings, baseline, *, missing=(), metric="embedder_acc1"):
+def swept(settings, baseline, *, missing=()):
     """A sweep with these settings; missing: trials without any result."""
-    rows, hits = [], []
+    rows = []
     for number, ((alpha, start), leak) in enumerate(settings.items()):
         for seed in SEEDS:
-            trial, rng = f"{alpha}{start}{seed}", np.random.default_rng([number, seed])
-            rates = np.clip(rng.normal(leak, 0.04, len(CLASSES)), 0, 1)
+            hits = np.clip(np.random.default_rng([number, seed]).normal(leak, 0.04, 24), 0, 1)
             done = (alpha, start, seed) not in missing
-            rows.append({"trial": trial, "seed": seed, "alpha": alpha, "start": start, "attack": "ppa"})
-            rows[-1] |= {"status": "done" if done else "missing", "failure": None, "test_acc": 0.9 + seed / 1000}
-            rows[-1][metric] = rates.mean() if done else None
-            if done and metric == "embedder_acc1":
-                hits.append(pd.DataFrame({"trial": trial, "class": CLASSES, metric: rates}))
-    axes = (Axis(key="alpha"), Axis(key="start", label="start from", role="attack"))
-    per_class = pd.concat(hits) if hits else None
-    return ReportData(
-        title="swaps", results=pd.DataFrame(rows), axes=axes, baseline=baseline, per_class=per_class, people=24
-    )
+            row = {"seed": seed, "alpha": alpha, "start": start, "attack": "ppa", "test_acc": 0.9 + seed / 1000}
+            rows.append(row | ({"embedder_acc1": hits} if done else {"status": "missing"}))
+    start = Axis(key="start", label="start from", role="attack")
+    return made_data(rows, ALPHA, start, title="swaps", baseline=baseline, people=24)
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,8 @@
 """The table in a terminal."""
 
-import pandas as pd
+from made_rows import ALPHA, made_data
 
 from smoothsweep.orchestrator.page.tables import terminal_text
-from smoothsweep.orchestrator.result.data import Axis, ReportData
 from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of
 
@@ -45,10 +44,6 @@ def test_one_seed_has_no_verdict_and_no_mark(make_data):
 
 
 def test_a_baseline_that_leaks_least_has_both_marks():
-    rows = [
-        {"trial": f"{a}{s}", "seed": s, "status": "done", "failure": None, "alpha": a, "embedder_acc1": 0.2 + a}
-        for a in (0.0, 0.1)
-        for s in (0, 1)
-    ]
-    data = ReportData(title="t", results=pd.DataFrame(rows), axes=(Axis(key="alpha"),), baseline={"alpha": 0})
+    rows = [{"seed": seed, "alpha": alpha, "embedder_acc1": 0.2 + alpha} for alpha in (0.0, 0.1) for seed in (0, 1)]
+    data = made_data(rows, ALPHA, baseline={"alpha": 0})
     assert text_table(data).splitlines()[2].startswith("*=  alpha 0")
