@@ -30,7 +30,7 @@ from smoothsweep.tasks.files import load_tensors, save_images, save_rows, save_t
 from smoothsweep.tasks.reconstructions import reconstructed_images
 from smoothsweep.tasks.registry import TASKS
 from smoothsweep.tasks.training import load_classifier
-from tests.orchestrator.settings_cases import OF_JUDGES
+from tests.orchestrator.settings_cases import CASES
 from tests.pipeline import SETTINGS, stages_of_a_trial
 
 
@@ -255,7 +255,7 @@ def context_of(folder):
     return TaskContext(work=folder)
 
 
-SETTINGS_OF = {where.removeprefix("judges."): fields for _, where, fields in OF_JUDGES.values()}
+SETTINGS_OF = {where[7:]: fields for _, where, fields in CASES.values() if where.startswith("judges.")}
 BESIDE = {name: {} for name in ("robustness", "membership", "gradients")} | {
     "features": {"classes": 2, "perplexity": 3.0}
 }
