@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from smoothsweep.core.external.asking import KeptAnswers
-from smoothsweep.core.external.named import answers_database
+from smoothsweep.core.external.named import KeptAnswers, answers_database
 from smoothsweep.core.judges.membership import Membership
 from smoothsweep.core.membership.base import inside_part
 from smoothsweep.orchestrator.cli import main
