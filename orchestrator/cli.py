@@ -50,7 +50,7 @@ COMMANDS: dict[str, tuple[type[Any], str]] = {
     "diff": (requests.DiffRequest, "lineage:print_differences"),
     "lineage": (requests.LineageRequest, "lineage:print_lineage"),
     "import prior": (requests.PriorRequest, "importing.weights:import_prior_file"),
-    "import target": (requests.TargetRequest, "importing.weights:import_target"),
+    "import target": (requests.TargetRequest, "importing.targets:import_target_file"),
     "import gan": (requests.GanRequest, "importing.weights:import_gan"),
     "import judge": (requests.JudgeRequest, "importing.weights:import_judge_file"),
     "data check": (requests.DataCheck, "data:check_data"),

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from smoothsweep.core import screen
+from smoothsweep.core.arguments import refuse_missing
 from smoothsweep.core.checks import present
 from smoothsweep.core.data.names import PUBLISHED_NAMES, PUBLISHED_SETS
 from smoothsweep.core.errors import InputError
@@ -32,7 +33,8 @@ from smoothsweep.core.external.kinds import (
 )
 from smoothsweep.core.files import making_folder, write_file
 from smoothsweep.core.readers.files import read_whole, why_unread
-from smoothsweep.orchestrator.commands.requests import Reading, TargetRequest
+from smoothsweep.orchestrator.commands.requests import JudgeRequest, OfImported, Reading, TargetRequest
+from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.imported import CARD, CARD_VERSION, WEIGHTS, TargetCard, checked_card
 from smoothsweep.sweeps.parts import LabelledData
 
@@ -56,6 +58,12 @@ SHOWN = {
 }
 
 
+def imported_folder(options: OfImported | JudgeRequest, kind: str) -> Path:
+    if options.store.startswith("s3://"):
+        raise InputError(f"--store {options.store}: expected a folder, or --out beside it: sweeps read it by its path")
+    return open_store(options.store).root / "imported" / kind / options.file.stem
+
+
 def refuse_existing(out: Path, what: str = "folder") -> None:
     """Raise InputError rather than write over an earlier import."""
     if out.exists():
@@ -68,6 +76,8 @@ def import_target_file(request: TargetRequest) -> int:
     Raises InputError, one line, for a description that cannot be true, and for one that real images contradict.
     Returns the exit code.
     """
+    refuse_missing("FILE", request.file)
+    request = replace(request, out=request.out or imported_folder(request, "targets"))
     kind, made = kind_of(request.file), kind_made_of(request.architecture)
     model = apply_options(kind, request.options, request.file)
     if model is not None:

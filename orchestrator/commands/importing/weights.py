@@ -6,7 +6,6 @@ What a classifier needs stands in `targets`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,17 +35,14 @@ from smoothsweep.core.priors.random_face import (
     write_resolution,
 )
 from smoothsweep.core.priors.settings import IMAGES, RANDOM_FACE_LICENCE, READ_OUT
-from smoothsweep.orchestrator.commands.importing.targets import import_target_file, refuse_existing
+from smoothsweep.orchestrator.commands.importing.targets import imported_folder, refuse_existing
 from smoothsweep.orchestrator.commands.requests import (
     GanRequest,
     JudgeRequest,
-    OfImported,
     PriorRequest,
-    TargetRequest,
     WeightsRequest,
 )
 from smoothsweep.orchestrator.stages.judges import pretrained_architectures
-from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.expand import LoadedSweep, as_inversion, every_choice, expand
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.schema import ToySweep
@@ -57,7 +53,7 @@ CLOSED = 24  # images of its closed form, the first ones; the training begins af
 
 def import_prior_file(options: PriorRequest) -> int:
     """Convert an official StyleGAN2 pickle into a folder that a sweep can name. Returns the exit code."""
-    out = options.out or _imported_folder(options, "priors")
+    out = options.out or imported_folder(options, "priors")
     if str(options.file) == "random-face":
         return _import_random_face(options, out)
     for name in ("package", "resolution", "judge", "images"):
@@ -147,12 +143,6 @@ def _face_judge(path: str | None) -> tuple[str, Path] | None:
     return name, Path(weights)
 
 
-def import_target(options: TargetRequest) -> int:
-    """Convert a classifier into a folder that a sweep can name. Returns the exit code."""
-    refuse_missing("FILE", options.file)
-    return import_target_file(replace(options, out=options.out or _imported_folder(options, "targets")))
-
-
 def import_judge_file(options: JudgeRequest) -> int:
     """Convert published weights of a face embedder into a file that a sweep can name. Returns the exit code.
 
@@ -160,7 +150,7 @@ def import_judge_file(options: JudgeRequest) -> int:
     """
     file = options.file
     refuse_missing("FILE", file)
-    folder = _imported_folder(options, "judges")
+    folder = imported_folder(options, "judges")
     out = options.out or folder.with_name(f"{folder.name}.safetensors")
     refuse_existing(out, "file")
     judge = import_judge(file)
@@ -179,7 +169,7 @@ def import_gan(options: GanRequest) -> int:
     """
     refuse_missing("FILE", options.file)
     refuse_missing("--discriminator", options.discriminator)
-    out = options.out or _imported_folder(options, "gans")
+    out = options.out or imported_folder(options, "gans")
     refuse_existing(out)
     networks: dict[str, Any] = official_networks(options.part, options.file, options.discriminator)
     with making_folder(out) as draft:
@@ -190,12 +180,6 @@ def import_gan(options: GanRequest) -> int:
         screen.out(f"{name}: {type(network).__name__} of {network.config.resolution} pixels, {weights:,} weights")
     screen.out(f"in a sweep file:  attack: {{kind: ..., gan: {{imported: {out}}}}}   (part {options.part})")
     return 0
-
-
-def _imported_folder(options: OfImported | JudgeRequest, kind: str) -> Path:
-    if options.store.startswith("s3://"):
-        raise InputError(f"--store {options.store}: expected a folder, or --out beside it: sweeps read it by its path")
-    return open_store(options.store).root / "imported" / kind / options.file.stem
 
 
 def stage_weight_files(options: WeightsRequest) -> int:
