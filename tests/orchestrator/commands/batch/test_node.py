@@ -12,7 +12,9 @@ from unittest.mock import patch
 
 import psutil
 import pytest
+from cluster_files import OTHERWISE_ON_NODES, local_settings
 
+from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.commands.batch import node
 from smoothsweep.orchestrator.commands.batch.node import start_options
 
@@ -55,10 +57,10 @@ class Ray:
     """Stands for the process of `ray start`: runs until its answers are used up, or until it is ended."""
 
     def __init__(self, *answers, meanwhile=None, stubborn=False):
-        self.answers, self.meanwhile, self.stubborn, self.told = list(answers), meanwhile, stubborn, []
+        self.answers, self.meanwhile, self.stubborn, self.told, self.starts = list(answers), meanwhile, stubborn, [], 0
 
     def __call__(self, command, **streams):
-        self.command, self.streams = command, streams
+        self.starts += 1
         return self
 
     def poll(self):
@@ -138,3 +140,27 @@ def test_a_head_offers_places_for_the_trials_of_all_nodes_and_every_node_its_own
         if address is None:
             assert json.loads(found["--resources"]) == {"trial_slot": 2 * 5 * 3}
             assert found["--include-dashboard"] == "false"
+
+
+@pytest.mark.parametrize(("codes", "ended"), [([0], False), ([1, 0], False), ([1, 1, 1], True)])
+def test_a_ray_that_does_not_come_up_is_tried_again_and_then_nobody_waits(job, tmp_path, capsys, codes, ended):
+    (own := tmp_path / "own" / "ray").mkdir(parents=True)
+    with started(ray := Ray(*codes)):
+        assert node._start(job, own.parent, head=True) == (1 if ended else 0)
+    assert ray.starts == len(codes) and (job / "ended").exists() is ended
+    assert capsys.readouterr().err.count("ended with 1") == codes.count(1)
+
+
+def test_a_worker_does_not_wait_for_a_head_that_has_ended(tmp_path):
+    (tmp_path / "ended").touch()
+    with pytest.raises(InputError, match="the head's address"):
+        node._address_of_head(tmp_path)
+    (tmp_path / "address").write_text("h:1\n")
+    assert node._address_of_head(tmp_path) == "h:1"
+
+
+def test_a_node_sets_what_the_nodes_of_other_clusters_set(monkeypatch):
+    """As `cluster.yaml` and the manifest for Kubernetes; the token is the job's own."""
+    expected = local_settings(monkeypatch) | OTHERWISE_ON_NODES
+    expected.pop("RAY_AUTH_MODE")
+    assert expected.items() <= node.OF_A_NODE.items()

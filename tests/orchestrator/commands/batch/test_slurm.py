@@ -5,14 +5,10 @@ import os
 import re
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
-from cluster_files import OTHERWISE_ON_NODES, local_settings
 
-from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.batch import node
 from smoothsweep.orchestrator.commands.batch.slurm import seconds_of_limit
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.stages.stage import Stage
@@ -247,45 +243,3 @@ TIMES = {"90": 5400, "90:30": 5430, "2:00:00": 7200, "1-2": 93600, "1-2:03": 937
 @pytest.mark.parametrize("text", TIMES)
 def test_time_limits_are_read_as_sbatch_reads_them(text):
     assert seconds_of_limit(text) == TIMES[text]
-
-
-class FakeRay:
-    """Stands for `ray start`: ends at once with each of these codes in turn."""
-
-    def __init__(self, codes, current=None):
-        self.codes, self.current, self.started = list(codes), current, 0
-
-    def __call__(self, command, **_):
-        self.started += 1
-        code = self.codes.pop(0)
-        return SimpleNamespace(poll=lambda: code, send_signal=lambda _: None, terminate=lambda: None)
-
-
-@pytest.mark.parametrize(("codes", "started", "ended"), [([0], 1, False), ([1, 0], 2, False), ([1, 1, 1], 3, True)])
-def test_a_ray_that_does_not_come_up_is_tried_again_and_then_nobody_waits(
-    tmp_path, monkeypatch, capsys, codes, started, ended
-):
-    fake = FakeRay(codes)
-    monkeypatch.setattr(node.subprocess, "Popen", fake)
-    monkeypatch.setattr(node.signal, "signal", lambda *_: None)
-    own, job = tmp_path / "own", tmp_path / "job"
-    (own / "ray").mkdir(parents=True)
-    job.mkdir()
-    assert node._start(job, own, head=True) == (1 if ended else 0)
-    assert fake.started == started and (job / "ended").exists() is ended
-    assert capsys.readouterr().err.count("ended with 1") == codes.count(1)
-
-
-def test_a_worker_does_not_wait_for_a_head_that_has_ended(tmp_path):
-    (tmp_path / "ended").touch()
-    with pytest.raises(InputError, match="the head's address"):
-        node._address_of_head(tmp_path)
-    (tmp_path / "address").write_text("h:1\n")
-    assert node._address_of_head(tmp_path) == "h:1"
-
-
-def test_a_node_sets_what_the_nodes_of_other_clusters_set(monkeypatch):
-    """As `cluster.yaml` and the manifest for Kubernetes; the token is the job's own."""
-    expected = local_settings(monkeypatch) | OTHERWISE_ON_NODES
-    expected.pop("RAY_AUTH_MODE")
-    assert expected.items() <= node.OF_A_NODE.items()
