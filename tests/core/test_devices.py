@@ -297,14 +297,6 @@ def test_generated_nests_by_a_second_way_of_computing(tmp_path_factory, quotas, 
         assert allotted_cpus(root) == max(1, smallest)
 
 
-def test_a_machine_without_affinity_has_its_cpus(tmp_path, monkeypatch):
-    monkeypatch.delattr(os, "sched_getaffinity")
-    monkeypatch.setattr(os, "cpu_count", lambda: 12)
-    assert allotted_cpus(tmp_path) == 12
-    monkeypatch.setattr(os, "cpu_count", lambda: None)
-    assert allotted_cpus(tmp_path) == 1
-
-
 @pytest.mark.skipif(not shutil.which("taskset"), reason="needs taskset")
 def test_a_process_that_is_pinned_to_one_cpu_asks_for_one():
     """Also the Ray that a run starts: its settings are looked at in place of starting it."""

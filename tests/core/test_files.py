@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
-from smoothsweep.core import files, same_code, writers
+from smoothsweep.core import files, writers
 from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.citations import SOFTWARE, bibliography, key_of, known_citations
 from smoothsweep.core.data.kinds import DATA
@@ -340,16 +340,13 @@ def test_the_digest_moves_exactly_when_a_source_does(edits, tmp_path_factory):
     assert (code_digest(root) == before) == (held == {name: f"# {name}\n" for name in NAMES})
 
 
-def test_sources_are_read_once_as_long_as_none_moves(tmp_path, monkeypatch):
-    root, read = plant(tmp_path), []
-    real = same_code._digest
-    monkeypatch.setattr(same_code, "_digest", lambda tree, names: read.append(tree) or real(tree, names))
-    first = code_digest(root)
-    assert [code_digest(root) for _ in range(3)] == [first] * 3 and len(read) == 1
-    facts = (root / NAMES[1]).stat()
-    (root / NAMES[1]).write_text("# CORE/inner/a.py\n"[: facts.st_size])  # of the same size, under the old time
+def test_a_source_of_the_same_size_under_its_old_time_is_noticed(tmp_path):
+    root = plant(tmp_path)
+    first, facts = code_digest(root), (root / NAMES[1]).stat()
+    assert code_digest(root) == first
+    (root / NAMES[1]).write_text("# CORE/inner/a.py\n"[: facts.st_size])
     os.utime(root / NAMES[1], ns=(facts.st_atime_ns, facts.st_mtime_ns))
-    assert code_digest(root) != first and len(read) == 2
+    assert code_digest(root) != first
 
 
 def test_other_code_is_one_line_and_the_block_is_not_entered():

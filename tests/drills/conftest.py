@@ -10,10 +10,22 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from drills import ledger
 from drills.emulated import EmulatedCluster
-from drills.kept import Kept
-from drills.sweep_runs import STAGES, SweepRun, finish, local_tracking, recorded, stray_files, table, write_sweep
+from drills.sweep_runs import (
+    PASSED,
+    STAGES,
+    Kept,
+    SweepRun,
+    finish,
+    local_tracking,
+    passed,
+    recorded,
+    stray_files,
+    table,
+    table_of_drills,
+    write_drills,
+    write_sweep,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,11 +114,11 @@ class Drill:
         for kept in self.harm:
             kept.check()
         self.nothing_left_on_the_cluster()
-        ledger.add(name, time.monotonic() - self.started, [kept.lost for kept in self.harm], note)
+        passed(name, time.monotonic() - self.started, [kept.lost for kept in self.harm], note)
 
 
 def pytest_terminal_summary(terminalreporter) -> None:
-    ledger.write()
-    if ledger.rows:
+    write_drills()
+    if PASSED:
         terminalreporter.section("drills")
-        terminalreporter.write(ledger.text())
+        terminalreporter.write(table_of_drills())

@@ -11,10 +11,19 @@ from pathlib import Path
 
 import psutil
 import pytest
-from drills import ledger
 from drills.emulated import EmulatedCluster, kill, wait_until
-from drills.kept import Kept
-from drills.sweep_runs import SweepRun, finish, local_tracking, partly_done, recorded, stray_files, table, write_sweep
+from drills.sweep_runs import (
+    Kept,
+    SweepRun,
+    finish,
+    local_tracking,
+    partly_done,
+    passed,
+    recorded,
+    stray_files,
+    table,
+    write_sweep,
+)
 from ray.job_submission import JobStatus, JobSubmissionClient
 
 from smoothsweep.orchestrator.planning.state import STATE_FILE
@@ -109,7 +118,7 @@ def test_fifty_interrupts_at_any_moment(whole, tmp_path):
     goes_on(whole, folder / "store", folder / "tiny.yaml")
     hit = sum("after" in line for line in seen)
     note = f"exit code 130 in {hit} of {hit}, no process left"
-    ledger.add(
+    passed(
         f"{TRIES} ctrl-C at random moments of a run without a cluster (seed {SEED})",
         time.monotonic() - started,
         [],
@@ -126,7 +135,7 @@ def test_a_lost_ray_of_this_machine(whole, tmp_path, server):
     seconds = ends_as_lost(run)
     wait_until(lambda: not ours(tmp_path / "store"), seconds=30)
     goes_on(whole, tmp_path / "store", tmp_path / "tiny.yaml")
-    ledger.add(
+    passed(
         f"kill -9 of `{server}` of a run without a cluster",
         time.monotonic() - started,
         [],
@@ -146,7 +155,7 @@ def test_a_lost_head_of_a_joined_cluster(whole, tmp_path, server):
     finally:
         cluster.close()
     goes_on(whole, tmp_path / "store", sweep)
-    ledger.add(
+    passed(
         f"kill -9 of `{server}` of a joined cluster's head",
         time.monotonic() - started,
         [],
@@ -190,7 +199,7 @@ def test_a_closed_terminal(whole, tmp_path, ignored):
     wait_until(lambda: not ours(tmp_path / "store"), seconds=30)
     goes_on(whole, tmp_path / "store", sweep)
     note = "the run goes on to its end" if ignored else "exit code 130, no process left"
-    ledger.add(f"a closed terminal{', under nohup' if ignored else ''}", time.monotonic() - started, [], note)
+    passed(f"a closed terminal{', under nohup' if ignored else ''}", time.monotonic() - started, [], note)
 
 
 INTERRUPTED_ENDS = 130
@@ -237,7 +246,7 @@ def test_ctrl_c_of_a_run_on_this_machine_leaves_no_process(undisturbed, tmp_path
     assert run.wait(120) == INTERRUPTED_ENDS, run.tail()
     assert "Traceback" not in run.tail()
     wait_until(lambda: not [process for process in family if process.is_running()], seconds=60)
-    ledger.add("ctrl-C of a run without a cluster", time.monotonic() - started, [], "no process of it left")
+    passed("ctrl-C of a run without a cluster", time.monotonic() - started, [], "no process of it left")
 
 
 def test_two_drivers_on_one_store(drill):
@@ -261,7 +270,7 @@ def test_a_ray_train_group_that_runs_too_long(cluster, tmp_path):
     assert run.wait() == 1, run.tail()
     assert "ran longer than resources.training_timeout_minutes allows (6 s), and was ended" in run.tail()
     cluster.wait_until_clear()
-    ledger.add("a Ray Train group past its time-out", time.monotonic() - started, [], "its placement group gone")
+    passed("a Ray Train group past its time-out", time.monotonic() - started, [], "its placement group gone")
 
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -318,7 +327,7 @@ def test_a_submitted_driver(undisturbed, jobs, tmp_path):
     assert not stray_files(store)
     for kept in harm:
         kept.check()
-    ledger.add(
+    passed(
         "a submitted job: `ray job stop`, then kill -9 of its driver",
         time.monotonic() - started,
         [kept.lost for kept in harm],

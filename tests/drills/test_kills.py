@@ -6,10 +6,8 @@ import shutil
 import time
 
 import pytest
-from drills import ledger
 from drills.emulated import kill
-from drills.kept import Kept
-from drills.sweep_runs import STAGES, SweepRun, finish, partly_done, stray_files, table, write_sweep
+from drills.sweep_runs import STAGES, Kept, SweepRun, finish, partly_done, passed, stray_files, table, write_sweep
 
 from smoothsweep.core.attacks.registry import PARTS
 
@@ -92,7 +90,7 @@ def test_one_of_two_ray_train_workers(cluster, tmp_path):
     assert not stray_files(store)
     kept.check()
     cluster.wait_until_clear()
-    ledger.add("kill -9 of one of two Ray Train workers", time.monotonic() - started, [kept.lost])
+    passed("kill -9 of one of two Ray Train workers", time.monotonic() - started, [kept.lost])
 
 
 def test_the_driver_in_every_kind_of_stage(drill):
@@ -292,4 +290,4 @@ def test_each_kind_of_part(cluster, tmp_path):
             assert path.read_bytes() == (store / path.relative_to(calm / "store")).read_bytes(), path
     cluster.wait_until_clear()
     name = "kill -9 of the workers in the middle of each kind of part of an attack"
-    ledger.add(name, time.monotonic() - started, [kept.lost for kept in harm], f"{', '.join(KILLED)}")
+    passed(name, time.monotonic() - started, [kept.lost for kept in harm], f"{', '.join(KILLED)}")

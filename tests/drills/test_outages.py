@@ -11,10 +11,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from drills import ledger
 from drills.emulated import free_port
-from drills.kept import Kept
-from drills.sweep_runs import SweepRun, finish, partly_done, recorded, stray_files, table, write_sweep
+from drills.sweep_runs import Kept, SweepRun, finish, partly_done, passed, recorded, stray_files, table, write_sweep
 from tiny import tiny_sweep
 
 from smoothsweep.orchestrator.scheduling.scheduler import WORKER_RETRIES
@@ -176,7 +174,7 @@ def test_a_training_moves_more_often_than_a_worker_may_die(cluster, tmp_path):
     assert epochs == sorted(epochs) and epochs[0] > 0, "the notice itself left a checkpoint"
     cluster.wait_until_clear()
     note = f"checkpointed and left within {max(took):.0f} s of the notice; no retry counted"
-    ledger.add(
+    passed(
         f"{moves} nodes drained one after the other under one training",
         time.monotonic() - started,
         [one.lost for one in kept],
@@ -215,7 +213,7 @@ def test_a_ray_train_group_goes_on_where_the_machine_left_it(cluster, tmp_path):
     assert table(store).equals(table(calm / "store")) and not stray_files(store)
     kept.check()
     cluster.wait_until_clear()
-    ledger.add(
+    passed(
         "a node drained under one of two Ray Train workers",
         time.monotonic() - started,
         [kept.lost],

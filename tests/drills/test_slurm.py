@@ -8,11 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
-from drills import ledger
 from drills.emulated import wait_until
-from drills.kept import Kept
 from drills.slurm_here import Slurm, missing, said, state_of
-from drills.sweep_runs import SweepRun, partly_done, stray_files, table, write_sweep
+from drills.sweep_runs import Kept, SweepRun, partly_done, passed, stray_files, table, write_sweep
 
 pytestmark = [
     pytest.mark.slow,
@@ -82,7 +80,7 @@ class Submitted:
         assert not stray_files(self.store)
         for kept in harm:
             kept.check()
-        ledger.add(what, time.monotonic() - self.began, [kept.lost for kept in harm])
+        passed(what, time.monotonic() - self.began, [kept.lost for kept in harm])
 
 
 def trainings(store):

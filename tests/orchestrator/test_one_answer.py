@@ -20,7 +20,7 @@ from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of, verdict_rows
 from smoothsweep.orchestrator.tracking.recipes import ORDER, VERDICT, verdicts_of
 from smoothsweep.results import Judge
-from tests.test_library_comparing import made_audit
+from tests.test_library import made_audit
 
 PLAIN, MODEL = "plain", "mine"
 RATES = {  # recipe -> leak under the published attack, under another of them, and under the adapted one

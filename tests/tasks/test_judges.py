@@ -408,7 +408,7 @@ def test_of_the_real_images_the_training_part_alone_is_embedded(tmp_path):
     torch.testing.assert_close(found["train_features"].double(), features(images[:4], "paper"), rtol=1e-4, atol=1e-5)
 
 
-def floats_of_fidelity(count, classes, seed, side=SIDE):
+def as_floats(count, classes, seed, side=SIDE):
     """Floats in [-1, 1] whose quarters differ, and labels that go round."""
     coarse = torch.rand(count, 3, 2, 2, generator=torch.Generator().manual_seed(seed)) * 2 - 1
     return F.interpolate(coarse, size=(side, side)), torch.arange(count) % classes
@@ -426,7 +426,7 @@ def judged_as_published(folder, name, images, labels, hits, real, real_labels, f
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_the_evaluator_recognises_is_compared_with_the_right_real_images(tmp_path, name):
-    images, labels = floats_of_fidelity(30, 2, 1)
+    images, labels = as_floats(30, 2, 1)
     real, real_labels = torch.rand(40, 12, generator=torch.Generator().manual_seed(2)), torch.arange(40) % 4
     hits = [row % 3 != 0 for row in range(30)]
     metrics = judged_as_published(tmp_path, name, images, labels, hits, real, real_labels)
@@ -441,14 +441,14 @@ def test_what_the_evaluator_recognises_is_compared_with_the_right_real_images(tm
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("recognised", [0, 1])
 def test_with_fewer_than_two_hits_there_is_none_and_the_count_says_so(tmp_path, name, recognised):
-    images, labels = floats_of_fidelity(4, 2, 1)
+    images, labels = as_floats(4, 2, 1)
     hits = [row < recognised for row in range(4)]
     metrics = judged_as_published(tmp_path, name, images, labels, hits, torch.rand(8, 12), torch.arange(8) % 2)
     assert metrics == {name: None, f"{name}_images": recognised}
 
 
 def test_of_more_than_a_batch_plgs_rest_is_left_out(tmp_path):
-    images, labels = floats_of_fidelity(110, 2, 3)
+    images, labels = as_floats(110, 2, 3)
     real, real_labels = torch.rand(230, 12, generator=torch.Generator().manual_seed(4)), torch.arange(230) % 2
     metrics = judged_as_published(tmp_path, "fid_plg", images, labels, [True] * 110, real, real_labels)
     shown = Pooled()(PUBLISHED_FIDS["fid_plg"].made(images))
@@ -458,7 +458,7 @@ def test_of_more_than_a_batch_plgs_rest_is_left_out(tmp_path):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_of_protocol_clean_the_bytes_are_judged_at_the_targets_size(tmp_path, name):
-    images, labels = floats_of_fidelity(12, 2, 5, side=2 * SIDE)
+    images, labels = as_floats(12, 2, 5, side=2 * SIDE)
     steps = images.add(1).mul(127.5).round().to(torch.uint8)
     metrics = judged_as_published(
         tmp_path, name, steps, labels, [True] * 12, torch.rand(20, 12), torch.arange(20) % 2, "images"

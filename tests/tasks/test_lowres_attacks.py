@@ -66,7 +66,7 @@ ATTACKS = {
 }
 
 
-def sweep(attack, protocol="clean", **changes):
+def sweep(attack, protocol="clean", side=32, **changes):
     raw = tiny_sweep(protocol=protocol, **{**SETTINGS, "attack": attack, **changes})
     raw["recipe"] |= {
         "optimizer": "sgd",
@@ -76,6 +76,7 @@ def sweep(attack, protocol="clean", **changes):
         "lr_milestones": [0.5],
         "defense": {"alpha": 0.3},
         "batch_size": 9,
+        "image_size": side,
     }
     return check(raw, "lowres")
 
@@ -184,32 +185,6 @@ def test_a_part_killed_between_two_steps_ends_as_one_that_was_not(part, paper, t
         assert all(torch.equal(killed[key].nan_to_num(), whole[key].nan_to_num()) for key in whole)
 
 
-@pytest.mark.parametrize(
-    ("name", "changes", "message"),
-    [
-        ("gmi", {"public": None, "prior": {"kind": "shipped"}}, "public: expected the images that this attack learns"),
-        ("gmi", {"attack": {"kind": "gmi"}}, r"public: expected at least attack.gan.batch_size \(64\) images, got 30"),
-        (
-            "lomma_ked",
-            {"attack": {**ATTACKS["lomma_ked"], "students": {"architectures": ["resnet9"]}}},
-            "attack.students.architectures: expected one of .*efficientnet_b0.*, got 'resnet9'",
-        ),
-    ],
-)
-def test_a_sweep_that_cannot_be_attacked_is_refused_when_it_is_read(name, changes, message):
-    with pytest.raises(InputError, match=message) as refusal:
-        sweep(**{"attack": ATTACKS[name], **changes})
-    assert "\n" not in str(refusal.value)
-
-
-@pytest.mark.parametrize("name", list(ATTACKS))
-def test_a_target_of_224_pixels_is_refused_when_the_sweep_is_read(name):
-    raw = tiny_sweep(**{**SETTINGS, "attack": ATTACKS[name]})
-    raw["recipe"] |= {"image_size": 224}
-    with pytest.raises(InputError, match=r"recipe\.image_size: expected 32 or 64 pixels with this attack, got 224"):
-        check(raw, "lowres")
-
-
 GAN_PLG = {"steps": 6, "critic_steps": 2, "batch_size": 4, "width": 2, "z_dim": 4}
 ATTACK = {"kind": "plg_mi", "top_n": 4, "gan": GAN_PLG, "steps": 3, "selected": 3, "seed": 9}
 
@@ -250,16 +225,30 @@ def test_trials_of_the_same_target_share_the_gan_whatever_is_searched():
     assert fewer.attack.inputs["plg_gan"].fingerprint != one.attack.inputs["plg_gan"].fingerprint
 
 
+NO_PUBLIC = {"public": None, "prior": {"kind": "shipped"}}
+
+
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("attack", "changes", "message"),
     [
-        ({"attack": {**ATTACK, "top_n": 31}}, r"attack.top_n: expected at most the 30 public images, got 31"),
-        ({"public": None, "prior": {"kind": "shipped"}}, "public: expected the images that this attack learns from"),
+        (ATTACKS["gmi"], NO_PUBLIC, "public: expected the images that this attack learns"),
+        ({"kind": "gmi"}, {}, r"public: expected at least attack.gan.batch_size \(64\) images, got 30"),
+        (
+            {**ATTACKS["lomma_ked"], "students": {"architectures": ["resnet9"]}},
+            {},
+            "attack.students.architectures: expected one of .*efficientnet_b0.*, got 'resnet9'",
+        ),
+        ({**ATTACK, "top_n": 31}, {}, r"attack.top_n: expected at most the 30 public images, got 31"),
+        (ATTACK, NO_PUBLIC, "public: expected the images that this attack learns from"),
+        *(
+            (attack, {"side": 224}, r"recipe\.image_size: expected 32 or 64 pixels with this attack, got 224")
+            for attack in ATTACKS.values()
+        ),
     ],
 )
-def test_a_sweep_that_cannot_be_attacked_is_refused_when_it_is_read_plg(changes, message):
+def test_a_sweep_that_cannot_be_attacked_is_refused_when_it_is_read(attack, changes, message):
     with pytest.raises(InputError, match=message) as refusal:
-        sweep_of_plg(**changes)
+        sweep(attack, **changes)
     assert "\n" not in str(refusal.value)
 
 
@@ -281,26 +270,6 @@ def short(ready, tmp_path_factory):
     config = {**config, "settings": {**config["settings"], "steps": 2}}
     folder = tmp_path_factory.mktemp("gan")
     return config, folder, outcome("plg_gan", config, inputs, folder)
-
-
-@pytest.mark.slow  # a part of another attack is killed so above
-def test_a_gan_killed_between_two_steps_ends_as_one_that_was_not(ready, tmp_path):
-    config, inputs = ready
-    metrics = killed_and_whole(config, inputs, tmp_path)
-    assert metrics["killed"] == metrics["whole"] and metrics["whole"]["queries"] == 6 * 4
-    for file in ("generator.network.safetensors", "losses.safetensors"):
-        killed, whole = (load_file(tmp_path / name / "out" / file) for name in ("killed", "whole"))
-        assert killed.keys() == whole.keys() and all(torch.equal(killed[key], whole[key]) for key in whole)
-
-
-def test_a_damaged_state_is_thrown_away_and_the_gan_made_anew(ready, tmp_path, capsys):
-    config, inputs = ready
-    (tmp_path / "work").mkdir()
-    (tmp_path / "out").mkdir()
-    (tmp_path / "work" / "checkpoint.pt").write_bytes(b"sha256 nothing of the kind")
-    make_part(config, inputs, tmp_path / "out", TaskContext(work=tmp_path / "work"))
-    assert "unfinished work is damaged" in capsys.readouterr().err
-    assert len(load_file(tmp_path / "out" / "losses.safetensors")["losses"]) == 6
 
 
 GAN_SETTINGS = {
@@ -498,10 +467,3 @@ def test_protocol_clean_has_no_such_report_and_keeps_its_stages(attack):
     assert stages.judges.get("judge_evaluator").config == {"protocol": "clean"}
     assert set(stages.judges.get("judge_evaluator").inputs) == {"evaluator", "real", "loot"}
     assert set(stages.reconstructions.config) == {"protocol", "crop"}
-
-
-def test_plug_and_play_keeps_its_stages_under_paper(paper):
-    assert paper.stage("judge_evaluator").config == {"protocol": "paper"}
-    assert set(paper.stage("judge_evaluator").inputs) == {"evaluator", "real", "loot"}
-    assert "decoded" not in paper.stage("loot").config
-    assert not {"gmi_acc", "attack_acc1_std_batches"} & set(paper.metrics("judge_evaluator"))

@@ -1,10 +1,12 @@
-"""Every kind of stage gives the numbers that stand beside its version in stage_numbers.json.
+"""Every kind of stage gives the numbers that stand beside its version in stage_numbers.json, also on another device.
 
 Who changes the numbers of a stage raises its version in tasks/registry.py, or stores of yesterday are silently reused;
 then SMOOTHSWEEP_KEEP_NUMBERS=1 on this file writes the new ones down. It refuses to where no version was raised.
+
+No GPU needed for the other device: every case is done there to its end and leaves the same numbers, the judges under
+both protocols, and every defense of its table, trained, ended, asked in each of its ways to answer.
 """
 
-import copy
 import json
 import os
 from functools import partial
@@ -15,15 +17,22 @@ import torch
 import torch.nn.functional as F
 
 import smoothsweep.tasks.toy
-from smoothsweep.core.analysis import toy
+from smoothsweep.core.analysis import robustness, toy
 from smoothsweep.core.attacks.registry import ATTACKS, PARTS
+from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.core.judges.table import measured, stage_of
 from smoothsweep.core.models.embedder_kinds import GENERAL
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.training import Recipe
 from smoothsweep.tasks import judges
+from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.registry import TASKS
+from smoothsweep.tasks.training import load_classifier
+from tests.core.defenses.examples import EXAMPLES
+from tests.dear import but_dear
+from tests.elsewhere import ELSEWHERE, elsewhere
 from tests.stage_numbers import differences, load_kept, numbers_of, save_kept
 from tests.tasks.kept_stages import ALONE, ATTACKED, IN_A_TRIAL, OTHER_STAGES
 
@@ -126,23 +135,98 @@ def test_every_version_is_that_of_the_kept_numbers():
     assert {name: part.version for name, part in PARTS.items()} == {name: kept[name] for name in PARTS}
 
 
-def test_small_changes_of_a_setting_are_seen(made, tmp_path, monkeypatch):
-    """A learning rate one per cent higher, a batch of one image more: far beyond what rounding may do."""
-    stage, _ = made("target, clean")
-    for change in ({"lr": 1.05 * stage.config["lr"]}, {"batch_size": 1 + stage.config["batch_size"]}):
-        other = Stage(name="target", config={**stage.config, **change}, inputs=stage.inputs)
-        _, folder = executed(other, tmp_path, monkeypatch)
-        assert differences(load_kept(KEPT)["target, clean"]["numbers"], numbers_of(folder, {})) != []
+MADE = [*IN_A_TRIAL, *ALONE]
+ONE_WAY = ("judge_robustness", "judge_membership", "judge_gradients")  # they compute the same under both protocols
+CASES_MADE_ELSEWHERE = [f"{case}, clean" for case in MADE]
+CASES_MADE_ELSEWHERE += [
+    f"{case}, paper" for case in MADE if case.startswith("judge_") and not case.startswith(ONE_WAY)
+]
+DEAR = [
+    case
+    for case in CASES_MADE_ELSEWHERE
+    if case.startswith(("attack, ", "plg_gan", "projected", "specific_gan", "students"))
+]
+COMPUTED = [case for case in OTHER_STAGES if TASKS[case.partition(",")[0]].on_device]
 
 
-def test_other_rounding_is_none(made):
-    """Numbers moved by a thousandth of their scale are the same; in another order, or with one missing, not."""
-    numbers = load_kept(KEPT)["attack, clean"]["numbers"]
-    rounded = copy.deepcopy(numbers)
-    for row in rounded.values():
-        if isinstance(row, list):
-            row[1:] = [value + 1e-3 * row[2] for value in row[1:]]
-    assert differences(numbers, rounded) == []
-    assert differences(numbers, {name: row for name, row in numbers.items() if "scores" not in name}) != []
-    moved = {name: [*row[:3], row[3] + 0.1 * row[2]] if isinstance(row, list) else row for name, row in numbers.items()}
-    assert len(differences(numbers, moved)) >= 5
+@pytest.fixture
+def made_for_elsewhere(request, tmp_path, monkeypatch):
+    """Case -> its stage, the folder of its artifact, made on the CPU, and those of its inputs."""
+
+    def make(case):
+        if case in OTHER_STAGES:
+            stage, store = OTHER_STAGES[case](tmp_path), open_store(str(tmp_path / "store"))
+            store.open_for_writing()
+        else:
+            name, _, protocol = case.rpartition(", ")
+            pipeline = request.getfixturevalue(protocol)
+            store = pipeline.store
+            alone = ALONE.get(name)
+            stage = alone(pipeline, protocol, tmp_path) if alone else pipeline.stage(IN_A_TRIAL[name])
+        _, folder = executed(stage, tmp_path, monkeypatch, store)
+        return stage, folder, {role: store.path(source) for role, source in stage.inputs.items()}
+
+    return make
+
+
+@pytest.fixture
+def toolbox_elsewhere(monkeypatch):
+    """The toolbox of adversarial images knows CPUs and CUDA: it is told where the model lies.
+
+    Its Auto-PGD makes a classifier of its own, which moves the model to the CPU: from there it comes back.
+    """
+    estimator, perturbed = robustness._estimator, robustness.perturbed
+
+    def told(model, *given):
+        device = next(model.parameters()).device
+        made_for_elsewhere = estimator(model, *given)
+        made_for_elsewhere._device = device
+        made_for_elsewhere._model.to(device)
+        return made_for_elsewhere
+
+    def brought_back(name, model, *given, **settings):
+        device = next(model.parameters()).device
+        found = perturbed(name, model, *given, **settings)
+        model.to(device)
+        return found
+
+    monkeypatch.setattr(robustness, "_estimator", told)
+    monkeypatch.setattr(robustness, "perturbed", brought_back)
+
+
+def done(stage, inputs, out, work):
+    """The stage's metrics, its artifact made in `out` on that device."""
+    out.mkdir()
+    work.mkdir()
+    config, context = {**stage.config, **stage.hints}, TaskContext(work=work, device=str(ELSEWHERE))
+    with elsewhere():
+        return TASKS[stage.name].function()(config, inputs, out, context)
+
+
+@pytest.mark.parametrize("case", but_dear([*CASES_MADE_ELSEWHERE, *COMPUTED], [*DEAR, *COMPUTED]))
+def test_a_stage_is_done_elsewhere(case, made_for_elsewhere, tmp_path, toolbox_elsewhere):
+    stage, folder, inputs = made_for_elsewhere(case)
+    metrics = done(stage, inputs, tmp_path / "out", tmp_path / "work")
+    here = json.loads((folder / "manifest.json").read_text())["metrics"]
+    changed = differences(numbers_of(folder, here), numbers_of(tmp_path / "out", metrics))
+    assert not changed, changed[:5]
+
+
+@pytest.mark.parametrize("name", sorted(DEFENSES))
+def test_a_defense_is_trained_ended_and_asked_elsewhere(name, clean, tmp_path):
+    recipe = Recipe(defense={"kind": name, **EXAMPLES[name]})
+    own = {"defense": recipe.defense.resolved("clean"), "batch_size": 8, "lr": 0.001, "weight_decay": 0.0, "epochs": 1}
+    config = {**clean.config("target"), **own}
+    stage, inputs = Stage(name="target", config=config, inputs=clean.stage("target").inputs), clean.inputs("target")
+    metrics = done(stage, inputs, tmp_path / "there", tmp_path / "work")
+    (tmp_path / "here").mkdir()
+    (tmp_path / "works").mkdir()
+    here = TASKS["target"].function()(config, inputs, tmp_path / "here", TaskContext(work=tmp_path / "works"))
+    changed = differences(numbers_of(tmp_path / "here", here), numbers_of(tmp_path / "there", metrics))
+    assert not changed, changed[:5]
+    images = clean.tensors("data", "test")["images"].float().div(127.5).sub(1)
+    for readout in (None, *DEFENSES[name].readouts):
+        answers = load_classifier(tmp_path / "here", config, "cpu", readout=readout)(images)
+        with elsewhere() as device:
+            found = load_classifier(tmp_path / "here", config, str(device), readout=readout)(images.to(device)).cpu()
+        torch.testing.assert_close(found, answers, atol=1e-4, rtol=1e-4)

@@ -4,13 +4,9 @@ import copy
 import dataclasses
 import io
 import math
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 import torch
@@ -490,57 +486,3 @@ def test_bf16_trains_with_weights_and_loss_in_fp32():
         results[precision] = weights(model)
     assert seen == {torch.float32}
     assert not same(results["fp32"], results["bf16"])
-
-
-RANK_PROGRAM = """
-import sys
-import torch
-from torch import nn
-from torch.nn.parallel import DistributedDataParallel
-from smoothsweep.core.data.images import ImageSet
-from smoothsweep.core.models.recipe import TrainingRecipe
-from smoothsweep.core.training.classifier import train_classifier
-
-rank, world, rendezvous, out = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
-torch.set_num_threads(1)
-if world > 1:
-    torch.distributed.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=world)
-torch.manual_seed(0)
-model = nn.Sequential(nn.Conv2d(3, 4, 3, 2), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(16, 3))
-labels = torch.arange(3).repeat_interleave(24)
-noise = torch.randint(0, 100, (72, 3, 32, 32), generator=torch.Generator().manual_seed(1))
-images = (noise + 50 * labels.view(-1, 1, 1, 1)).to(torch.uint8)
-records = train_classifier(
-    model,
-    ImageSet(images=images, labels=labels, names=("a", "b", "c")),
-    TrainingRecipe(epochs=3, batch_size=29, image_size=32),
-    seed=0,
-    rank=rank,
-    world_size=world,
-    wrap=DistributedDataParallel if world > 1 else None,
-)
-torch.save({"model": model.state_dict(), "loss": [r.loss for r in records], "acc": [r.train_acc for r in records]}, out)
-if world > 1:
-    torch.distributed.destroy_process_group()
-"""
-
-
-@pytest.mark.slow
-def test_two_processes_train_what_one_trains(tmp_path):
-    program = tmp_path / "rank.py"
-    program.write_text(RANK_PROGRAM)
-    root = Path(__file__).parents[3]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(root)}
-
-    def start(rank, world):
-        arguments = [str(rank), str(world), str(tmp_path / "rendezvous"), str(tmp_path / f"{world}-{rank}.pt")]
-        return subprocess.Popen([sys.executable, str(program), *arguments], env=environment)
-
-    processes = [start(0, 1), start(0, 2), start(1, 2)]
-    assert [process.wait(timeout=240) for process in processes] == [0, 0, 0]
-    one, first, second = (torch.load(tmp_path / f"{name}.pt", weights_only=True) for name in ("1-0", "2-0", "2-1"))
-    assert first["loss"] == second["loss"] and same(first["model"], second["model"])
-    assert first["loss"] == pytest.approx(one["loss"], rel=1e-5)
-    assert first["acc"] == pytest.approx(one["acc"])
-    for name, value in one["model"].items():
-        torch.testing.assert_close(first["model"][name], value, atol=1e-5, rtol=1e-4)
