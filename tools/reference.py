@@ -342,15 +342,15 @@ def metrics_table() -> str:
 
 
 def frames_table() -> str:
-    """The columns of a result's frames."""
-    parts = ["| column | meaning | unit |\n| --- | --- | --- |\n"]
-    for name, columns in FRAMES.items():
-        parts.append(f"| **Frame `{name}`** | | |\n")
+    """The columns of a result's frames, one that several have alike once."""
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for frame, columns in FRAMES.items():
         ends = {f"{one.name}{end}" for one in columns for end in ("_low", "_high")}
         for one in (each for each in columns if each.name not in ends):
             names = [each.name for each in columns if each.name in (one.name, f"{one.name}_low", f"{one.name}_high")]
-            parts.append(f"| {', '.join(map(_code, names))} | {one.meaning} | {one.unit} |\n")
-    return "".join(parts)
+            rows.setdefault((", ".join(map(_code, names)), one.meaning, one.unit), []).append(_code(frame))
+    lines = [f"| {' | '.join(row)} | {', '.join(frames)} |\n" for row, frames in rows.items()]
+    return "".join(["| column | meaning | unit | frames |\n| --- | --- | --- | --- |\n", *lines])
 
 
 def _metric(metric: Metric) -> tuple[str, ...]:
