@@ -55,43 +55,31 @@ KINDS = ("recipe_schedule", "recipe_defense")  # params that say an axis `kind`
 def recipe_params(trial: Trial, row: dict[str, Any]) -> dict[str, str]:
     """Name -> value of everything that makes this trial what it is but its seed."""
     settings = trial.settings
-    recipe_settings = {"protocol": settings.protocol}
-    recipe_settings.update(
-        {k: v for k, v in row.items() if k.startswith("recipe_") and k != "recipe_defense_parameters"}
-    )
-    recipe_settings["prior"] = row.get("prior")
+    stated = {"protocol": settings.protocol, "prior": row.get("prior")}
+    stated |= {k: v for k, v in row.items() if k.startswith("recipe_") and k != "recipe_defense_parameters"}
     if isinstance(settings, InversionSweep):
         if not isinstance(settings.recipe, ImportedClassifier):
-            recipe_settings.update(_training_params(settings))
+            stated |= _training_params(settings)
         if settings.attack is not None:
-            recipe_settings.update(_attack_params(settings))
-            recipe_settings["attack_classes"] = "all" if settings.classes == "all" else len(settings.classes)
-    params = {name: _text(value) for name, value in recipe_settings.items() if value is not None}
+            for key, value in settings.inverted_by.model_dump(mode="json", exclude_none=True).items():
+                parts = {f"_{name}": part for name, part in value.items()} if isinstance(value, dict) else {"": value}
+                stated |= {f"attack_{key}{name}": part for name, part in parts.items()}
+            stated["attack_classes"] = "all" if settings.classes == "all" else len(settings.classes)
+    params = {name: _text(value) for name, value in stated.items() if value is not None}
     axes = {name: _text(value) for name, value in trial.cell.axes.items() if value is not None}
     return {**{name: text for name, text in axes.items() if not _is_said(name, text, params)}, **params}
 
 
 def _training_params(settings: InversionSweep) -> dict[str, Any]:
     """How the target is trained: optimizer, schedule of alpha, the defense's own parameters."""
-    recipe = settings.recipe
-    params = {f"recipe_{key}": getattr(recipe, key) for key in OF_TRAINING}
-    resolved = present(recipe.defense, "defense").resolved(settings.protocol)
-    for key, value in resolved["schedule"].items():
-        params["recipe_schedule" if key == "kind" else f"recipe_schedule_{key}"] = value
-    for key, value in resolved.get("parameters", {}).items():
-        params[f"recipe_{present(recipe.defense, 'defense').kind}_{key}"] = value
+    recipe, defense = settings.recipe, present(settings.recipe.defense, "defense")
+    resolved, poison = defense.resolved(settings.protocol), {}
     if recipe.poison is not None:
         poison = recipe.poison.model_dump(mode="json", exclude_none=True, exclude={"kind"})
-        params.update({f"recipe_poison_{key}": value for key, value in poison.items()})
-    return params
-
-
-def _attack_params(settings: InversionSweep) -> dict[str, Any]:
-    """Every parameter of the attack, those of its stages and pool under the name of what holds them."""
-    params = {}
-    for key, value in settings.inverted_by.model_dump(mode="json", exclude_none=True).items():
-        for name, part in value.items() if isinstance(value, dict) else ((None, value),):
-            params[f"attack_{key}" if name is None else f"attack_{key}_{name}"] = part
+    held = {"schedule": resolved["schedule"], defense.kind: resolved.get("parameters", {}), "poison": poison}
+    params = {f"recipe_{key}": getattr(recipe, key) for key in OF_TRAINING}
+    params |= {f"recipe_{holder}_{key}": value for holder, values in held.items() for key, value in values.items()}
+    params["recipe_schedule"] = params.pop("recipe_schedule_kind")
     return params
 
 
@@ -185,17 +173,14 @@ def trial_points(trial: Trial, row: dict[str, Any], store: Store) -> list[Any]:
             continue
         rows, at = read_rows(path), int(store.manifest(stage)["finished_at"] * 1000)
         if curves:
-            values = [
-                (f"epoch/{name}", value, epoch)
-                for name in rows.columns.difference(NO_CURVE, sort=False)
-                for epoch, value in zip(rows["epoch"], rows[name], strict=True)
-            ]
+            rows = rows.melt("epoch", rows.columns.difference(NO_CURVE, sort=False))
+            names, values, steps = "epoch/" + rows["variable"], rows["value"], rows["epoch"]
         else:
-            columns = zip(*(rows[name] for name in ("quantity", "loss", "mean", "step")), strict=True)
-            values = [(f"descent/gradients_{of}_{loss}", mean, step) for of, loss, mean, step in columns]
+            names = "descent/gradients_" + rows["quantity"] + "_" + rows["loss"]
+            values, steps = rows["mean"], rows["step"]
         points += [
             Metric(name, float(value), at, int(step))
-            for name, value, step in values
+            for name, value, step in zip(names, values, steps, strict=True)
             if value is not None and math.isfinite(value)
         ]
     return points

@@ -20,28 +20,6 @@ from smoothsweep.sweeps.schema import Resources
 from tests.orchestrator.planning.measured_stages import everything_of, pretend
 
 
-def test_what_is_shared_is_counted_once(tmp_path):
-    trials = trials_of(load_sweep(write_tiny(tmp_path), ["seeds=[1, 2]"]))
-    plan = make_plan(trials, Store(root=tmp_path / "store"))
-    summary = plan_summary(plan)
-    totals = {name: row["total"] for name, row in summary["by_stage"].items()}
-    assert totals == {
-        "data": 1,
-        "public": 1,
-        "prior": 1,
-        "pool": 1,
-        "target": 5,
-        "candidates": 4,
-        "attack": 4,
-        "loot": 4,
-        "embeddings": 2,
-        "judge_evaluator": 4,
-        "judge_embedder": 4,
-        "knowledge": 4,
-    }
-    assert summary["measured_device_hours"] == summary["stages_of_unknown_cost"] == 0
-
-
 def test_a_crop_larger_than_the_priors_images_is_refused_before_anything_starts(tmp_path, capsys):
     path = write_tiny(tmp_path, prior={"kind": "shipped"}, public=None)
     arguments = ["plan", str(path), "--store", str(tmp_path / "store"), "--set", "attack.pool.crop=800"]

@@ -70,20 +70,6 @@ def test_another_search_under_the_same_name_starts_anew_and_keeps_the_old_propos
     assert len((store.sweep_folder("made") / PROPOSALS).read_text().splitlines()) == 2  # its seal, its head
 
 
-def test_a_closed_search_ends_what_is_open_and_proposes_nothing_more(tmp_path):
-    loaded, store = load(tmp_path, RANDOM), Store(root=tmp_path / "store")
-    agenda = Agenda(ProposalLog(loaded, store))
-    agenda.begin()
-    begun = [agenda.next()]
-    agenda.close("1 of 2 device-hours")
-    while trial := agenda.next():
-        begun.append(trial)
-    assert {trial.id for trial in begun} == {t.id for t in trials_of(loaded, store)} and len(agenda.proposals) == 1
-    for trial in begun:
-        agenda.ended(trial, "no result")
-    assert not agenda.has_work() and not agenda.waiting() and agenda.ended_by is None
-
-
 def test_the_record_tells_what_is_known(tmp_path):
     constraints = {"test_acc": {"at_least": 0.9}}
     loaded = load(tmp_path, {**HALVING, "constraints": constraints}, budget={"device_hours": 2.0})

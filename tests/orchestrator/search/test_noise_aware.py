@@ -12,7 +12,6 @@ from made import ALPHA, load, work_off
 from smoothsweep.core.metrics.frontier import hypervolume
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.search.noise_aware import (
-    PRIOR_DF,
     NoiseModel,
     SeenTrials,
     TriedRecipe,
@@ -20,7 +19,6 @@ from smoothsweep.orchestrator.search.noise_aware import (
     first_shares,
     gains,
     new_recipes,
-    shrunk_variances,
 )
 from smoothsweep.orchestrator.search.setup import Aims, Setup, Wait, place, strategy
 from smoothsweep.orchestrator.store.base import Store
@@ -144,17 +142,6 @@ def test_the_posterior_is_that_of_conditioning_one_normal_distribution():
     drawn = model.draws(asked, normals)
     assert drawn.mean(axis=0) == pytest.approx(mean, abs=0.03)
     assert np.cov(drawn.T) == pytest.approx(covariance, abs=0.05)
-
-
-def test_variances_are_shrunk_to_the_pooled_one():
-    """Three recipes under two seeds that differ by 6, 0 and 0: beside the mean of 2, by 4, -2 and -2."""
-    found = shrunk_variances(
-        np.array([0.0, 6.0, 0.0, 0.0, 5.0, 5.0]), np.array([0, 0, 1, 1, 2, 2]), np.array([4, 9] * 3), 1.0
-    )
-    own = np.array([4.0, -2.0, -2.0]) ** 2 / 2
-    assert found == pytest.approx((PRIOR_DF * 1.0 + own) / (PRIOR_DF + 1))
-    alone = shrunk_variances(np.array([1.0, 3.0]), np.array([0, 1]), np.array([4, 4]), 0.3)
-    assert alone == pytest.approx([0.3, 0.3])
 
 
 @pytest.mark.parametrize(("objectives", "seed"), [(2, 0), (2, 1), (3, 2), (3, 3)])

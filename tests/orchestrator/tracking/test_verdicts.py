@@ -12,10 +12,7 @@ from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of
 from smoothsweep.orchestrator.tracking.recipes import (
     NUMBERS,
-    ORDER,
-    STRONGEST,
     VERDICT,
-    RunVerdict,
     verdicts_of,
 )
 
@@ -40,24 +37,6 @@ def swept(load, finished, store, tmp_path):
 
 def by_alpha(runs):
     return {float(run.data.params["recipe_alpha"]): run for run in runs}
-
-
-def test_every_trial_is_told_what_the_table_says_and_what_the_verdict_is(swept):
-    _, trials, result = swept
-    found = verdicts_of(told(result))
-    assert set(found.of_trials) == {trial.id for trial in trials}
-    said = {float(trial.cell.axes["alpha"]): found.of_trials[trial.id] for trial in trials}
-    leaks = dict(zip(result.recipes["recipe"], result.recipes[result.facts["leak"]], strict=True))  # one attack
-    place = ["", *sorted(leaks, key=leaks.get)].index
-    baseline = result.facts["baseline"]
-    (other,) = set(leaks) - {baseline}
-    assert said[0.0] == RunVerdict(
-        tags={VERDICT: "baseline"}, numbers={STRONGEST: leaks[baseline], ORDER: place(baseline)}
-    )
-    assert said[-0.2].tags == {VERDICT: "reduces"}
-    ends = {"": 0.3, "_low": 0.1, "_high": 0.5}
-    numbers = {f"reduction{end}": value for end, value in ends.items()}
-    assert said[-0.2].numbers == numbers | {"hidden": -0.1, STRONGEST: leaks[other], ORDER: place(other)}
 
 
 def test_a_verdict_is_written_once_where_it_is_missing_and_told_anew_where_it_has_changed(swept, store, uri):
