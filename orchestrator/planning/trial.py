@@ -247,7 +247,6 @@ class ProposalLog:
     def __init__(self, loaded: LoadedSweep, store: Store) -> None:
         self.loaded, self.store, self.name = loaded, store, loaded.sweep.name
         self.what = "the search" if loaded.sweep.search else "the design of the looks"
-        self._held: list[Proposal] = []  # what the file holds, once it is open for appending
 
     @cached_property
     def search(self) -> dict[str, Any]:
@@ -307,17 +306,13 @@ class ProposalLog:
             write_lines(self.store, self.name, aside, lines)
             notice = f"{self.what} has changed: its {len(proposals)} earlier proposals lie in {aside}; it starts anew"
             proposals = []
-        self._write(proposals)
+        self.write(proposals)
         return notice
 
-    def append(self, proposal: Proposal) -> None:
-        """Add a line; it is on the disk when this returns."""
-        self._write([*self._held, proposal])
-
-    def _write(self, proposals: list[Proposal]) -> None:
+    def write(self, proposals: list[Proposal]) -> None:
+        """Replace the file; it is on the disk when this returns."""
         lines = [{"search": self.search}, *(proposal.line() for proposal in proposals)]
         write_lines(self.store, self.name, PROPOSALS, lines)
-        self._held = proposals
 
     def _read(self) -> tuple[dict[str, Any] | None, list[Proposal]]:
         again = f"{self.what} proposes the same again, and what the store has of it is not made again"

@@ -100,7 +100,7 @@ class Agenda:
                 return None if self.through else Wait()
             if isinstance(proposal, Wait):
                 return proposal
-            self.file.append(proposal)  # before any of it runs: what was begun was proposed
+            self.file.write([*self.proposals, proposal])  # before any of it runs: what was begun was proposed
             self._enter(proposal)
         return None
 

@@ -89,13 +89,11 @@ def searched(tmp_path_factory):
     (place / "searched.yaml").write_text(SWEEP)
     loaded, store = load_sweep(place / "searched.yaml", ["accuracy_margin=0.03"]), open_store(str(place / "store"))
     proposals = ProposalLog(loaded, store)
-    proposals.open_for_appending()
     plan = [Proposal(number=0, values=RECIPES[0], origin="baseline")]
     plan += [Proposal(number=k, values=RECIPES[k], rung=0) for k in range(1, 7)]
     plan += [Proposal(number=4 + k, values=RECIPES[k], origin="survivor", of=k) for k in (3, 4, 5)]
     plan += [Proposal(number=10, values=RECIPES[1], origin="audit", of=1)]
-    for proposal in plan:
-        proposals.append(proposal)
+    proposals.write(plan)
     ProposalLog(loaded, store).write_reaudit([RECIPES[5], RECIPES[4]])
     trials = trials_of(loaded, store)
     for number, trial in enumerate(trials[:-1]):
