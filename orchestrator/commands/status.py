@@ -75,7 +75,7 @@ def status_summary(name: str, trials: list[Trial], store: Store, named: Named) -
         "incomplete": list(_incomplete(trials, rows, named)),
         "running": running,
         "begun": [
-            {"stage": stage.name, "fingerprint": stage.fingerprint, **vars(far[stage.fingerprint])}
+            {"stage": stage.name, "fingerprint": stage.fingerprint, **far[stage.fingerprint]._asdict()}
             for stage in plan.missing
             if stage.fingerprint in far
         ],
@@ -124,7 +124,7 @@ def _incomplete(trials: list[Trial], rows: Sequence[dict[str, Any]], named: Name
 def _at_work(entry: dict[str, Any], known: StageProgress | None) -> dict[str, Any]:
     """What the driver says of a stage in work, and what the stage has left since."""
     progress = StageProgress(fraction=entry["fraction"], words=entry["text"])
-    return {**entry, **vars(known or progress)}
+    return {**entry, **(known or progress)._asdict()}
 
 
 def _line(entry: dict[str, Any], width: int) -> str:
