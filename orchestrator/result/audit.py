@@ -278,9 +278,8 @@ def _people(summary: Summary, strongest: int, control: int | None, names: Sequen
         return pd.concat(by_class, axis=1).mean(axis=1).to_dict() if by_class else {}
 
     credited, verified, people = by_class(control, summary.deciding), by_class(strongest, FIRST), []
-    for one in exposed(summary, strongest, summary.deciding):
-        person = vars(one).copy()
-        label = int(person.pop("key"))  # classes are their numbers
+    for person in exposed(summary, strongest, summary.deciding):
+        label = int(person.pop("class"))  # classes are their numbers
         person |= {"control": credited.get(label), "verified": verified.get(label)}
         people.append({"name": names[label], "label": label, **person})
     return tuple(people)

@@ -307,10 +307,10 @@ class Summary:
         mine = self.frame.loc[(self.frame["attack"] == attack) & self.frame[metric].notna(), "recipe"]
         return {recipe: int(row) for row, recipe in mine.items()}
 
-    def leaks(self, metric: str, attack: str | None = None) -> dict[str, float]:
-        """Recipe -> leak, small is good: under one attack, or (None) the worst for it."""
+    def leaks(self, metric: str) -> dict[str, float]:
+        """Recipe -> leak, small is good, under the attack that works best by this metric."""
         sign = metric_of(metric).sign
-        return {recipe: sign * float(self.frame.loc[row, metric]) for recipe, row in self.rows(metric, attack).items()}
+        return {recipe: sign * float(self.frame.loc[row, metric]) for recipe, row in self.worst(metric).items()}
 
     def leak(self, row: int) -> float:
         """The leak of a row by the metric that decides, small is good."""

@@ -17,7 +17,7 @@ from smoothsweep.core.metrics.comparisons import Comparisons, Pair, Recommendati
 from smoothsweep.core.metrics.intervals import Interval, JudgeCheck, check_judge, rate_interval, seed_mean_interval
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison, LeakComparisons
 from smoothsweep.core.metrics.metric import Metric
-from smoothsweep.core.metrics.verdicts import LEAST_SEEDS, Verdict, turned
+from smoothsweep.core.metrics.verdicts import Verdict, turned
 from smoothsweep.orchestrator.result.data import Measured
 from smoothsweep.orchestrator.result.format import is_null, number
 
@@ -305,19 +305,9 @@ class Evidence:
         return next(iter(self.values.values())).shape[1] if self.by_class else None
 
     @property
-    def left_out(self) -> tuple[str, ...]:
-        """Recipes that are compared with no other, since they lack an attack or one of the seeds."""
-        return (*self.missing, *(recipe for recipe in self.rows if recipe not in self.values))
-
-    @property
     def compared(self) -> tuple[str, ...]:
         """The recipes that are compared pairwise: all that share the seeds."""
         return tuple(self.comparisons.means) if self.comparisons else ()
-
-    @property
-    def recommended(self) -> str | None:
-        """The recipe with the least leak among those accurate enough; None with one seed, which proves nothing."""
-        return self.recommendation.best if len(self.seeds) >= LEAST_SEEDS else None
 
     @property
     def pairs(self) -> int:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from functools import reduce
 from numbers import Real
 from typing import Any, NamedTuple
@@ -18,7 +17,6 @@ from smoothsweep.core.checks import present
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.intervals import TOP, exposures
 from smoothsweep.core.metrics.leak_comparisons import HIDES, LeakComparison
-from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE, LEAST_SEEDS
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.result.display import (
@@ -27,10 +25,8 @@ from smoothsweep.orchestrator.result.display import (
     settling,
 )
 from smoothsweep.orchestrator.result.estimates import rates
-from smoothsweep.orchestrator.result.findings import share as percentage
 from smoothsweep.orchestrator.result.format import (
     axis_value,
-    estimate,
     gap,
     is_null,
     listing,
@@ -113,51 +109,25 @@ AMONG = {5: "five"}[TOP]
 """`TOP` in a sentence."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Exposed:
-    """One class.
+def exposed(summary: Summary, row: int, metric: str) -> list[dict[str, Any]]:
+    """The people of a row of the summary's frame, the most probably exposed first; empty without hit rates by class.
 
-    Attributes:
-        share: Observed, the mean over the seeds.
-        rate: Shrunk towards the mean of all classes, with its interval.
-        among_top: The probability that it is one of the `TOP` most exposed.
+    Of each `class`, its `share` (mean over the seeds), that shrunk towards the mean of all classes as `rate` with `low`
+    and `high`, and `among_top`, the probability that it is one of the `TOP` most exposed.
     """
-
-    key: Hashable = field(repr=False)
-    share: float
-    rate: float
-    low: float
-    high: float
-    among_top: float
-
-
-def exposed(summary: Summary, row: int, metric: str) -> tuple[Exposed, ...]:
-    """The classes of a row, the most probably exposed first; empty without hit rates by class."""
     seeds = summary.samples[row].get(metric, {})
     if not seeds or any(sample.by_class is None for sample in seeds.values()):
-        return ()
+        return []
     hits, by_class = rates(list(seeds.values()))
     if not by_class:
-        return ()
+        return []
     keys = list(reduce(pd.Index.intersection, (present(one.by_class, "by class").index for one in seeds.values())))
     images = [[1 if sample.counts is None else sample.counts.get(key, 1) for key in keys] for sample in seeds.values()]
     exposure = exposures(hits, np.array(images), level=summary.settings.level)
-    columns = zip(keys, exposure.share, exposure.rate, exposure.low, exposure.high, exposure.among_top, strict=True)
-    people = [
-        Exposed(key=key, share=float(share), rate=float(rate), low=float(low), high=float(high), among_top=float(among))
-        for key, share, rate, low, high, among in columns
-    ]
-    return tuple(sorted(people, key=lambda person: (-round(person.among_top, 9), -round(person.rate, 9), person.key)))
-
-
-def rate_words(spec: Metric, person: Exposed) -> str:
-    """A person's rate as text, such as `74 % [52, 90]`."""
-    return estimate(spec, person.rate, person.low, person.high)
-
-
-def among_words(person: Exposed) -> str:
-    """The probability of being among the most exposed as text, such as `93 %`; never 0 or 100."""
-    return percentage(person.among_top)
+    names = ("share", "rate", "low", "high", "among_top")
+    people = zip(keys, *(getattr(exposure, name).tolist() for name in names), strict=True)
+    rows = (dict(zip(("class", *names), person, strict=True)) for person in people)
+    return sorted(rows, key=lambda one: (-round(one["among_top"], 9), -round(one["rate"], 9), one["class"]))
 
 
 ASKS_NOTHING = "none"  # the access of an attack that sees no answer

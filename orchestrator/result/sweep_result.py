@@ -315,9 +315,7 @@ def _people_frame(summary: Summary) -> pd.DataFrame:
     key = next(measured, None)
     for row in shown_rows(summary) if key else ():
         cell = {name: summary.cells[row][name] for name in ("recipe", "attack")}
-        for person in exposed(summary, row, str(key)):
-            of_person = {part.name: getattr(person, part.name) for part in fields(person)}
-            rows.append({**cell, "class": of_person.pop("key"), "metric": key, **of_person})
+        rows += [{**cell, "metric": key, **person} for person in exposed(summary, row, str(key))]
     return _frame("people", rows)
 
 

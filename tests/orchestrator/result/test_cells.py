@@ -93,7 +93,7 @@ def test_a_summary_names_attacks_controls_and_levels_in_one_order_and_the_best_c
     assert summary.attacks == ["brep", "rlb", "ppa", "plg"] and summary.controls == ["random", "chosen"]
     control, row = summary.worst_of_control(METRIC)
     assert (control, summary.frame.loc[row, "recipe"]) == ("chosen", "mid")
-    assert summary.leaks(METRIC, "rlb") == pytest.approx({"base": 0.5, "alpha": 0.3, "mid": 0.15})
+    assert set(summary.rows(METRIC, "rlb")) == set(LEAKS)
     assert summary.leaks(METRIC) == pytest.approx({"base": 0.7, "alpha": 0.55, "mid": 0.45})
     far = swept("dist_face")
     control, row = far.worst_of_control("dist_face")
@@ -205,8 +205,8 @@ def test_distances_keep_their_sign_and_their_verdict():
 def test_a_seed_that_most_have_counts_and_who_lacks_it_is_left_out(late, baseline, seeds, left_out):
     full = {(r, ""): {0: m, 1: m, 2: m} for r, m in zip("abcd", (0.2, 0.4, 0.5, 0.6), strict=True)}
     found = cells(*audit(full | {("late", ""): late}), baseline_recipe=baseline).evidence_by(METRIC)
-    assert (found.seeds, found.left_out) == (seeds, left_out)
-    assert ("late" in found.rows) is not bool(left_out) and set(found.missing) == set(left_out)
+    assert found.seeds == seeds and ("late" in found.rows) is not bool(left_out)
+    assert tuple(found.missing) == left_out
 
 
 def test_the_accuracy_asked_for_and_the_baseline():

@@ -233,7 +233,7 @@ def test_who_is_exposed_is_told_by_the_estimator_and_the_surest_come_first():
     samples = [{"embedder_acc1": {0: sample, 1: sample}}]
     found = exposed(SimpleNamespace(samples=samples, settings=SimpleNamespace(level=0.95)), 0, "embedder_acc1")
     wanted = exposures(np.stack([shares, shares]), np.full((2, 8), 10), level=0.95)
-    assert [one.key for one in found][:3] == ["h", "g", "f"]
+    assert [one["class"] for one in found][:3] == ["h", "g", "f"]
     for one in found:
         for name in ("share", "rate", "low", "high", "among_top"):
-            assert getattr(one, name) == pytest.approx(getattr(wanted, name)[names.index(one.key)])
+            assert one[name] == pytest.approx(getattr(wanted, name)[names.index(one["class"])])
