@@ -37,7 +37,7 @@ from smoothsweep.core.metrics.accuracy import top1_accuracy
 from smoothsweep.core.metrics.recognition import fit_head, head_logits
 from smoothsweep.core.models.embedder_kinds import FACES, KINDS
 from smoothsweep.core.models.inference import evaluate_logits
-from smoothsweep.orchestrator.commands.audit.pages import read_stored
+from smoothsweep.orchestrator.commands.audit.pages import read_membership, read_shadows, read_stored
 from smoothsweep.orchestrator.commands.audit.subject import Found, look_for_people
 from smoothsweep.orchestrator.commands.audit.sweep_file import (
     EIGENFACES,
@@ -55,7 +55,7 @@ from smoothsweep.orchestrator.commands.audit.sweep_file import (
     shadow_sweep,
 )
 from smoothsweep.orchestrator.planning.trial import inversion_stages, trials_of
-from smoothsweep.orchestrator.result.audit_membership import MembershipAudit, read_membership, read_shadows
+from smoothsweep.orchestrator.result.audit import MembershipAudit
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.results import (
     AttackResult,

@@ -22,7 +22,7 @@ from smoothsweep.core.readers.tables import read_rows
 from smoothsweep.orchestrator.commands.audit.pages import StoredAudit
 from smoothsweep.orchestrator.planning.trial import InversionStages, inversion_stages
 from smoothsweep.orchestrator.result.audit import Audit as AuditResult
-from smoothsweep.orchestrator.result.audit_membership import MembershipAudit
+from smoothsweep.orchestrator.result.audit import MembershipAudit
 from smoothsweep.orchestrator.result.estimates import Comparison
 from smoothsweep.orchestrator.result.sweep_result import comparison_columns
 from smoothsweep.orchestrator.stages.stage import with_ancestors

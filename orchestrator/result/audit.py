@@ -1,4 +1,4 @@
-"""What the audit of one model found: each attack's leak and cost, who is exposed, and the sentences."""
+"""What the audit of one model found: each attack's leak and cost, who is exposed, membership, and the sentences."""
 
 from __future__ import annotations
 
@@ -6,27 +6,42 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import pandas as pd
 
 from smoothsweep.core.attacks.registry import PARTS
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
+from smoothsweep.core.judges.membership import Membership
+from smoothsweep.core.membership.measuring import BY_LABELS, WITH_SHADOWS, WITHOUT, Attacked, is_chance
+from smoothsweep.core.membership.measuring import RATES as FALSE_POSITIVES
 from smoothsweep.core.metrics.intervals import TOP
 from smoothsweep.core.metrics.leak_comparisons import REDUCES
 from smoothsweep.core.metrics.metric import FIRST as FALSE_ACCEPTS
 from smoothsweep.core.metrics.metric import RATES, Metric, strangers_needed
 from smoothsweep.core.metrics.verdicts import HIGHER, INCONCLUSIVE, LEAST_SEEDS
 from smoothsweep.core.prose import sections
-from smoothsweep.orchestrator.result.audit_membership import MembershipAudit, Role
+from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.result.data import ReportData
 from smoothsweep.orchestrator.result.display import PLACE, WORDING, reduction_words, settling
 from smoothsweep.orchestrator.result.estimates import NOTHING, Checks, Comparison, compare, labelled, untold
 from smoothsweep.orchestrator.result.findings import share as probability
-from smoothsweep.orchestrator.result.format import count, duration, estimate, listing, named, number, start
+from smoothsweep.orchestrator.result.format import count, duration, estimate, is_null, listing, named, number, start
 from smoothsweep.orchestrator.result.leaks import AMONG, exposed
-from smoothsweep.orchestrator.result.standing import APART, FIRST, SEES, Standing, standing_lines, standings
+from smoothsweep.orchestrator.result.standing import (
+    APART,
+    FIRST,
+    LESS,
+    MORE,
+    SEES,
+    UNCLEAR,
+    WORDS,
+    Standing,
+    membership_frame,
+    standing_lines,
+    standings,
+)
 from smoothsweep.orchestrator.result.summary import Summary
 from smoothsweep.orchestrator.result.sweep_result import plain
 
@@ -37,6 +52,130 @@ HALF = 0.5
 
 Row = dict[str, Any]
 """A row of a table, under the names that docs/audit.md has."""
+
+
+Role = Literal["model", "reference", "fix"]
+Found = TypeVar("Found", bound=Attacked)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackFound(Attacked):
+    """The result of one membership attack over all images; the mean over trainings where there are several.
+
+    Attributes:
+        access: What the attack sees: labels or scores.
+        found: Fraction of training images found at 1 % false positives; None with fewer than 100 test images.
+    """
+
+    access: str
+    found: float | None
+
+
+def of_attack(told: Sequence[Found], attack: str) -> Found | None:
+    """The result of a membership attack by its name; None where it did not run."""
+    return next((one for one in told if one.attack == attack), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MembershipAudit:
+    """How well an attacker tells a model's training images from held-out images of the same people.
+
+    Attributes:
+        access: What the attacker sees of the model.
+        shift: AUC of a classifier that distinguishes training from test images by their pixels, without the model.
+        members: Training images.
+        others: Test images that are no copies.
+        copies: Test images that are copies of training images; they were left out.
+        drawn: Images whose labels were queried, where these are fewer than all; else None.
+        drawn_members: Training images among them.
+        recipes: The model first, then the other recipes in the order of the sweep: the attacks on each, the strongest
+            first, means over its trainings.
+        shadowed: The results of attacks by shadow models, within persons; None where none were trained.
+        without_shadows: A sentence on why none were trained.
+    """
+
+    access: str = field(repr=False)
+    shift: float
+    members: int
+    others: int
+    copies: int
+    drawn: int | None
+    drawn_members: int | None
+    recipes: tuple[Row, ...]
+    shadowed: Row | None = None
+    without_shadows: str = "No shadow model was trained: a stronger attack may find more."
+
+    @property
+    def holds(self) -> bool:
+        """Whether training and test images differ in nothing but membership, so that the numbers mean something."""
+        return is_chance(self.shift, self.members, self.others)
+
+    @property
+    def told(self) -> tuple[AttackFound, ...]:
+        """The attacks on the model, the strongest first."""
+        return self.recipes[0]["told"]
+
+    @property
+    def beforehand(self) -> AttackFound:
+        """The attack that was chosen before any result: on scores where they are seen, else on labels."""
+        return of_attack(self.told, WITHOUT) or of_attack(self.told, BY_LABELS) or self.told[0]
+
+    @property
+    def attacks(self) -> pd.DataFrame:
+        """A row per attack without shadow models, the strongest first: attack, access, auc with low and high (95 %,
+        over people), and tpr_fpr1, the training images found at 1 % false positives (None with fewer than 100 held-out
+        images)."""
+        table = pd.DataFrame([vars(one) for one in self.told]).rename(columns={"found": "tpr_fpr1"})
+        return table[["attack", "access", "auc", "low", "high", "tpr_fpr1"]]
+
+    @property
+    def queries(self) -> int:
+        """Pictures that the model received."""
+        scored, judge = self.access != "labels", Membership(trained_on_data=True)
+        return judge.most_pictures(self.members, self.others, scores=scored) + 2 * self.copies * scored
+
+    @property
+    def shadows(self) -> int:
+        """Shadow models that were trained; 0 where no claim is made, since none are trained then."""
+        return 0 if self.shadowed is None else self.shadowed["count"]
+
+    @property
+    def by_shadows(self) -> pd.DataFrame:
+        """Rows of attacks with shadow models, one per attack that sees scores, the strongest first: attack,
+        shadow_models (whether it needs them), auc_within (mean over persons of the AUC among the images of each) with
+        low and high, found_at_1_percent and found_at_0_1_percent (None with fewer than 100 and 1,000 held-out images).
+        """
+        rates = {"found_at_1_percent": "fpr1", "found_at_0_1_percent": "fpr01"}
+        return pd.DataFrame(
+            {"attack": one.attack, "shadow_models": one.has_shadows, "auc_within": one.auc}
+            | {"low": one.low, "high": one.high, **{name: one.found[rate] for name, rate in rates.items()}}
+            for one in (self.shadowed["told"] if self.shadowed else ())
+        )
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Sentences, the finding first; where training and test images differ, why no claim is made."""
+        best, tried = self.told[0], (self.members, self.others)
+        if best.access == "labels" and self.drawn is not None and self.drawn_members is not None:
+            tried = self.drawn_members, self.drawn - self.drawn_members
+        reference = next((one for one in self.recipes if one["role"] == "reference"), None)
+        known = {"found": self, "best": best, "tried": tried, "plain": reference, "shadows": self.shadowed}
+        return sections(PLACE, "audit_membership.txt", _WORDS | known)["membership"]
+
+    def __str__(self) -> str:
+        return " ".join(self.lines)
+
+
+def membership_words(data: ReportData, summary: Summary, access: str) -> dict[str, str]:
+    """Recipe -> its verdict relative to the baseline, by scores and labels, or by labels where only those are seen."""
+    frame, verdicts = membership_frame(data, summary), {}
+    for row in () if frame is None else frame.to_dict("records"):
+        if row["word"] != "baseline" and access != "labels":
+            verdicts[row["recipe"]] = row["word"]
+        elif not is_null(row["less_by_labels"]):
+            low, high = row["less_by_labels_low"], row["less_by_labels_high"]
+            verdicts[row["recipe"]] = UNCLEAR if is_null(low) or low <= 0 <= high else LESS if low > 0 else MORE
+    return verdicts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -367,15 +506,40 @@ def accuracy(one: Row) -> str:
     return number(metric_of("test_acc"), one["test_acc"])
 
 
-_FUNCTIONS = (accuracy, count, duration, listing, more_seeds, reduction_words, settling, standing_lines, start)
+def shown_rate(value: float | None) -> str:
+    """A rate as text, such as `5.2 %`; `too few test images` for None."""
+    return "too few test images" if value is None else f"{100 * value:.1f}{NBSP}%"
+
+
+_FUNCTIONS = (
+    accuracy,
+    count,
+    duration,
+    listing,
+    more_seeds,
+    of_attack,
+    reduction_words,
+    settling,
+    shown_rate,
+    standing_lines,
+    start,
+)
 _WORDS = {one.__name__: one for one in _FUNCTIONS} | {
     "probability": probability,
+    "rate": lambda value: f"{100 * value:g}{NBSP}%",  # a round one
     "AMONG": AMONG,
+    "BY_LABELS": BY_LABELS,
+    "CHOSEN_BY_RESULT": "picked by this result, which tends to make the number too high",
     "HIGHER": HIGHER,
     "INCONCLUSIVE": INCONCLUSIVE,
+    "LEAST_OTHERS": 100,  # fewest test images that can show a false positive rate of 1 %
     "LEAST_SEEDS": LEAST_SEEDS,
+    "RATES": FALSE_POSITIVES,
     "REDUCES": REDUCES,
     "SEES": SEES,
+    "UNCLEAR": UNCLEAR,
+    "WITH_SHADOWS": WITH_SHADOWS,
     "WORDING": WORDING,
+    "WORDS": WORDS,
 }
-"""Names that the text knows."""
+"""Names that the texts know."""

@@ -20,14 +20,13 @@ from smoothsweep.core.files import write_file
 from smoothsweep.core.readers.files import read_text
 from smoothsweep.core.text import duration, shortened
 from smoothsweep.orchestrator.commands.audit import costs, subject, sweep_file
-from smoothsweep.orchestrator.commands.audit.pages import read_stored, write_audit
+from smoothsweep.orchestrator.commands.audit.pages import membership_stage, read_stored, write_audit
 from smoothsweep.orchestrator.commands.audit.request import EFFORTS, EPOCHS, AuditRequest
 from smoothsweep.orchestrator.commands.audit.sweep_file import SHADOWS, Reach, label_of, portfolio
 from smoothsweep.orchestrator.commands.plan import Confirmation
 from smoothsweep.orchestrator.commands.run import run_and_report
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.result.audit import MOST_SEEDS, Audit
-from smoothsweep.orchestrator.result.audit_membership import membership_stage
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.imported import TargetCard

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,10 +14,24 @@ import numpy as np
 from fpdf import FPDF, TextStyle
 from matplotlib import get_data_path
 
+from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import KINDS, is_external
 from smoothsweep.core.files import write_file
+from smoothsweep.core.judges.table import stage_of
+from smoothsweep.core.membership.measuring import (
+    BY_LABELS,
+    RATES,
+    measure_within_persons,
+    over_persons,
+    roc_auc,
+    tpr_at,
+)
+from smoothsweep.core.membership.measuring import Measured as Scored
+from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS
+from smoothsweep.core.readers.tables import read_rows
 from smoothsweep.orchestrator.commands.audit.subject import FACE
+from smoothsweep.orchestrator.commands.audit.sweep_file import label_of
 from smoothsweep.orchestrator.commands.reporting.report import report_data
 from smoothsweep.orchestrator.page.pictures import (
     class_names,
@@ -26,13 +42,17 @@ from smoothsweep.orchestrator.page.pictures import (
 )
 from smoothsweep.orchestrator.page.render import fill
 from smoothsweep.orchestrator.planning.trial import Trial, inversion_stages, trials_of
-from smoothsweep.orchestrator.result.audit import Audit, read_audit, with_second
-from smoothsweep.orchestrator.result.audit_membership import (
-    is_model,
+from smoothsweep.orchestrator.result.audit import (
+    AttackFound,
+    Audit,
+    MembershipAudit,
+    Role,
+    Row,
     membership_words,
-    read_membership,
-    read_shadows,
+    of_attack,
+    read_audit,
     shown_rate,
+    with_second,
 )
 from smoothsweep.orchestrator.result.data import ReportData
 from smoothsweep.orchestrator.result.findings import share as probability
@@ -41,12 +61,14 @@ from smoothsweep.orchestrator.result.leaks import AMONG, asked_by_parts
 from smoothsweep.orchestrator.result.rows import results_table
 from smoothsweep.orchestrator.result.standing import HEAD
 from smoothsweep.orchestrator.result.summary import Summary, recipe_label, summarise
+from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.expand import LoadedSweep, as_inversion
-from smoothsweep.sweeps.imported import TargetCard
+from smoothsweep.sweeps.imported import ImportedClassifier, TargetCard
 from smoothsweep.sweeps.training import Recipe
 
 JSON_VERSION = 2
+SCORES = "scores.parquet"
 NAMES_PLACES = ("Sweep file", "Store", "Devices")
 """Facts of a sweep that name folders and machines, which `--redact` leaves out."""
 
@@ -144,6 +166,130 @@ def _cells(loaded: LoadedSweep, store: Store, out: Path) -> tuple[list[Trial], R
     return trials, data, summarise(data)
 
 
+# Membership
+
+
+def read_membership(
+    trials: Sequence[tuple[str, Trial]], store: Store, access: str, words: Mapping[str, str] | None = None
+) -> MembershipAudit | None:
+    """Read the results of membership attacks with this access; None where the model was not attacked.
+
+    trials: each with the name of its recipe. words: recipe -> its verdict relative to the reference.
+    """
+    stages: dict[str, dict[str, Stage]] = {}
+    roles: dict[str, Role] = {}
+    for name, trial in trials:
+        if (stage := membership_stage(trial, store)) is not None:
+            roles[name] = "model" if is_model(trial) else "reference" if trial.cell.is_baseline else "fix"
+            stages.setdefault(name, {})[stage.fingerprint] = stage
+    if "model" not in roles.values():
+        return None
+    names = sorted(roles, key=lambda name: roles[name] != "model")
+    files = {name: tuple(store.needed_file(stage, SCORES) for stage in stages[name].values()) for name in names}
+    first, facts = _scored(files[names[0]][0]), store.metrics(next(iter(stages[names[0]].values())))
+    seen = np.isfinite(first.scores[BY_LABELS]) if BY_LABELS in first.scores else np.zeros(len(first.member), bool)
+    few = not seen.all()
+    return MembershipAudit(
+        access=access,
+        shift=float(facts["membership_shift"] or 0.0),
+        members=int(first.member.sum()),
+        others=int((~first.member).sum()),
+        copies=int(facts["membership_copies"] or 0),
+        drawn=int(seen.sum()) if few else None,
+        drawn_members=int((seen & first.member).sum()) if few else None,
+        recipes=tuple(
+            {
+                "recipe": name,
+                "role": roles[name],
+                "told": attacks_found(files[name], access),
+                "trainings": len(files[name]),
+                "word": (words or {}).get(name, ""),
+            }
+            for name in names
+        ),
+    )
+
+
+def membership_stage(trial: Trial, store: Store) -> Stage | None:
+    """The stage that measured the membership of a trial's target; None where the store holds none."""
+    stage = inversion_stages(as_inversion(trial.settings), trial.seed).judges.get(stage_of("membership"))
+    return stage if stage is not None and store.has(stage) else None
+
+
+def is_model(trial: Trial) -> bool:
+    """Whether a trial attacks the model under audit, not a training beside it."""
+    return isinstance(as_inversion(trial.settings).recipe, ImportedClassifier)
+
+
+@lru_cache(maxsize=64)
+def attacks_found(files: tuple[Path, ...], access: str) -> tuple[AttackFound, ...]:
+    """The attacks within an access, the strongest first, on one training, or their mean over several.
+
+    files: the scores of each training, of the same images in the same order. Intervals are over people: trainings are
+    not resampled. Cached, since the files never change and pages are written again after every step.
+    """
+    runs = [_scored(file) for file in files]
+    first, found = runs[0], []
+    for name in first.scores:
+        sees = MEMBERSHIP_ATTACKS[name].access
+        if ACCESS_LEVELS.index(sees) > ACCESS_LEVELS.index(access):
+            continue
+        scores = np.stack([run.scores[name] for run in runs], axis=1)
+        known = np.isfinite(scores).all(axis=1)
+        scores, member = scores[known], first.member[known]
+        auc, low, high = over_persons(_mean_auc, scores, member, first.labels[known]) or (math.nan,) * 3
+        rates = [tpr_at(column[member], column[~member], RATES["fpr1"]) for column in scores.T]
+        shown = [rate for rate in rates if rate is not None]
+        rate = float(np.mean(shown)) if len(shown) == len(rates) else None
+        found.append(AttackFound(attack=name, access=sees, auc=auc, low=low, high=high, found=rate))
+    return tuple(sorted(found, key=lambda one: (math.isnan(one.auc), -one.auc)))
+
+
+def _mean_auc(members: np.ndarray, others: np.ndarray) -> float:
+    """The mean AUC over trainings, from scores [images, trainings]."""
+    return float(np.mean([roc_auc(*pair) for pair in zip(members.T, others.T, strict=True)]))
+
+
+@lru_cache(maxsize=64)
+def _scored(file: Path) -> Scored:
+    """The scores of every attack, from the file of a judge of membership. Cached: the file never changes."""
+    frame = read_rows(file)
+    return Scored(
+        scores={name: frame[name].to_numpy(dtype=np.float64) for name in frame.columns if name in MEMBERSHIP_ATTACKS},
+        member=frame["member"].to_numpy(dtype=bool),
+        labels=frame["class"].to_numpy(),
+    )
+
+
+def read_shadows(trials: Sequence[Trial], store: Store) -> Row | None:
+    """Read the results of the sweep with shadow models; None where they did not attack the model.
+
+    trials: the model's first, then the reference's, where there is one.
+    """
+    judged: dict[bool, Stage] = {}
+    for trial in trials:
+        if (stage := membership_stage(trial, store)) is not None:
+            judged.setdefault(is_model(trial), stage)
+    if True not in judged:
+        return None
+    shadows = [source for source in judged[True].inputs.values() if source.name == "shadow"]
+    measured = {own: measure_within_persons(_scored(store.needed_file(one, SCORES))) for own, one in judged.items()}
+    settings: Any = as_inversion(trials[0].settings).judges.settings["membership"]
+    recipe = settings.shadow_recipe
+    return {
+        "count": len(shadows),
+        "recipe": label_of(recipe.model_dump(mode="json", exclude_none=True)),
+        "architecture": recipe.architecture,
+        "epochs": shadows[0].config["epochs"],
+        "persons": measured[True][1],
+        "told": measured[True][0],
+        "reference": measured[False][0] if False in measured else (),
+        "seconds": sum(float(store.manifest(one)["seconds"]) for one in shadows if store.has(one)),
+    }
+
+
+# Pages
+
 Portraits = Mapping[int, tuple[np.ndarray, np.ndarray]]
 """Label of a person -> a photograph and a reconstruction, uint8 [H, W, 3] each."""
 
@@ -158,9 +304,6 @@ def portraits_of(stored: StoredAudit, store: Store) -> Portraits:
         pair = photograph, reconstruction(store, stages, label, 0)
         found[label] = tuple(pixels.transpose(1, 2, 0).copy() for pixels in pair)
     return found
-
-
-# Pages
 
 
 def write_audit(stored: StoredAudit, store: Store, out: Path, card: TargetCard, name: str, *, redact: bool) -> None:
@@ -216,4 +359,5 @@ def audit_page(
         among=probability,
         among_count=AMONG,
         shown_rate=shown_rate,
+        of_attack=of_attack,
     )

@@ -8,15 +8,8 @@ import pandas as pd
 import pytest
 
 from smoothsweep.core.membership.measuring import Measured, WithinPersons, measure_within_persons
-from smoothsweep.orchestrator.commands.audit.pages import audit_page, audit_pdf
-from smoothsweep.orchestrator.result.audit_membership import (
-    AttackFound,
-    Attacks,
-    ByShadows,
-    MembershipAudit,
-    attacks_found,
-    membership_words,
-)
+from smoothsweep.orchestrator.commands.audit.pages import attacks_found, audit_page, audit_pdf
+from smoothsweep.orchestrator.result.audit import AttackFound, MembershipAudit, membership_words
 from smoothsweep.orchestrator.result.standing import LESS, MORE, SCORES_ALONE, UNCLEAR
 from smoothsweep.orchestrator.result.summary import summarise
 from tests.orchestrator.result import test_standing
@@ -111,10 +104,11 @@ def told(attack, auc, low, found=0.2):
 
 def one_found(shift=0.5, best=("margin", 0.8, 0.7), word="", trainings=1, **changes):
     rest = told("label_views", 0.6, 0.5)
-    plain = Attacks(recipe=PLAIN, role="reference", told=(told(best[0], 0.75, 0.6), rest), trainings=trainings)
+    against = (told(best[0], 0.75, 0.6), rest)
+    plain = {"recipe": PLAIN, "role": "reference", "told": against, "trainings": trainings, "word": ""}
     given = {"shift": shift, "members": 240, "others": 120, "copies": 0, "drawn": None, "drawn_members": None}
     attacks = (told(*best), told("margin", 0.5, 0.4), rest)
-    model = Attacks(recipe=OWN, role="model", told=attacks, trainings=1, word=word)
+    model = {"recipe": OWN, "role": "model", "told": attacks, "trainings": 1, "word": word}
     return MembershipAudit(access="scores", **given | changes, recipes=(model, plain))
 
 
@@ -148,11 +142,11 @@ def within(attack, auc, found=0.12):
     return WithinPersons(attack=attack, auc=auc, low=0.6, high=0.95, found={"fpr1": found, "fpr01": None})
 
 
-BY_SHADOWS = ByShadows(
+BY_SHADOWS = {
     **{"count": 8, "recipe": PLAIN, "architecture": "resnet18", "epochs": 40, "persons": 20, "seconds": 95.0},
-    told=(within("lira", 0.8), within("loss", 0.7), within("rmia", 0.65)),
-    reference=(within("lira", 0.85),),
-)
+    "told": (within("lira", 0.8), within("loss", 0.7), within("rmia", 0.65)),
+    "reference": (within("lira", 0.85),),
+}
 
 
 @pytest.mark.parametrize("shadows", [None, BY_SHADOWS])
