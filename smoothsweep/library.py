@@ -1,13 +1,7 @@
-"""smoothsweep from Python: attack a model that you have, judge what leaked, or audit it in one call.
+"""The functions of `smoothsweep`: the stages of a sweep, made in this process on a store in a temporary folder.
 
-    import smoothsweep
-
-    model = smoothsweep.Model(network, image_size=64, input_range=(0, 1))
-    report = smoothsweep.audit(model, "people/", "other-people/")
-    print(report)
-
-The stages of a sweep, made in this process on a store in a temporary folder: no cluster is started, and what is wrong
-with the input is an `InputError` of one line. Resuming and pages are the command's (`smoothsweep audit`).
+No cluster is started, and what is wrong with the input is an `InputError` of one line. Resuming and pages are the
+command's (`smoothsweep audit`).
 """
 
 from __future__ import annotations
@@ -69,6 +63,7 @@ from smoothsweep.results import compare as compare
 from smoothsweep.results import judge as judge
 from smoothsweep.sweeps.expand import LoadedSweep, as_inversion, check
 from smoothsweep.sweeps.imported import TargetCard
+from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import load_images, load_tensors
 from smoothsweep.tasks.judges import HEAD_SEED, embedding_of
 from smoothsweep.workbench import (
@@ -440,7 +435,8 @@ def _embedding_judge(bench: Workbench, data: Section, name: str, weights: Path |
     bench.make([stage])
     real = load_tensors(bench.store.path(stage) / "features.safetensors")
     head = fit_head(real["train_features"], real["train_labels"], seed=HEAD_SEED)
-    embed = embedding_of({**stage.config, **stage.hints}, {}, bench.context())
+    context = TaskContext(work=bench.folder, device=bench.device)
+    embed = embedding_of({**stage.config, **stage.hints}, {}, context)
     return Judge(
         metric=f"{judge}_acc1",
         names=load_images(bench.store.path(stage.inputs["data"]), "test").names,

@@ -122,11 +122,6 @@ class Judge:
     network: Classifier | None = None
     image_size: int = 0
 
-    def hits(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """The predicted class of each image, int64 [M], and whether it equals the label, bool [M]."""
-        logits = self.logits(images)
-        return logits.argmax(1), topk_hits(logits, labels, 1)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
@@ -151,13 +146,8 @@ class Verdict:
         """
         hits = self.images.groupby(["class", "name"], sort=True)["hit"].agg(["mean", "size"]).reset_index()
         exposure = exposures(hits[["mean"]].to_numpy().T, hits["size"].to_numpy(), level=LEVEL)
-        found = hits[["class", "name"]].assign(
-            share=exposure.share,
-            rate=exposure.rate,
-            low=exposure.low,
-            high=exposure.high,
-            among_five=exposure.among_top,
-        )
+        shown = {name: getattr(exposure, name) for name in ("share", "rate", "low", "high")}
+        found = hits[["class", "name"]].assign(**shown, among_five=exposure.among_top)
         order = found.round({"among_five": 9, "rate": 9})
         order = order.sort_values(["among_five", "rate", "class"], ascending=[False, False, True]).index
         return found.loc[order].reset_index(drop=True)
@@ -168,12 +158,13 @@ def judge(reconstructions: AttackResult, by: Judge) -> Verdict:
     labels = reconstructions.labels
     if int(labels.max()) >= len(by.names):
         raise InputError(f"judge: expected classes below {len(by.names)}, which it knows, got {int(labels.max())}")
-    predicted, hits = by.hits(reconstructions.pixels, labels)
+    logits = by.logits(reconstructions.pixels)
+    hits = topk_hits(logits, labels, 1)
     rows = {
         "class": labels.numpy(),
         "name": [by.names[label] for label in labels.tolist()],
         "rank": result_slots(labels).numpy(),
-        "predicted": predicted.numpy(),
+        "predicted": logits.argmax(1).numpy(),
         "hit": hits.numpy(),
     }
     return Verdict(images=pd.DataFrame(rows), leak=hits.double().mean().item(), real=by.sensitivity)

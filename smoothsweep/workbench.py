@@ -421,10 +421,6 @@ class Workbench:
         folder = self.store.path(stage)
         return stage, load_classifier(folder, config_of(folder), self.device)
 
-    def context(self) -> TaskContext:
-        """For what is computed outside of a stage."""
-        return TaskContext(work=self.folder, device=self.device)
-
 
 def _adopt(stage: Stage, data: Path, out: Path, *, measured: bool, device: str) -> Metrics:
     """Write the artifact of a model. A function, which may count its queries, is shown test images if `measured`."""
