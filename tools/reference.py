@@ -18,7 +18,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, get_args
 
-import yaml
 from pydantic import BaseModel
 
 from smoothsweep.core.attacks.registry import ATTACKS
@@ -29,21 +28,17 @@ from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.tree import TREE
 from smoothsweep.orchestrator.result.sweep_result import FRAMES
-from smoothsweep.sweeps.base import dotted_value
-from smoothsweep.sweeps.parts import DEFAULT_KIND, attack_model
+from smoothsweep.sweeps.parts import attack_model
 from smoothsweep.sweeps.schema import InversionSweep, ToySweep
 from smoothsweep.sweeps.training import PLAIN_KIND, LabelSmoothing, defense_model
 from tools.marked import with_tables
 
 TOY, TOY_TITLE = "toy", "Toy experiment"
-TITLES = "| key | meaning | type, range | default | example |\n| --- | --- | --- | --- | --- |\n"
+TITLES = "| key | meaning | type, range | default |\n| --- | --- | --- | --- |\n"
 CHAPTERS = ("recipe.defense", "recipe", "attack", "prior", "judges", "search", "data", "public", "resources")
 """Keys whose own keys stand below a heading; those of others stay beside the key that holds them."""
 ENDLESS = 10**9  # a bound from here on only says that products still fit
-LONG_EXAMPLE = 48  # characters
 
-USUAL = {"attack": DEFAULT_KIND, "recipe.defense": PLAIN_KIND}
-"""Keys whose values are of many kinds, which a schema does not list -> the kind unless named."""
 KINDS: dict[str, list[tuple[str, type[BaseModel]]]] = {
     "attack": [(kind, attack_model(kind)) for kind in ATTACKS],
     "recipe.defense": [(kind, LabelSmoothing if kind == PLAIN_KIND else defense_model(kind)) for kind in DEFENSES],
@@ -212,32 +207,6 @@ def _commented(owner: type) -> dict[str, str]:
     return dict(re.findall(r"^ +(\w+): [^#\n]*  # (?!noqa)(.*)$", source, re.MULTILINE))
 
 
-@cache
-def examples() -> dict[tuple[str, str], list[tuple[Any, str]]]:
-    """(dotted key, kind of what is around it) -> values and the shipped sweeps that have them, by name."""
-    found: dict[tuple[str, str], list[tuple[Any, str]]] = {}
-
-    def note(place: str, value: Any, kind: str) -> None:
-        found.setdefault((place, kind), []).append((value, sweep))
-        several = place in ("search.space", "search.constraints")  # names of the user's, each with the same keys inside
-        for one in value.values() if several else value if isinstance(value, list) else [value]:
-            if isinstance(one, dict) and place not in ("grid", "baseline", "cells"):
-                for name, inner in one.items():
-                    note(f"{place}.{name}", inner, str(one.get("kind", USUAL.get(place, kind))))
-
-    for path in sorted((TREE / "sweeps").glob("*.yaml")):
-        raw, sweep = yaml.safe_load(path.read_text(encoding="utf-8")), path.stem
-        for name, value in raw.items() if raw.get("experiment") != TOY else ():
-            note(name, value, "")
-        varied = [(place, value) for place, values in (raw.get("grid") or {}).items() for value in values]
-        varied += [pair for cell in raw.get("cells", ()) for pair in cell.items()]
-        for place, value in varied:
-            holder = next((one for one in (*USUAL, "prior") if place.startswith(f"{one}.")), "")
-            if holder not in dict(varied):  # else nobody knows which kind it belongs to
-                note(place, value, (dotted_value(raw, holder)[0] or {}).get("kind", USUAL.get(holder, "")))
-    return found
-
-
 class Page:
     """The page of keys: by heading its rows, each a `Key` or the line of a kind."""
 
@@ -270,7 +239,7 @@ class Page:
                 at = len(inside)
                 own = ", ".join(map(_code, self.walk(inner, whole, kind or of, heading))) or "none of its own"
                 if kind:
-                    inside.insert(at, f"| `{whole}`, kind `{kind}` | {_cell(_first_line(inner))} Keys: {own} | | | |\n")
+                    inside.insert(at, f"| `{whole}`, kind `{kind}` | {_cell(_first_line(inner))} Keys: {own} | | |\n")
         return names
 
     def write(self) -> str:
@@ -284,17 +253,11 @@ class Page:
 
     def row(self, key: Key, several: Mapping[str, int]) -> str:
         """A line of the table. several: how many rows a place has."""
-        found = [
-            pair for place, kinds in key.places.items() for of in kinds for pair in examples().get((place, of), ())
-        ]
-        short = [pair for pair in found if len(written(pair[0])) <= LONG_EXAMPLE]
-        best = next((pair for pair in short if written(pair[0]) != key.default), short[0] if short else None)
-        example = "" if best is None else f"{written(best[0])} ({best[1]})"
         names = []
         for place, kinds in key.places.items():
             of = ", ".join(filter(None, dict.fromkeys(kinds)))
             names.append(f"`{place}`{f' of {of}' if of and several[place] > 1 else ''}")
-        cells = ("; ".join(names), *map(_cell, (key.meaning, key.kind, key.default, example)))
+        cells = ("; ".join(names), *map(_cell, (key.meaning, key.kind, key.default)))
         return f"| {' | '.join(cells)} |\n"
 
 
