@@ -70,14 +70,13 @@ from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.expand import as_inversion
 from smoothsweep.sweeps.imported import CARD, CARD_VERSION, WEIGHTS, TargetCard, checked_card
-from smoothsweep.tasks.class_names import NAMES_FILE
+from smoothsweep.tasks.classes import NAMES_FILE
 from smoothsweep.tasks.context import Metrics, TaskContext
 from smoothsweep.tasks.data import save_split
-from smoothsweep.tasks.external import keep_external, load_target
-from smoothsweep.tasks.files import load_images, load_tensors, save_tensors
-from smoothsweep.tasks.manifests import config_of
+from smoothsweep.tasks.files import config_of, load_images, load_tensors, save_tensors
+from smoothsweep.tasks.imported import keep_external
 from smoothsweep.tasks.target import measure_utility
-from smoothsweep.tasks.training import load_classifier, normalisation_from
+from smoothsweep.tasks.training import load_classifier, load_target, normalisation_from
 
 Place = str | Path
 Pictures = Place | Tensor | np.ndarray

@@ -24,15 +24,12 @@ from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.external.model import ExternalModel
 from smoothsweep.core.priors.registry import load_discriminator, load_prior
 from smoothsweep.core.seeds import combined_seed, derive_seed
-from smoothsweep.tasks.class_names import class_names_of
-from smoothsweep.tasks.classes import batches, class_file, classes_of_stage
+from smoothsweep.tasks.classes import batches, class_file, class_names_of, classes_of_stage
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
-from smoothsweep.tasks.external import load_target
-from smoothsweep.tasks.files import LEFT_IMAGES, load_tensors, save_rows, save_tensors
-from smoothsweep.tasks.manifests import config_of
+from smoothsweep.tasks.files import LEFT_IMAGES, config_of, load_tensors, save_rows, save_tensors
 from smoothsweep.tasks.planned_files import planned
 from smoothsweep.tasks.settings import attack_of
-from smoothsweep.tasks.training import defense_from
+from smoothsweep.tasks.training import defense_from, load_target
 from smoothsweep.tasks.unfinished import finished_class, load_checkpoint, load_class, save_checkpoint, save_class
 
 CHECKPOINT = "checkpoint.pt"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import socket
 import time
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import plain_content, write_file
 
 Config = Mapping[str, Any]
@@ -137,3 +139,21 @@ def joined_context(
         return
     with shared.joined(work) as folder:
         yield shared.bring(data), TaskContext(work=folder, device=device, shared=shared)
+
+
+PROMISED_GPUS = "SMOOTHSWEEP_CLUSTER_GPUS"  # that the cluster can grow to
+PROMISED_PER_NODE = "SMOOTHSWEEP_NODE_GPUS"  # of the largest machine that may come
+
+
+def promised_gpus(variable: str = PROMISED_GPUS) -> float | None:
+    """The number in the environment variable, None where it is not set. Raises InputError for what is no number."""
+    promised = os.environ.get(variable)
+    if promised is None:
+        return None
+    try:
+        number = float(promised)
+    except ValueError:
+        number = -1.0
+    if not (math.isfinite(number) and number >= 0):
+        raise InputError(f"{variable}: expected a number of GPUs, got {promised!r}")
+    return number

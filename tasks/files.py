@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from safetensors.torch import load_file, save_file
@@ -47,3 +48,13 @@ def save_rows(path: Path, rows: pd.DataFrame) -> None:
 def save_columns(path: Path, columns: Mapping[str, Tensor]) -> None:
     """Replace a Parquet file of tensors of one length as a whole."""
     save_rows(path, pd.DataFrame({name: column.numpy() for name, column in columns.items()}))
+
+
+def config_of(folder: Path) -> dict[str, Any]:
+    """The configuration that the artifact in this folder was made with."""
+    return json.loads((folder / "manifest.json").read_text())["config"]
+
+
+def metrics_of(folder: Path) -> dict[str, Any]:
+    """The numbers that the stage measured when it made the artifact in this folder."""
+    return json.loads((folder / "manifest.json").read_text())["metrics"]

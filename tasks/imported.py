@@ -13,16 +13,17 @@ from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import KINDS, is_external
 from smoothsweep.core.external.model import ExternalModel
+from smoothsweep.core.files import write_pieces
 from smoothsweep.core.models.architectures import TRANSFORMS_INPUT, fixed_image_size
 from smoothsweep.core.models.classifiers import Classifier
 from smoothsweep.core.models.inference import evaluate_accuracy, fit_images
 from smoothsweep.core.models.reading import Claim, Readings, check_reading, order_by_name, usual_orders
+from smoothsweep.core.readers.files import MOST_BYTES, pieces_of
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
-from smoothsweep.tasks.external import copy_external, keep_external, load_external
 from smoothsweep.tasks.files import load_images, load_tensors, save_tensors
 from smoothsweep.tasks.planned_files import planned
 from smoothsweep.tasks.target import measure_utility
-from smoothsweep.tasks.training import load_classifier, normalisation_from
+from smoothsweep.tasks.training import ORDER, load_classifier, load_external, normalisation_from
 
 WEIGHTS = "weights.safetensors"
 HEAD = ("head.weight", "head.bias")
@@ -149,3 +150,15 @@ def _training_sizes(data: Path, test: ImageSet) -> Tensor:
     """Training images of each class, int64 [C], without reading an image."""
     with safe_open(str(data / "train.safetensors"), framework="pt") as train:
         return torch.bincount(train.get_tensor("labels"), minlength=test.num_classes)
+
+
+def copy_external(file: Path, copy: Path) -> None:
+    """Copy a model's file unless it is there already. Raises InputError for a file that is too large, OSError."""
+    if file != copy:
+        write_pieces(copy, pieces_of(file, most_bytes=MOST_BYTES))
+
+
+def keep_external(file: Path, config: Config, order: Tensor, out: Path) -> None:
+    """Store the model's file and the order of its outputs, which is all that opening it again needs."""
+    copy_external(file, out / KINDS[config["architecture"]].file)
+    save_tensors(out / f"{ORDER}.safetensors", {ORDER: order})

@@ -45,12 +45,11 @@ from smoothsweep.core.models.inference import embed_images
 from smoothsweep.core.priors.registry import load_prior
 from smoothsweep.core.readers.tables import read_rows
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
-from smoothsweep.tasks.files import load_images, load_tensors, save_columns, save_tensors
-from smoothsweep.tasks.manifests import config_of
+from smoothsweep.tasks.files import config_of, load_images, load_tensors, save_columns, save_tensors
 from smoothsweep.tasks.planned_files import PlannedFile, names_a_file, planned
 from smoothsweep.tasks.reconstructions import decoded_reconstructions, reconstructed_images
+from smoothsweep.tasks.settings import few_strangers_error
 from smoothsweep.tasks.training import load_classifier
-from smoothsweep.tasks.weight_checks import few_strangers_error
 
 FEATURES = "features.safetensors"
 BATCH, FID_BATCH = 256, 32  # part of the numbers: a network's last digits depend on the batch

@@ -29,17 +29,21 @@ from smoothsweep.core.models.inference import evaluate_logits, fit_images
 from smoothsweep.core.priors.registry import load_prior
 from smoothsweep.core.seeds import derive_seed
 from smoothsweep.tasks.attack import OpenTarget
-from smoothsweep.tasks.class_names import class_names_of
-from smoothsweep.tasks.classes import class_file, classes_of_stage
+from smoothsweep.tasks.classes import class_file, class_names_of, classes_of_stage
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
-from smoothsweep.tasks.external import load_target
-from smoothsweep.tasks.files import load_images, load_tensors, save_columns, save_rows
-from smoothsweep.tasks.manifests import config_of
-from smoothsweep.tasks.parts_of_images import all_images
+from smoothsweep.tasks.files import config_of, load_images, load_tensors, save_columns, save_rows
 from smoothsweep.tasks.planned_files import planned
 from smoothsweep.tasks.reconstructions import reconstructed_images
 from smoothsweep.tasks.settings import embedding_settings
-from smoothsweep.tasks.training import Training, defense_from, load_classifier, save_classifier, train_alone
+from smoothsweep.tasks.target import all_images
+from smoothsweep.tasks.training import (
+    Training,
+    defense_from,
+    load_classifier,
+    load_target,
+    save_classifier,
+    train_alone,
+)
 from smoothsweep.tasks.unfinished import finished_class, load_class, save_class
 
 

@@ -22,8 +22,7 @@ from torch.nn.parallel import DistributedDataParallel
 from smoothsweep.core import screen
 from smoothsweep.core.checks import present
 from smoothsweep.core.same_code import expected_code, only_this_code
-from smoothsweep.tasks.context import SharedFolders, context_value
-from smoothsweep.tasks.devices import promised_gpus
+from smoothsweep.tasks.context import SharedFolders, context_value, promised_gpus
 from smoothsweep.tasks.unfinished import load_checkpoint, save_checkpoint
 
 FOLDER, STATE_FILE = "ray_train", "state.pt"

@@ -18,7 +18,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.base import RECONSTRUCTIONS, StageWork
 from smoothsweep.core.judges.table import JUDGES, stage_of, work_of
 from smoothsweep.core.named_code import load_named
-from smoothsweep.tasks.class_names import shard_with_same_classes, with_same_classes
+from smoothsweep.tasks.classes import with_same_classes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ class Task(StageWork):
 
     Attributes:
         seed_decides: Whether other stages refuse what it leaves depends on its seed.
-        title: What people read for its name (`tasks.stage_names`), where that is not the name with spaces.
+        title: What people read for its name (`tasks.registry`), where that is not the name with spaces.
     """
 
     version: int
@@ -47,7 +47,7 @@ class Task(StageWork):
         if self.shard is None:
             raise TypeError(f"{self.run} is not sharded")
         shard = load_named(self.shard)
-        return shard_with_same_classes(shard, self.labelled) if self.labelled else shard
+        return with_same_classes(shard, self.labelled, whole=False) if self.labelled else shard
 
 
 HISTORY = ("history.parquet",)
@@ -77,9 +77,9 @@ TASKS: dict[str, Task] = {
     ),
     "prior": Task(
         version=1,
-        run="smoothsweep.tasks.prior:fit_prior",
+        run="smoothsweep.tasks.data:fit_prior",
         trains=True,
-        check="smoothsweep.tasks.weight_checks:check_prior",
+        check="smoothsweep.tasks.settings:check_prior",
         check_reads=("public",),
     ),
     "target": Task(
@@ -97,7 +97,7 @@ TASKS: dict[str, Task] = {
     "shadow": Task(
         version=1,
         title="shadow model",
-        run="smoothsweep.tasks.shadow:train_shadow",
+        run="smoothsweep.tasks.target:train_shadow",
         trains=True,
         labelled=("data",),
         check="smoothsweep.tasks.settings:check_shadow",
@@ -124,13 +124,13 @@ TASKS: dict[str, Task] = {
         title="image embeddings",
         run="smoothsweep.tasks.judges:embed_real_images",
         labelled=("data", "network"),
-        check="smoothsweep.tasks.weight_checks:check_judge",
+        check="smoothsweep.tasks.settings:check_judge",
     ),
     "strangers": Task(
         version=1,
         title="stranger embeddings",
         run="smoothsweep.tasks.judges:embed_strangers",
-        check="smoothsweep.tasks.weight_checks:check_strangers",
+        check="smoothsweep.tasks.settings:check_strangers",
         check_reads=("public",),
     ),
     "projected": Task(
@@ -153,7 +153,7 @@ TASKS: dict[str, Task] = {
     "toy": Task(
         version=1,
         title="toy example",
-        run="smoothsweep.tasks.toy:run_toy",
+        run="smoothsweep.tasks.data:run_toy",
         on_device=False,
         # the official descent may leave every bound: this is what the paper's figure shows
         not_finite=("toy.safetensors:path", "toy.safetensors:endless_path", "metrics:distance_no_stop"),
@@ -178,3 +178,18 @@ def task(name: str) -> Task:
         return TASKS[name]
     except KeyError:
         raise InputError(f"stage: expected one of {', '.join(TASKS)}, got {name!r}") from None
+
+
+_DIGITS = 8
+"""Digits of a fingerprint, where people read it."""
+
+
+def stage_title(name: str) -> str:
+    """`loot` as reconstructions, `judge_evaluator` as judge evaluator. A stage of an earlier version keeps its name."""
+    known = TASKS.get(name)
+    return (known.title if known else "") or name.replace("_", " ")
+
+
+def stage_label(name: str, fingerprint: str) -> str:
+    """One artifact, as lines name it: what it is, and how its fingerprint begins."""
+    return f"{stage_title(name)} {fingerprint[:_DIGITS]}"

@@ -2,13 +2,15 @@
 
 A task builds its settings here, and so does the planner: `check_*(config, inputs)` raises the InputError that the
 task would raise, for the configurations of the stage and of its inputs (name -> configuration), hints included.
-What needs the networks themselves stands in `tasks.weight_checks`.
+What needs the networks themselves imports torch where a sweep names such a file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smoothsweep.core.attacks.registry import attack_class, make_attack
@@ -18,16 +20,27 @@ from smoothsweep.core.data.names import PUBLISHED_NAMES
 from smoothsweep.core.declared import build
 from smoothsweep.core.defenses.schedules import AlphaSchedule, alpha_at
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.judges.base import Judge
 from smoothsweep.core.judges.features import Features, spread_over
+from smoothsweep.core.judges.fidelity import PublishedFid
 from smoothsweep.core.judges.membership import Membership
 from smoothsweep.core.judges.robustness import Robustness
+from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.core.membership.base import check_part
 from smoothsweep.core.models.architectures import check_image_size
 from smoothsweep.core.models.recipe import LEAST_OF_A_WORKER, TrainingRecipe
 from smoothsweep.core.priors.kinds import PRIORS, make_settings
 from smoothsweep.core.priors.settings import PriorSettings
 from smoothsweep.tasks.context import Config
-from smoothsweep.tasks.counts import image_counts, poison_settings, poisoned_training, test_count, training_counts
+from smoothsweep.tasks.counts import (
+    image_counts,
+    poison_settings,
+    poisoned_training,
+    public_count,
+    test_count,
+    training_counts,
+)
+from smoothsweep.tasks.planned_files import PlannedFile, names_a_file, planned, prior_files
 
 if TYPE_CHECKING:
     from smoothsweep.core.defenses.base import Defense
@@ -163,3 +176,62 @@ def _check_counts(inputs: Mapping[str, Config], share: float) -> None:
     counts = image_counts(inputs["data"]) if "data" in inputs else None
     if counts is not None:  # else the images tell when they are read
         check_part(counts, share, "judges.membership")
+
+
+def check_prior(config: Config, inputs: InputConfigs) -> None:
+    """A prior that is trained, or read from a folder. Raises InputError."""
+    settings = prior_settings(config)
+    if files := settings.files:
+        for file in prior_files(config, files):
+            file.read(_check_safetensors)
+    else:
+        settings.check_public(count=public_count(inputs["public"]), size=inputs["public"].get("size"))
+
+
+def check_judge(config: Config, inputs: InputConfigs) -> None:
+    """The weights file of a judge: read as the judge will read it. Raises InputError."""
+    network = config["network"]
+    if network == "fid_inception" or issubclass(JUDGES.get(network, Judge), PublishedFid):
+        _load_inception(network, planned(config), config.get("sha256"))
+    elif names_a_file(config):
+        _load_embedder(network, planned(config))
+
+
+def check_strangers(config: Config, inputs: InputConfigs) -> None:
+    """The judge's weights, and strangers enough where verification is asked for. Raises InputError."""
+    check_judge(config, inputs)
+    count, minimum = public_count(inputs["public"]), config.get("least", 0)
+    if count is not None and count < minimum:
+        raise few_strangers_error(count, minimum)
+
+
+def few_strangers_error(count: int, minimum: int) -> InputError:
+    """The error that says that there are fewer strangers than were asked for."""
+    return InputError(
+        f"public: expected {minimum} or more strangers, for a threshold of 1 % false accepts, got {count}"
+    )
+
+
+def _check_safetensors(path: Path) -> None:
+    from smoothsweep.core.readers.tensors import UnreadableTensors, read_header
+
+    try:
+        names = read_header(path)
+    except (OSError, UnreadableTensors) as error:
+        raise InputError(f"{path}: expected a safetensors file, got: {error}") from None
+    if not names:
+        raise InputError(f"{path}: expected tensors, got none")
+
+
+@lru_cache(maxsize=8)
+def _load_inception(network: str, file: PlannedFile, sha256: str | None) -> None:
+    from smoothsweep.core.models.fid import load_inception
+
+    file.read(lambda path: load_inception(network, path, sha256=sha256))
+
+
+@lru_cache(maxsize=8)
+def _load_embedder(name: str, file: PlannedFile) -> None:
+    from smoothsweep.core.models.embedders import load_embedder
+
+    file.read(lambda path: load_embedder(name, path))

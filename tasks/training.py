@@ -15,7 +15,8 @@ from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.defenses.base import Defense
 from smoothsweep.core.defenses.registry import make_defense, restore_weights
 from smoothsweep.core.errors import AccuracyNotReached, InputError
-from smoothsweep.core.external.kinds import KINDS, is_external
+from smoothsweep.core.external.kinds import KINDS, agreed_to, is_external, needs_consent
+from smoothsweep.core.external.model import ExternalModel
 from smoothsweep.core.models.classifiers import Classifier, build_classifier, usual_input
 from smoothsweep.core.models.inference import Normalisation
 from smoothsweep.core.models.recipe import TrainingRecipe
@@ -27,6 +28,8 @@ from smoothsweep.tasks.settings import recipe_from, smoothing_of_epoch
 from smoothsweep.tasks.unfinished import load_checkpoint, save_checkpoint
 
 CHECKPOINT = "checkpoint.pt"
+ORDER = "order"
+"""Beside an external model: the order of its outputs, a tensor of that name."""
 STOP_KEY = "stop_at_test_acc"
 
 
@@ -230,3 +233,31 @@ def load_classifier(
     path = folder / "weights.safetensors"
     model = restored_classifier(config, load_tensors(path), where=str(path), readout=readout, seed=seed)
     return model.to(torch.device(device)).eval().requires_grad_(False)
+
+
+def load_external(folder: Path, config: Config, device: str, *, where: str | None = None) -> ExternalModel:
+    """The model of an `imported` artifact, opened on a device.
+
+    Raises InputError, one line, also for code and endpoints that only a store from elsewhere names.
+    """
+    settings, kind = config["outside"], config["architecture"]
+    if needs_consent(kind) and not agreed_to(folder / KINDS[kind].file):
+        words = f"{KINDS[kind].words} that you have brought in on this machine (`smoothsweep import target`, `audit`)"
+        raise InputError(f"{folder}: expected {words}, got one from elsewhere")
+    return ExternalModel(
+        KINDS[kind].open(folder / KINDS[kind].file, settings, torch.device(device)),
+        answers=settings["answers"],
+        access=settings["access"],
+        num_classes=config["num_classes"],
+        normalisation=normalisation_from(config),
+        order=load_tensors(folder / f"{ORDER}.safetensors")[ORDER],
+        leave_out=settings.get("leave_out", ()),
+        where=where or str(folder),
+    )
+
+
+def load_target(folder: Path, config: Config, device: str, *, readout: str | None = None) -> Classifier | ExternalModel:
+    """The model under attack: a classifier with its defense (`load_classifier`), or an external model."""
+    if is_external(config["architecture"]):
+        return load_external(folder, config, device)
+    return load_classifier(folder, config, device, readout=readout)

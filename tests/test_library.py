@@ -24,7 +24,7 @@ from smoothsweep.orchestrator.result.audit import Audit as AuditResult
 from smoothsweep.results import Audit, Judge
 from smoothsweep.sweeps.expand import check
 from smoothsweep.tasks.attack import OpenTarget
-from smoothsweep.tasks.manifests import config_of
+from smoothsweep.tasks.files import config_of
 from smoothsweep.workbench import PROBE_IMAGES, Model, workbench
 
 SIDE, CLASSES = 16, 5

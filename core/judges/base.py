@@ -82,7 +82,7 @@ class StageWork:
         trains: Whether it may run on several workers under Ray Train.
         on_device: Whether it computes on a GPU where there is one.
         labelled: Its inputs that have classes, of a judge with a `measure` those that it reads; they must agree on them
-            (`tasks.class_names`), and its artifact has the same.
+            (`tasks.classes`), and its artifact has the same.
         check: 'module:function' of what the task refuses in its configuration, which needs none of its work.
         check_reads: The inputs whose configuration `check` looks at, which are all that it is shown.
         asks_elsewhere: Whether it asks a service outside, so that a trial does it after everything else.

@@ -38,7 +38,7 @@ from smoothsweep.orchestrator.cluster.run_folder import (
     sweep_away,
 )
 from smoothsweep.orchestrator.stages.stage import CODE_VERSION_VARIABLE, code_version
-from smoothsweep.tasks.devices import PROMISED_PER_NODE, promised_gpus
+from smoothsweep.tasks.context import PROMISED_PER_NODE, promised_gpus
 
 LOOPBACK_MODE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # 0, as on macOS: Ray's address is 127.0.0.1, and it binds no other
 GUARDS = {"RAY_AUTH_MODE": "token", LOOPBACK_MODE: "0", "RAY_AUTH_TOKEN": None}  # None: not set

@@ -26,8 +26,7 @@ from smoothsweep.orchestrator.planning.state import DOT, TRIALS_FILE, TrialNote,
 from smoothsweep.orchestrator.store.base import MANIFEST, Store
 from smoothsweep.orchestrator.store.manifests import FINGERPRINT, KIND, Damage, checksum
 from smoothsweep.orchestrator.store.opening import open_existing_store
-from smoothsweep.tasks.registry import TASKS
-from smoothsweep.tasks.stage_names import stage_label, stage_title
+from smoothsweep.tasks.registry import TASKS, stage_label, stage_title
 
 PAGE = ".html"
 GONE = "no manifest in the store: not finished, or deleted"

@@ -28,7 +28,7 @@ from smoothsweep.orchestrator.stages.judges import find_missing_weights
 from smoothsweep.orchestrator.stages.stage import files_may_be_absent
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.tasks.stage_names import stage_title
+from smoothsweep.tasks.registry import stage_title
 
 COUNTS = {4: "four"}
 UNBEGUN = "This sweep is a search: its recipes are proposed while it runs, and none is proposed yet."

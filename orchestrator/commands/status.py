@@ -23,7 +23,7 @@ from smoothsweep.orchestrator.store.opening import open_existing_store
 from smoothsweep.sweeps.expand import LoadedSweep
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.schema import InversionSweep, ToySweep
-from smoothsweep.tasks.stage_names import stage_title
+from smoothsweep.tasks.registry import stage_title
 
 
 def print_status(request: StatusRequest) -> int:

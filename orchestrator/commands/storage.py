@@ -32,8 +32,7 @@ from smoothsweep.orchestrator.store.opening import (
     other_store,
     write_links,
 )
-from smoothsweep.tasks.registry import TASKS
-from smoothsweep.tasks.stage_names import stage_label, stage_title
+from smoothsweep.tasks.registry import TASKS, stage_label, stage_title
 
 DONE, FAILED = 0, 1
 

@@ -51,7 +51,7 @@ from smoothsweep.orchestrator.result.published import metric_spec
 from smoothsweep.orchestrator.result.searches import aim_words, value_words
 from smoothsweep.orchestrator.result.standing import ATTACKS, HEAD, WITHIN, WORDS, title_of
 from smoothsweep.orchestrator.result.sweep_result import SweepResult, result_of, rows_of
-from smoothsweep.tasks.stage_names import stage_title
+from smoothsweep.tasks.registry import stage_title
 
 UNNAMED_ATTACK = "Reconstructions"
 """Title of the contact sheet of a sweep that varies no attack."""

@@ -17,7 +17,7 @@ from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, lacks_f
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.expand import Sweep
 from smoothsweep.sweeps.schema import Resources
-from smoothsweep.tasks.stage_names import stage_title
+from smoothsweep.tasks.registry import stage_title
 
 if TYPE_CHECKING:
     from smoothsweep.orchestrator.cluster.connection import ClusterFacts

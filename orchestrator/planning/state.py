@@ -20,8 +20,7 @@ from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.notes import read_lines, read_note, write_lines
-from smoothsweep.tasks.class_names import NAMES_FILE
-from smoothsweep.tasks.classes import CLASSES_FOLDER, classes_of_stage, classes_without_file
+from smoothsweep.tasks.classes import CLASSES_FOLDER, NAMES_FILE, classes_of_stage, classes_without_file
 
 STATE_FILE = "state.json"
 FRESH_S = 60.0

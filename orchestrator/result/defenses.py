@@ -20,7 +20,7 @@ from smoothsweep.orchestrator.result.display import ACCURACY, PLACE, WORDING, co
 from smoothsweep.orchestrator.result.estimates import NOTHING
 from smoothsweep.orchestrator.result.format import count, difference, duration, is_null, listing
 from smoothsweep.orchestrator.result.summary import Summary
-from smoothsweep.tasks.stage_names import stage_title
+from smoothsweep.tasks.registry import stage_title
 
 CHEAP = 0.02
 """Test accuracy that most owners would give up for less leak."""

@@ -34,8 +34,7 @@ from smoothsweep.orchestrator.running.recorder import Recorder
 from smoothsweep.orchestrator.search.agenda import Meter
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.tasks.registry import TASKS
-from smoothsweep.tasks.stage_names import stage_title
+from smoothsweep.tasks.registry import TASKS, stage_title
 
 VERSIONS_READ = 2000  # manifests per kind of stage, the newest
 

@@ -23,8 +23,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.same_code import code_digest
 from smoothsweep.core.tree import TREE
 from smoothsweep.tasks.planned_files import content_at
-from smoothsweep.tasks.registry import Task, task
-from smoothsweep.tasks.stage_names import stage_label
+from smoothsweep.tasks.registry import Task, stage_label, task
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)

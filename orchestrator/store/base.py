@@ -62,7 +62,7 @@ from smoothsweep.orchestrator.store.manifests import (
     version_note,
 )
 from smoothsweep.tasks.context import SharedFolders, read_progress, write_progress
-from smoothsweep.tasks.stage_names import stage_label
+from smoothsweep.tasks.registry import stage_label
 
 MANIFEST = "manifest.json"
 DAMAGED = "damaged"

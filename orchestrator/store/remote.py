@@ -57,7 +57,7 @@ from smoothsweep.orchestrator.store.objects import (
     endpoint,
 )
 from smoothsweep.tasks.context import PROGRESS_FILE, mark_content, mark_from
-from smoothsweep.tasks.stage_names import stage_label
+from smoothsweep.tasks.registry import stage_label
 
 URL = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^/\s]+)*")
 DRAFTS = "drafts"

@@ -14,7 +14,7 @@ from smoothsweep.core.data.synthetic import faces_of, identity_traits
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.table import measured
 from smoothsweep.core.models.classifiers import build_classifier
-from smoothsweep.tasks.class_names import NAMES_FILE, class_names_of
+from smoothsweep.tasks.classes import NAMES_FILE, class_names_of
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.data import prepare_private, prepare_public
 from smoothsweep.tasks.files import load_images, load_tensors

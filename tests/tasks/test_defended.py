@@ -25,12 +25,11 @@ from smoothsweep.tasks import imported
 from smoothsweep.tasks.attack import OpenTarget, invert_classes
 from smoothsweep.tasks.classes import class_file
 from smoothsweep.tasks.context import TaskContext, read_progress
-from smoothsweep.tasks.external import keep_external, load_external, load_target
 from smoothsweep.tasks.files import load_images, load_tensors, save_images, save_tensors
-from smoothsweep.tasks.imported import adopt_classifier
+from smoothsweep.tasks.imported import adopt_classifier, keep_external
 from smoothsweep.tasks.poison import poisoned
 from smoothsweep.tasks.target import train_target
-from smoothsweep.tasks.training import load_classifier
+from smoothsweep.tasks.training import load_classifier, load_external, load_target
 from tests.foreign_classifier import SIDE
 from tests.made_programs import Shades, torchscript
 

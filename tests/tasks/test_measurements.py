@@ -29,7 +29,7 @@ from smoothsweep.core.priors.registry import load_prior
 from smoothsweep.core.training.batches import network_input, rank_batches
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.tasks.context import MachineLeaving, TaskContext, ask_machine_leaving
-from smoothsweep.tasks.files import load_images, load_tensors, save_tensors
+from smoothsweep.tasks.files import config_of, load_images, load_tensors, save_tensors
 from smoothsweep.tasks.judging import (
     collect_gradients,
     extract_knowledge,
@@ -38,10 +38,9 @@ from smoothsweep.tasks.judging import (
     judge_membership,
     judge_robustness,
 )
-from smoothsweep.tasks.manifests import config_of
 from smoothsweep.tasks.reconstructions import reconstructed_images
 from smoothsweep.tasks.settings import check_features, check_membership, check_shadow
-from smoothsweep.tasks.shadow import train_shadow
+from smoothsweep.tasks.target import train_shadow
 from smoothsweep.tasks.training import Training, load_classifier, new_classifier
 
 CONFIG = {"classes": 2, "perplexity": 5.0, "seed": 0}

@@ -25,10 +25,10 @@ from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.sweeps.parts import Prior
 from smoothsweep.tasks.attack import make_part
 from smoothsweep.tasks.context import TaskContext
+from smoothsweep.tasks.data import fit_prior
 from smoothsweep.tasks.files import load_tensors, save_tensors
 from smoothsweep.tasks.planned_files import content_at
-from smoothsweep.tasks.prior import fit_prior
-from smoothsweep.tasks.weight_checks import check_judge, check_prior
+from smoothsweep.tasks.settings import check_judge, check_prior
 from tests.core.priors.examples import example
 from tests.official_gans import networks_of, official_files
 from tests.tasks.test_lowres_attacks import sweep

@@ -16,7 +16,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-import smoothsweep.tasks.toy
+import smoothsweep.tasks.data
 from smoothsweep.core.analysis import robustness, toy
 from smoothsweep.core.attacks.registry import ATTACKS, PARTS
 from smoothsweep.core.defenses.registry import DEFENSES
@@ -79,7 +79,7 @@ def executed(stage, folder, monkeypatch, store=None):
     monkeypatch.setattr(judges, "own_weights", lambda name: folder / name if name in GENERAL else own(name))
     if stage.name == "toy":  # in full it takes ten seconds, and has a test of its own
         monkeypatch.setattr(toy, "train_toy", partial(toy.train_toy, steps=1500))
-        monkeypatch.setattr(smoothsweep.tasks.toy, "toy_example", partial(toy.run_toy, endless_steps=20))
+        monkeypatch.setattr(smoothsweep.tasks.data, "toy_example", partial(toy.run_toy, endless_steps=20))
     if store is None:
         store = open_store(str(folder / "store"))
         store.open_for_writing()

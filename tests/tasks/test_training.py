@@ -35,9 +35,8 @@ from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.training import LabelSmoothing, Recipe
 from smoothsweep.tasks import ray_train
 from smoothsweep.tasks.context import MachineLeaving, TaskContext, ask_machine_leaving, read_progress
-from smoothsweep.tasks.distributed import train_together
 from smoothsweep.tasks.files import load_images, load_tensors, save_images
-from smoothsweep.tasks.target import CALIBRATION_BINS, measure_utility
+from smoothsweep.tasks.target import CALIBRATION_BINS, measure_utility, train_together
 from smoothsweep.tasks.training import (
     CHECKPOINT,
     STOP_KEY,

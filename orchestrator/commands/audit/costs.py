@@ -27,8 +27,8 @@ from smoothsweep.orchestrator.commands.audit.sweep_file import as_loaded, portfo
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.tasks.parts_of_images import PART
 from smoothsweep.tasks.settings import recipe_from
+from smoothsweep.tasks.target import PART
 
 PROTOCOL = "clean"
 OWN: Mapping[str, Any] = {"trained_on_data": True}

@@ -24,7 +24,7 @@ from smoothsweep.orchestrator.search.agenda import forecast_of
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.schema import Resources
-from smoothsweep.tasks.stage_names import stage_title
+from smoothsweep.tasks.registry import stage_title
 
 LEAST_GRACE_S = 120
 START_S = 60  # until the first stage runs: Ray, imports

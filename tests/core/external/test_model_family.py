@@ -36,7 +36,8 @@ from smoothsweep.core.isolation.sandbox import can_isolate
 from smoothsweep.core.readers.files import MOST_BYTES
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.sweeps.imported import ImportedClassifier
-from smoothsweep.tasks.external import copy_external, keep_external, load_external
+from smoothsweep.tasks.imported import copy_external, keep_external
+from smoothsweep.tasks.training import load_external
 from tests.foreign_classifier import SIDE
 from tests.made_programs import Shades
 

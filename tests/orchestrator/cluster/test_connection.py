@@ -8,7 +8,7 @@ from tiny import write_tiny
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.cluster import connection as cluster
-from smoothsweep.tasks.devices import PROMISED_GPUS, PROMISED_PER_NODE
+from smoothsweep.tasks.context import PROMISED_GPUS, PROMISED_PER_NODE
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit.request import AuditRequest
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.tasks.external import keep_external, load_external
+from smoothsweep.tasks.imported import keep_external
+from smoothsweep.tasks.training import load_external
 from tests.foreign_classifier import IMAGENET_MEAN, IMAGENET_STD, PEOPLE, SIDE, write_people
 from tests.made_endpoint import serving
 from tests.made_programs import NAMES, shades_of
