@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from itertools import count
 from typing import Any
+from unittest.mock import patch
 
 import torch
 import torchvision
@@ -20,7 +21,7 @@ from torch import Tensor, nn
 
 from benchmarks import yardstick
 from benchmarks.yardstick import Case
-from smoothsweep.core.attacks.optimisation.crops import Crops, Preprocess
+from smoothsweep.core.attacks.optimisation.crops import DRAW_CROPS, Crops, Preprocess
 from smoothsweep.core.attacks.ppa.config import CandidateConfig, OptimiseConfig, Pool, SelectConfig
 from smoothsweep.core.attacks.ppa.inversion import optimise
 from smoothsweep.core.attacks.ppa.pool import decode_pool, make_candidates, sample_candidates
@@ -62,8 +63,8 @@ def optimised(prior: StyleGAN2, target: nn.Module, w0: Tensor, run: Execution, c
     """Our stage 2: what it makes of the start latents."""
     settings: dict[str, Any] = {"steps": case.steps, "batch_size": case.batch, "lr": case.lr}
     told: dict[str, Any] = {"seed": 0, "protocol": "paper", "transform": transform_of(case), "run": run}
-    crops = stated_crops("optimise", case)
-    (found,) = optimise(prior, target, [w0], [TARGET_CLASS], OptimiseConfig(**settings), draw_crops=crops, **told)
+    with patch.dict(DRAW_CROPS, paper=stated_crops("optimise", case)):
+        (found,) = optimise(prior, target, [w0], [TARGET_CLASS], OptimiseConfig(**settings), **told)
     return found.w
 
 
@@ -71,8 +72,8 @@ def selected(prior: StyleGAN2, target: nn.Module, w: Tensor, run: Execution, cas
     """Our stage 3: the best latents and the scores of all."""
     settings = SelectConfig(selected=case.selected, selection_repeats=2 * case.steps)
     told: dict[str, Any] = {"seed": 0, "protocol": "paper", "transform": transform_of(case), "run": run}
-    crops = stated_crops("select", case)
-    (best,) = select(prior, target, [w], [TARGET_CLASS], settings, draw_crops=crops, **told)
+    with patch.dict(DRAW_CROPS, paper=stated_crops("select", case)):
+        (best,) = select(prior, target, [w], [TARGET_CLASS], settings, **told)
     return best
 
 

@@ -15,10 +15,11 @@ import torch
 from torch import Tensor
 
 from smoothsweep.core.attacks.optimisation.crops import Preprocess
-from smoothsweep.core.attacks.optimisation.descent import LatentObjective, StepGradient, Target, descend
+from smoothsweep.core.attacks.optimisation.descent import LatentObjective, StepGradient, Target, walk
 from smoothsweep.core.attacks.optimisation.losses import Protocol, attack_loss
-from smoothsweep.core.attacks.ppa.batches import batches_of, row_neighbours, row_scale, row_views
+from smoothsweep.core.attacks.ppa.batches import batches_of, group_terms
 from smoothsweep.core.attacks.ppa.config import Loss, OptimiseConfig
+from smoothsweep.core.attacks.ppa.inversion import by_adam
 from smoothsweep.core.attacks.shared.execution import Execution, frozen
 from smoothsweep.core.judges.gradients import Gradients
 from smoothsweep.core.metrics.intervals import seed_mean_interval
@@ -90,12 +91,7 @@ def follow_gradients(
         )
         parts = []
         for batch in batches_of(target_class, key, len(w0), config.batch_size):
-            step = objective(
-                labels=torch.full((len(batch),), target_class, device=device),
-                views=row_views([batch], config.crop_rule, protocol),
-                neighbours=row_neighbours(config.average, [batch], protocol),
-                scale=row_scale([batch], protocol).to(device),
-            )
+            step = objective(**group_terms([batch], config, protocol, device))
             parts.append(_followed(w0[batch.rows], step, target_class, watched, config))
     return {name: torch.cat([part[name] for part in parts], 1).cpu() for name in RANGES}
 
@@ -114,7 +110,7 @@ def _followed(
         saturated.append(logits.softmax(2).amax(2).eq(1).float().mean(0))
         return gradient
 
-    path = descend(w0, observed, steps=config.steps, lr_at=config.lr_at, betas=config.betas)
+    path = walk(w0, observed, partial(by_adam, config=config), steps=config.steps, lr_at=config.lr_at)
     stopped = path.loss.isnan()
     first = path.image_cosine.new_full((1, len(w0)), torch.nan)
     met = {"zero": zero, "logit_gap": gap, "saturated": saturated}

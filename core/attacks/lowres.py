@@ -246,7 +246,6 @@ class KED(LowResolution):
         import torch
 
         from smoothsweep.core.attacks.lowres_search import distribution, left_of_class, sampled, shared_realness
-        from smoothsweep.core.attacks.shared.execution import descent_rows
         from smoothsweep.core.seeds import generator
 
         networks, in_order = inputs.networks[SPECIFIC], inputs.protocol == "paper"
@@ -270,7 +269,7 @@ class KED(LowResolution):
         for row, c in enumerate(classes):
             draws = torch.stack([noise(c, "draw", number) for number in range(self.selected)]).to(device)
             w = sampled(descent.w[row].expand(self.selected, -1, -1), draws, self.clamp)[:, None]
-            own = descent_rows(descent, slice(row, row + 1))
+            own = descent.of(slice(row, row + 1))
             left.append(left_of_class(view, made, w, c, own, places="draw", in_order=in_order))
         return left
 

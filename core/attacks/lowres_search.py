@@ -151,18 +151,12 @@ def left_of_class(
         images = view.execution.synthesizer(decoder)(w)
     scores = view.scores(images)[:, target_class]
     order = torch.arange(len(w)) if in_order else best_first(scores)
-    curve = descent.loss.contiguous().nanmean(1).cpu()
     return Reconstructions(
         w=w.detach().cpu()[order],
         scores=scores[order],
         rows={places: order},
-        curves={"loss": curve},
-        facts={
-            "loss_first": float(curve[0]),
-            "loss_last": float(curve[-1]),
-            "gradient_cosine": float(descent.image_cosine.contiguous().nanmean()),
-            "num_frozen": float(descent.frozen.sum()),
-        },
+        curves={"loss": descent.curve},
+        facts=descent.facts,
     )
 
 

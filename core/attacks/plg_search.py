@@ -35,8 +35,7 @@ from torch import Tensor
 
 from smoothsweep.core.attacks.gan_networks import ConditionalGenerator, ProjectionDiscriminator, with_class
 from smoothsweep.core.attacks.gan_training import CHECKPOINTS, train_pair
-from smoothsweep.core.attacks.optimisation.descent import Descent, StepGradient, target_logits
-from smoothsweep.core.attacks.optimisation.descent import descend as descend_latents
+from smoothsweep.core.attacks.optimisation.descent import Descent, StepGradient, target_logits, walk
 from smoothsweep.core.attacks.optimisation.losses import Protocol, attack_loss
 from smoothsweep.core.attacks.shared.base import AttackInputs, MadePart, PartContext
 from smoothsweep.core.attacks.shared.view import GradientView, ScoreView, require_access
@@ -54,7 +53,6 @@ if TYPE_CHECKING:
 
 REFERENCE_BATCH = 60  # labels that the official attack inverts together
 VIEWS = 2  # per step
-ADAM_BETAS = (0.9, 0.999)
 AREA = (0.8, 1.0)  # share of the image that a crop takes
 SHIFT = 0.2  # brightness and contrast are multiplied by 1 +- this
 DEGREES = 5.0
@@ -464,12 +462,12 @@ def search(
 
         def gradient_at(z: Tensor, step: int) -> StepGradient:
             views = views_at(step)
-            parts = batch.run(lambda rows: gradient_of(z[rows], views, rows), len(z))
-            return StepGradient(**{name: torch.cat([getattr(p, name) for p in parts]) for name in vars(parts[0])})
+            return StepGradient.joined(batch.run(lambda rows: gradient_of(z[rows], views, rows), len(z)))
 
-        return descend_latents(
-            start.to(execution.device), gradient_at, steps=attack.steps, lr_at=lambda _: attack.lr, betas=ADAM_BETAS
-        )
+        def adam(z: Tensor) -> torch.optim.Optimizer:
+            return torch.optim.Adam([z], lr=attack.lr)
+
+        return walk(start.to(execution.device), gradient_at, adam, steps=attack.steps, lr_at=lambda _: attack.lr)
 
 
 def starts(z_dim: int, restarts: int, target_class: int, *, seed: int, protocol: Protocol) -> Tensor:

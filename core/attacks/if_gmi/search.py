@@ -94,8 +94,7 @@ def make_stage(
     crop: of the central crop alone, as of `Execution.synthesizer`.
     """
     stage = Stage(prior=prior, synthesis=run.frozen_synthesis(prior, crop), block=block, rgb=rgb)
-    key = ("stage", id(prior), crop, block, rgb)
-    return stage, run.prepare_once(key, prior, lambda: stage.images)
+    return stage, run.once(("stage", crop, block, rgb), (prior,), lambda: run.accelerated(stage.images))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -49,16 +49,13 @@ class Crops:
         moved = dict(zip(vars(self), packed.to(device, non_blocking=True).unbind(), strict=True))
         return Crops(**{**moved, "mirror": moved["mirror"].bool()})
 
-    def repeated(self, count: int) -> Crops:
-        """One crop per image for `count` images: a shared crop is repeated."""
-        if len(self) == count:
-            return self
-        return Crops(**{name: value.expand(count) for name, value in vars(self).items()})
 
-
-def joined_crops(parts: Sequence[Crops]) -> Crops:
-    """The crops of all parts one after the other, one per image."""
-    return Crops(**{name: torch.cat([getattr(part, name) for part in parts]) for name in vars(parts[0])})
+def joined_crops(parts: Sequence[tuple[Crops, int]]) -> Crops:
+    """The crops of (crops, images) one after the other, one per image, a shared one repeated; of one part as it is."""
+    if len(parts) == 1:
+        return parts[0][0]
+    names = vars(parts[0][0])
+    return Crops(**{name: torch.cat([getattr(part, name).expand(count) for part, count in parts]) for name in names})
 
 
 DrawCrops = Callable[[CropRule, int, int, int, torch.Generator], Crops]
@@ -81,47 +78,36 @@ def draw_crop_per_image(rule: CropRule, count: int, height: int, width: int, sou
 DRAW_CROPS: dict[str, DrawCrops] = {"paper": draw_shared_crop, "clean": draw_crop_per_image}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Views:
-    """The random crops of one stage, step by step: those of a step depend on `key` and the step alone.
-
-    They are drawn for all `count` candidates of the class at once, so that a candidate's own crop does not
-    depend on the batch it is in.
-    """
-
-    rule: CropRule
-    count: int
-    key: tuple[int | str, ...]
-    draw: DrawCrops
-
-    def at(self, step: int, images: Tensor) -> Crops:
-        """The crops for images of the size of `images` [N, 3, H, W]."""
-        return self.draw(self.rule, self.count, *images.shape[2:], generator(*self.key, step))
+Key = tuple[int | str, ...]
+"""What draws depend on, beside the step."""
 
 
 class RowViews:
-    """The crops of rows that are computed together, which lie one part after the other: each part has its own `Views`.
+    """The random crops, step by step, of rows that are computed together and lie one part after the other.
 
-    parts: the views, and the rows of those that the part has, consecutive and ascending.
+    parts: of each its key, how many candidates that key draws for, and which of them the part has. The crops of a step
+    depend on the key and the step alone, and are drawn for all candidates at once, so that a candidate's own does not
+    depend on the batch it is in.
     """
 
-    def __init__(self, parts: Sequence[tuple[Views, slice]]) -> None:
-        self.parts = parts
-        self._drawn: tuple[int, list[Crops]] | None = None
+    def __init__(self, rule: CropRule, draw: DrawCrops, parts: Sequence[tuple[Key, int, slice]]) -> None:
+        self._rule, self._draw, self._parts = rule, draw, parts
+        self._step, self._drawn = -1, dict[Key, Crops]()
 
     def at(self, step: int, images: Tensor, rows: slice) -> Crops:
         """The crops of `rows`, which show `images` [N, 3, H, W]; those of all parts are drawn once per step."""
-        if self._drawn is None or self._drawn[0] != step:
-            self._drawn = step, [views.at(step, images) for views, _ in self.parts]
+        if step != self._step:
+            counts, size = {key: count for key, count, _ in self._parts}, images.shape[2:]
+            self._drawn = {k: self._draw(self._rule, n, *size, generator(*k, step)) for k, n in counts.items()}
+            self._step = step
         found, start = [], 0
-        for (_, span), crops in zip(self.parts, self._drawn[1], strict=True):
+        for key, _, span in self._parts:
             first, last = max(rows.start, start), min(rows.stop, start + span.stop - span.start)
             if first < last:
-                found.append((crops.of(slice(first - start + span.start, last - start + span.start)), last - first))
+                within = slice(first - start + span.start, last - start + span.start)
+                found.append((self._drawn[key].of(within), last - first))
             start += span.stop - span.start
-        if len(found) == 1:
-            return found[0][0]
-        return joined_crops([crops.repeated(count) for crops, count in found])
+        return joined_crops(found)
 
 
 def _draw(rule: CropRule, count: int, height: int, width: int, source: torch.Generator, *, whole_pixels: bool) -> Crops:

@@ -5,9 +5,9 @@ Row by row: a row that breaks is stopped, its neighbours go on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import torch
 import torch.nn.functional as F
@@ -24,8 +24,7 @@ Answer = Any
 """Logits [N, C]; or, for a loss that looks at both, features [N, D] and logits."""
 
 Transform = Callable[[Tensor], Tensor]
-"""The fixed way from the prior's images [N, 3, R, R] to the target's input [N, 3, S, S], e.g. `Preprocess`.
-"""
+"""The fixed way from the prior's images [N, 3, R, R] to the target's input [N, 3, S, S], e.g. `Preprocess`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +40,13 @@ class StepGradient:
     loss: Tensor
     latent: Tensor
     image: Tensor
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """The rows of all parts, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(**{name: torch.cat([getattr(part, name) for part in parts]) for name in vars(parts[0])})
 
 
 class Neighbours(Protocol):
@@ -94,10 +100,7 @@ class LatentObjective:
                     f"optimise.batch_size: expected a number of images that fits into device memory, got {len(w)}, "
                     "which the discriminator must see together"
                 ) from error
-        parts = self.batch.run(lambda rows: self._of_rows(w, step, rows), len(w))
-        if len(parts) == 1:
-            return parts[0]
-        return StepGradient(**{name: torch.cat([getattr(p, name) for p in parts]) for name in vars(parts[0])})
+        return StepGradient.joined(self.batch.run(lambda rows: self._of_rows(w, step, rows), len(w)))
 
     def _of_rows(self, w: Tensor, step: int, rows: slice) -> StepGradient:
         w = w[rows].detach().requires_grad_(True)
@@ -177,23 +180,37 @@ class Descent:
     latent_cosine: Tensor
     frozen: Tensor
 
+    def of(self, rows: slice) -> Descent:
+        """The descent of these rows alone."""
+        return Descent(**{name: value[:, rows] if _ROWS[name] else value[rows] for name, value in vars(self).items()})
 
-def descend(
-    w0: Tensor,
-    gradient_at: Callable[[Tensor, int], StepGradient],
-    *,
-    steps: int,
-    lr_at: Callable[[int], float],
-    betas: tuple[float, float],
-    weight_decay: float = 0.0,
-    project: Callable[[Tensor], Tensor] | None = None,
-) -> Descent:
-    """`steps` Adam steps (a fresh state, eps 1e-8) from w0 [B, ...]; returns the last iterate. Otherwise as `walk`."""
+    def to(self, device: torch.device | str) -> Descent:
+        return Descent(**{name: value.to(device) for name, value in vars(self).items()})
 
-    def adam(w: Tensor) -> torch.optim.Optimizer:
-        return torch.optim.Adam([w], lr=lr_at(0), betas=betas, weight_decay=weight_decay)
+    @property
+    def curve(self) -> Tensor:
+        """The mean loss before each update, [steps], on the CPU."""
+        return self.loss.contiguous().nanmean(1).cpu()
 
-    return walk(w0, gradient_at, adam, steps=steps, lr_at=lr_at, project=project)
+    @property
+    def facts(self) -> dict[str, float]:
+        """Its mean loss at both ends, the paper's eq. 4 (NaN after a step), and how many rows were frozen."""
+        curve = self.curve
+        return {
+            "loss_first": float(curve[0]),
+            "loss_last": float(curve[-1]),
+            "gradient_cosine": float(self.image_cosine.contiguous().nanmean()),
+            "num_frozen": float(self.frozen.sum()),
+        }
+
+
+_ROWS = {"w": 0, "last_evaluated": 0, "loss": 1, "image_cosine": 1, "latent_cosine": 1, "frozen": 0}
+"""Field of a `Descent` -> the axis of its rows."""
+
+
+def joined_descents(parts: Sequence[Descent]) -> Descent:
+    """The descents of all parts as one, in their order."""
+    return Descent(**{name: torch.cat([getattr(part, name) for part in parts], axis) for name, axis in _ROWS.items()})
 
 
 def walk(
@@ -227,7 +244,10 @@ def walk(
             images.append((unit_image * previous_image).sum(1))
             latents.append((unit_latent * previous_latent).sum(1))
         good = torch.where(_like(alive, w), w.detach(), good)
-        _update(mover, w, gradient.latent.masked_fill(~_like(alive, w), 0.0), lr_at(step))
+        for group in mover.param_groups:
+            group["lr"] = lr_at(step)
+        w.grad = gradient.latent.masked_fill(~_like(alive, w), 0.0)
+        mover.step()
         with torch.no_grad():  # momentum and weight decay move a row even without a gradient
             moved = w if project is None else project(w)
             w.copy_(torch.where(_like(alive, w), moved, good))
@@ -240,13 +260,6 @@ def walk(
         latent_cosine=torch.stack(latents) if latents else empty,
         frozen=~alive,
     )
-
-
-def _update(optimiser: torch.optim.Optimizer, w: Tensor, gradient: Tensor, lr: float) -> None:
-    for group in optimiser.param_groups:
-        group["lr"] = lr
-    w.grad = gradient
-    optimiser.step()
 
 
 def _unit_rows(gradient: Tensor, alive: Tensor) -> Tensor:

@@ -10,19 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from smoothsweep.core.attacks.optimisation.crops import DRAW_CROPS, DrawCrops, RowViews, Views, apply_crops
+from smoothsweep.core.attacks.optimisation.crops import DRAW_CROPS, Key, RowViews, apply_crops
 from smoothsweep.core.attacks.optimisation.descent import Neighbours
 from smoothsweep.core.attacks.optimisation.losses import Protocol
-from smoothsweep.core.attacks.ppa.config import Averaging, CropRule
+from smoothsweep.core.attacks.ppa.config import Averaging, CropRule, OptimiseConfig
 from smoothsweep.core.checks import present
 from smoothsweep.core.data.augmentation import rotated
 from smoothsweep.core.seeds import generator
-
-Key = tuple[int | str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,12 +48,8 @@ class CandidateBatch:
 
 def batches_of(label: int, key: Key, count: int, batch_size: int) -> list[CandidateBatch]:
     """The batches of a class's `count` candidates; the last may be short."""
-    return [
-        CandidateBatch(
-            label=label, key=key, number=number, rows=slice(first, min(first + batch_size, count)), count=count
-        )
-        for number, first in enumerate(range(0, count, batch_size))
-    ]
+    spans = [slice(first, min(first + batch_size, count)) for first in range(0, count, batch_size)]
+    return [CandidateBatch(label=label, key=key, number=n, rows=rows, count=count) for n, rows in enumerate(spans)]
 
 
 def row_keys(group: Sequence[CandidateBatch]) -> list[tuple[Key, int]]:
@@ -62,35 +57,31 @@ def row_keys(group: Sequence[CandidateBatch]) -> list[tuple[Key, int]]:
     return [(batch.key, row) for batch in group for row in range(batch.rows.start, batch.rows.stop)]
 
 
-def row_scale(group: Sequence[CandidateBatch], protocol: Protocol) -> Tensor:
-    """The factor [rows of the group] on each row's gradient: under "paper" that of its batch's mean, else 1."""
+def group_terms(
+    group: Sequence[CandidateBatch], config: OptimiseConfig, protocol: Protocol, device: torch.device
+) -> dict[str, Any]:
+    """What a `LatentObjective` wants of a group: `labels`, `scale`, `views` and `neighbours`."""
     sizes = torch.tensor([len(batch) for batch in group])
-    scale = 1 / sizes if protocol == "paper" else torch.ones(len(sizes))
-    return scale.repeat_interleave(sizes)
+    scale = 1 / sizes if protocol == "paper" else torch.ones(len(sizes))  # under paper that of the batch's mean
+    return {
+        "labels": torch.tensor([batch.label for batch in group]).repeat_interleave(sizes).to(device),
+        "scale": scale.repeat_interleave(sizes).to(device),
+        "views": row_views(group, config.crop_rule, protocol),
+        "neighbours": row_neighbours(config.average, group, protocol),
+    }
 
 
-def row_views(
-    group: Sequence[CandidateBatch],
-    rule: CropRule,
-    protocol: Protocol,
-    draw_crops: DrawCrops | None = None,
-    what: Key = (),
-) -> RowViews | None:
+def row_views(group: Sequence[CandidateBatch], rule: CropRule, protocol: Protocol, what: Key = ()) -> RowViews | None:
     """The crops of a group's rows, None if there are none.
 
     Under "paper" every batch has its own, named by its number; else they are drawn for all candidates of a class.
-
-    draw_crops: replaces the protocol's way to draw one; what: tells these crops from others of the same candidates.
+    what: tells these crops from others of the same candidates.
     """
-    if draw_crops is None and rule.is_identity:
+    if rule.is_identity:
         return None
-    drawn: dict[Key, tuple[int, slice]] = {}
-    for batch in group:
-        key = (*batch.key, *what, batch.number) if protocol == "paper" else (*batch.key, *what)
-        _, before = drawn.get(key, (0, batch.rows))
-        drawn[key] = batch.count, slice(before.start, batch.rows.stop)
-    draw = draw_crops or DRAW_CROPS[protocol]
-    return RowViews([(Views(rule=rule, count=count, key=key, draw=draw), rows) for key, (count, rows) in drawn.items()])
+    shared = protocol == "paper"
+    parts = [((*b.key, *what, b.number) if shared else (*b.key, *what), b.count, b.rows) for b in group]
+    return RowViews(rule, DRAW_CROPS[protocol], parts)
 
 
 def row_neighbours(

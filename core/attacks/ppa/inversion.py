@@ -23,33 +23,25 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from smoothsweep.core.attacks.optimisation.crops import DrawCrops
+from smoothsweep.core.attacks.optimisation.crops import Key
 from smoothsweep.core.attacks.optimisation.descent import (
     Descent,
     LatentObjective,
     Target,
     Transform,
+    joined_descents,
     target_logits,
     walk,
 )
 from smoothsweep.core.attacks.optimisation.losses import Protocol, attack_loss, feature_pull
-from smoothsweep.core.attacks.ppa.batches import (
-    CandidateBatch,
-    Key,
-    batches_of,
-    row_keys,
-    row_neighbours,
-    row_scale,
-    row_views,
-)
+from smoothsweep.core.attacks.ppa.batches import CandidateBatch, batches_of, group_terms, row_keys
 from smoothsweep.core.attacks.ppa.config import MOST_ROWS, CandidateConfig, OptimiseConfig, SelectConfig
 from smoothsweep.core.attacks.ppa.pool import Starts, around, sample_candidates
-from smoothsweep.core.attacks.ppa.selection import Selection, crop_of, select
+from smoothsweep.core.attacks.ppa.selection import crop_of, select
 from smoothsweep.core.attacks.shared.base import Reconstructions
 from smoothsweep.core.attacks.shared.execution import Execution, descend_classes, frozen
 from smoothsweep.core.checks import present
 from smoothsweep.core.devices import DeviceBatch
-from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.base import Prior
 
 Mover = Callable[..., torch.optim.Optimizer]
@@ -58,7 +50,7 @@ Mover = Callable[..., torch.optim.Optimizer]
 Way = Callable[..., Any]
 
 
-def by_adam(w: Tensor, *, config: OptimiseConfig, keys: Sequence[tuple[Key, int]]) -> torch.optim.Optimizer:
+def by_adam(w: Tensor, *, config: OptimiseConfig, keys: Sequence[tuple[Key, int]] = ()) -> torch.optim.Optimizer:
     """A fresh Adam, eps 1e-8, which draws nothing."""
     return torch.optim.Adam([w], lr=config.lr_at(0), betas=config.betas, weight_decay=config.weight_decay)
 
@@ -79,7 +71,6 @@ def optimise(
     transform: Transform,
     run: Execution,
     mover: Mover = by_adam,
-    draw_crops: DrawCrops | None = None,
 ) -> list[Descent]:
     """Stage 2: minimise the attack loss of every class over its latents w0 [K, 1 or num_ws, w_dim], one of `starts`.
 
@@ -91,22 +82,15 @@ def optimise(
     rounding only. A discriminator's batch is computed as a whole.
 
     Args:
-        discriminator: Full-size unclipped images -> logits.
-        temperature: What logits are divided by before the loss.
+        discriminator: Full-size unclipped images -> logits, where the configuration weighs it.
+        temperature: What logits are divided by before the loss, where the configuration asks for it.
         features: Images -> the target's penultimate features [N, D] and logits, both differentiable; they are pulled to
-            `mean_feature` [D]. Needed, as the discriminator is, where the configuration weighs it.
-        draw_crops: Replaces the protocol's way to draw a crop.
+            `mean_feature` [D] where the configuration weighs that.
 
     Returns the descents on the CPU: the image cosine is that of neighbouring steps' loss gradients at the image the
-    target is shown before random augmentation (paper eq. 4, Fig. 6b). Raises InputError for wrong settings, or when
-    not even one image fits into memory.
+    target is shown before random augmentation (paper eq. 4, Fig. 6b). Raises InputError when not even one image fits
+    into memory.
     """
-    if config.discriminator_weight and discriminator is None:
-        raise InputError(f"discriminator_weight: {config.discriminator_weight} needs a discriminator")
-    if (config.temperature is None) != (temperature is None):
-        raise InputError(f"temperature: expected one where the settings ask for it alone, got {temperature}")
-    if config.feature_weight and (features is None or mean_feature is None):
-        raise InputError(f"feature_weight: {config.feature_weight} needs the target's mean feature")
     w0, count = dict(zip(classes, (start.to(run.device) for start in starts), strict=True)), len(starts[0])
     whole = bool(config.discriminator_weight)  # the discriminator compares the images of a batch
     with frozen(prior, target, discriminator), run.arithmetic():
@@ -115,6 +99,7 @@ def optimise(
             "target": run.target(target),
             "transform": transform,
         }
+        asked = {"target": present(features, "features")} if config.feature_weight else {}
 
         def search(classes: Sequence[int], steps: int) -> Descent:
             start = torch.cat([w0[target_class] for target_class in classes])
@@ -128,26 +113,17 @@ def optimise(
                 several = len(classes) > 1
                 rows = gradient_batch(run, networks, start, config, several=several)
                 together = len(batches) if several else max(1, rows.rows // config.batch_size)
-            asked = {"target": features} if config.feature_weight else {}
             objective = partial(
                 LatentObjective,
                 **{**networks, **asked},
                 loss=_loss(config, protocol, temperature, mean_feature),
                 batch=rows,
                 clip=config.clip,
-                discriminator=discriminator,
+                discriminator=present(discriminator, "discriminator") if whole else None,
                 discriminator_weight=config.discriminator_weight,
             )
             return descend_batches(
-                start,
-                batches,
-                objective,
-                config,
-                together=together,
-                protocol=protocol,
-                steps=steps,
-                draw_crops=draw_crops,
-                mover=mover,
+                start, batches, objective, config, together=together, protocol=protocol, steps=steps, mover=mover
             )
 
         descents = descend_classes(
@@ -159,7 +135,7 @@ def optimise(
             networks=(networks["synthesize"], networks["target"]),
             what=(config.loss, protocol),
         )
-    return [joined_descents([descent], "cpu") for descent in descents]
+    return [descent.to("cpu") for descent in descents]
 
 
 def leave_as_sampled(
@@ -204,47 +180,31 @@ def descend_batches(
     together: int,
     protocol: Protocol,
     steps: int,
-    draw_crops: DrawCrops | None = None,
     within: Callable[[Tensor], Callable[[Tensor], Tensor]] | None = None,
     mover: Mover = by_adam,
 ) -> Descent:
     """`mover` from every row of `start` [rows of all batches, ...], `together` batches side by side.
 
     Args:
-        objective: Makes the `LatentObjective` of a group, given its labels, views, neighbours and scale.
+        objective: Makes the `LatentObjective` of a group, given its `group_terms`.
         within: A group's start -> the projection after each of its steps.
-
-    The other arguments are those of `optimise`.
     """
     parts, first = [], 0
     for number in range(0, len(batches), together):
         group = batches[number : number + together]
         last = first + sum(map(len, group))
         w0, first = start[first:last], last
-        labels = torch.tensor([batch.label for batch in group]).repeat_interleave(torch.tensor([*map(len, group)]))
         parts.append(
             walk(
                 w0,
-                objective(
-                    labels=labels.to(start.device),
-                    views=row_views(group, config.crop_rule, protocol, draw_crops),
-                    neighbours=row_neighbours(config.average, group, protocol),
-                    scale=row_scale(group, protocol).to(start.device),
-                ),
+                objective(**group_terms(group, config, protocol, start.device)),
                 partial(mover, config=config, keys=row_keys(group)),
                 steps=steps,
                 lr_at=config.lr_at,
                 project=None if within is None else within(w0),
             )
         )
-    return joined_descents(parts, start.device)
-
-
-def joined_descents(parts: Sequence[Descent], device: torch.device | str) -> Descent:
-    """The descents of all parts as one, in their order, on a device."""
-    axes = {"w": 0, "last_evaluated": 0, "loss": 1, "image_cosine": 1, "latent_cosine": 1, "frozen": 0}  # of the rows
-    joined = {name: torch.cat([getattr(part, name) for part in parts], axis) for name, axis in axes.items()}
-    return Descent(**{name: tensor.to(device) for name, tensor in joined.items()})
+    return joined_descents(parts)
 
 
 def gradient_batch(
@@ -311,26 +271,13 @@ def invert_classes(
         starts.append(found)
     moved = move(prior, target, [w0 for w0, _, _ in starts], classes, descent, **common, **moving)
     best = keep(prior, target if selector is None else selector, [one.w for one in moved], classes, selection, **common)
-    return [_reconstructions(*found) for found in zip(starts, moved, best, strict=True)]
-
-
-def _reconstructions(starts: Starts, descent: Descent, best: Selection) -> Reconstructions:
-    """What the three stages leave of a class."""
-    return Reconstructions(
-        w=best.w,
-        scores=best.scores,
-        rows={"pool_index": starts[1][best.order], **best.rows},
-        curves={"loss": descent.loss.nanmean(1)},
-        facts=descent_facts(descent),
-    )
-
-
-def descent_facts(descent: Descent) -> dict[str, float]:
-    """Facts of a class's descent: its mean loss at both ends, the paper's eq. 4 (NaN after a step), frozen rows."""
-    curve = descent.loss.nanmean(1)
-    return {
-        "loss_first": float(curve[0]),
-        "loss_last": float(curve[-1]),
-        "gradient_cosine": float(descent.image_cosine.nanmean()),
-        "num_frozen": float(descent.frozen.sum()),
-    }
+    return [
+        Reconstructions(
+            w=kept.w,
+            scores=kept.scores,
+            rows={"pool_index": index[kept.order], **kept.rows},
+            curves={"loss": path.curve},
+            facts=path.facts,
+        )
+        for (_, index, _), path, kept in zip(starts, moved, best, strict=True)
+    ]

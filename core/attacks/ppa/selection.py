@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from smoothsweep.core.attacks.optimisation.crops import DRAW_CROPS, DrawCrops, Preprocess, Views, joined_crops
+from smoothsweep.core.attacks.optimisation.crops import DRAW_CROPS, Preprocess, joined_crops
 from smoothsweep.core.attacks.optimisation.descent import Target, Transform, target_logits
 from smoothsweep.core.attacks.optimisation.losses import Protocol, max_margin_loss
 from smoothsweep.core.attacks.ppa.config import SelectConfig
@@ -22,12 +22,12 @@ from smoothsweep.core.attacks.ppa.pool import best_first
 from smoothsweep.core.attacks.shared.execution import (
     Execution,
     frozen,
-    is_default_execution,
     same_bits,
     sample_positions,
 )
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.base import Prior
+from smoothsweep.core.seeds import generator
 
 DECODE_ROWS, CLASSIFY_ROWS = 25, 250  # candidates at once at most; rounding apart they change nothing
 
@@ -66,7 +66,6 @@ def select(
     transform: Transform,
     run: Execution,
     by_margin: bool = False,
-    draw_crops: DrawCrops | None = None,
 ) -> list[Selection]:
     """Stage 3: of every class's latents [K, 1 or num_ws, w_dim], keep those the target recognises most robustly.
 
@@ -87,9 +86,7 @@ def select(
             _check_count(latent, config)
             w = latent.to(run.device)
             images.append(torch.cat(batch.run(lambda rows, w=w: transform(synthesize(w[rows])), len(w))))
-        graded = graded_views(
-            run, target, images, classes, config, grade, seed=seed, protocol=protocol, draw_crops=draw_crops
-        )
+        graded = graded_views(run, target, images, classes, config, grade, seed=seed, protocol=protocol)
     if by_margin:
         return [ranked(w, *grades.unbind(1), config, "margin") for w, grades in zip(latents, graded, strict=True)]
     return [ranked(w, scores, scores, config) for w, scores in zip(latents, graded, strict=True)]
@@ -153,7 +150,6 @@ def graded_views(
     *,
     seed: int,
     protocol: Protocol,
-    draw_crops: DrawCrops | None = None,
 ) -> list[Tensor]:
     """The mean grade of every class's images [K, 3, S, S], as a target is shown them, over their views.
 
@@ -163,16 +159,14 @@ def graded_views(
     count, size, rule = len(images[0]), config.selection_view_size, config.selection_crop_rule
     judge = run.target(target)
     batch = run.forward_batch("classification", judge, most=CLASSIFY_ROWS)
-    draw = None if draw_crops is None and rule.is_identity else draw_crops or DRAW_CROPS[protocol]
 
     def answers(places: Sequence[int], shown: Tensor, repeat: int) -> Sequence[Tensor]:
         """The target's logits of one view of these classes' images, [K, C] each."""
         crops = None
-        if draw is not None:
-            keys = [(seed, classes[place], "select") for place in places]
-            drawn = [Views(rule=rule, count=count, key=key, draw=draw).at(repeat, shown) for key in keys]
-            crops = drawn[0] if len(drawn) == 1 else joined_crops([one.repeated(count) for one in drawn])
-            crops = crops.to(shown.device)
+        if not rule.is_identity:
+            sources = [generator(seed, classes[place], "select", repeat) for place in places]
+            drawn = [DRAW_CROPS[protocol](rule, count, *shown.shape[2:], source) for source in sources]
+            crops = joined_crops([(one, count) for one in drawn]).to(shown.device)
 
         def logits(rows: slice) -> Tensor:
             return target_logits(judge, shown[rows], None if crops is None else crops.of(rows), size=size).float()
@@ -188,7 +182,7 @@ def graded_views(
         return all(same_bits(answers([n], images[n], 0)[0], beside[n]) for n in sample_positions(len(classes)))
 
     what = ("selection", len(classes), count, size, protocol)
-    together = len(classes) > 1 and is_default_execution(run) and run.check_once(what, (judge,), agree)
+    together = len(classes) > 1 and run.batches_freely and run.once(what, (judge,), agree)
     groups = [(every, whole)] if together else [([place], images[place]) for place in every]
     totals = [torch.zeros(()) for _ in classes]
     for repeat in range(config.selection_repeats):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, fx, nn
@@ -15,6 +15,7 @@ from smoothsweep.core.attacks.optimisation.descent import Descent, StepGradient,
 from smoothsweep.core.devices import DeviceBatch, ExecutionConfig, arithmetic, channels_last, suitable_rows
 from smoothsweep.core.priors.base import Decoder, PriorNetwork, spread_over_places
 
+Made = TypeVar("Made")
 Synthesize = Callable[[Tensor], Tensor]
 """w [N, 1 or num_ws, w_dim] -> images float32 [N, 3, S, S]."""
 
@@ -26,29 +27,22 @@ class PreparedTarget:
     """
 
     def __init__(self, answer: Target, *, shown: list[int] | None = None) -> None:
-        self._answer, self._shown = answer, [0] if shown is None else shown
+        self._answer, self.shown = answer, [0] if shown is None else shown
 
     def __call__(self, images: Tensor) -> Tensor:
         """images [N, 3, S, S] -> float32 logits [N, C]."""
         return self._answer(images)
 
-    @contextmanager
-    def uncounted(self) -> Generator[None]:
-        """A context for passes whose answers an attack does not use: finding out how many rows to compute at once."""
-        before = self._shown[0]
-        try:
-            yield
-        finally:
-            self._shown[0] = before
-
 
 @contextmanager
 def _uncounted(networks: Sequence[object]) -> Generator[None]:
-    with ExitStack() as counts:
-        for network in networks:
-            if isinstance(network, PreparedTarget):
-                counts.enter_context(network.uncounted())
+    """A context for passes whose answers an attack does not use: finding out how many rows to compute at once."""
+    before = [(network.shown, network.shown[0]) for network in networks if isinstance(network, PreparedTarget)]
+    try:
         yield
+    finally:
+        for shown, count in before:
+            shown[0] = count
 
 
 class Execution:
@@ -62,12 +56,15 @@ class Execution:
         self.config = config
         self.device = torch.device(device)
         config.check_device(self.device)
-        self._ready: dict[tuple[object, ...], Callable[[Tensor], Tensor]] = {}
-        self._syntheses: dict[tuple[object, ...], nn.Module | None] = {}
-        self._ensembles: dict[tuple[object, ...], PreparedTarget] = {}
-        self._sources: list[object] = []  # keeps the ids in the keys from being used again
-        self._batches: dict[tuple[object, ...], DeviceBatch] = {}
-        self._found: dict[tuple[object, ...], bool] = {}
+        self._made: dict[tuple[object, ...], tuple[Sequence[object], Any]] = {}
+
+    def once(self, what: tuple[object, ...], networks: Sequence[object], make: Callable[[], Made]) -> Made:
+        """What `make` gives, made once for each `what` of these objects."""
+        key = (*what, *map(id, networks))
+        if key not in self._made:
+            with _uncounted(networks):
+                self._made[key] = networks, make()  # holds the networks, or their ids would be used again
+        return self._made[key][1]
 
     def arithmetic(self) -> AbstractContextManager[None]:
         """What every computation of the attack runs in."""
@@ -78,32 +75,27 @@ class Execution:
 
         A prior that cannot gives whole images: crop them again, which does nothing to the others.
         """
-        return self.prepare_once(("prior", id(prior), crop), prior, lambda: self._prepare_prior(prior, crop))
+        return self.once(("prior", crop), (prior,), lambda: self.accelerated(self._prepare_prior(prior, crop)))
 
     def frozen_synthesis(self, prior: PriorNetwork, crop: int | None = None) -> Any:
         """`PriorNetwork.frozen_synthesis` in the precision to use, made once for a crop, or None."""
-        key = ("synthesis", id(prior), crop)
-        if key not in self._syntheses:
-            self._sources.append(prior)
-            dtype = torch.bfloat16 if self.config.precision == "bf16" else None
-            self._syntheses[key] = prior.frozen_synthesis(crop=crop, dtype=dtype)
-        return self._syntheses[key]
+        dtype = torch.bfloat16 if self.config.precision == "bf16" else None
+        return self.once(("synthesis", crop), (prior,), lambda: prior.frozen_synthesis(crop=crop, dtype=dtype))
 
     def target(self, target: Target) -> Target:
         """The target in the form to use: images [N, 3, S, S] -> float32 logits [N, C]."""
         if isinstance(target, PreparedTarget):
             return target
-        return self.prepare_once(("target", id(target)), target, lambda: self._prepare_target(target))
+        return self.once(("target",), (target,), lambda: self.accelerated(self._prepare_target(target)))
 
     def ensemble(self, targets: Sequence[nn.Module]) -> PreparedTarget:
         """The targets as one, whose logits are the mean of theirs; the same one for the same networks."""
-        key = ("ensemble", *map(id, targets))
-        if key not in self._ensembles:
-            answers = [self.target(target) for target in targets]
-            self._ensembles[key] = PreparedTarget(
-                lambda images: torch.stack([answer(images) for answer in answers]).mean(0)
-            )
-        return self._ensembles[key]
+        answers = [self.target(target) for target in targets]
+        return self.once(
+            ("ensemble",),
+            targets,
+            lambda: PreparedTarget(lambda images: torch.stack([answer(images) for answer in answers]).mean(0)),
+        )
 
     def gradient_batch(
         self, name: str, networks: tuple[object, ...], probe: Callable[[int], object], *, most: int
@@ -112,31 +104,18 @@ class Execution:
 
         What the probe shows a target is none of the attack's queries: it depends on who comes first in a process.
         """
-        key = (name, *map(id, networks), most)
-        if key not in self._batches:
-            with _uncounted(networks):
-                rows = self.config.rows_per_batch or suitable_rows(probe, self.device, most=most)
-            self._batches[key] = DeviceBatch(rows, what=name)
-        return self._batches[key]
+
+        def measured() -> DeviceBatch:
+            return DeviceBatch(self.config.rows_per_batch or suitable_rows(probe, self.device, most=most), what=name)
+
+        return self.once((name, most), networks, measured)
 
     def forward_batch(self, name: str, network: object, *, most: int) -> DeviceBatch:
         """The batch of passes without gradients through a prepared network, at most `most` rows to begin with.
 
         A forward pass keeps little, so nothing is measured: the back-off finds what does not fit.
         """
-        key = (name, id(network), most)
-        if key not in self._batches:
-            self._batches[key] = DeviceBatch(self.config.rows_per_batch or most, what=name)
-        return self._batches[key]
-
-    def check_once(self, what: tuple[object, ...], networks: tuple[object, ...], compare: Callable[[], bool]) -> bool:
-        """What `compare` finds of these prepared networks; it is asked once for each `what`, and counts no query."""
-        key = (*what, *map(id, networks))
-        if key not in self._found:
-            self._sources.extend(networks)
-            with _uncounted(networks):
-                self._found[key] = compare()
-        return self._found[key]
+        return self.once((name, most), (network,), lambda: DeviceBatch(self.config.rows_per_batch or most, what=name))
 
     @property
     def batch_halvings(self) -> int:
@@ -144,16 +123,13 @@ class Execution:
 
         More than 0 says that the numbers were cut, and so rounded, otherwise than a free device would have.
         """
-        return sum(batch.halved for batch in self._batches.values())
+        return sum(made.halved for _, made in self._made.values() if isinstance(made, DeviceBatch))
 
-    def prepare_once(
-        self, key: tuple[object, ...], source: object, prepare: Callable[[], Callable[[Tensor], Tensor]]
-    ) -> Callable[[Tensor], Tensor]:
-        """What `prepare` makes of `source`, in the form to use; made once for each key, which has the source's id."""
-        if key not in self._ready:
-            self._sources.append(source)
-            self._ready[key] = self._accelerated(prepare())
-        return self._ready[key]
+    @property
+    def batches_freely(self) -> bool:
+        """Whether the user left it at its defaults, so that the batching is ours to choose."""
+        config = self.config
+        return config.precision == "fp32" and not config.compile and config.rows_per_batch is None
 
     def _prepare_prior(self, prior: Decoder, crop: int | None) -> Synthesize:
         if not isinstance(prior, PriorNetwork) or (synthesis := self.frozen_synthesis(prior, crop)) is None:
@@ -171,32 +147,30 @@ class Execution:
             output = function(x)
         return output.float() if low else output
 
-    def _accelerated(self, function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    def accelerated(self, function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+        """The function as this execution runs it: compiled, recorded, or as it is."""
         if self.config.compile:
             return torch.compile(function, dynamic=False)
-        return Graphed(function) if self.config.cuda_graphs else function
+        return graphed(function) if self.config.cuda_graphs else function
 
 
-class Graphed:
-    """A function whose forward and backward pass are recorded as CUDA graphs, one pair per shape of its argument.
+def graphed(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """`function`, its forward and backward pass recorded as CUDA graphs, one pair per shape of its argument.
 
     Its results are overwritten by the next call. Calls without gradients are not recorded.
     """
+    recorded: dict[tuple[object, ...], Any] = {}
 
-    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
-        self.function = function
-        self.recorded: dict[tuple[object, ...], Callable[[Tensor], Tensor]] = {}
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """As `function(x)`, on CUDA only."""
+    def replayed(x: Tensor) -> Tensor:
         if not (torch.is_grad_enabled() and x.requires_grad):
-            return self.function(x)
+            return function(x)
         key = (tuple(x.shape), x.stride(), x.dtype)
-        if key not in self.recorded:
+        if key not in recorded:
             sample = x.detach().clone().requires_grad_(True)
-            recorded: Any = torch.cuda.make_graphed_callables(self.function, (sample,))  # of the kind it was given
-            self.recorded[key] = recorded
-        return self.recorded[key](x)
+            recorded[key] = torch.cuda.make_graphed_callables(function, (sample,))
+        return recorded[key](x)
+
+    return replayed
 
 
 def frozen_copy(network: nn.Module, dtype: torch.dtype = torch.float32) -> nn.Module:
@@ -233,7 +207,8 @@ def fold_batchnorm(network: nn.Module) -> nn.Module:
         before = node.args[0]
         if before.op != "call_module" or not isinstance(modules[before.target], nn.Conv2d) or len(before.users) > 1:
             continue
-        if _times_called(traced, before.target) > 1 or modules[node.target].running_mean is None:
+        called = sum(other.op == "call_module" and other.target == before.target for other in traced.graph.nodes)
+        if called > 1 or modules[node.target].running_mean is None:
             continue
         fused = fuse_conv_bn_eval(modules[before.target], modules[node.target])
         traced.set_submodule(before.target, fused.requires_grad_(False))
@@ -242,10 +217,6 @@ def fold_batchnorm(network: nn.Module) -> nn.Module:
     traced.delete_all_unused_submodules()
     traced.recompile()
     return traced.eval()
-
-
-def _times_called(traced: fx.GraphModule, name: str) -> int:
-    return sum(node.op == "call_module" and node.target == name for node in traced.graph.nodes)
 
 
 @contextmanager
@@ -297,29 +268,20 @@ def descend_classes(
     networks: the prepared ones that the search goes through; what: all else that its passes depend on.
     """
 
+    def rows_of(number: int) -> slice:
+        return slice(number * rows, (number + 1) * rows)
+
     def agree() -> bool:
         tried = min(_TRIED, steps)
         whole = search(classes, tried)
-        return all(
-            same_tensors(search([classes[number]], tried), descent_rows(whole, _rows_of_class(number, rows)))
-            for number in sample_positions(len(classes))
-        )
+        places = sample_positions(len(classes))
+        return all(same_tensors(search([classes[n]], tried), whole.of(rows_of(n))) for n in places)
 
-    together = len(classes) > 1 and is_default_execution(run)
-    if together and run.check_once(("descents", len(classes), rows, *what), networks, agree):
+    together = len(classes) > 1 and run.batches_freely
+    if together and run.once(("descents", len(classes), rows, *what), networks, agree):
         whole = search(classes, steps)
-        return [descent_rows(whole, _rows_of_class(number, rows)) for number in range(len(classes))]
+        return [whole.of(rows_of(number)) for number in range(len(classes))]
     return [search([target_class], steps) for target_class in classes]
-
-
-def _rows_of_class(number: int, rows: int) -> slice:
-    return slice(number * rows, (number + 1) * rows)
-
-
-def is_default_execution(run: Execution) -> bool:
-    """Whether the user left the execution at its defaults, so that the batching is ours to choose."""
-    config = run.config
-    return config.precision == "fp32" and not config.compile and config.rows_per_batch is None
 
 
 def sample_positions(classes: int) -> list[int]:
@@ -337,15 +299,3 @@ def same_bits(first: Tensor, other: Tensor) -> bool:
 def same_tensors(first: Descent | StepGradient, other: Descent | StepGradient) -> bool:
     """Whether all tensors of both are equal bit by bit."""
     return all(same_bits(part, getattr(other, name)) for name, part in vars(first).items())
-
-
-def descent_rows(descent: Descent, rows: slice) -> Descent:
-    """The descent of these rows alone."""
-    return Descent(
-        w=descent.w[rows],
-        last_evaluated=descent.last_evaluated[rows],
-        loss=descent.loss[:, rows],
-        image_cosine=descent.image_cosine[:, rows],
-        latent_cosine=descent.latent_cosine[:, rows],
-        frozen=descent.frozen[rows],
-    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -34,9 +34,7 @@ class View:
     access: Access = "none"
 
     def __init__(self, *, num_classes: int, image_size: int, execution: Execution) -> None:
-        self.num_classes = num_classes
-        self.image_size = image_size
-        self.execution = execution
+        self.num_classes, self.image_size, self.execution = num_classes, image_size, execution
         self._shown = [0]
 
     @property
@@ -70,23 +68,23 @@ class GradientView(ScoreView):
 
     access = "gradients"
 
-    def __init__(self, *, logits: PreparedTarget, inside: Callable[[], TargetLayers], **others: Any) -> None:
+    def __init__(self, *, logits: PreparedTarget, layers: TargetLayers, **others: Any) -> None:
         super().__init__(**others)
-        self.logits, self._inside = logits, inside
+        self.logits, self._layers = logits, layers
 
     def features(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Penultimate features [N, D] and logits [N, C] of one pass, both differentiable.
 
         Raises InputError, one line, for a target that has no layer under its last one.
         """
-        return self._inside().features(images)
+        return self._layers.features(images)
 
     def scores_in_training(self, images: Tensor, seed: int) -> Tensor:
         """Probabilities float32 [N, C] on the device by a copy of the target in training mode, without gradients.
 
         Its norms use the statistics of these images, and its dropout is drawn from `seed`.
         """
-        return self._inside().scores_in_training(images, seed)
+        return self._layers.scores_in_training(images, seed)
 
 
 def require_access(view: View, access: Access, who: str) -> None:
@@ -114,14 +112,21 @@ def view_of(
     device and leave their answer on the CPU. What is asked under gradients counts as well. Answers are those that
     the target's defense leaves, and it gives no more than that.
     """
-    gives = min(gives, _defense_access(target), key=ACCESS_LEVELS.index)
+    leaves = target.answer.leaves if isinstance(target, Classifier) else ACCESS_LEVELS[-1]  # of it by its defense
+    gives = min(gives, leaves, key=ACCESS_LEVELS.index)
     if ACCESS_LEVELS.index(access) > ACCESS_LEVELS.index(gives):
         raise InputError(f"target: expected access to its {access}, got a model that gives {gives} alone")
     common = {"num_classes": num_classes, "image_size": image_size, "execution": execution}
     if access == "none":
         return View(**common)
-    shown = [0]
-    logits = _counting(execution.target(target), shown)
+    shown, prepared = [0], execution.target(target)
+
+    def counted(images: Tensor) -> Tensor:
+        logits = prepared(images)
+        shown[0] += len(images)  # after it: what did not fit into memory was not answered
+        return logits
+
+    logits = PreparedTarget(counted, shown=shown)
 
     def answers(images: Tensor, finished: Callable[[Tensor], Tensor]) -> Tensor:
         with torch.no_grad(), execution.arithmetic():
@@ -144,28 +149,14 @@ def view_of(
         return LabelView(labels=labels, shown=shown, **common)
     if access == "scores":
         return ScoreView(scores=scores, labels=labels, shown=shown, **common)
-    inside = cache(lambda: TargetLayers(target, shown, execution))
-    return GradientView(logits=logits, inside=inside, scores=scores, labels=labels, shown=shown, **common)
+    layers = TargetLayers(target, shown, execution)
+    return GradientView(logits=logits, layers=layers, scores=scores, labels=labels, shown=shown, **common)
 
 
 def _accepted(logits: Tensor, accepts: float) -> Tensor:
     """The class of the largest logit, int64 [N]; -1 where that is below `accepts`."""
     largest = logits.max(1)
     return largest.indices.where(largest.values >= accepts, torch.full_like(largest.indices, NO_PERSON))
-
-
-def _defense_access(target: nn.Module | PreparedTarget | None) -> Access:
-    """The most that a network's defense leaves of it."""
-    return target.answer.leaves if isinstance(target, Classifier) else ACCESS_LEVELS[-1]
-
-
-def _counting(target: Answer, shown: list[int]) -> PreparedTarget:
-    def answer(images: Tensor) -> Tensor:
-        logits = target(images)
-        shown[0] += len(images)  # after it: what did not fit into memory was not answered
-        return logits
-
-    return PreparedTarget(answer, shown=shown)
 
 
 class TargetLayers:
@@ -191,15 +182,10 @@ class TargetLayers:
         logits = output.logits if isinstance(output, LogitsWithAuxiliary) else output
         return logits.float().softmax(1)
 
-    def _require(self, is_there: bool) -> None:
-        if not is_there:
-            raise InputError(
-                "target: expected a network with features under its last layer, got one that shows its answers alone"
-            )
-
     @cached_property
     def _body(self) -> Target:
-        self._require(all(hasattr(self._target, name) for name in ("embed", "head")))
+        if not (hasattr(self._target, "embed") and hasattr(self._target, "head")):
+            raise InputError(_ANSWERS_ALONE)
         return self._execution.target(_Body(self._target))
 
     @cached_property
@@ -208,8 +194,12 @@ class TargetLayers:
 
     @cached_property
     def _in_training(self) -> nn.Module:
-        self._require(isinstance(self._target, nn.Module))
+        if not isinstance(self._target, nn.Module):
+            raise InputError(_ANSWERS_ALONE)
         return copy.deepcopy(self._target).train()
+
+
+_ANSWERS_ALONE = "target: expected a network with features under its last layer, got one that shows its answers alone"
 
 
 class _Body(nn.Module):

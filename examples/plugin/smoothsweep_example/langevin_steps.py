@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from smoothsweep.core.attacks.ppa.batches import Key
+from smoothsweep.core.attacks.optimisation.crops import Key
 from smoothsweep.core.attacks.ppa.inversion import optimise
 from smoothsweep.core.seeds import generator
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from smoothsweep.core.attacks.if_gmi.search import StagedSearch, StagePlan, l1_balls, make_stage, on_l1_ball
 from smoothsweep.core.attacks.optimisation.crops import Preprocess
-from smoothsweep.core.attacks.optimisation.descent import StepGradient, descend
 from smoothsweep.core.attacks.ppa.config import OptimiseConfig, SelectConfig
 from smoothsweep.core.attacks.ppa.inversion import optimise
 from smoothsweep.core.attacks.registry import make_attack
@@ -80,25 +79,6 @@ def test_a_stage_begins_with_the_last_image_of_the_one_before_where_the_skip_is_
             last, first = before.stage.images(before.descent.w), after.stage.images(begun)
             assert torch.allclose(first, last, rtol=0, atol=1e-10) == same
             assert not torch.allclose(after.stage.images(after.descent.w), first, rtol=0, atol=1e-3)  # and goes on
-
-
-@settings(max_examples=25)
-@given(st.lists(st.lists(st.floats(-1e3, 1e3), min_size=3, max_size=3), min_size=1, max_size=12))
-def test_with_both_betas_at_a_tenth_a_step_is_no_longer_than_the_learning_rate(gradients):
-    """Whatever the gradients are: with equal betas the mean's square is at most the mean of the squares."""
-    places = [torch.zeros(1, 3, dtype=torch.float64)]
-
-    def gradient_at(w, step):
-        own = torch.tensor([gradients[step]], dtype=torch.float64)
-        return StepGradient(loss=own.sum(1), latent=own, image=own)
-
-    def seen(w):
-        places.append(w.detach().clone())
-        return w
-
-    descend(places[0], gradient_at, steps=len(gradients), lr_at=lambda step: 0.005, betas=(0.1, 0.1), project=seen)
-    steps = torch.cat(places).diff(dim=0).abs()
-    assert len(steps) == len(gradients) and steps.max() <= 0.005 * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("radius", [0.05, 0.3])

@@ -23,12 +23,11 @@ from smoothsweep.core.attacks.optimisation.crops import (
     Crops,
     Preprocess,
     RowViews,
-    Views,
     apply_crops,
     draw_crop_per_image,
     draw_shared_crop,
 )
-from smoothsweep.core.attacks.optimisation.descent import StepGradient, descend
+from smoothsweep.core.attacks.optimisation.descent import StepGradient, walk
 from smoothsweep.core.attacks.optimisation.losses import (
     attack_loss,
     cross_entropy_loss,
@@ -45,6 +44,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.seeds import generator
 
 GOLDEN = np.load(Path(__file__).parents[2] / "golden" / "ppa.npz")
 
@@ -134,10 +134,9 @@ def test_a_ratio_that_never_fits_falls_back_to_the_centre():
 def test_rows_of_several_batches_get_each_the_crops_of_its_own_batch(draw):
     """Each batch draws for all five candidates, or one crop for all of them."""
     rule, images = CropRule(scale=(0.5, 0.9), ratio=(0.8, 1.2), hflip=0.5), torch.zeros(5, 3, 12, 12)
-    views = [Views(rule=rule, count=5, key=(1, number), draw=draw) for number in (0, 1)]
-    rows = RowViews([(views[0], slice(0, 2)), (views[1], slice(2, 5))])
+    rows = RowViews(rule, draw, [((1, 0), 5, slice(0, 2)), ((1, 1), 5, slice(2, 5))])
     for step in (0, 1):
-        first, second = (one.at(step, images) for one in views)
+        first, second = (draw(rule, 5, 12, 12, generator(1, number, step)) for number in (0, 1))
         found = rows.at(step, images, slice(1, 4))
         for name in ("top", "left", "height", "width", "mirror"):
             drawn = [getattr(crops, name).expand(5) for crops in (first, second)]
@@ -232,7 +231,11 @@ def test_losses_that_do_not_saturate_at_values_worked_out_by_hand():
         assert sure.grad[0, 0] == -ahead
 
 
-SETTINGS = {"steps": 12, "lr_at": lambda step: 0.1, "betas": (0.1, 0.2)}
+SETTINGS = {"steps": 12, "lr_at": lambda step: 0.1}
+
+
+def adam(weight_decay=0.0):
+    return lambda w: torch.optim.Adam([w], betas=(0.1, 0.2), weight_decay=weight_decay)
 
 
 def quadratic(w, step):
@@ -246,15 +249,15 @@ def start():
 
 def test_it_is_adam():
     w = start().requires_grad_()
-    adam = torch.optim.Adam([w], lr=0.1, betas=(0.1, 0.2), weight_decay=0.3)
+    official = torch.optim.Adam([w], lr=0.1, betas=(0.1, 0.2), weight_decay=0.3)
     losses = []
     for _ in range(12):
-        adam.zero_grad()
+        official.zero_grad()
         loss = w.square().flatten(1).sum(1)
         loss.sum().backward()
         losses.append(loss.detach())
-        adam.step()
-    found = descend(start(), quadratic, **SETTINGS, weight_decay=0.3)
+        official.step()
+    found = walk(start(), quadratic, adam(0.3), **SETTINGS)
     torch.testing.assert_close(found.w, w.detach())
     torch.testing.assert_close(found.loss, torch.stack(losses))
     assert not found.frozen.any() and not found.w.requires_grad
@@ -263,9 +266,9 @@ def test_it_is_adam():
 def test_the_start_is_left_alone_and_rates_are_asked_for_each_step():
     w0 = start()
     rates = [0.1] * 4 + [0.0] * 8
-    found = descend(w0, quadratic, steps=12, lr_at=lambda step: rates[step], betas=(0.1, 0.1))
+    found = walk(w0, quadratic, adam(), steps=12, lr_at=lambda step: rates[step])
     assert torch.equal(w0, start())
-    torch.testing.assert_close(found.w, descend(w0, quadratic, **{**SETTINGS, "betas": (0.1, 0.1), "steps": 4}).w)
+    torch.testing.assert_close(found.w, walk(w0, quadratic, adam(), **{**SETTINGS, "steps": 4}).w)
 
 
 def test_a_broken_row_stops_where_all_was_finite_and_the_others_do_not_notice():
@@ -278,11 +281,11 @@ def test_a_broken_row_stops_where_all_was_finite_and_the_others_do_not_notice():
             loss[2] = torch.inf
         return StepGradient(loss=loss, latent=latent, image=found.image)
 
-    healthy, found = (descend(start(), f, **SETTINGS, weight_decay=0.1) for f in (quadratic, breaks))
+    healthy, found = (walk(start(), f, adam(0.1), **SETTINGS) for f in (quadratic, breaks))
     assert found.frozen.tolist() == [False, True, True]
     assert torch.equal(found.w[0], healthy.w[0])
     # the iterate of step 5 was the one that broke: the last good one is that of step 4
-    assert torch.equal(found.w[1], descend(start(), quadratic, **{**SETTINGS, "steps": 4}, weight_decay=0.1).w[1])
+    assert torch.equal(found.w[1], walk(start(), quadratic, adam(0.1), **{**SETTINGS, "steps": 4}).w[1])
     assert torch.equal(found.w[2], start()[2])
     assert found.loss.isnan().sum(0).tolist() == [0, 7, 12]
     assert found.latent_cosine.isnan().sum(0).tolist() == [0, 7, 11]
@@ -295,7 +298,7 @@ def test_cosines_compare_neighbouring_steps():
         gradient = directions[step].view(1, 1, 2)
         return StepGradient(loss=torch.zeros(1), latent=gradient, image=-3 * gradient)
 
-    found = descend(torch.zeros(1, 1, 2), turning, **{**SETTINGS, "steps": 5})
+    found = walk(torch.zeros(1, 1, 2), turning, adam(), **{**SETTINGS, "steps": 5})
     expected = torch.tensor([[0.5**0.5], [-1.0], [torch.nan], [torch.nan]])
     torch.testing.assert_close(found.latent_cosine, expected, equal_nan=True)
     torch.testing.assert_close(found.image_cosine, expected, equal_nan=True)
