@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
@@ -18,7 +17,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import NotPlainError
 from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.judges.columns import BY_KEY
-from smoothsweep.core.text import MINUS, NBSP, counted, duration, few, printable, quoted, shortened, suggestion
+from smoothsweep.core.text import counted, duration, few, printable, quoted, shortened, suggestion, typable
 from smoothsweep.orchestrator.commands.requests import DiffRequest, LineageRequest
 from smoothsweep.orchestrator.page.pictures import SUFFIX, read_provenance
 from smoothsweep.orchestrator.page.render import read_origin
@@ -29,18 +28,16 @@ from smoothsweep.orchestrator.store.opening import open_existing_store
 from smoothsweep.tasks.registry import TASKS, stage_label, stage_title
 
 PAGE = ".html"
-GONE = "no manifest in the store: not finished, or deleted"
-CIRCLE = "its manifest names an input that was made of itself"
 
 Key = tuple[str, str]  # kind, fingerprint
 
 
 class Artifact(NamedTuple):
-    """One artifact. manifest: None where it cannot be read, and `why`."""
+    """One artifact. manifest: empty where it cannot be read, and `why`."""
 
     kind: str
     fingerprint: str
-    manifest: dict[str, Any] | None = None
+    manifest: dict[str, Any]
     why: str | None = None
 
     @property
@@ -50,25 +47,23 @@ class Artifact(NamedTuple):
     @property
     def inputs(self) -> dict[str, Key]:
         """Role -> what it was made of."""
-        sources = sorted((self.value_of("inputs") or {}).items())
+        sources = self.manifest.get("inputs", {}).items()
         return {role: (source["stage"], source["fingerprint"]) for role, source in sources}
 
-    def value_of(self, key: str) -> Any:
-        """What the manifest says under a key; None where there is none."""
-        return None if self.manifest is None else self.manifest.get(key)
 
-
-def read_artifact(store: Store, kind: str, fingerprint: str) -> Artifact:
+def read_artifact(store: Store, key: Key) -> Artifact:
     """What its manifest says; of one that is gone or damaged, why nothing is known."""
     try:
-        return Artifact(kind, fingerprint, store.manifest_of(kind, fingerprint))
+        return Artifact(*key, store.manifest_of(*key))
     except FileNotFoundError:
-        why = GONE
-    except (Damage, NotPlainError) as found:
-        why = str(found) if isinstance(found, Damage) else "its manifest is no plain file"
+        why = "no manifest in the store: not finished, or deleted"
+    except Damage as damage:
+        why = str(damage)
+    except NotPlainError:
+        why = "its manifest is no plain file"
     except OSError as error:
         why = f"{error.strerror}: {error.filename}"
-    return Artifact(kind, fingerprint, why=why)
+    return Artifact(*key, {}, why)
 
 
 def read_lineage(store: Store, ends: Iterable[Key]) -> dict[Key, Artifact]:
@@ -81,78 +76,62 @@ def read_lineage(store: Store, ends: Iterable[Key]) -> dict[Key, Artifact]:
         if key in read:
             through.setdefault(waiting.pop(), read[key])
             continue
-        read[key] = read_artifact(store, *key)
+        read[key] = read_artifact(store, key)
         sources = [source for source in read[key].inputs.values() if source not in through]
         if any(source in read for source in sources):  # what is read and not through is made of this
-            read[key] = Artifact(*key, why=CIRCLE)
+            read[key] = Artifact(*key, {}, "its manifest names an input that was made of itself")
         else:
             waiting += sources[::-1]
     return through
 
 
-# What was named.
+class NamedTrials(NamedTuple):
+    """The trials that a name means, at least one; title: as a line says it."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class NamedTrials:
-    """What a name means: the trials of `sweep` that were asked for, at least one."""
-
-    name: str
-    sweep: str
-    trials: tuple[TrialNote, ...]
-
-    @property
-    def is_single_trial(self) -> bool:
-        return len(self.trials) == 1
-
-    @property
-    def title(self) -> str:
-        """What is chosen, as a line says it."""
-        if self.is_single_trial:
-            return f"trial {self.trials[0].trial} of {self.sweep}: {plain_name(self.trials[0].name)}"
-        return f"{self.name}: {counted(len(self.trials), 'trial')}"
-
-
-def plain_name(text: str) -> str:
-    """A name with plain minus signs and single spaces, none at its ends."""
-    return " ".join(text.replace(MINUS, "-").replace(NBSP, " ").split())
-
-
-def _typed(text: str) -> str:
-    """As `plain_name`, with a comma for the dot that stands between the parts of a trial's name."""
-    return plain_name(text).replace(f" {DOT} ", ", ")
+    title: str
+    trials: list[TrialNote]
 
 
 def find_trials(store: Store, name: str) -> NamedTrials:
     """A sweep by its name, a trial by its id, or trials as SWEEP:LABEL, with the name that outputs give to a recipe or
-    a trial.
+    a trial; a comma may stand for the dot between its parts.
 
     Raises InputError, naming what there is, for everything else.
     """
     known = store.sweeps()
     sweep, colon, wanted = name.partition(":")
     if sweep in known:
-        trials = read_trial_notes(store, sweep)
+        trials = _trials_of_sweep(store, sweep, wanted if colon else None)
+    else:
+        every = ((each, trial) for each in known for trial in read_trial_notes(store, each))
+        sweep, trials = next(((each, [trial]) for each, trial in every if trial.trial == name), (sweep, []))
         if not trials:
-            remedy = "smoothsweep report with its sweep file writes it"
-            raise InputError(
-                f"sweep {shortened(sweep)}: expected {TRIALS_FILE} in {store.location}, got none: {remedy}"
-            )
-        labels = [{trial.trial, *map(_typed, (trial.recipe, trial.name, trial.label))} for trial in trials]
-        named = zip(trials, labels, strict=True)
-        chosen = tuple(trial for trial, of_it in named if not colon or _typed(wanted) in of_it)
-        if not chosen:
-            recipes = list(dict.fromkeys(plain_name(trial.recipe) for trial in trials if trial.recipe))
-            near = suggestion(_typed(wanted), set().union(*labels))
-            expected = f"expected the name of a recipe ({'; '.join(recipes[:20])}) or of a trial, as `status` has it"
-            raise InputError(f"{shortened(sweep)}: {expected}, got {quoted(wanted)}{near}")
-        return NamedTrials(name=name, sweep=sweep, trials=chosen)
-    for sweep_name in known:
-        for trial in read_trial_notes(store, sweep_name):
-            if trial.trial == name:
-                return NamedTrials(name=name, sweep=sweep_name, trials=(trial,))
-    expected = f"expected a sweep of {store.location} ({', '.join(known[:20]) or 'none'}), SWEEP:RECIPE or a trial's id"
-    raise InputError(f"{expected}, got {quoted(name)}{suggestion(sweep, known)}")
+            there = f"a sweep of {store.location} ({', '.join(known[:20]) or 'none'}), SWEEP:RECIPE or a trial's id"
+            raise InputError(f"expected {there}, got {quoted(name)}{suggestion(sweep, known)}")
+    if len(trials) == 1:
+        return NamedTrials(f"trial {trials[0].trial} of {sweep}: {typable(trials[0].name)}", trials)
+    return NamedTrials(f"{name}: {counted(len(trials), 'trial')}", trials)
+
+
+def _trials_of_sweep(store: Store, sweep: str, wanted: str | None) -> list[TrialNote]:
+    trials = read_trial_notes(store, sweep)
+    if not trials:
+        got = "got none: smoothsweep report with its sweep file writes it"
+        raise InputError(f"sweep {shortened(sweep)}: expected {TRIALS_FILE} in {store.location}, {got}")
+    if wanted is None:
+        return trials
+
+    def typed(text: str) -> str:
+        return typable(text).replace(f" {DOT} ", ", ")
+
+    names = [{trial.trial, *map(typed, (trial.recipe, trial.name, trial.label))} for trial in trials]
+    chosen = [trial for trial, of_it in zip(trials, names, strict=True) if typed(wanted) in of_it]
+    if not chosen:
+        recipes = "; ".join(list(dict.fromkeys(typable(trial.recipe) for trial in trials if trial.recipe))[:20])
+        near = suggestion(typed(wanted), set().union(*names))
+        expected = f"expected the name of a recipe ({recipes}) or of a trial, as `status` has it"
+        raise InputError(f"{shortened(sweep)}: {expected}, got {quoted(wanted)}{near}")
+    return chosen
 
 
 # `lineage`.
@@ -165,42 +144,43 @@ def print_lineage(request: LineageRequest) -> int:
     """
     store = open_existing_store(request.store)
     is_place = "/" in request.name or Path(request.name).exists() or Path(request.name).suffix in (PAGE, SUFFIX)
-    told = _of_file if is_place else _of_trial
-    title, ends, wrong = told(store, request.name, request.number)
-    stages = read_lineage(store, ends)
+    title, ends, wrong = (_of_file if is_place else _of_trial)(store, request.name, request.number)
+    stages = list(read_lineage(store, ends).values())
     if request.json:
-        rows = [_row(store, artifact) for artifact in stages.values()]
-        screen.out_text(json.dumps({"of": title, "stages": rows}, indent=1))
+        screen.out_text(json.dumps({"of": title, "stages": [_row(store, stage) for stage in stages]}, indent=1))
     else:
-        screen.out_text("\n".join(map(printable, [title, *wrong, *_lineage_text(store, list(stages.values()))])))
-    return 1 if wrong or any(artifact.manifest is None for artifact in stages.values()) else 0
+        lines = [title, *wrong, *(line for stage in stages for line in ("", *_block(store, stage))), "", _sum(stages)]
+        screen.out_text("\n".join(map(printable, lines)))
+    return 1 if wrong or any(stage.why for stage in stages) else 0
 
 
-def _lineage_text(store: Store, stages: Sequence[Artifact]) -> list[str]:
-    """A block of lines for every stage, inputs first, and what all of it took."""
-    lines: list[str] = []
-    for artifact in stages:
-        lines += ["", *_block(store, artifact)]
-    known = [artifact.manifest for artifact in stages if artifact.manifest is not None]
-    codes = sorted({manifest["code_version"] for manifest in known})
-    seconds = sum(manifest["seconds"] for manifest in known)
-    time_text = f"{len(known)} of {len(stages)} stages, {duration(seconds)} in all"
-    return [*lines, "", f"{time_text}; code {', '.join(codes)}" if codes else time_text]
+def _row(store: Store, artifact: Artifact) -> dict[str, Any]:
+    keys = ("version", "seconds", "device", "host", "code_version", "finished_at", "libraries", "config", "metrics")
+    return {
+        "stage": artifact.kind,
+        "fingerprint": artifact.fingerprint,
+        "missing": artifact.why,
+        "manifest": str(store.manifest_file(artifact.kind, artifact.fingerprint)),
+        "inputs": {role: fingerprint for role, (_, fingerprint) in artifact.inputs.items()},
+        **{key: artifact.manifest.get(key) for key in keys},
+    }
 
 
 def _block(store: Store, artifact: Artifact) -> list[str]:
-    manifest = artifact.manifest
-    if manifest is None:
+    if artifact.why:
         return [f"{artifact.label}: {artifact.why}"]
-    version, now = manifest.get("version"), TASKS.get(artifact.kind)
-    other = ", a kind of stage that is no more" if now is None else f" (now {now.version})"
-    finished = datetime.fromtimestamp(manifest["finished_at"], tz=UTC)
+    manifest, task = artifact.manifest, TASKS.get(artifact.kind)
+    version = f"version {manifest.get('version')}"
+    if task is None:
+        version += ", a kind of stage that is no more"
+    elif manifest.get("version") != task.version:
+        version += f" (now {task.version})"
     facts = [
-        f"version {version}{'' if now is not None and version == now.version else other}",
+        version,
         duration(manifest["seconds"]),
         f"{manifest.get('device')} on {manifest.get('host')}",
         f"code {manifest['code_version']}",
-        finished.strftime("%Y-%m-%d %H:%M UTC"),
+        datetime.fromtimestamp(manifest["finished_at"], tz=UTC).strftime("%Y-%m-%d %H:%M UTC"),
     ]
     made_of = [f"{'' if role == key[0] else f'{role}: '}{stage_label(*key)}" for role, key in artifact.inputs.items()]
     numbers = [f"{key} {_number(value)}" for key, value in manifest["metrics"].items() if value is not None]
@@ -212,45 +192,38 @@ def _block(store: Store, artifact: Artifact) -> list[str]:
     ]
 
 
+def _sum(stages: Sequence[Artifact]) -> str:
+    known = [stage.manifest for stage in stages if not stage.why]
+    codes = sorted({manifest["code_version"] for manifest in known})
+    taken = duration(sum(manifest["seconds"] for manifest in known))
+    made_by = f"; code {', '.join(codes)}" if codes else ""
+    return f"{len(known)} of {len(stages)} stages, {taken} in all{made_by}"
+
+
 def _number(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, int | float) else quoted(value)
-
-
-def _row(store: Store, artifact: Artifact) -> dict[str, Any]:
-    row = {
-        "stage": artifact.kind,
-        "fingerprint": artifact.fingerprint,
-        "missing": artifact.why,
-        "manifest": str(store.manifest_file(artifact.kind, artifact.fingerprint)),
-        "inputs": {role: fingerprint for role, (_, fingerprint) in artifact.inputs.items()},
-    }
-    keys = ("version", "seconds", "device", "host", "code_version", "finished_at", "libraries", "config", "metrics")
-    return row | {key: artifact.value_of(key) for key in keys}
 
 
 Ends = tuple[str, list[Key], list[str]]  # a title, the artifacts that were named, what is wrong with the file
 
 
 def _of_trial(store: Store, name: str, number: str | None) -> Ends:
-    named = find_trials(store, name)
-    if not named.is_single_trial:
-        trials = ", ".join(trial.trial for trial in named.trials[:5])
+    title, trials = find_trials(store, name)
+    if len(trials) > 1:
+        several = ", ".join(trial.trial for trial in trials[:5])
         expected = "expected one trial, by its id or the name that `status` has"
-        raise InputError(f"{expected}, got {shortened(name)} with {len(named.trials)}: {trials}, ...")
-    keys = list(named.trials[0].stages.items())
+        raise InputError(f"{expected}, got {shortened(name)} with {len(trials)}: {several}, ...")
+    keys = list(trials[0].stages.items())
     if number is None:
-        return named.title, keys, []
-    metrics = {key: read_artifact(store, *key).value_of("metrics") or {} for key in keys}
-    measuring = [key for key in keys if number in metrics[key]]
-    if not measuring and number not in BY_KEY:
-        near = suggestion(number, set(BY_KEY).union(*metrics.values()))
-        raise InputError(f"--number: expected a column of results.parquet, got {quoted(number)}{near}")
-    measuring += [key for key in keys if number in BY_KEY and key[0] == BY_KEY[number].stage]
-    if not measuring:
-        raise InputError(f"--number {number}: expected one that the trial measures, got one that no stage of it does")
-    value = metrics[measuring[0]].get(number)
-    told = "not there" if value is None else _number(value)
-    return f"{number} {told} of {named.title}", measuring[:1], []
+        return title, keys, []
+    metrics = {key: read_artifact(store, key).manifest.get("metrics", {}) for key in keys}
+    stage = BY_KEY[number].stage if number in BY_KEY else None
+    measuring = next((key for key in keys if number in metrics[key]), next((k for k in keys if k[0] == stage), None))
+    if measuring is None:
+        near = suggestion(number, {*BY_KEY, *(key for measured in metrics.values() for key in measured)})
+        raise InputError(f"--number {shortened(number)}: expected one that the trial measures, got another{near}")
+    value = metrics[measuring].get(number)
+    return f"{number} {'not there' if value is None else _number(value)} of {title}", [measuring], []
 
 
 def _of_file(store: Store, name: str, number: str | None) -> Ends:
@@ -259,23 +232,25 @@ def _of_file(store: Store, name: str, number: str | None) -> Ends:
     path = Path(name).expanduser().resolve()
     if path.suffix == PAGE and path.is_file():
         return _of_page(store, path)
-    if path.suffix == SUFFIX and path.is_file() and not path.is_relative_to(store.root):
-        return _of_picture(path)
-    parts = path.relative_to(store.root).parts if path.is_relative_to(store.root) else ()
-    if len(parts) < 2 or not KIND.fullmatch(parts[0]) or not FINGERPRINT.fullmatch(parts[1]) or not path.exists():
+    inside = path.relative_to(store.root).parts if path.is_relative_to(store.root) else ()
+    if path.suffix == SUFFIX and path.is_file() and not inside:
+        told = read_provenance(path)  # it only says which stage holds it; what made that, the store alone says
+        where = f"rank {told.rank} of class {told.label}, {shortened(told.recipe)}, seed {told.seed}"
+        title = f"{shortened(path.name)}: {where} of {shortened(told.sweep)}"
+        return title, [(RECONSTRUCTIONS, told.stages.reconstructions)], []
+    if len(inside) < 2 or not KIND.fullmatch(inside[0]) or not FINGERPRINT.fullmatch(inside[1]) or not path.exists():
         files = f"a file of an artifact in --store {store.location} (STAGE/FINGERPRINT/FILE)"
         expected = f"expected a trial, {files}, a report's page or an exported reconstruction"
         got = "something else" if path.exists() else "nothing there"
         raise InputError(f"{shortened(name)}: {expected}, got {got}")
-    artifact, inside = read_artifact(store, parts[0], parts[1]), parts[2:]
+    artifact, file = read_artifact(store, (inside[0], inside[1])), "/".join(inside[2:])
     wrong = []
-    if inside and artifact.manifest is not None and inside != (MANIFEST,):
-        expected = artifact.manifest["files"].get("/".join(inside))
-        if expected is None:
+    if file not in ("", MANIFEST) and not artifact.why:
+        if file not in artifact.manifest["files"]:
             wrong = ["  its manifest knows no such file: another program put it there"]
-        elif checksum(path) != expected:
+        elif checksum(path) != artifact.manifest["files"][file]:
             wrong = ["  it is not what was written: its checksum differs"]
-    return f"{shortened('/'.join(inside) or parts[0])} of {artifact.label}", [(parts[0], parts[1])], wrong
+    return f"{shortened(file or artifact.kind)} of {artifact.label}", [(artifact.kind, artifact.fingerprint)], wrong
 
 
 def _of_page(store: Store, path: Path) -> Ends:
@@ -294,20 +269,17 @@ def _of_page(store: Store, path: Path) -> Ends:
     return title, [key for note in known for key in note.stages.items()], wrong
 
 
-def _of_picture(path: Path) -> Ends:
-    """An exported reconstruction. It only says which stage holds it; what made that, the store alone says."""
-    told = read_provenance(path)
-    where = f"rank {told.rank} of class {told.label}, {shortened(told.recipe)}, seed {told.seed}"
-    title = f"{shortened(path.name)}: {where} of {shortened(told.sweep)}"
-    return title, [(RECONSTRUCTIONS, told.stages.reconstructions)], []
-
-
 # `diff`.
 
 
 ABSENT = "(none)"
 CONTENT = "content"  # the key of a configuration that says what a file or folder held
 MADE_BY = ("code_version", "device", "libraries")
+PLACES = [
+    ("setting", "config"),
+    ("version", "version"),
+    ("made by", "made by"),
+]  # what differs, where a manifest has it
 TITLES = {
     "setting": "settings",
     "input": "inputs",
@@ -335,42 +307,38 @@ def print_differences(request: DiffRequest) -> int:
     """Print them. Returns the exit code, 0 however much differs; raises InputError for what names nothing."""
     store = open_existing_store(request.store)
     other = store if request.other_store is None else open_existing_store(request.other_store)
-    first, second = find_trials(store, request.a), find_trials(other, request.b)
-    found = _differences(first, second, store, other)
+    a, b = find_trials(store, request.a), find_trials(other, request.b)
+    found = {"a": a.title, "b": b.title, **_differences(a.trials, b.trials, store, other)}
     if request.json:
-        screen.out_text(json.dumps({"a": first.title, "b": second.title, **found}, indent=1, default=str))
+        screen.out_text(json.dumps(found, indent=1, default=str))
     else:
-        screen.out_text("\n".join(map(printable, _diff_text(first, second, found))))
+        screen.out_text("\n".join(map(printable, _diff_text(found))))
     return 0
 
 
-def _differences(a: NamedTrials, b: NamedTrials, of_a: Store, of_b: Store) -> dict[str, Any]:
+def _differences(a: list[TrialNote], b: list[TrialNote], of_a: Store, of_b: Store) -> dict[str, Any]:
     """Trial by trial, as JSON values: how many pairs there are, labels of trials that have no counterpart, each change
-    with the number of pairs that it is seen in, kind -> pairs whose stage is one artifact, means of numbers.
+    with the number of pairs that it is seen in, stage -> pairs in which it is one artifact, means of numbers.
     """
     pairs, only_a, only_b = _paired(a, b)
     changes: dict[str, tuple[Change, int]] = {}
     same: Counter[str] = Counter()
     numbers: dict[Key, list[tuple[float, float]]] = defaultdict(list)
     for one, two in pairs:
-        made_of = read_lineage(of_a, one.stages.items()), read_lineage(of_b, two.stages.items())
-        shared: dict[str, None] = {}  # in the order in which they were met
-        met = [
-            change
-            for change in _changes(one, two, *made_of, shared)
-            if change.a != change.b or change.what == "missing"
-        ]
+        read = read_lineage(of_a, one.stages.items()), read_lineage(of_b, two.stages.items())
+        seen: dict[tuple[str, str], str] = {}
+        met = _changes("", _as_artifact(one, "a"), _as_artifact(two, "b"), *read, seen)
         for text, change in {repr(change): change for change in met}.items():
             changes[text] = (change, changes.get(text, (change, 0))[1] + 1)
-        same.update(list(shared))
+        same.update(dict.fromkeys(name for (mine, other), name in seen.items() if mine == other).keys())
         for kind in (kind for kind in one.stages if kind in two.stages):  # in their order: every call says the same
-            ours, theirs = (
-                read[kind, trial.stages[kind]].value_of("metrics") or {}
-                for trial, read in zip((one, two), made_of, strict=True)
+            mine, other = (
+                made[kind, trial.stages[kind]].manifest.get("metrics", {})
+                for made, trial in zip(read, (one, two), strict=True)
             )
-            for key in ours:
-                if all(type(side.get(key)) in (int, float) for side in (ours, theirs)):
-                    numbers[kind, key].append((float(ours[key]), float(theirs[key])))
+            for key in mine:
+                if all(type(side.get(key)) in (int, float) for side in (mine, other)):
+                    numbers[kind, key].append((float(mine[key]), float(other[key])))
     return {
         "pairs": len(pairs),
         "only_a": only_a,
@@ -391,21 +359,27 @@ def _differences(a: NamedTrials, b: NamedTrials, of_a: Store, of_b: Store) -> di
     }
 
 
-def _paired(a: NamedTrials, b: NamedTrials) -> tuple[list[tuple[TrialNote, TrialNote]], list[str], list[str]]:
-    """Those that agree on seed, phase and every axis that both vary. One trial is paired with one whatever they are."""
-    if a.is_single_trial and b.is_single_trial:
-        return [(a.trials[0], b.trials[0])], [], []
-    shared = _varied(a) & _varied(b)
+def _paired(a: list[TrialNote], b: list[TrialNote]) -> tuple[list[tuple[TrialNote, TrialNote]], list[str], list[str]]:
+    """Those that agree on seed, phase and every axis that both vary; labels of those without a counterpart. One trial
+    is paired with one whatever they are: what one recipe is compared with another by is no axis of either."""
+    if len(a) == len(b) == 1:
+        return [(a[0], b[0])], [], []
 
-    def key(trial: TrialNote) -> str:
-        return repr((trial.seed, trial.phase, sorted((axis, str(trial.axes.get(axis))) for axis in shared)))
+    def varied(trials: list[TrialNote]) -> set[str]:
+        axes = {axis for trial in trials for axis in trial.axes}
+        return {axis for axis in axes if len({str(trial.axes.get(axis)) for trial in trials}) > 1}
 
-    others: dict[str, list[TrialNote]] = defaultdict(list)
-    for trial in b.trials:
-        others[key(trial)].append(trial)
+    shared = sorted(varied(a) & varied(b))
+
+    def place(trial: TrialNote) -> tuple[object, ...]:
+        return trial.seed, trial.phase, *(str(trial.axes.get(axis)) for axis in shared)
+
+    others: dict[tuple[object, ...], list[TrialNote]] = defaultdict(list)
+    for trial in b:
+        others[place(trial)].append(trial)
     pairs, only_a = [], []
-    for trial in a.trials:
-        if there := others[key(trial)]:  # the nearest, the first of those that are equally near
+    for trial in a:
+        if there := others[place(trial)]:  # the nearest, the first of those that are equally near
             nearest = max(there, key=lambda other: sum(other.axes.get(x) == value for x, value in trial.axes.items()))
             there.remove(nearest)
             pairs.append((trial, nearest))
@@ -414,57 +388,47 @@ def _paired(a: NamedTrials, b: NamedTrials) -> tuple[list[tuple[TrialNote, Trial
     return pairs, only_a, [trial.label for left in others.values() for trial in left]
 
 
-def _varied(chosen: NamedTrials) -> set[str]:
-    """Axes in which the trials themselves differ: what one recipe is compared with another by is no axis of either."""
-    axes = {axis for trial in chosen.trials for axis in trial.axes}
-    return {axis for axis in axes if len({str(trial.axes.get(axis)) for trial in chosen.trials}) > 1}
+def _as_artifact(trial: TrialNote, name: str) -> Artifact:
+    """As if the trial were made of its stages."""
+    stages = {kind: {"stage": kind, "fingerprint": fingerprint} for kind, fingerprint in trial.stages.items()}
+    return Artifact("", name, {"inputs": stages, "config": {}})
 
 
 def _changes(
-    a: TrialNote, b: TrialNote, of_a: dict[Key, Artifact], of_b: dict[Key, Artifact], same: dict[str, None]
+    name: str,
+    a: Artifact,
+    b: Artifact,
+    of_a: dict[Key, Artifact],
+    of_b: dict[Key, Artifact],
+    seen: dict[tuple[str, str], str],
 ) -> Iterator[Change]:
-    """Two trials side by side, each pair of stages once, equal values too. Fills `same` with the stages that are one
-    artifact. of_a, of_b: what they were made of.
-    """
-    seen: set[tuple[str, str]] = set()
-
-    def stages(one: Artifact, two: Artifact, role: str | None = None) -> Iterator[Change]:
-        if (one.fingerprint, two.fingerprint) in seen:
-            return
-        seen.add((one.fingerprint, two.fingerprint))
-        name = one.kind if role in (None, one.kind) else f"{one.kind} ({role})"  # a judge's classifier is a target, too
-        made_by = [{key: artifact.value_of(key) for key in MADE_BY} for artifact in (one, two)]
-        if one.fingerprint == two.fingerprint:
-            same[name] = None
-            yield from _mappings(name, "made by", *made_by)
-            return
-        yield Change(name, "input", "", one.kind, two.kind)
-        if one.manifest is None or two.manifest is None:
-            yield Change(name, "missing", "", one.why or "there", two.why or "there")
-            return
-        yield from _mappings(name, "setting", one.manifest["config"], two.manifest["config"])
-        yield Change(name, "version", "", one.value_of("version"), two.value_of("version"))
-        yield from _mappings(name, "made by", *made_by)
-        for inner in dict.fromkeys((*one.inputs, *two.inputs)):
-            if inner in one.inputs and inner in two.inputs:
-                yield from stages(of_a[one.inputs[inner]], of_b[two.inputs[inner]], inner)
-            else:
-                labels = [stage_label(*x.inputs[inner]) if inner in x.inputs else ABSENT for x in (one, two)]
-                yield Change(name, "input", inner, *labels)
-
-    for kind in dict.fromkeys((*a.stages, *b.stages)):
-        if kind in a.stages and kind in b.stages:
-            yield from stages(of_a[kind, a.stages[kind]], of_b[kind, b.stages[kind]])
+    """How two artifacts differ, and what they were made of (`of_a`, `of_b`). seen: fingerprints -> name of each pair,
+    which is filled, and is met but once."""
+    if (a.fingerprint, b.fingerprint) in seen:
+        return
+    seen[a.fingerprint, b.fingerprint] = name
+    is_same = a.fingerprint == b.fingerprint
+    if a.kind != b.kind:
+        yield Change(name, "input", "", a.kind, b.kind)
+    if not is_same and (a.why or b.why):
+        yield Change(name, "missing", "", a.why or "there", b.why or "there")
+        return
+    made_by = [{key: side.manifest.get(key) for key in MADE_BY} for side in (a, b)]
+    sides = [{**side.manifest, "made by": facts} for side, facts in zip((a, b), made_by, strict=True)]
+    for what, place in [("made by", "made by")] if is_same else PLACES:
+        leaves, others = (dict(_leaves(side.get(place))) for side in sides)
+        for key in dict.fromkeys((*leaves, *others)):
+            values = leaves.get(key, ABSENT), others.get(key, ABSENT)
+            kind = "input" if what == "setting" and key.split(".")[-1] == CONTENT else what
+            if values[0] != values[1]:
+                yield Change(name, kind, key, *values)
+    for role in {} if is_same else dict.fromkeys((*a.inputs, *b.inputs)):
+        mine, other = a.inputs.get(role), b.inputs.get(role)
+        if mine is None or other is None:
+            yield Change(name, "input", role, *(ABSENT if key is None else stage_label(*key) for key in (mine, other)))
         else:
-            sides = [ABSENT if kind not in trial.stages else "there" for trial in (a, b)]
-            yield Change("", "input", f"stage {stage_title(kind)}", *sides)
-
-
-def _mappings(stage: str, what: str, a: dict[str, Any], b: dict[str, Any]) -> Iterator[Change]:
-    mine, other = dict(_leaves(a)), dict(_leaves(b))
-    for key in dict.fromkeys((*mine, *other)):
-        kind = "input" if what == "setting" and key.split(".")[-1] == CONTENT else what
-        yield Change(stage, kind, key, mine.get(key, ABSENT), other.get(key, ABSENT))
+            inner = mine[0] if role == mine[0] else f"{mine[0]} ({role})"  # a judge's classifier is a target, too
+            yield from _changes(inner, of_a[mine], of_b[other], of_a, of_b, seen)
 
 
 def _leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -476,20 +440,20 @@ def _leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
         yield prefix, value
 
 
-def _diff_text(a: NamedTrials, b: NamedTrials, found: dict[str, Any]) -> list[str]:
+def _diff_text(found: dict[str, Any]) -> list[str]:
     """Lines for a terminal."""
-    lines, pairs = [f"A  {a.title}", f"B  {b.title}"], found["pairs"]
-    if not (a.is_single_trial and b.is_single_trial):
-        lines.append(f"{pairs} pairs of trials that agree on the seed and on what both vary")
+    pairs = found["pairs"]
+    lines = [f"A  {found['a']}", f"B  {found['b']}"]
+    if pairs != 1 or found["only_a"] or found["only_b"]:
+        lines.append(f"{counted(pairs, 'pair')} of trials that agree on the seed and on what both vary")
     for name, only in (("A", found["only_a"]), ("B", found["only_b"])):
         if only:
-            lines.append(f"{len(only)} trials of {name} have no counterpart: {few(only, MOST)}")
+            lines.append(f"{counted(len(only), 'trial')} of {name} without a counterpart: {few(only, MOST)}")
     for what, title in TITLES.items():
         rows = [_change_line(change, count, pairs) for change, count in found["changes"] if change["what"] == what]
-        lines += ["", f"{title}:", *(f"  {row}" for row in rows)] if rows else []
+        lines += ["", f"{title}:", *rows] if rows else []
     differing = [number for number in found["numbers"] if number["a"] != number["b"] or number["apart"]]
-    if differing:
-        lines += ["", "numbers:", *(f"  {_number_line(number)}" for number in differing)]
+    lines += ["", "numbers:", *map(_number_line, differing)] if differing else []
     if equal := len(found["numbers"]) - len(differing):
         lines += ["", f"{equal} numbers are equal"]
     if alike := [kind for kind, count in found["same"].items() if count == pairs]:
@@ -500,24 +464,21 @@ def _diff_text(a: NamedTrials, b: NamedTrials, found: dict[str, Any]) -> list[st
 
 
 def _change_line(change: dict[str, Any], count: int, pairs: int) -> str:
+    a, b = (
+        printable(value, most=VALUE) if isinstance(value, str) else quoted(value, most=VALUE)
+        for value in (change["a"], change["b"])
+    )
     often = f"  ({count} of {pairs} pairs)" if count != pairs else ""
-    place = " ".join(part for part in (_stage(change["stage"]), change["key"]) if part)
-    return f"{place}: {_value(change['a'])} -> {_value(change['b'])}{often}"
+    return f"  {' '.join(filter(None, (_stage(change['stage']), change['key'])))}: {a} -> {b}{often}"
+
+
+def _number_line(number: dict[str, Any]) -> str:
+    a, b, pairs = number["a"], number["b"], number["pairs"]
+    often = f"; means of {pairs} pairs, the largest difference {abs(number['apart']):.3g}" if pairs > 1 else ""
+    return f"  {_stage(number['stage'])} {number['key']}: {a:.6g} -> {b:.6g} ({b - a:+.3g}){often}"
 
 
 def _stage(name: str) -> str:
     """The stage as people read it; `name` may have a role behind it, in brackets."""
     kind, gap, role = name.partition(" ")
     return f"{stage_title(kind)}{gap}{role}"
-
-
-def _value(value: object) -> str:
-    return printable(value, most=VALUE) if isinstance(value, str) else quoted(value, most=VALUE)
-
-
-def _number_line(number: dict[str, Any]) -> str:
-    a, b = number["a"], number["b"]
-    text = f"{_stage(number['stage'])} {number['key']}: {a:.6g} -> {b:.6g} ({b - a:+.3g})"
-    if number["pairs"] == 1:
-        return text
-    return f"{text}; means of {number['pairs']} pairs, the largest difference {abs(number['apart']):.3g}"

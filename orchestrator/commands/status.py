@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from smoothsweep.core import screen
-from smoothsweep.core.text import counted, printable
-from smoothsweep.orchestrator.commands.lineage import plain_name
+from smoothsweep.core.text import counted, printable, typable
 from smoothsweep.orchestrator.commands.requests import StatusRequest
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.planning.state import Named, StageProgress, read_stage_progress, read_state, trial_name
@@ -52,7 +51,7 @@ def status_summary(name: str, trials: list[Trial], store: Store, named: Named) -
         row = {
             "trial": trial.id,
             "label": trial.label,
-            "name": plain_name(trial_name(*named(trial), trial.seed, trial.phase)),
+            "name": typable(trial_name(*named(trial), trial.seed, trial.phase)),
             "stages_done": len(done),
             "stages": len(trial.stages),
             "state": "pending" if state["alive"] else "missing",
