@@ -260,8 +260,16 @@ def audit(
                 bench.adopt(stage)
         bench.make([stage for stages in of_trials for stage in stages])
         shadowed = None if recipe is None else _attack_by_shadows(bench, tree, recipe, shadows, card)
-        known = {"own_test": has_split(data), "told": notes, "access": card.access}
-        stored = read_stored(loaded, bench.store, bench.folder, card, shadowed=shadowed, **known)
+        stored = read_stored(
+            loaded,
+            bench.store,
+            bench.folder,
+            card,
+            access=card.access,
+            shadowed=shadowed,
+            own_test=has_split(data),
+            told=notes,
+        )
         return stored_audit(stored, bench.store, by)
 
 
@@ -475,7 +483,7 @@ def _attack_by_shadows(
     """The sweep that trained shadow models and attacked with them; None where membership makes no claim."""
     if not _membership(bench, tree, card).holds:
         return None
-    shadowed = as_loaded(shadow_sweep(tree, recipe, count, tree["judges"]["membership"], alone=True))
+    shadowed = as_loaded(shadow_sweep(tree, recipe, count, alone=True))
     bench.make([stage for trial in trials_of(shadowed) for stage in trial.stages])
     return shadowed
 

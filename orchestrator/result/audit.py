@@ -332,7 +332,6 @@ def read_audit(
     classes: int,
     recipe: str | None = None,
     planned: Mapping[str, float] | None = None,
-    asked_once: Mapping[str, float] | None = None,
     told: tuple[str, ...] = (),
     **known: Any,
 ) -> Audit | None:
@@ -342,7 +341,6 @@ def read_audit(
         names: Of the people, by label.
         recipe: The model's in the sweep; None where it is the only one.
         planned: Recipe -> forecast device-seconds of its first seed.
-        asked_once: Trial -> queries sent by the parts of its attack.
         known: Further attributes of the audit.
 
     Where only controls ran, no person is named: a control knows nothing of the model.
@@ -359,16 +357,12 @@ def read_audit(
     rows = [int(row) for row in frame.sort_values([*order], ascending=[*order.values()], kind="stable").index]
     if not rows or not (summary.rows(metric) or summary.frame["control"].all()):
         return None  # attacks that failed are no answer
-    reach = partial(_reached, data, summary, asked_once or {})
     strongest, control = rows[0], next((row for row in rows if frame.loc[row, "control"]), None)
-    attacked = not frame.loc[strongest, "control"]
+    attacked, beyond = not frame.loc[strongest, "control"], NOTHING
+    if can_tell and attacked and control is not None:
+        sides = (summary.samples[row][metric] for row in (strongest, control))
+        beyond = compare(summary.spec, *sides, summary.settings, among=max(1, len(summary.attacks)))
     ceiling = frame[summary.spec.ceiling].mean() if summary.spec.ceiling in summary.measured else math.nan
-    beyond, people = NOTHING, ()
-    if can_tell and attacked:
-        people = _people(summary, strongest, control, names)
-        if control is not None:
-            sides = (summary.samples[row][metric] for row in (strongest, control))
-            beyond = compare(summary.spec, *sides, summary.settings, among=max(1, len(summary.attacks)))
     return Audit(
         **known,
         told=(*told, *(line.rstrip(".") for line in data.warnings)),
@@ -378,24 +372,24 @@ def read_audit(
         can_tell=can_tell,
         checks=summary.checks,
         ceiling=None if pd.isna(ceiling) else float(ceiling),
-        reached=tuple(reach(row) for row in rows),
+        reached=tuple(_reached(data, summary, row) for row in rows),
         rows=tuple(rows),
         beyond=beyond,
-        people=people,
+        people=_people(summary, strongest, control, names) if can_tell and attacked else (),
         standing=standings(summary, strongest, control, classes) if attacked else (),
         test_acc=float(frame["test_acc"].mean()),
         chance=1 / classes,
-        beside=_beside(data, summary, own, reach, planned or {}),
+        beside=_beside(data, summary, own, planned or {}),
     )
 
 
-def _reached(data: ReportData, summary: Summary, asked_once: Mapping[str, float], row: int) -> Row:
+def _reached(data: ReportData, summary: Summary, row: int) -> Row:
     """The leak of an attack or control with its interval, and what it takes per person of queries and device-seconds,
     with a share of parts that serve all people."""
     cell, people, parts = summary.cells[row], data.judged_classes or 1, (*PARTS, "attack")
     trials, leak = cell["trials"], summary.estimate(row, summary.deciding)
     of_attack = [link for trial in trials for link in data.links.get(trial, ()) if link.stage in parts]
-    once = sum(asked_once.get(trial, 0.0) for trial in trials) / max(1, len(trials))
+    once = sum(data.asked.get(trial, 0.0) for trial in trials) / max(1, len(trials))
     return {
         "attack": cell["attack"] or "attack",
         "access": cell["access"],
@@ -419,46 +413,44 @@ def _people(summary: Summary, strongest: int, control: int | None, names: Sequen
     credited, verified, people = by_class(control, summary.deciding), by_class(strongest, FIRST), []
     for person in exposed(summary, strongest, summary.deciding):
         label = int(person.pop("class"))  # classes are their numbers
-        person |= {"control": credited.get(label), "verified": verified.get(label)}
-        people.append({"name": names[label], "label": label, **person})
+        beside = {"control": credited.get(label), "verified": verified.get(label)}
+        people.append({"name": names[label], "label": label, **person, **beside})
     return tuple(people)
 
 
-def _beside(
-    data: ReportData, summary: Summary, own: str, reach: partial[Row], planned: Mapping[str, float]
-) -> tuple[Row, ...]:
+def _beside(data: ReportData, summary: Summary, own: str, planned: Mapping[str, float]) -> tuple[Row, ...]:
     """The model, the reference and the fixes, each under the attack that works best against it; may be empty.
 
     Device-seconds leave out stages that are shared with the model (data, prior, the judges' networks).
     """
     rows, reference = summary.rows(summary.deciding), summary.baseline_recipe
-    if reference not in rows or own not in rows or len(rows) < 2:
+    if reference is None or reference not in rows or own not in rows or len(rows) < 2:
         return ()
     links = {
         str(recipe): {link.path: link for cell in trials for trial in cell for link in data.links.get(trial, ())}
         for recipe, trials in summary.frame.groupby("recipe", sort=False)["trials"]
     }
-
-    def seconds(recipe: str, *, training: bool) -> float | None:
-        mine = [link for path, link in links[recipe].items() if path not in links[own]]
-        of_kind = [link.seconds * link.devices for link in mine if (link.stage == "target") == training]
-        return None if recipe == own else sum(of_kind)
-
-    return tuple(
-        {
-            "recipe": recipe,
-            "role": "model" if recipe == own else "reference" if recipe == reference else "fix",
-            "test_acc": float(summary.frame.loc[rows[recipe], "test_acc"]),
-            "reached": reach(rows[recipe]),
-            "leak": summary.verdict(recipe),
-            "accuracy": NOTHING if recipe == reference else summary.compare("test_acc", rows[recipe], rows[reference]),
-            "training_s": seconds(recipe, training=True),
-            "attacking_s": seconds(recipe, training=False),
-            "planned_s": planned.get(recipe),
-        }
-        for recipe in summary.recipes
-        if recipe in rows
-    )
+    found = []
+    for recipe in (recipe for recipe in summary.recipes if recipe in rows):
+        seconds = {True: 0.0, False: 0.0}  # of trainings, and of the rest
+        for path, link in links[recipe].items():
+            if path not in links[own]:
+                seconds[link.stage == "target"] += link.seconds * link.devices
+        versus = NOTHING if recipe == reference else summary.compare("test_acc", rows[recipe], rows[reference])
+        found.append(
+            {
+                "recipe": recipe,
+                "role": "model" if recipe == own else "reference" if recipe == reference else "fix",
+                "test_acc": float(summary.frame.loc[rows[recipe], "test_acc"]),
+                "reached": _reached(data, summary, rows[recipe]),
+                "leak": summary.verdict(recipe),
+                "accuracy": versus,
+                "training_s": None if recipe == own else seconds[True],
+                "attacking_s": None if recipe == own else seconds[False],
+                "planned_s": planned.get(recipe),
+            }
+        )
+    return tuple(found)
 
 
 def with_second(audit: Audit, summary: Summary, name: str) -> Audit:

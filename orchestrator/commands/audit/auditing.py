@@ -1,18 +1,18 @@
-"""Run `smoothsweep audit`: a first answer, then as much as its effort says, each a run of one sweep on one store."""
+"""Run `smoothsweep audit`: a first answer, then the chosen effort, each a run of one sweep on one store."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from smoothsweep.core import screen
 from smoothsweep.core.attacks.registry import make_attack
-from smoothsweep.core.attacks.shared.base import Access
+from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS, Access
 from smoothsweep.core.data.likeness import refuse_shared, warnings_of
 from smoothsweep.core.data.sources import TEST, Counted, count_labelled, list_unlabelled
 from smoothsweep.core.errors import InputError
@@ -21,7 +21,7 @@ from smoothsweep.core.readers.files import read_text
 from smoothsweep.core.text import duration, shortened
 from smoothsweep.orchestrator.commands.audit import costs, subject, sweep_file
 from smoothsweep.orchestrator.commands.audit.pages import membership_stage, read_stored, write_audit
-from smoothsweep.orchestrator.commands.audit.request import EFFORTS, EPOCHS, AuditRequest
+from smoothsweep.orchestrator.commands.audit.request import EFFORTS, AuditRequest
 from smoothsweep.orchestrator.commands.audit.sweep_file import SHADOWS, Reach, label_of, portfolio
 from smoothsweep.orchestrator.commands.plan import Confirmation
 from smoothsweep.orchestrator.commands.run import run_and_report
@@ -48,7 +48,6 @@ class Step(NamedTuple):
     """What one run of an audit covers.
 
     Attributes:
-        effort: The least effort that includes it.
         reach: Which attacks of the portfolio are tried.
         seeds: Number of runs of every attack and every training.
         trainings: The recipes that are trained for comparison: a reference, then fixes.
@@ -67,10 +66,7 @@ FIRST = Step("first", "quick", seeds=1)
 
 
 def steps_of(trainings: Sequence[dict[str, Any]] = (), *, seeds: int = 1) -> list[Step]:
-    """The steps of an audit in their order: a first answer of the model alone, then one for each effort.
-
-    seeds: runs that were asked for at least.
-    """
+    """A first answer of the model alone, then the efforts, the least first. seeds: the fewest that were asked for."""
     quick: Reach = "adapted" if trainings else "quick"
     efforts = [
         Step("quick", quick, seeds, tuple(trainings), shadows=4),
@@ -78,6 +74,23 @@ def steps_of(trainings: Sequence[dict[str, Any]] = (), *, seeds: int = 1) -> lis
         Step("full", "whole", MOST_SEEDS, tuple(trainings), shadows=16),
     ]
     return efforts if not trainings and seeds == FIRST.seeds else [FIRST, *efforts]
+
+
+def chosen(
+    steps: Sequence[Step], request: AuditRequest, seconds_of: Callable[[Step], float], *, spent: float = 0.0
+) -> Step:
+    """The effort that was asked for, or the largest that is expected to fit into --minutes; at least the first step.
+
+    seconds_of: what a step is expected to take; 0 for one that is done. spent: seconds so far.
+    """
+
+    def fits(step: Step) -> bool:
+        if request.effort is not None:
+            return EFFORTS.index(step.effort) <= EFFORTS.index(request.effort)
+        seconds = seconds_of(step)
+        return not seconds or spent + seconds <= 60 * request.patience
+
+    return [steps[0], *takewhile(fits, steps[1:])][-1]
 
 
 def run_audit(request: AuditRequest) -> int:
@@ -95,15 +108,13 @@ def run_audit(request: AuditRequest) -> int:
         )
     subject.check_reading(request, people.classes)
     told = _warn_of_shared_pictures(request)
-    model = subject.bring_in(request, people.classes)
-    card = subject.read_card(request, model)
+    model, card = subject.bring_in(request, people.classes)
     if card.num_classes != people.classes:
         wanted = f"the model's {card.num_classes} people"
         raise InputError(f"{request.people_option} {request.private}: expected {wanted}, got {people.classes}")
-    work = Work(request=request, model=model.resolve(), card=card, people=people, started=started, told=told)
-    if work.allowance.coming and not work.has_membership(work.tree(FIRST)):  # whose answers the store does not hold
-        for line in work.allowance.coming:
-            screen.out(line)
+    work = Work(request=request, model=model, card=card, people=people, started=started, told=told)
+    if (asked := work.allowance.measuring) and not work.has_membership(work.tree(FIRST)):
+        screen.out(f"to come: membership: {asked:,} queries at most, {work.allowance.takes(asked)}")
     code = work.run()
     work.print_result()
     return code
@@ -114,13 +125,10 @@ class Work:
     """One audit while it runs, whose model is imported and whose data are counted.
 
     Attributes:
-        model: The folder of the imported model.
-        card: How the model is read, as its folder says.
-        people: How many private images each person has.
         started: When the command began, in monotonic seconds.
         told: Sentences on the public images for the pages.
         planned: Label of a training -> its forecast device-seconds.
-        left: Sentences on what was not tried.
+        left: A sentence on what a larger effort would try.
         found: What this run has written pages of; None before.
         step: The last step begun.
     """
@@ -137,62 +145,34 @@ class Work:
     step: Step = FIRST
 
     def __post_init__(self) -> None:
-        self.independent, self.second = subject.judges_of(self.request)
-        self.place = str(self.request.folder / STORE)
+        request, card = self.request, self.card
+        self.independent, self.second = subject.judges_of(request)
+        self.place = str(request.folder / STORE)
+        # What the attacker sees: the access that was asked for, as far as the model gives it.
+        self.access: Access = min(request.access, card.access, key=ACCESS_LEVELS.index)
+        self.images = len(list_unlabelled(request.public)) if request.public else None
+        foreign = subject.foreign_model(request, card.architecture)
+        self.allowance = costs.allowance_of(
+            None if foreign is None else foreign.budget,
+            self.people,
+            attacked=min(request.people, card.num_classes),
+            access=self.access,
+            scores=card.access != "labels",
+            membership=request.trained_on_data,
+        )
+        beyond = self.allowance.left_out(portfolio(self.access, "whole"))
+        self.left_out = (*sweep_file.untried(request.access, card), *beyond)
+        self.trainings = sweep_file.audit_trainings(request, card)
+        self.few: tuple[str, ...] = ()
+        try:
+            sweep_file.check_halves(self.people)
+        except InputError as error:
+            self.few = (f"Not tried: {error}.",)
 
     @property
     def store(self) -> Store:
         """What every run of the audit has left."""
         return open_store(self.place)
-
-    @property
-    def access(self) -> Access:
-        """What the attacker sees: the access that was asked for, as far as the model gives it."""
-        return sweep_file.lesser(self.request.access, self.card.access)
-
-    @property
-    def spent(self) -> float:
-        """Seconds since the command began."""
-        return time.monotonic() - self.started
-
-    @cached_property
-    def trainings(self) -> tuple[dict[str, Any], ...]:
-        """The reference and the fixes that were asked for. Raises InputError where they cannot be trained."""
-        request, card = self.request, self.card
-        if request.reference is None and not request.fix:
-            return ()
-        architecture = request.reference or card.architecture
-        return sweep_file.audit_trainings(
-            architecture,
-            image_size=card.image_size,
-            epochs=request.epochs or EPOCHS,
-            fix=request.fix,
-            transform_input=card.transform_input and architecture == card.architecture,
-        )
-
-    @cached_property
-    def allowance(self) -> costs.Allowance:
-        """The query budget; without bound unless the model is an endpoint."""
-        foreign = subject.foreign_model(self.request, self.card.architecture)
-        return costs.allowance_of(
-            None if foreign is None else foreign.budget,
-            self.people,
-            attacked=min(self.request.people, self.card.num_classes),
-            access=self.access,
-            scores=self.card.access != "labels",
-            membership=self.request.trained_on_data,
-        )
-
-    @cached_property
-    def images(self) -> int | None:
-        """Number of public images; None where they are rendered."""
-        return len(list_unlabelled(self.request.public)) if self.request.public else None
-
-    @property
-    def left_out(self) -> tuple[str, ...]:
-        """A sentence on every attack that needs more access than the model gives, or more queries than allowed."""
-        whole = portfolio(self.access, "whole")
-        return (*sweep_file.untried(self.request.access, self.card), *self.allowance.left_out(whole))
 
     def attacks(self, step: Step) -> list[dict[str, Any]]:
         """Settings of the attacks of a step for which the query budget is enough."""
@@ -220,48 +200,46 @@ class Work:
 
     def shadow_tree(self, step: Step) -> dict[str, Any] | None:
         """The parsed sweep file that attacks membership by shadow models; None where none are trained."""
-        settings = self.allowance.membership
-        if not step.trainings or settings is None or self.access == "labels" or sweep_file.too_few(self.people):
+        if not step.trainings or self.allowance.membership is None or self.access == "labels" or self.few:
             return None
-        return sweep_file.shadow_sweep(self.tree(FIRST), step.trainings[0], step.shadows, settings)
+        return sweep_file.shadow_sweep(self.tree(FIRST), step.trainings[0], step.shadows)
 
     def has_membership(self, tree: dict[str, Any]) -> bool:
         """Whether the store holds the judge of membership for the first recipe of a parsed sweep file."""
         return membership_stage(trials_of(sweep_file.as_loaded(tree))[0], self.store) is not None
 
     def run(self) -> int:
-        """Make the steps of the effort that was asked for, or of those that fit into --minutes. Returns the exit code.
+        """Make the first answer, then the chosen effort. Returns the exit code.
 
         What an earlier run has finished is no part of a smaller page: the audit begins there.
         """
         finished, seeds = self.earlier()
         steps = steps_of(self.trainings, seeds=max(self.request.seeds, seeds))
-        begin = max((at for at, step in enumerate(steps) if step.effort in EFFORTS[:finished]), default=0)
-        for at, step in enumerate(steps[begin:], begin):
-            covered = self.allowance.covers(self.attacks(step), seeds=step.seeds)
-            if at > begin and not (covered and self.wants(step)):
-                self.left = (self.left_words(step, covered=covered),)
-                self.write()
-                return 0
-            if code := self.do(step):
-                return code
+        steps = steps[next((at for at, step in enumerate(steps) if step.effort == finished), 0) :]
+        if code := self.do(steps[0]):
+            return code
+        covered = [steps[0], *takewhile(self.covers, steps[1:])]
+        step = chosen(covered, self.request, self.seconds_of, spent=time.monotonic() - self.started)
+        if step is not steps[0] and (code := self.do(step)):
+            return code
+        if step is not steps[-1]:
+            self.left = (self.left_words(steps[steps.index(step) + 1]),)
+            self.write()
         return 0
 
-    def earlier(self) -> tuple[int, int]:
-        """How many efforts an earlier run has finished, and with how many seeds; 0 and 1 without one."""
+    def earlier(self) -> tuple[str, int]:
+        """The effort that an earlier run has finished, and with how many seeds; "" and 1 without one."""
+        if not Path(self.place).is_dir():
+            return "", 1
         try:
             told = json.loads(read_text(self.request.folder / RESULT))
-            attacks = told.get("reached") or told["attacks"]  # as earlier versions call it
-            return EFFORTS.index(told["effort"]) + 1, max(one["seeds"] for one in attacks)
+            return str(told["effort"]), max(one["seeds"] for one in told["reached"])
         except (InputError, OSError, AttributeError, LookupError, TypeError, ValueError):  # none, or a damaged one
-            return 0, 1
+            return "", 1
 
-    def wants(self, step: Step) -> bool:
-        """Whether the effort that was asked for includes a step, or --minutes are expected to be enough for it."""
-        if self.request.effort is not None:
-            return EFFORTS.index(step.effort) <= EFFORTS.index(self.request.effort)
-        seconds = self.seconds_of(step)
-        return not seconds or self.spent + seconds <= 60 * self.request.patience
+    def covers(self, step: Step) -> bool:
+        """Whether --queries are enough for a step."""
+        return self.allowance.covers(self.attacks(step), seeds=step.seeds)
 
     def seconds_of(self, step: Step) -> float:
         """Expected seconds of a step; 0 for one that the store holds."""
@@ -269,13 +247,17 @@ class Work:
         expected = [costs.forecast(tree, self.store) for tree in trees if tree is not None]
         if not (device_s := sum(cost.training + cost.rest for cost in expected)):
             return 0.0
-        paced = self.allowance.seconds(self.attacks(step), seeds=step.seeds)
-        unmeasured = SLOWER * max(self.spent, costs.wall_seconds(expected[0].done)) if step.reach == "whole" else 0.0
-        return costs.START_S + max(costs.wall_seconds(device_s), paced, unmeasured)
+        paced = self.allowance.queries_of(self.attacks(step), seeds=step.seeds) / self.allowance.per_second
+        unmeasured = SLOWER * max(time.monotonic() - self.started, costs.wall_seconds(expected[0].done))
+        return costs.START_S + max(
+            costs.wall_seconds(device_s),
+            paced if self.allowance.queries else 0.0,
+            unmeasured if step.reach == "whole" else 0.0,
+        )
 
     def do(self, step: Step) -> int:
         """Run the sweeps of a step, writing the pages after each. Returns the exit code."""
-        if step.trainings and not self.step.trainings:
+        if not self.step.trainings:
             self.forecast_trainings(step)
         self.step = step
         sweeps = {SWEEP: self.tree(step)}
@@ -299,15 +281,16 @@ class Work:
         return 0
 
     def forecast_trainings(self, step: Step) -> None:
-        """Print what each training that a step begins with will cost."""
-        alone = costs.forecast(self.tree(step._replace(trainings=())), self.store)
+        """Print what a seed of each training of a step will cost."""
+        first = step._replace(trainings=(), seeds=1)
+        alone = costs.forecast(self.tree(first), self.store) if step.trainings else costs.Cost()
         for one in step.trainings:
-            cost = costs.forecast(self.tree(step._replace(trainings=(one,))), self.store)
+            cost = costs.forecast(self.tree(first._replace(trainings=(one,))), self.store)
             training, rest = cost.training - alone.training, cost.rest - alone.rest
             if training + rest:
                 self.planned[label_of(one)] = training + rest
                 screen.out(
-                    f"to come: {label_of(one)}: {one['architecture']}, {one['epochs']} epochs, about "
+                    f"to come: {label_of(one)}: {one['architecture']}, {one['epochs']} epochs, for each seed about "
                     f"{duration(training)} of a device to train it and {duration(rest)} to attack it and judge the "
                     "reconstructions"
                 )
@@ -317,7 +300,6 @@ class Work:
         request, folder, store = self.request, self.request.folder, self.store
         shadowed, second = self.shadow_tree(self.step), folder / SECOND
         has_shadows = shadowed is not None and self.has_membership(shadowed)
-        few = sweep_file.too_few(self.people) if request.trained_on_data and self.step.trainings else ""
         stored = read_stored(
             load_sweep(folder / SWEEP),
             store,
@@ -329,7 +311,7 @@ class Work:
             redact=request.redact,
             effort=self.step.effort,
             untried=self.left_out,
-            unfit=(*self.left, *([few] if few else [])),
+            unfit=(*self.left, *(self.few if request.trained_on_data and self.step.trainings else ())),
             own_test=self.people.of(TEST) > 0,
             planned=self.planned,
             strangers=self.images,
@@ -342,14 +324,14 @@ class Work:
         name = REDACTED if request.redact else shortened(request.title)
         write_audit(stored, store, folder, self.card, name, redact=request.redact)
 
-    def left_words(self, step: Step, *, covered: bool) -> str:
-        """A sentence on what a step that is not made would add. covered: whether --queries are enough for it."""
+    def left_words(self, step: Step) -> str:
+        """A sentence on what a step that is not made would add."""
         before = self.attacks(self.step)
         added = [make_attack(**one).words for one in self.attacks(step) if one not in before]
         added += [label_of(one) for one in step.trainings if one not in self.step.trainings]
         if step.seeds > self.step.seeds:
             added.append(f"{step.seeds} seeds instead of {self.step.seeds}")
-        if not covered:
+        if not self.covers(step):
             return f"Not tried: {'; '.join(added)}; the same command with more --queries tries more."
         takes = duration(self.seconds_of(step))
         return f"Not tried: {'; '.join(added)}. The same command with --effort {step.effort} does, in about {takes}."

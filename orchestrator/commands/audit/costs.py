@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
@@ -26,6 +26,7 @@ from smoothsweep.core.training.classifier import train_classifier
 from smoothsweep.orchestrator.commands.audit.sweep_file import as_loaded, portfolio
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.planning.trial import trials_of
+from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.tasks.settings import recipe_from
 from smoothsweep.tasks.target import PART
@@ -51,23 +52,20 @@ class Allowance:
     Attributes:
         queries: The most that may be sent in all; None without bound.
         reading: Queries that test whether the model recognises the data.
-        per_second: Queries sent per second.
         people: How many people are attacked.
-        membership: Settings of the judge of membership; None where it is not measured.
+        membership: Settings of its judge; None where it is not measured.
         measuring: The most queries that measuring membership sends.
         unbounded: The most that it would send without a limit by --queries.
-        coming: Lines to print before they are sent.
         unmeasured: Why membership is not measured although it was asked for.
     """
 
-    queries: int | None
+    queries: int | None = None
     reading: int = 0
     per_second: float = 1.0
     people: int
     membership: Mapping[str, Any] | None = None
     measuring: int = 0
     unbounded: int = 0
-    coming: tuple[str, ...] = ()
     unmeasured: tuple[str, ...] = ()
 
     def queries_of(self, attacks: Iterable[Mapping[str, Any]], *, seeds: int = 1) -> int:
@@ -76,15 +74,12 @@ class Allowance:
         Parts that several attacks share, such as a pool, count once. An attack that states no bound counts as 0.
         """
         total, shared = 0, list[tuple[Part, ...]]()
-        for settings in attacks:
-            attack = make_attack(**settings)
-            each = attack.most_queries(PROTOCOL)
-            if each is None:
-                continue
-            total += each * self.people
-            if attack.parts not in shared:
-                shared.append(attack.parts)
-                total += attack.most_queries_once
+        for attack in (make_attack(**settings) for settings in attacks):
+            if (each := attack.most_queries(PROTOCOL)) is not None:
+                total += each * self.people
+                if attack.parts not in shared:
+                    shared.append(attack.parts)
+                    total += attack.most_queries_once
         return seeds * total
 
     def fitting(self, attacks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -100,9 +95,9 @@ class Allowance:
         fixed = self.reading + self.measuring
         return self.queries is None or fixed + self.queries_of(attacks, seeds=seeds) <= self.queries
 
-    def seconds(self, attacks: Sequence[Mapping[str, Any]], *, seeds: int) -> float:
-        """Seconds that the queries of all attacks and seeds take at the agreed pace; 0 without a limit."""
-        return 0.0 if self.queries is None else self.queries_of(attacks, seeds=seeds) / self.per_second
+    def takes(self, queries: int) -> str:
+        """How long so many queries take, in words."""
+        return f"about {duration(queries / self.per_second)} at {self.per_second:g} a second"
 
     def left_out(self, attacks: Sequence[dict[str, Any]]) -> tuple[str, ...]:
         """A sentence for each attack that does not fit: its name, its queries, and the option that would allow it."""
@@ -111,13 +106,12 @@ class Allowance:
             until = ordered[: ordered.index(settings) + 1]  # a larger budget is spent on these, this one the last
             attack, asked = make_attack(**settings), self.queries_of(until)
             each, cost = attack.most_queries(PROTOCOL) or 0, self.queries_of([settings])
-            whole = _rounded(self.reading + self.unbounded + asked)
-            takes = (asked - self.queries_of(one for one in until if one in kept)) / self.per_second
+            more = asked - self.queries_of(one for one in until if one in kept)
             after = " after those that ask less" if sum(one not in kept for one in until) > 1 else ""
             lines.append(
                 f"Not tried: {attack.words}, which may ask {cost:,} queries for {self.people} people ({each:,} a "
-                f"person); --queries {self.queries} does not allow it. The same command with --queries {whole} tries "
-                f"it{after}, in about {duration(takes)} at {self.per_second:g} a second."
+                f"person); --queries {self.queries} does not allow it. The same command with --queries "
+                f"{_rounded(self.reading + self.unbounded + asked)} tries it{after}, in {self.takes(more)}."
             )
         return tuple(lines)
 
@@ -136,12 +130,11 @@ def allowance_of(
         agreed: The user's limits for an endpoint; None for any other model.
         data: How many private images each person has.
         attacked: Number of people to attack.
-        access: What the attacker sees.
         scores: Whether the model answers with scores.
         membership: Whether membership is asked for.
     """
     if agreed is None:
-        return Allowance(queries=None, people=attacked, membership=OWN if membership else None)
+        return Allowance(people=attacked, membership=OWN if membership else None)
     images, tested = (data.of(TRAIN), data.of(TEST)), data.of(TEST) or ceil(TEST_FRACTION * data.pictures.total())
     reading = TRYING + 2 * tested  # as the import shows them, and as the sweep keeps them
     allowance = Allowance(queries=agreed.queries, reading=reading, per_second=agreed.per_second, people=attacked)
@@ -149,37 +142,28 @@ def allowance_of(
         return allowance
 
     def before(queries: int) -> int:
+        """What a budget spends before membership."""
         fitting = replace(allowance, queries=queries).fitting(portfolio(access))
         return reading + min(filter(None, (allowance.queries_of([one]) for one in fitting)), default=0)
 
     def cost(drawn: int | None) -> int:
         return Membership(**OWN, images=drawn).most_pictures(*images, scores=scores)
 
-    def takes(queries: int) -> str:
-        return f"about {duration(queries / agreed.per_second)} at {agreed.per_second:g} a second"
-
-    whole, drawn = cost(None), None
-    if before(agreed.queries) + whole > agreed.queries:
-        fitting = bisect_right(range(LEAST_DRAWN, max(images)), agreed.queries - before(agreed.queries), key=cost)
-        if not fitting:
-            enough = _rounded(before(agreed.queries) + whole)
-            while (needed := before(enough) + whole) > enough:  # of more that are allowed attacks take their part
-                enough = _rounded(needed)
-            line = (
-                f"Not measured: membership, which may ask {whole:,} queries for {sum(images):,} images "
-                f"({cost(LEAST_DRAWN):,} where labels are asked of {LEAST_DRAWN} training and test images alone); "
-                f"--queries {agreed.queries} does not allow it. The same command with --queries {enough} measures it, "
-                f"in {takes(whole)}."
-            )
-            return replace(allowance, unbounded=whole, unmeasured=(line,))
+    whole, left = cost(None), agreed.queries - before(agreed.queries)
+    if whole <= left:
+        return replace(allowance, membership=OWN, measuring=whole, unbounded=whole)
+    if fitting := bisect_right(range(LEAST_DRAWN, max(images)), left, key=cost):
         drawn = LEAST_DRAWN + fitting - 1
-    return replace(
-        allowance,
-        membership={**OWN, **({} if drawn is None else {"images": drawn})},
-        measuring=cost(drawn),
-        unbounded=whole,
-        coming=(f"to come: membership: {cost(drawn):,} queries at most, {takes(cost(drawn))}",),
+        return replace(allowance, membership={**OWN, "images": drawn}, measuring=cost(drawn), unbounded=whole)
+    enough = _rounded(before(agreed.queries) + whole)
+    while (needed := before(enough) + whole) > enough:  # of more that are allowed attacks take their part
+        enough = _rounded(needed)
+    line = (
+        f"Not measured: membership, which may ask {whole:,} queries for {sum(images):,} images ({cost(LEAST_DRAWN):,} "
+        f"where labels are asked of {LEAST_DRAWN} training and test images alone); --queries {agreed.queries} does not "
+        f"allow it. The same command with --queries {enough} measures it, in {allowance.takes(whole)}."
     )
+    return replace(allowance, unbounded=whole, unmeasured=(line,))
 
 
 def _rounded(queries: int) -> int:
@@ -209,19 +193,51 @@ class Cost(NamedTuple):
     """Device-seconds of a sweep: of its trainings (also of shadow models) and of the rest (attacks and judges) that the
     store lacks, and of what it holds."""
 
-    training: float
-    rest: float
+    training: float = 0.0
+    rest: float = 0.0
     done: float = 0.0
 
 
+def forecast(tree: dict[str, Any], store: Store) -> Cost:
+    """Forecast the cost of the stages of a parsed sweep file that the store, which must hold the data, lacks.
+
+    A stage like a measured one is expected to take as long, a training that was never measured as a few of its steps
+    tell, an attack or a judge the mean of the measured ones.
+    """
+    plan = make_plan(trials_of(as_loaded(tree)), store)
+    training = rest = 0.0
+    for stage in plan.missing:
+        measured = plan.history.expected(stage)
+        if stage.name not in ("target", "shadow"):
+            rest += measured[0] if measured else plan.history.usual(stage.name) or 0.0
+        else:
+            training += measured[0] if measured else _training_seconds(stage, store)
+    done = sum(float(store.manifest(stage)["seconds"]) for stage in plan.stages if stage.fingerprint in plan.cached)
+    return Cost(training, rest, done)
+
+
+def _training_seconds(stage: Stage, store: Store) -> float:
+    """What a training, or one of a part of the images for a shadow model, is expected to take."""
+    data, part = store.metrics(stage.inputs["data"]), stage.config.get(PART)
+    train, test, classes = (int(present(data[key], key)) for key in ("num_train", "num_test", "num_classes"))
+    return (0.0 if part is None else SHADOW_S) + timed_training(
+        recipe_from(stage.config),
+        images=train if part is None else round(part["share"] * (train + test)),
+        classes=classes,
+        side=stage.inputs["data"].config["size"],
+        transform_input=bool(stage.config.get("transform_input")),
+    )
+
+
 @lru_cache
-def training_seconds(
+def timed_training(
     recipe: TrainingRecipe, *, images: int, classes: int, side: int, transform_input: bool = False
 ) -> float:
     """Seconds of a plain training of `recipe` on so many images of `side` pixels, on this machine's device.
 
-    side: of the images, in pixels. Trains on one batch of noise, once to warm up and `TIMED` times, of which the
-    quickest counts; on a CPU in one thread, as a stage does. The estimate leaves out measuring the test accuracy.
+    Trains on one batch of noise, once to warm up and `TIMED` times, of which the quickest counts; on a CPU in one
+    thread, as a stage does. Cached for recipes that differ in their defense alone. Measuring the test accuracy is left
+    out.
     """
     count = min(recipe.batch_size, images)
     noise = torch.randint(0, 256, (count, 3, side, side), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
@@ -236,32 +252,3 @@ def training_seconds(
     finally:
         torch.set_num_threads(threads)
     return min(record.seconds for record in records[1:]) * images / count * recipe.epochs
-
-
-def forecast(tree: dict[str, Any], store: Store, *, timed: Callable[..., float] = training_seconds) -> Cost:
-    """Forecast the cost of the stages of a parsed sweep file that the store, which must hold the data, lacks.
-
-    A stage like a measured one is expected to take as long. A few steps of a training that was never measured are
-    `timed`, once for all trainings that differ in their defense alone. An attack or a judge that was never measured is
-    expected to take the mean of the measured ones.
-    """
-    plan = make_plan(trials_of(as_loaded(tree)), store)
-    training = rest = 0.0
-    for stage in plan.missing:
-        measured, trains = plan.history.expected(stage), stage.name in ("target", "shadow")
-        if not trains:
-            rest += measured[0] if measured else plan.history.usual(stage.name) or 0.0
-        elif measured:
-            training += measured[0]
-        else:
-            data, part = store.metrics(stage.inputs["data"]), stage.config.get(PART)
-            train, test, classes = (int(present(data[key], key)) for key in ("num_train", "num_test", "num_classes"))
-            training += (0.0 if part is None else SHADOW_S) + timed(
-                recipe_from(stage.config),
-                images=train if part is None else round(part["share"] * (train + test)),
-                classes=classes,
-                side=stage.inputs["data"].config["size"],
-                transform_input=bool(stage.config.get("transform_input")),
-            )
-    done = sum(float(store.manifest(stage)["seconds"]) for stage in plan.stages if stage.fingerprint in plan.cached)
-    return Cost(training, rest, done)

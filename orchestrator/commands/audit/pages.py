@@ -57,7 +57,7 @@ from smoothsweep.orchestrator.result.audit import (
 from smoothsweep.orchestrator.result.data import ReportData
 from smoothsweep.orchestrator.result.findings import share as probability
 from smoothsweep.orchestrator.result.format import number
-from smoothsweep.orchestrator.result.leaks import AMONG, asked_by_parts
+from smoothsweep.orchestrator.result.leaks import AMONG
 from smoothsweep.orchestrator.result.rows import results_table
 from smoothsweep.orchestrator.result.standing import HEAD
 from smoothsweep.orchestrator.result.summary import Summary, recipe_label, summarise
@@ -117,7 +117,6 @@ def read_stored(
 
     Args:
         out: The folder that links are relative to.
-        card: How the model is read.
         shadowed: The sweep with the shadow models that attacked the model; None without one.
         without_shadows: Why there are no shadow models; empty for the usual reason.
         second: The sweep in which a second embedder judges the same reconstructions; None without one.
@@ -146,7 +145,6 @@ def read_stored(
         epochs=beside.epochs if isinstance(beside, Recipe) else 0,
         is_program=card.outside is not None,
         is_enrolled=is_external(card.architecture) and KINDS[card.architecture].enrols,
-        asked_once=asked_by_parts(trials, store),
         membership=members,
         access=access,
         **known,
@@ -228,6 +226,11 @@ def attacks_found(files: tuple[Path, ...], access: str) -> tuple[AttackFound, ..
     files: the scores of each training, of the same images in the same order. Intervals are over people: trainings are
     not resampled. Cached, since the files never change and pages are written again after every step.
     """
+
+    def mean_auc(members: np.ndarray, others: np.ndarray) -> float:
+        """Of scores [images, trainings]."""
+        return float(np.mean([roc_auc(*pair) for pair in zip(members.T, others.T, strict=True)]))
+
     runs = [_scored(file) for file in files]
     first, found = runs[0], []
     for name in first.scores:
@@ -237,22 +240,16 @@ def attacks_found(files: tuple[Path, ...], access: str) -> tuple[AttackFound, ..
         scores = np.stack([run.scores[name] for run in runs], axis=1)
         known = np.isfinite(scores).all(axis=1)
         scores, member = scores[known], first.member[known]
-        auc, low, high = over_persons(_mean_auc, scores, member, first.labels[known]) or (math.nan,) * 3
+        auc, low, high = over_persons(mean_auc, scores, member, first.labels[known]) or (math.nan,) * 3
         rates = [tpr_at(column[member], column[~member], RATES["fpr1"]) for column in scores.T]
-        shown = [rate for rate in rates if rate is not None]
-        rate = float(np.mean(shown)) if len(shown) == len(rates) else None
+        rate = None if None in rates else float(np.mean([one for one in rates if one is not None]))
         found.append(AttackFound(attack=name, access=sees, auc=auc, low=low, high=high, found=rate))
     return tuple(sorted(found, key=lambda one: (math.isnan(one.auc), -one.auc)))
 
 
-def _mean_auc(members: np.ndarray, others: np.ndarray) -> float:
-    """The mean AUC over trainings, from scores [images, trainings]."""
-    return float(np.mean([roc_auc(*pair) for pair in zip(members.T, others.T, strict=True)]))
-
-
 @lru_cache(maxsize=64)
 def _scored(file: Path) -> Scored:
-    """The scores of every attack, from the file of a judge of membership. Cached: the file never changes."""
+    """The scores of every attack, from the file of a judge of membership."""
     frame = read_rows(file)
     return Scored(
         scores={name: frame[name].to_numpy(dtype=np.float64) for name in frame.columns if name in MEMBERSHIP_ATTACKS},
@@ -309,14 +306,14 @@ def portraits_of(stored: StoredAudit, store: Store) -> Portraits:
 def write_audit(stored: StoredAudit, store: Store, out: Path, card: TargetCard, name: str, *, redact: bool) -> None:
     """Write the three files; each replaces its predecessor in one step. redact: without names, places and pictures."""
     facts = {key: words for key, words in stored.facts.items() if not redact or key not in NAMES_PLACES}
-    shown = {"name": name, "facts": facts, "portraits": {} if redact else portraits_of(stored, store)}
-    write_file(out / "audit.pdf", audit_pdf(stored.audit, **shown))
+    portraits = {} if redact else portraits_of(stored, store)
+    write_file(out / "audit.pdf", audit_pdf(stored.audit, name=name, facts=facts, portraits=portraits))
     model = {"name": name, "architecture": card.architecture, "image_size": card.image_size}
     if card.source:
         model |= {"sha256": card.source.sha256, **({} if redact else {"file": card.source.file})}
     told = {"version": JSON_VERSION, "model": model, **stored.audit.dump()}
     write_file(out / "audit.json", json.dumps(told, indent=1) + "\n")
-    write_file(out / "audit.html", audit_page(stored.audit, **shown))
+    write_file(out / "audit.html", audit_page(stored.audit, name=name, facts=facts, portraits=portraits))
 
 
 def audit_pdf(audit: Audit, *, name: str, facts: Mapping[str, str], portraits: Portraits) -> bytes:

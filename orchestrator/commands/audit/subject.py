@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 from smoothsweep.core import screen
 from smoothsweep.core.arguments import refuse_missing
@@ -127,8 +127,13 @@ def model_kind(request: AuditRequest) -> str | None:
     """The kind of an external model; None for a network of ours."""
     if not is_imported(request):
         return kind_of(request.model) or kind_made_of(request.architecture)
-    architecture = ImportedClassifier(imported=str(cast("Path", request.model).resolve())).checked.architecture
+    architecture = card_of(cast("Path", request.model)).architecture
     return architecture if is_external(architecture) else None
+
+
+def card_of(folder: Path) -> TargetCard:
+    """The card of an imported model. Raises InputError."""
+    return ImportedClassifier(imported=str(folder.resolve())).checked
 
 
 def foreign_model(request: AuditRequest, architecture: str | None) -> ForeignModel | None:
@@ -143,66 +148,65 @@ def check_reading(request: AuditRequest, people: int) -> None:
     """
     if is_imported(request) or request.gallery:  # its card was checked; enrolment tries an embedder on the gallery
         return
-    check_description(_target(request, people))
-    if model_kind(request) is None and not _folder(request).exists():
-        read_checkpoint(_target(request, people))  # a wrong --architecture is told before pictures are compared
+    target = _target(request, people)
+    check_description(target)
+    if model_kind(request) is None and not present(target.out, "folder").exists():
+        read_checkpoint(target)  # a wrong --architecture is told before pictures are compared
 
 
-def bring_in(request: AuditRequest, people: int) -> Path:
-    """The folder of the model, which is imported first unless an earlier audit did so. Raises InputError."""
+def bring_in(request: AuditRequest, people: int) -> tuple[Path, TargetCard]:
+    """The folder of the model, which is imported first unless an earlier audit did so, and its card. Raises
+    InputError."""
     if is_imported(request):
         for option, value in request.given(*ON_CARD):
             got = f"got {as_typed(value)}"
             raise InputError(f"{option}: expected none beside an imported folder, whose {CARD} says it, {got}")
-        return cast("Path", request.model)
-    folder = _folder(request)
-    if not request.gallery:
-        if not _is_known(request):
-            import_target_file(_target(request, people))
-        return folder
-    for option, value in request.given("weights"):
-        raise InputError(f"{option}: expected none with --gallery, got {as_typed(value)}")
-    if people < 2:
-        raise InputError(f"--gallery {request.gallery}: expected at least 2 people, got {people or 'nobody'}")
-    templates = cast("Templates", request.templates or "mean")
-    gallery = Gallery(
-        people=request.gallery, templates=templates, threshold=request.threshold, strangers=request.public
-    )
-    if not _is_known(request):
-        judge, _ = judges_of(request)
-        import_recogniser(request.model, request, gallery, folder, judge=judge.get("embedder", {}))
-    elif read_recogniser(folder / EnrolledEmbedder.file).enrolled != gallery.digest:
-        wanted = "audits of this gallery, enrolled alike"
-        raise InputError(f"--out {request.folder}: expected {wanted}, got those of another")
-    return folder
-
-
-def read_card(request: AuditRequest, folder: Path) -> TargetCard:
-    """The card of the imported model, whose queries the user agreed to. Raises InputError."""
-    card = ImportedClassifier(imported=str(folder.resolve())).checked
+        folder = cast("Path", request.model)
+    else:
+        target = _target(request, people)
+        folder = present(target.out, "folder")
+        if request.gallery:
+            _enrol(request, people, folder)
+        elif not _is_known(request, folder):
+            import_target_file(target)
+    card = card_of(folder)
     if (foreign := foreign_model(request, card.architecture)) is not None:
         foreign.agree(folder)
-    return card
-
-
-def _folder(request: AuditRequest) -> Path:
-    """Where an audit imports to."""
-    return request.folder / "model"
+    return folder.resolve(), card
 
 
 def _target(request: AuditRequest, people: int) -> TargetRequest:
     """The request to `smoothsweep import target`."""
     reading = {part.name: getattr(request, part.name) for part in fields(Reading)}
-    data = str(request.private)
-    return TargetRequest(file=request.model, out=_folder(request), classes=people, data=data, **reading)
+    out, data = request.folder / "model", str(request.private)
+    return TargetRequest(file=request.model, out=out, classes=people, data=data, **reading)
 
 
-def _is_known(request: AuditRequest) -> bool:
+def _enrol(request: AuditRequest, people: int, folder: Path) -> None:
+    """Enrol the people of --gallery with the embedder, unless an earlier audit did so. Raises InputError."""
+    for option, value in request.given("weights"):
+        raise InputError(f"{option}: expected none with --gallery, got {as_typed(value)}")
+    if people < 2:
+        raise InputError(f"--gallery {request.gallery}: expected at least 2 people, got {people or 'nobody'}")
+    gallery = Gallery(
+        people=request.private,
+        templates=cast("Templates", request.templates or "mean"),
+        threshold=request.threshold,
+        strangers=request.public,
+    )
+    if not _is_known(request, folder):
+        judge, _ = judges_of(request)
+        import_recogniser(request.model, request, gallery, folder, judge=judge.get("embedder", {}))
+    elif read_recogniser(folder / EnrolledEmbedder.file).enrolled != gallery.digest:
+        wanted = "audits of this gallery, enrolled alike"
+        raise InputError(f"--out {request.folder}: expected {wanted}, got those of another")
+
+
+def _is_known(request: AuditRequest, folder: Path) -> bool:
     """Whether an earlier audit imported the same file. Raises InputError if it was another."""
-    folder, model = _folder(request), request.model
     if not folder.exists():
         return False
-    source = ImportedClassifier(imported=str(folder)).checked.source
+    source, model = card_of(folder).source, request.model
     if isinstance(model, Named):  # what describes a model without a file stands for one
         described = present(foreign_model(request, model.kind), "kind").describe(model.text, folder)
         digest = hashlib.sha256(described.encode()).hexdigest()
@@ -268,18 +272,17 @@ def judges_of(request: AuditRequest) -> tuple[Judges, Judges]:
         return first, second
     if one is None or "weights" not in one or request.gallery:
         return first, {}
-    for name, kind in ((name, EMBEDDERS[name]) for name in FACES):
-        if name != one["name"] and kind.shipped is None:
+    for name in FACES:
+        if name != one["name"] and EMBEDDERS[name].shipped is None:
             places = [Path(one["weights"]).with_name(f"{name}{ending}") for ending in ENDINGS]
-            staged = find_weight_file(name, weight_folders()) if kind.is_staged else None
+            staged = find_weight_file(name, weight_folders()) if EMBEDDERS[name].is_staged else None
             for place in (*places, *([staged] if staged else [])):
                 if place.is_file():
                     return first, {FACE: {"name": name, "weights": str(place.resolve())}}
     return first, {}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Found:
+class Found(NamedTuple):
     """Whom public images show, in sentences: warnings with names and without, and notes where nothing is to warn of."""
 
     warnings: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 from smoothsweep.core.attacks.registry import attack_class, make_attack
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS, Access
@@ -19,7 +19,7 @@ from smoothsweep.core.membership.base import check_part
 from smoothsweep.core.models.architectures import check_image_size
 from smoothsweep.core.priors.kinds import make_settings, network_card
 from smoothsweep.core.priors.settings import DESCRIPTION, READ_OUT
-from smoothsweep.orchestrator.commands.audit.request import EPOCHS
+from smoothsweep.orchestrator.commands.audit.request import EPOCHS, AuditRequest
 from smoothsweep.sweeps.expand import LoadedSweep, check
 from smoothsweep.sweeps.imported import TargetCard
 from smoothsweep.sweeps.load import as_yaml
@@ -28,7 +28,6 @@ STORED_SIZE = 64
 """Side in pixels of stored and reconstructed pictures, unless the model reads smaller ones."""
 
 COMPONENTS = 150
-"""Principal components of the prior that is fitted on the public images."""
 
 EIGENFACES: Mapping[str, Any] = {"kind": "eigenfaces", "components": COMPONENTS}
 """Settings of the prior that is fitted on the public images."""
@@ -60,36 +59,22 @@ EVALUATOR_TRAINING: dict[str, Any] = {"epochs": 60, "batch_size": 50, "augmentat
 Reach = Literal["quick", "adapted", "whole"]
 """Which attacks of the portfolio: those of the first answer, also the adaptive ones, or all."""
 
-
-class Tried(NamedTuple):
-    """An attack of the portfolio: what it sees of the model, the least reach that includes it, its settings."""
-
-    access: str
-    reach: Reach
-    settings: dict[str, Any]
-
-
-ADAPTED = {**PLUG_AND_PLAY, "loss": "logit", "select": {"kind": "augmented_margin"}}
-"""An adaptive attack, built to survive gradient masking, as comparing recipes needs."""
-
-CMA_ES = {"kind": "cma_es", "pool": POOL, "selected": SELECTED, "max_queries": 1000, "population": 12}
-"""A search on scores that costs an eighth of RLB-MI's queries, and shares its pool with selection."""
-
-RLB_MI = {"kind": "rlb_mi", "selected": SELECTED, "episodes": 4000, "at_once": 16, "lr": 0.008}
-BREP_MI = {"kind": "brep_mi", "selected": 2, "patience": 100, "max_passes": 300, "starts": {"max_batches": 40}}
-
-PORTFOLIO = (
-    Tried("gradients", "quick", PLUG_AND_PLAY),
-    Tried("gradients", "quick", {**PLUG_AND_PLAY, "loss": "cross_entropy"}),
-    Tried("gradients", "adapted", ADAPTED),
-    Tried("scores", "quick", CMA_ES),
-    Tried("scores", "whole", RLB_MI),
-    Tried("labels", "whole", BREP_MI),
+PORTFOLIO: tuple[tuple[Reach, dict[str, Any]], ...] = (
+    ("quick", PLUG_AND_PLAY),
+    ("quick", {**PLUG_AND_PLAY, "loss": "cross_entropy"}),
+    # Built to survive gradient masking, as comparing recipes needs.
+    ("adapted", {**PLUG_AND_PLAY, "loss": "logit", "select": {"kind": "augmented_margin"}}),
+    # An eighth of RLB-MI's queries, and its pool is that of selection.
+    ("quick", {"kind": "cma_es", "pool": POOL, "selected": SELECTED, "max_queries": 1000, "population": 12}),
+    ("whole", {"kind": "rlb_mi", "selected": SELECTED, "episodes": 4000, "at_once": 16, "lr": 0.008}),
+    (
+        "whole",
+        {"kind": "brep_mi", "selected": 2, "patience": 100, "max_passes": 300, "starts": {"max_batches": 40}},
+    ),
+    ("quick", {"kind": "selection_only", "selected": SELECTED, "pool": POOL}),
 )
-"""Attacks other than `CHEAPEST`, the strongest first. Settings of the small sweeps: minutes on 2 cores."""
-
-CHEAPEST = Tried("scores", "quick", {"kind": "selection_only", "selected": SELECTED, "pool": POOL})
-"""An attack that optimises nothing, tried wherever scores are given, as a baseline for the other attacks."""
+"""The least reach that includes an attack, and its settings: the strongest first, last the one that optimises nothing.
+Settings of the small sweeps: minutes on 2 cores."""
 
 CONTROL = {"kind": "random_latents", "selected": SELECTED, "truncation_psi": 1.0, "truncation_cutoff": None}
 
@@ -99,20 +84,22 @@ def components_of(images: int | None) -> int:
     return COMPONENTS if images is None else min(COMPONENTS, images - 1)
 
 
+def level_of(attack: Mapping[str, Any]) -> int:
+    """The place in `ACCESS_LEVELS` of what an attack sees."""
+    return ACCESS_LEVELS.index(attack_class(attack["kind"]).access)
+
+
 def portfolio(access: str, reach: Reach = "quick") -> list[dict[str, Any]]:
     """Settings of the attacks and of the control of an attacker with this access."""
-    level, reaches = ACCESS_LEVELS.index(access), get_args(Reach)
-    attacks = [tried for tried in PORTFOLIO if ACCESS_LEVELS.index(tried.access) <= level]
-    chosen = [tried for tried in attacks if reaches.index(tried.reach) <= reaches.index(reach)] or attacks[:1]
-    if ACCESS_LEVELS.index(CHEAPEST.access) <= level:
-        chosen.append(CHEAPEST)
-    return [*(tried.settings for tried in chosen), CONTROL]
+    reaches = get_args(Reach)
+    reaches = reaches[: reaches.index(reach) + 1]
+    seen = [(least, attack) for least, attack in PORTFOLIO if level_of(attack) <= ACCESS_LEVELS.index(access)]
+    attacks = [attack for least, attack in seen if least in reaches] or [seen[0][1]]
+    return [*attacks, CONTROL]
 
 
 def spread_classes(classes: int, most: int) -> list[int]:
-    """The classes to attack: all, or `most` of them, evenly spaced."""
-    if classes <= most:
-        return list(range(classes))
+    """`most` of the classes, evenly spaced; all where there are no more."""
     return sorted({round(place * (classes - 1) / (most - 1)) for place in range(most)})
 
 
@@ -134,19 +121,20 @@ FIXES: tuple[Mapping[str, Any], ...] = (
 that costs no more than plain training and goes with every architecture (MIDRE's published setting)."""
 
 
-def audit_trainings(
-    architecture: str, *, image_size: int, transform_input: bool, epochs: int = EPOCHS, fix: bool
-) -> tuple[dict[str, Any], ...]:
-    """The reference, and with `fix` the other recipes after it, as a sweep file has them; all from random weights.
+def audit_trainings(request: AuditRequest, card: TargetCard) -> tuple[dict[str, Any], ...]:
+    """The reference and the fixes that were asked for, as a sweep file has them; all from random weights.
 
-    architecture, image_size (side in pixels), transform_input: those of the model. Raises InputError for a network that
-    cannot take such images.
+    Raises InputError for a network that cannot take the model's images.
     """
-    check_size(architecture, image_size)
-    common = {"architecture": architecture, "image_size": image_size, "pretrained": False, **TRAINING, "epochs": epochs}
-    if transform_input:
+    if request.reference is None and not request.fix:
+        return ()
+    architecture = request.reference or card.architecture
+    check_size(architecture, card.image_size)
+    common = {"architecture": architecture, "image_size": card.image_size, "pretrained": False, **TRAINING}
+    common["epochs"] = request.epochs or EPOCHS
+    if card.transform_input and architecture == card.architecture:
         common["transform_input"] = True
-    return tuple({**common, "defense": dict(defense)} for defense in (PLAIN, *(FIXES if fix else ())))
+    return tuple({**common, "defense": dict(defense)} for defense in (PLAIN, *(FIXES if request.fix else ())))
 
 
 def label_of(training: Mapping[str, Any]) -> str:
@@ -197,26 +185,19 @@ def imported_prior(folder: Path, eyes: Sequence[float] | None, image_size: int) 
 
 # The sweep file
 
-NAME = "audit"
 SHADOWS = "audit-shadows.yaml"
 """The file of the sweep that attacks by shadow models."""
 
 
-def lesser(wanted: Access, given: Access) -> Access:
-    """The lower of the access that an attacker wants and the access that the model gives."""
-    return min(wanted, given, key=ACCESS_LEVELS.index)
-
-
 def untried(asked: Access, card: TargetCard) -> tuple[str, ...]:
     """A sentence on the attacks that need more access than the model gives; empty without any."""
-    if card.outside is None or lesser(asked, card.access) == asked:
+    beyond = range(ACCESS_LEVELS.index(card.access) + 1, ACCESS_LEVELS.index(asked) + 1)
+    attacks = [attack_class(settings["kind"]) for _, settings in PORTFOLIO if level_of(settings) in beyond]
+    if card.outside is None or not attacks:
         return ()
-    reach = range(ACCESS_LEVELS.index(card.access) + 1, ACCESS_LEVELS.index(asked) + 1)
-    beyond = [tried for tried in (*PORTFOLIO, CHEAPEST) if ACCESS_LEVELS.index(tried.access) in reach]
-    titles = dict.fromkeys((attack_class(tried.settings["kind"]).title, tried.access) for tried in beyond)
-    attacks = ", ".join(f"{title} (needs {access})" for title, access in titles)
+    told = ", ".join(dict.fromkeys(f"{attack.title} (needs {attack.access})" for attack in attacks))
     return (
-        f"Not tried: {attacks}, because the model is {KINDS[card.architecture].words} that gives {card.access} alone. "
+        f"Not tried: {told}, because the model is {KINDS[card.architecture].words} that gives {card.access} alone. "
         "An attacker who holds its weights may find more.",
     )
 
@@ -267,7 +248,7 @@ def audit_sweep(
         judges["membership"] = dict(membership)
     recipes = [{"imported": str(model)}, *map(dict, trainings)]
     return {
-        "name": NAME,
+        "name": "audit",
         "seeds": seeds,
         "data": {"kind": "labelled", "path": str(data), "size": size, **deep},
         **({"public": public_images} if learns or independent else {}),
@@ -297,45 +278,27 @@ def as_file(tree: dict[str, Any]) -> str:
 
 
 def shadow_sweep(
-    tree: Mapping[str, Any],
-    reference: Mapping[str, Any],
-    count: int,
-    membership: Mapping[str, Any],
-    *,
-    alone: bool = False,
+    tree: Mapping[str, Any], recipe: Mapping[str, Any], count: int, *, alone: bool = False
 ) -> dict[str, Any]:
-    """The sweep file, parsed, that attacks the membership of the model and of the reference's first training.
+    """The parsed sweep file that attacks membership by `count` shadow models of a recipe: that of the model, and unless
+    it is `alone` that of the recipe's own first training.
 
-    Args:
-        tree: The parsed sweep file of the audit.
-        reference: Its recipe.
-        count: Number of shadow models.
-        membership: Settings of its judge.
-        alone: Attack the model without the reference.
+    tree: the parsed sweep file of the audit, which measures membership.
     """
-    recipes = [tree["recipe"], *([] if alone else [dict(reference)])]
+    recipes = [tree["recipe"], dict(recipe)]
+    compared = {"cells": [{"recipe": one} for one in recipes], "baseline": {"recipe": recipes[1]}}
     return {
         "name": Path(SHADOWS).stem,
         "seeds": tree["seeds"][:1],
         "data": tree["data"],
         "recipe": tree["recipe"],
         "attack": None,
-        "judges": {"membership": {**membership, "shadows": count, "shadow_recipe": dict(reference)}},
-        **({} if alone else {"cells": [{"recipe": recipe} for recipe in recipes]}),
-        **({} if alone else {"baseline": {"recipe": recipes[-1]}}),
+        "judges": {"membership": {**tree["judges"]["membership"], "shadows": count, "shadow_recipe": dict(recipe)}},
+        **({} if alone else compared),
     }
 
 
-def too_few(people: Counted) -> str:
-    """A sentence on a person with too few images for half of them to train a shadow model; empty without one."""
-    try:
-        check_halves(people, "membership by shadow models")
-    except InputError as error:
-        return f"Not tried: {error}."
-    return ""
-
-
-def check_halves(people: Counted, where: str) -> None:
+def check_halves(people: Counted, where: str = "membership by shadow models") -> None:
     """Raise InputError where a person has too few images for half of them to train a shadow model."""
     counts: Counter[str] = Counter()
     for (label, split), images in people.pictures.items():

@@ -1,13 +1,14 @@
 """`smoothsweep audit`: refusals before anything runs, and one audit from model to pages."""
 
 import json
+import re
 import shutil
 
 import pytest
+import torch
 from PIL import Image
 
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.audit import auditing
 from tests.foreign_classifier import PEOPLE, SIDE
 from tests.orchestrator.commands.owned_model import IMAGENET, audit
 
@@ -48,11 +49,10 @@ EARLY = [  # what follows `audit`: options of the owner's model, or a whole comm
 
 
 @pytest.mark.parametrize(("more", "line"), EARLY)
-def test_what_is_wrong_is_one_line_before_pictures_are_read_and_nothing_is_written(
-    owned, tmp_path, capsys, monkeypatch, more, line
+def test_what_is_wrong_is_one_line_before_pictures_are_compared_and_nothing_is_written(
+    owned, tmp_path, capsys, more, line
 ):
-    """Reading and comparing them takes most of a minute where there are thousands."""
-    monkeypatch.setattr(auditing, "refuse_shared", lambda *_: pytest.fail("pictures were compared"))
+    """That takes most of a minute where there are thousands, and is said."""
     root, people, public = owned
     places = {"MODEL": root / "own.pth", "PEOPLE": people, "PUBLIC": public}
     whole = [] if not str(more[0]).startswith("--") else ["MODEL", "--data", "PEOPLE", "--public", "PUBLIC"]
@@ -74,6 +74,22 @@ def test_a_reading_that_does_not_recognise_the_people_is_refused_with_the_one_th
     assert audit(owned, *STATED, out=tmp_path / "out") == 2
     said = capsys.readouterr().err
     assert "as stated: use --mean 0.485 0.456" in said and said.count("\n") == 1 and not (tmp_path / "out").exists()
+
+
+def test_the_place_of_another_models_audits_is_refused(owned, tmp_path, capsys):
+    """Also of one whose weights differ a little."""
+    root, out = owned[0], tmp_path / "out"
+    given = [*map(str, STATED), *IMAGENET]
+    imported = ["import", "target", str(root / "own.pth"), "--classes", str(len(PEOPLE)), *given]
+    assert main([*imported, "--out", str(out / "model")]) == 0
+    before = {path: path.read_bytes() for path in (out / "model").iterdir()}
+    state = torch.load(root / "own.pth", weights_only=True)
+    state["fc.bias"] = state["fc.bias"] + 1e-3
+    torch.save(state, tmp_path / "own.pth")
+    assert audit((tmp_path, *owned[1:]), *given, out=out) == 2
+    said = capsys.readouterr().err
+    assert said == f"smoothsweep: --out {out}: expected a folder of this model's audits, got one of another model\n"
+    assert {path: path.read_bytes() for path in (out / "model").iterdir()} == before
 
 
 def test_a_person_s_picture_among_the_public_ones_is_refused_by_name_and_nothing_is_written(owned, tmp_path, capsys):
@@ -103,6 +119,13 @@ def test_from_a_checkpoint_to_the_pages(owned, tmp_path, capsys):
     before = capsys.readouterr().out
     assert found["said"]["answer"][0][:40] in before
     assert "baseline" not in before, "a sweep's table compares recipes, of which an audit has none"
+    redacted = {"html": b"data:image/png", "pdf": b"/Subtype /Image", "json": b'"file"'}
+    assert all(mark in (out / f"audit.{ending}").read_bytes() for ending, mark in redacted.items())
+    assert audit(owned, *options, "--reference", "--minutes", "0.1", "--redact", out=out) == 0
+    written = {ending: (out / f"audit.{ending}").read_bytes() for ending in redacted}
+    assert not [ending for ending, mark in redacted.items() if mark in written[ending]]
+    text = capsys.readouterr().out.encode() + written["html"] + written["json"]
+    assert not [name for name in PEOPLE if re.search(rb"\b%b\b" % name.encode(), text)]
     assert audit(owned, *options, "--fix", "--effort", "quick", out=out) == 0  # nothing is done twice
     said, found = capsys.readouterr().out, json.loads((out / "audit.json").read_text())
     assert "converted before" in said and "to come: plain training" in said

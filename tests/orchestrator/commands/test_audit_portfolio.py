@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from smoothsweep.orchestrator.commands.audit.request import AuditRequest
 from smoothsweep.orchestrator.commands.audit.sweep_file import (
     AUGMENTATION,
     FIXES,
@@ -17,6 +18,7 @@ from smoothsweep.orchestrator.commands.audit.sweep_file import (
 )
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.result.rows import sweep_axes
+from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.load import load_sweep
 from tests.foreign_classifier import SIDE
 from tests.orchestrator.commands.owned_model import RENDERED, sweep_of
@@ -57,12 +59,16 @@ def test_people_are_spread_over_all_of_them(classes, most):
 
 
 @pytest.mark.parametrize("fix", [True, False])
-def test_what_is_trained_beside_the_model_is_the_reference_and_then_the_fixes_alike_but_for_the_defense(fix):
-    found = audit_trainings("resnet18", image_size=96, transform_input=False, fix=fix, epochs=7)
+def test_what_is_trained_beside_the_model_is_the_reference_and_then_the_fixes_alike_but_for_the_defense(imported, fix):
+    card = ImportedClassifier(imported=str(imported)).checked
+    found = audit_trainings(AuditRequest(reference="resnet34", fix=fix, epochs=7), card)
     assert [one.pop("defense") for one in found] == [PLAIN, *map(dict, FIXES if fix else ())]
-    known = {"architecture": "resnet18", "image_size": 96, "pretrained": False, "epochs": 7, "batch_size": 50}
+    known = {"architecture": "resnet34", "image_size": SIDE, "pretrained": False, "epochs": 7, "batch_size": 50}
     assert all(one == {**known, "augmentation": AUGMENTATION} for one in found)
     assert len({label_of({"defense": fix}) for fix in (PLAIN, *FIXES)}) == 4
+    assert audit_trainings(AuditRequest(), card) == ()
+    [own, *_] = audit_trainings(AuditRequest(fix=True), card)
+    assert (own["architecture"], own["epochs"]) == ("resnet18", 40)
 
 
 # The sweep file
@@ -92,7 +98,7 @@ def test_an_evaluator_is_trained_where_nobody_else_judges_and_with_all_attacks(
 
 def test_what_is_trained_beside_the_model_are_trials_of_the_same_sweep(imported, owned, tmp_path):
     """Its file is one that `run` takes; the reference is its baseline, and everybody meets the same attacks."""
-    trainings = audit_trainings("resnet18", image_size=SIDE, transform_input=False, fix=True)
+    trainings = audit_trainings(AuditRequest(fix=True), ImportedClassifier(imported=str(imported)).checked)
     loaded = load_sweep(sweep_of(imported, owned, tmp_path, reach="adapted", trainings=trainings))
     trials = trials_of(loaded)
     recipes = [trial.settings.recipe for trial in trials]

@@ -9,6 +9,7 @@ from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit.costs import forecast
 from smoothsweep.orchestrator.commands.audit.pages import read_shadows
+from smoothsweep.orchestrator.commands.audit.request import AuditRequest
 from smoothsweep.orchestrator.commands.audit.sweep_file import as_loaded, audit_sweep, audit_trainings, shadow_sweep
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
@@ -74,13 +75,14 @@ def tree_of(root, model, reference, count, **given):
         has_second=False,
         membership=OWN,
     )
-    return shadow_sweep(whole, reference, count, OWN, **given)
+    return shadow_sweep(whole, reference, count, **given)
 
 
 def test_a_model_that_learnt_the_images_by_heart_is_found_out_and_one_that_never_saw_them_is_not(rendered):
     """Both are attacked by the same shadow models, which are trained once; the reference costs no more of them."""
     root, models = rendered
-    [reference] = audit_trainings("resnet_small", image_size=SIDE, transform_input=False, epochs=8, fix=False)
+    card = ImportedClassifier(imported=str(models["own"])).checked
+    [reference] = audit_trainings(AuditRequest(reference="", epochs=8), card)
     store, found = open_store(str(root / "store")), {}
     store.open_for_writing()
     for name, model in models.items():
@@ -91,9 +93,9 @@ def test_a_model_that_learnt_the_images_by_heart_is_found_out_and_one_that_never
         assert read_shadows(trials, store) is None
         for stage in (trial.stages[-1] for trial in trials):
             execute_with_inputs(store, stage)
-        assert sum(forecast(tree, store, timed=pytest.fail)[:2]) == 0
+        assert sum(forecast(tree, store)[:2]) == 0
         found[name] = read_shadows(trials, store)
-        assert forecast(tree_of(root, model, reference, 8), store, timed=pytest.fail).training > 0
+        assert forecast(tree_of(root, model, reference, 8), store).training > 0
     assert len(store.finished("shadow")) == 4, "of both models and of the reference"
     own, other = found["own"], found["other"]
     known = {"count": 4, "recipe": "plain training", "architecture": "resnet_small", "epochs": 8, "persons": PERSONS}
