@@ -258,14 +258,14 @@ def measured(store: Store, leak: Metric, data: str | None) -> Variation | None:
     """
     by_data: dict[Data, Met] = defaultdict(lambda: defaultdict(lambda: defaultdict(dict)))
     known: dict[str, Stage] = {}
-    for path in store.newest_manifests(present(leak.stage, "stage of the leak"), READ_AT_MOST):
-        judge = stored_stage(store, path.parent.parent.name, path.parent.name, known)
+    for manifest in store.newest(present(leak.stage, "stage of the leak"), READ_AT_MOST):
+        judge = stored_stage(store, manifest["stage"], manifest["fingerprint"], known)
         # Of an earlier version, deleted meanwhile, or damaged: a trial less to learn from.
         with suppress(AttributeError, KeyError, TypeError, ValueError, OSError, ArtifactDamaged):
             attack = judge.inputs[RECONSTRUCTIONS].inputs["attack"]
             target, (_, seed) = attack.inputs["target"], attack.config["seed"]
             of = target.inputs["data"].fingerprint, int(attack.config["selected"]), _without_seed(judge)
-            if ATTACKS[attack.config["kind"]].control or judge.fingerprint != path.parent.name:
+            if ATTACKS[attack.config["kind"]].control or judge.fingerprint != manifest["fingerprint"]:
                 continue
             rows = read_rows(store.needed_file(judge, PER_CLASS), ["class", leak.key])
             rates = dict(zip(rows["class"].tolist(), rows[leak.key].tolist(), strict=True))

@@ -7,6 +7,7 @@ write folders of their own machine in either case, below `root`.
     <store>/<stage>/<fingerprint>.work/       what an unfinished stage keeps between attempts
     <store>/<stage>/.<fingerprint>.<writer>/               being written; renamed when complete
     <store>/damaged/<stage>/<fingerprint>.<random>/         was not what its manifest says: a user may want to look
+    <store>/sweeps/<name>/                    state, notes and report of a sweep
     <store>/store.json                        the format's version
     <store>/linked.json                       other stores that are read, never written (store/opening.py)
 
@@ -47,19 +48,17 @@ from smoothsweep.core.writers import hold_folder, is_gone, release_folder
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.manifests import (
     FINGERPRINT,
+    VERSION,
     VERSION_FILE,
     Damage,
     check_identity,
     checksum,
-    complete,
-    forget,
     note_as_right,
     read_manifest,
     sealed,
     sizes_of,
     stated_version,
     verify,
-    version_note,
 )
 from smoothsweep.tasks.context import SharedFolders, read_progress, write_progress
 from smoothsweep.tasks.registry import stage_label
@@ -67,9 +66,8 @@ from smoothsweep.tasks.registry import stage_label
 MANIFEST = "manifest.json"
 DAMAGED = "damaged"
 
-Signature = tuple[int, ...]
-_whole: dict[Path, Signature] = {}  # artifact -> its manifest's signature when it was whole
-_fit: dict[Path, Signature] = {}  # artifact of another store -> its manifest's signature when it was held fit
+_whole: dict[Path, tuple[tuple[int, ...], dict[str, Any]]] = {}  # artifact -> its manifest, and how that looked
+_fit: dict[Path, dict[str, Any]] = {}  # artifact of another store -> its manifest, which was found fit to be used
 _refused: set[Path] = set()  # artifacts of other stores that this process does not use
 _told: set[str] = set()
 
@@ -91,7 +89,7 @@ class Store:
     def has(self, stage: Stage) -> bool:
         """Whether the stage is finished: a manifest that is as it was written, and all its files. A damaged artifact
         is told of and does not count; their contents are verified when they are read."""
-        return _is_whole(self.place(stage)) or self.find_other(stage) is not None
+        return _is_whole(self.place(stage)) or self._other(stage) is not None
 
     def path(self, stage: Stage) -> Path:
         """The folder of a finished artifact on this machine, with all its files, each of them verified.
@@ -121,16 +119,16 @@ class Store:
             why = f"{stage.label} is gone; a run makes it again"
             raise FileNotFoundError(errno.ENOENT, why, str(self.place(stage)))
         if path is None:
-            raise self._give_up(stage, f"its manifest names no {name}")
+            raise self._give_up(stage.name, stage.fingerprint, f"its manifest names no {name}")
         return path
 
     def manifest(self, stage: Stage) -> dict[str, Any]:
         """The manifest of a finished stage. Raises FileNotFoundError when it is not finished; else as `path`."""
         home = self._home(stage)
         try:
-            return read_artifact(home.place(stage))
+            return _artifact(home.place(stage))
         except Damage as damage:
-            raise self._give_up(stage, damage, home) from None
+            raise self._not_used(home, stage, damage) from None
 
     def metrics(self, stage: Stage) -> dict[str, float | None]:
         """The numbers in the manifest of a finished stage."""
@@ -145,31 +143,31 @@ class Store:
         """The manifest that lies there. Raises OSError where none does, and Damage."""
         return read_manifest(plain_content(self.manifest_file(kind, fingerprint)), kind, fingerprint)
 
-    def newest_manifests(self, kind: str, at_most: int) -> list[Path]:
-        """Files of the newest manifests of this kind; its own first: one's own machine tells best what stages cost."""
-        known = []
-        for path in self._manifests(kind):
-            with suppress(OSError):  # not finished
-                known.append((path.stat().st_mtime, str(path)))
-        manifests = [Path(path) for _, path in heapq.nlargest(at_most, known)]
-        for other in self.others:
-            manifests += other.newest_manifests(kind, at_most - len(manifests)) if len(manifests) < at_most else []
-        return manifests
-
     def newest(self, kind: str, at_most: int) -> Iterator[dict[str, Any]]:
-        """What they say; one that was deleted meanwhile, or is damaged, is left out: who reads its artifact says so."""
-        for path in self.newest_manifests(kind, at_most):
+        """The newest manifests of this kind, its own first: one's own machine tells best what stages cost. One that was
+        deleted meanwhile, or is damaged, is left out: who reads its artifact says so."""
+        for path in self._newest(kind, at_most):
             with suppress(OSError, Damage):
                 yield read_manifest(plain_content(path), kind, path.parent.name)
 
+    def _newest(self, kind: str, at_most: int) -> list[Path]:
+        known = []
+        for path in self._manifests(kind):
+            with suppress(OSError):  # removed meanwhile
+                known.append((path.stat().st_mtime, str(path)))
+        newest = [Path(path) for _, path in heapq.nlargest(at_most, known)]
+        for other in self.others:
+            newest += other._newest(kind, at_most - len(newest))
+        return newest
+
     def finished(self, kind: str) -> set[str]:
         """Fingerprints of all finished stages of this kind."""
-        here = {path.parent.name for path in self._manifests(kind) if path.exists()}
+        here = {path.parent.name for path in self._manifests(kind)}
         return here.union(*(other.finished(kind) for other in self.others))
 
     def _manifests(self, kind: str) -> list[Path]:
-        """Where the manifests of this kind lie, or would lie if the stage were finished."""
-        return [self.root / kind / name / MANIFEST for name in _names(self.root / kind) if len(name) == 64]
+        paths = (self.root / kind).glob(f"*/{MANIFEST}")
+        return [path for path in paths if FINGERPRINT.fullmatch(path.parent.name)]
 
     def examined(self, kind: str, fingerprint: str) -> dict[str, Any]:
         """The manifest of an artifact, all of which was read now. Raises FileNotFoundError or Damage."""
@@ -196,44 +194,49 @@ class Store:
         try:
             verify(home.place(stage), files)
         except Damage as damage:
-            raise self._give_up(stage, damage, home) from None
+            raise self._not_used(home, stage, damage) from None
         return home.place(stage)
 
-    def _give_up(self, stage: Stage, why: str | Damage, home: Store | None = None) -> ArtifactDamaged:
-        """Set an artifact aside that is not what its kind is, or no longer use that of another store; the error that
-        says so. Raises InputError where it cannot be moved."""
-        if home is not None and home is not self:
-            _refuse(home, stage, str(why))
-            return ArtifactDamaged(f"{stage.label} of {home.location}: {why}; it is made anew")
-        folder = self.place(stage)
+    def _not_used(self, home: Store, stage: Stage, why: Damage) -> ArtifactDamaged:
+        """The error that says so of an artifact that is not what it was: one's own is set aside, that of another store
+        stays, and is not asked for again."""
+        if home is self:
+            return self._give_up(stage.name, stage.fingerprint, why)
+        _refuse(home, stage, why)
+        return ArtifactDamaged(f"{stage.label} of {home.location}: {why}; it is made anew")
+
+    def _give_up(self, kind: str, fingerprint: str, why: str | Damage) -> ArtifactDamaged:
+        """Set an artifact aside that is not what its kind is; the error that says so. Raises InputError where it cannot
+        be moved."""
+        folder = self.root / kind / fingerprint
         try:
             place = _set_aside(folder)
         except OSError as error:
             raise InputError(f"{folder}: {why}, and it cannot be set aside: {error.strerror}") from None
         where = f"it is set aside in {place} and made again" if place else "it is made again"
-        return ArtifactDamaged(f"{stage.label}: {why}; {where}")
+        return ArtifactDamaged(f"{stage_label(kind, fingerprint)}: {why}; {where}")
 
     def _home(self, stage: Stage) -> Store:
         """The store that serves this stage."""
         if not self.others or _is_whole(self.place(stage)):
             return self
-        return self.find_other(stage) or self
+        return self._other(stage) or self
 
-    def find_other(self, stage: Stage) -> Store | None:
+    def _other(self, stage: Stage) -> Store | None:
         """The first other store that holds this stage, fit to be used; None if none does."""
         for other in self.others:
             place = other.place(stage)
             if place in _refused:
                 continue
             try:
-                signature = _signature(place)
-                if _fit.get(place) != signature:
-                    _check_other(stage, read_artifact(place), place)
-                    _fit[place] = signature
+                manifest = _artifact(place)
+                if _fit.get(place) is not manifest:
+                    _check_other(stage, manifest, place)
+                    _fit[place] = manifest
             except FileNotFoundError:
                 continue
             except (Damage, OSError) as error:
-                _refuse(other, stage, str(error))
+                _refuse(other, stage, error)
                 continue
             return other
         return None
@@ -259,7 +262,7 @@ class Store:
 
     def kept(self, stage: Stage, folder: str) -> set[str]:
         """Names of the files that attempts at an unfinished stage left in this folder of their work."""
-        return set(_names(self.work(stage) / folder))
+        return self._names(f"{stage.name}/{stage.fingerprint}.work/{folder}")
 
     def marks(self, stages: Iterable[Stage]) -> list[dict[str, Any] | None]:
         """How far unfinished stages are: the mark each left last, or None."""
@@ -284,7 +287,7 @@ class Store:
         self.check_there()
         manifest = seal_draft(stage, draft, manifest)
         release_folder(draft)
-        write_file(draft / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True))
+        write_file(draft / MANIFEST, manifest_text(manifest))
         final = self.place(stage)
         try:
             rename_folder(draft, final)
@@ -306,7 +309,32 @@ class Store:
         shutil.rmtree(self.place(stage), ignore_errors=True)
         shutil.rmtree(self.work(stage), ignore_errors=True)
 
-    # What belongs to a sweep.
+    # Small files: notes of a sweep, the format's version.
+
+    def read(self, key: str) -> bytes | None:
+        """A small file of the store, or None."""
+        try:
+            return plain_content(self.root / key)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except NotPlainError:
+            return b""  # which none is: it counts as damaged
+
+    def write(self, key: str, content: bytes) -> None:
+        """Replace a small file of the store as a whole."""
+        self.check_there()
+        write_file(self.root / key, content, parents=True)
+
+    def rename(self, key: str, to: str) -> None:
+        """Give a small file of the store another name."""
+        self.check_there()
+        move(self.root / key, self.root / to)
+
+    def _names(self, folder: str) -> set[str]:
+        """Names of what lies in a folder of the store; none where there is no such folder."""
+        with suppress(FileNotFoundError, NotADirectoryError):
+            return {name for name in os.listdir(self.root / folder) if not name.startswith(".")}
+        return set()
 
     def sweep_folder(self, name: str) -> Path:
         """Where a sweep's table and report are written on this machine; `publish` hands them to others."""
@@ -314,33 +342,29 @@ class Store:
 
     def sweeps(self) -> list[str]:
         """Names of the sweeps that left something here, sorted."""
-        return sorted(name for name in _names(self.root / "sweeps") if self.sweep_folder(name).is_dir())
+        return sorted(self._names("sweeps"))
 
     def publish(self, folder: Path, name: str) -> None:
         """Hand a sweep's report, written into `folder`, to readers of the store; all see a folder anyway."""
 
     def read_note(self, name: str, file: str) -> bytes | None:
         """A small file of a sweep (its state, what was proposed), or None."""
-        try:
-            return plain_content(self.sweep_folder(name) / file)
-        except FileNotFoundError:
-            return None
-        except NotPlainError:
-            return b""  # which no note is: it counts as damaged
+        return self.read(f"sweeps/{name}/{file}")
 
     def write_note(self, name: str, file: str, content: bytes) -> None:
         """Replace a small file of a sweep as a whole."""
-        self.check_there()
-        write_file(self.sweep_folder(name) / file, content, parents=True)
+        self.write(f"sweeps/{name}/{file}", content)
 
     def note_names(self, name: str, folder: str) -> list[str]:
         """Names of the small files in a folder of a sweep's notes, sorted; none where there is no such folder."""
-        return sorted(entry for entry in _names(self.sweep_folder(name) / folder) if not entry.startswith("."))
+        return sorted(self._names(f"sweeps/{name}/{folder}"))
 
-    def move_note(self, name: str, file: str, place: str) -> None:
-        """Give a small file of a sweep another name."""
-        self.check_there()
-        move(self.sweep_folder(name) / file, self.sweep_folder(name) / place)
+    def set_note_aside(self, name: str, file: str) -> str:
+        """Give a damaged note a new name, which it returns: beside it, and out of everybody's way."""
+        place = aside_name(file)
+        with suppress(OSError):  # a user who may not write here still goes on without it
+            self.rename(f"sweeps/{name}/{file}", f"sweeps/{name}/{place}")
+        return place
 
     # The store itself.
 
@@ -354,20 +378,21 @@ class Store:
         """How several machines share folders; None where they see the same file system."""
         return None
 
-    def version_note(self) -> bytes | None:
-        """What the version file holds; None where there is none."""
-        path = self.root / VERSION_FILE
-        return path.read_bytes() if path.is_file() else None
-
     def open_for_writing(self) -> None:
         """Create the store, prove that it can be written, note its version. InputError where that cannot be."""
         self.prove_writable()
-        path, content = self.root / VERSION_FILE, self.version_note()
+        content = self.read(VERSION_FILE)
         if stated_version(content, self.location) is None:
             if content is not None:
-                move(path, path.with_name(aside_name(path.name)))
-            write_file(path, version_note())
+                self.rename(VERSION_FILE, aside_name(VERSION_FILE))
+            self.write(VERSION_FILE, json.dumps({"format": VERSION}).encode())
         object.__setattr__(self, "_opened", True)
+
+    def refuse_newer(self) -> None:
+        """Raise InputError for a store of a newer format; tell of a version file that is unreadable."""
+        content = self.read(VERSION_FILE)
+        if stated_version(content, self.location) is None and content is not None:
+            report_damage(f"--store {self.location}: {VERSION_FILE} is unreadable; the next run writes it anew")
 
     def check_there(self) -> None:
         """Raise StoreGone if the store was opened for writing and has disappeared since. Quick."""
@@ -435,15 +460,43 @@ def read_artifact(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def seal_draft(stage: Stage, draft: Path, manifest: dict[str, Any]) -> dict[str, Any]:
-    """The sealed manifest of what lies in a draft: with the size and the SHA-256 of every file."""
+def _artifact(folder: Path) -> dict[str, Any]:
+    """As `read_artifact`, which is asked again when the manifest looks otherwise."""
+    status = os.stat(folder / MANIFEST)
+    looks = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, os.lstat(folder).st_ino)
+    if folder not in _whole or _whole[folder][0] != looks:
+        _whole[folder] = looks, read_artifact(folder)
+    return _whole[folder][1]
+
+
+def _is_whole(folder: Path) -> bool:
+    """Whether a finished artifact lies in `folder`. Says so once if it is damaged."""
+    try:
+        return bool(_artifact(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except Damage as damage:
+        label = stage_label(folder.parent.name, folder.name)
+        report_damage(f"{label}: {damage}; it does not count, and a run makes it again")
+        return False
+
+
+def seal_draft(stage: Stage, draft: Path, said: dict[str, Any]) -> dict[str, Any]:
+    """The sealed manifest of what lies in a draft: what its maker says, with what every reader relies on."""
+    inputs = {role: {"stage": source.name, "fingerprint": source.fingerprint} for role, source in stage.inputs.items()}
+    unsaid = {"config": dict(stage.config), "inputs": inputs, "seconds": 0.0, "finished_at": 0.0, "code_version": ""}
     names = sorted(path.name for path in draft.iterdir())
-    files = {name: checksum(draft / name) for name in names}
-    return sealed({**complete(stage, manifest), "files": files, "sizes": sizes_of(draft, names)})
+    made = {"files": {name: checksum(draft / name) for name in names}, "sizes": sizes_of(draft, names)}
+    return sealed({**unsaid, **said, "stage": stage.name, "fingerprint": stage.fingerprint, **made})
+
+
+def manifest_text(manifest: dict[str, Any]) -> str:
+    """A manifest as its file has it."""
+    return json.dumps(manifest, indent=1, sort_keys=True)
 
 
 def aside_name(name: str) -> str:
-    """A new name for a damaged note: beside it, and out of everybody's way."""
+    """A new name for a damaged file: beside it, and out of everybody's way."""
     return f"{name}.damaged-{uuid.uuid4().hex[:8]}"
 
 
@@ -454,38 +507,8 @@ def report_damage(line: str) -> None:
         screen.err(f"smoothsweep: {line}")
 
 
-def refuse_newer(content: bytes | None, where: str) -> None:
-    """Raise InputError for a store of a newer format; tell of a version file that is unreadable."""
-    if stated_version(content, where) is None and content is not None:
-        report_damage(f"--store {where}: {VERSION_FILE} is unreadable; the next run writes it anew")
-
-
-def _is_whole(folder: Path) -> bool:
-    """Whether a finished artifact lies in `folder`, by the looks of `read_artifact`. Says so once if it is damaged.
-
-    It is looked at again when its manifest has changed.
-    """
-    try:
-        signature = _signature(folder)
-    except OSError:
-        return False
-    if _whole.get(folder) != signature:
-        try:
-            read_artifact(folder)
-        except FileNotFoundError:
-            return False
-        except Damage as damage:
-            label = stage_label(folder.parent.name, folder.name)
-            report_damage(f"{label}: {damage}; it does not count, and a run makes it again")
-            return False
-        _whole[folder] = signature
-    return True
-
-
 def _set_aside(folder: Path) -> Path | None:
     """Rename a damaged artifact into the store's folder for those; None if another process has done so meanwhile."""
-    _whole.pop(folder, None)
-    forget(folder)
     place = folder.parent.parent / DAMAGED / folder.parent.name / f"{folder.name}.{uuid.uuid4().hex[:8]}"
     with suppress(FileNotFoundError):
         move(folder, place)
@@ -493,14 +516,14 @@ def _set_aside(folder: Path) -> Path | None:
     return None
 
 
-def _refuse(other: Store, stage: Stage, why: str) -> None:
+def _refuse(other: Store, stage: Stage, why: Exception) -> None:
     _refused.add(other.place(stage))
     report_damage(f"{other.location}: {stage.label} is not used: {why}; it is made anew")
 
 
 def _check_other(stage: Stage, manifest: dict[str, Any], place: Path) -> None:
     """Raise Damage unless another store's artifact is what was asked for, and nobody else can change it."""
-    check_identity({"fingerprint": stage.fingerprint, **manifest}, stage.task.version)
+    check_identity(manifest, stage.task.version)
     root = place.parent.parent
     trusted = {0, os.getuid(), root.stat().st_uid}
     for path in (root, place.parent, place, *place.iterdir()):
@@ -511,14 +534,3 @@ def _check_other(stage: Stage, manifest: dict[str, Any], place: Path) -> None:
         if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not keeps:
             mode = f"{stat.S_IMODE(status.st_mode):o}"
             raise Damage(f"others may change {path.name} (mode {mode}; chmod -R go-w closes a store)")
-
-
-def _signature(folder: Path) -> Signature:
-    status = os.stat(folder / MANIFEST)
-    return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
-
-
-def _names(folder: Path) -> list[str]:
-    with suppress(FileNotFoundError, NotADirectoryError):
-        return os.listdir(folder)
-    return []

@@ -27,7 +27,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.text import printable
-from smoothsweep.orchestrator.stages.stage import Stage, canonical_json
+from smoothsweep.orchestrator.stages.stage import canonical_json
 
 RESULT, SEAL = "result", "seal"
 TIMED_FILES = ("history.parquet",)  # hold seconds: another making of the same artifact has another
@@ -65,20 +65,19 @@ def _plain(name: str) -> str:
     return name
 
 
-def _with_metrics(metrics: dict[str, Any]) -> dict[str, Any]:
-    if wrong := [key for key, value in metrics.items() if value is not None and not _can_be_metric(key, value)]:
-        raise ValueError(wrong[0])
+def _as_tables_hold(metrics: dict[str, Any]) -> dict[str, Any]:
+    """Raise ValueError for a number that no table holds: a share is 0 to 1, a known metric finite, an integer of 64
+    bits."""
+    for key, value in metrics.items():
+        if value is None:
+            continue
+        if type(value) not in (int, float) or (type(value) is int and not -(2**63) <= value < 2**63):
+            raise ValueError(key)
+        if key in BY_KEY:
+            least, most = (0.0, 1.0) if BY_KEY[key].unit == "percent" else (-1e300, 1e300)
+            if not least <= value <= most:  # no NaN is
+                raise ValueError(key)
     return metrics
-
-
-def _can_be_metric(key: str, value: Any) -> bool:
-    """Whether tables hold such a number: a share is 0 to 1, a known metric is finite, an integer has 64 bits."""
-    if type(value) not in (int, float) or (type(value) is int and not -(2**63) <= value < 2**63):
-        return False
-    if key not in BY_KEY:
-        return True
-    least, most = (0.0, 1.0) if BY_KEY[key].unit == "percent" else (-1e300, 1e300)
-    return least <= value <= most  # no NaN is
 
 
 Name = Annotated[str, AfterValidator(_plain)]
@@ -96,7 +95,7 @@ class _Shape(BaseModel, strict=True):
     below its folder, no matter who wrote the manifest."""
 
     stage: str
-    metrics: Annotated[dict[str, Any], AfterValidator(_with_metrics)]
+    metrics: Annotated[dict[str, Any], AfterValidator(_as_tables_hold)]
     files: dict[Name, Digest]
     config: dict[str, Any]
     inputs: dict[str, _Input]
@@ -109,13 +108,6 @@ class _Shape(BaseModel, strict=True):
     libraries: dict[str, Any] | None = None
     fingerprint: str = ""
     attempt: Name = "a"
-
-
-def complete(stage: Stage, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """The manifest with what every reader relies on; what the maker says of it stands."""
-    inputs = {role: {"stage": source.name, "fingerprint": source.fingerprint} for role, source in stage.inputs.items()}
-    unsaid = {"config": dict(stage.config), "inputs": inputs, "seconds": 0.0, "finished_at": 0.0, "code_version": ""}
-    return {**unsaid, **manifest, "stage": stage.name, "fingerprint": stage.fingerprint}
 
 
 def sealed(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,7 +140,7 @@ def read_manifest(content: bytes, kind: str, fingerprint: str) -> dict[str, Any]
     except ValidationError as error:
         place = ", ".join(printable(str(part)[:60]) for part in error.errors()[0]["loc"][:2])
         raise Damage(f"its manifest has no proper {place}") from None
-    if (manifest["stage"], manifest.get("fingerprint", fingerprint)) != (kind, fingerprint):
+    if (manifest["stage"], manifest.setdefault("fingerprint", fingerprint)) != (kind, fingerprint):
         raise Damage("its manifest belongs to another stage")
     return manifest
 
@@ -187,11 +179,6 @@ def _digest(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def version_note() -> bytes:
-    """The content of a new version file."""
-    return json.dumps({"format": VERSION}).encode()
-
-
 def stated_version(content: bytes | None, where: str) -> int | None:
     """The format that a version file states, None where there is no such file or it states none.
 
@@ -210,11 +197,7 @@ def stated_version(content: bytes | None, where: str) -> int | None:
 
 
 CACHE_VARIABLE = "SMOOTHSWEEP_CACHE"
-STORE_NOTE = "store"
-
-Signature = tuple[int, int, int, int]  # of a file: size, times of change of content and of inode, inode
-
-_right: dict[Path, dict[str, tuple[Signature, str]]] = {}  # folder -> name -> as it was when it had this checksum
+STORE_NOTE = "store"  # beside notes of its artifacts: which store they are of
 
 
 def checksum(path: Path) -> str:
@@ -228,73 +211,66 @@ def checksum(path: Path) -> str:
 
 def sizes_of(folder: Path, names: Iterable[str]) -> dict[str, int]:
     """Bytes of these files. Raises Damage for one that is missing, or a link: those lead out of the store."""
-    return {name: _signature(folder, name)[0] for name in names}
+    return {name: _looks(folder, name)[0] for name in names}
 
 
 def verify(folder: Path, files: Mapping[str, str]) -> None:
-    """Raise Damage, naming the file, unless each of these files (name -> SHA-256) is in the folder and right."""
-    if not _unknown(folder, files):
+    """Raise Damage, naming the file, unless each of these files (name -> SHA-256) is in the folder and right.
+
+    What was read is noted for this machine's other processes: it is right as long as it looks the same.
+    """
+    looks, note = {name: [*_looks(folder, name), expected] for name, expected in files.items()}, _note(folder)
+    if looks.items() <= _noted(note).items():
         return
-    note = _note(folder)
     with locked(note.parent, hashlib.sha256(note.name.encode()).hexdigest()[:2]):  # the first worker reads for all
-        with suppress(OSError, ValueError, TypeError, AttributeError):  # a note that is damaged tells nothing
-            for name, (signature, known) in json.loads(note.read_text()).items():
-                _right.setdefault(folder, {}).setdefault(name, (tuple(signature), known))
-        unknown = _unknown(folder, files)
-        for name, expected in unknown.items():
-            before = _signature(folder, name)
-            if checksum(folder / name) != expected:
+        known = _noted(note)
+        unknown = [name for name in looks if known.get(name) != looks[name]]
+        for name in unknown:
+            if checksum(folder / name) != files[name]:
                 raise Damage(f"{name} differs from its checksum")
-            _right.setdefault(folder, {})[name] = (before, expected)
         if unknown:
-            _remember(folder)
+            _write_note(note, folder, {**known, **looks})
 
 
 def note_as_right(folder: Path, files: Mapping[str, str]) -> None:
     """Note files that this process has just made, and of which it has the checksums, as verified."""
     with suppress(Damage):  # another process removes the artifact meanwhile
-        _right[folder] = {name: (_signature(folder, name), known) for name, known in files.items()}
-        _remember(folder)
+        _write_note(_note(folder), folder, {name: [*_looks(folder, name), known] for name, known in files.items()})
 
 
-def forget(folder: Path) -> None:
-    """Drop what is known of an artifact: the next look reads it whole."""
-    _right.pop(folder, None)
-    with suppress(OSError):
-        _note(folder).unlink()
-
-
-def _unknown(folder: Path, files: Mapping[str, str]) -> dict[str, str]:
-    """Files that are not known to be right as they are now."""
-    known = _right.get(folder, {})
-    return {name: digest for name, digest in files.items() if known.get(name) != (_signature(folder, name), digest)}
-
-
-def _signature(folder: Path, name: str) -> Signature:
+def _looks(folder: Path, name: str) -> list[int]:
+    """A file's size, times of change of content and of inode, and inode. Raises Damage as `sizes_of`."""
     try:
         status = os.lstat(folder / name)
     except OSError:
         raise Damage(f"{name} is missing") from None
     if not stat.S_ISREG(status.st_mode):
         raise Damage(f"{name} is no plain file")
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
-
-
-def _remember(folder: Path) -> None:
-    """Leave what this process knows of the artifact to the others. A courtesy: without it they read it themselves."""
-    note = _note(folder)
-    with suppress(OSError):
-        if not (note.parent / STORE_NOTE).exists():
-            for known in note.parent.parent.glob(f"*/{STORE_NOTE}"):
-                if not Path(known.read_text()).exists():
-                    shutil.rmtree(known.parent, ignore_errors=True)
-            write_file(note.parent / STORE_NOTE, str(folder.parent.parent), parents=True, flush=False)
-        write_file(note, json.dumps(_right.get(folder, {})), flush=False)
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 
 def _note(folder: Path) -> Path:
     digest = hashlib.sha256(f"{socket.gethostname()} {folder.parent.parent}".encode()).hexdigest()[:16]
     return cache_folder() / "verified" / digest / f"{folder.parent.name}.{folder.name}"
+
+
+def _noted(note: Path) -> dict[str, list[Any]]:
+    """Name -> looks and checksum of the files that were right; of a note that is damaged nothing."""
+    with suppress(OSError, ValueError, RecursionError):
+        known = json.loads(note.read_text())
+        return known if isinstance(known, dict) else {}
+    return {}
+
+
+def _write_note(note: Path, folder: Path, known: Mapping[str, list[Any]]) -> None:
+    """Leave it to the others. A courtesy: without it they read the files themselves."""
+    with suppress(OSError):
+        if not (note.parent / STORE_NOTE).exists():
+            for store in note.parent.parent.glob(f"*/{STORE_NOTE}"):
+                if not Path(store.read_text()).exists():
+                    shutil.rmtree(store.parent, ignore_errors=True)
+            write_file(note.parent / STORE_NOTE, str(folder.parent.parent), parents=True, flush=False)
+        write_file(note, json.dumps(known), flush=False)
 
 
 def cache_folder() -> Path:

@@ -10,14 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from smoothsweep.core.errors import ArtifactDamaged, InputError
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.base import Store, aside_name, report_damage
+from smoothsweep.orchestrator.store.base import Store, report_damage
 from smoothsweep.orchestrator.store.manifests import SEAL
 
 Note = TypeVar("Note", bound=BaseModel)
@@ -64,9 +63,7 @@ def write_lines(store: Store, name: str, file: str, lines: Iterable[dict[str, An
 
 
 def _set_aside(store: Store, name: str, file: str, consequence: str) -> None:
-    place = aside_name(file)
-    with suppress(OSError):  # a user who may not write here still goes on without it
-        store.move_note(name, file, place)
+    place = store.set_note_aside(name, file)
     report_damage(f"{name}: {file} is damaged, and set aside as {place}; {consequence}")
 
 

@@ -7,9 +7,9 @@ Amazon's from AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
+import shutil
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -78,11 +78,6 @@ class Objects:
         with self._one_line_errors(key), self.filesystem.open_input_stream(self.place(key)) as stream:
             return stream.read()
 
-    def read_if_any(self, key: str) -> bytes | None:
-        with suppress(FileNotFoundError):
-            return self.read(key)
-        return None
-
     def write(self, key: str, content: bytes) -> None:
         with self._one_line_errors(key), self.filesystem.open_output_stream(self.place(key)) as stream:
             stream.write(content)
@@ -92,24 +87,19 @@ class Objects:
         with path.open("rb") as file, self._one_line_errors(key):
             try:
                 with self.filesystem.open_output_stream(self.place(key)) as stream:
-                    while chunk := file.read(CHUNK):
-                        stream.write(chunk)
+                    shutil.copyfileobj(file, stream, CHUNK)
             except BaseException:
                 self.delete(key)  # closing the stream may have completed what had been written until then
                 raise
 
-    def download(self, key: str, path: Path) -> str:
-        """Copy an object into a local file; returns its SHA-256. Raises FileNotFoundError if there is none."""
-        digest = hashlib.sha256()
+    def download(self, key: str, path: Path) -> None:
+        """Copy an object into a local file. Raises FileNotFoundError if there is none."""
         with (
             self._one_line_errors(key),
             self.filesystem.open_input_stream(self.place(key)) as stream,
             path.open("wb") as file,
         ):
-            while chunk := stream.read(CHUNK):
-                digest.update(chunk)
-                file.write(chunk)
-        return digest.hexdigest()
+            shutil.copyfileobj(stream, file, CHUNK)
 
     def listed(self, prefix: str) -> list[Listed]:
         """Every object below `prefix/`, however deep; none if there is no such prefix.

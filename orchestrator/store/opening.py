@@ -12,10 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.files import NotPlainError, plain_content, write_file
 from smoothsweep.core.text import shortened
 from smoothsweep.core.uris import shown_uri
-from smoothsweep.orchestrator.store.base import Store, refuse_newer
+from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.manifests import VERSION_FILE
 from smoothsweep.tasks.registry import TASKS
 
@@ -50,7 +49,7 @@ def open_store(location: str) -> Store:
     store = local_store(location)
     if store.root.exists() and (got := _other_than_a_store(store.root)):
         raise InputError(f"--store {store.location}: expected a store, an empty folder or a new one, got {got}")
-    refuse_newer(store.version_note(), store.location)
+    store.refuse_newer()
     return replace(store, others=tuple(other_store(other, store) for other in links_of(store)))
 
 
@@ -84,21 +83,21 @@ def _other_than_a_store(root: Path) -> str | None:
 
 def links_of(store: Store) -> list[str]:
     """Folders of the stores that this one reads through, in order. Raises InputError for a damaged list."""
-    path = store.root / LINKS_FILE
+    if (content := store.read(LINKS_FILE)) is None:
+        return []
     try:
-        named = json.loads(plain_content(path))["stores"]
+        named = json.loads(content)["stores"]
         if not isinstance(named, list) or not all(isinstance(path, str) for path in named):
             raise ValueError
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except (NotPlainError, ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, RecursionError):
+        path = store.root / LINKS_FILE
         raise InputError(f"{path}: expected the list of linked stores, got something else; remove the file") from None
     return named
 
 
 def write_links(store: Store, locations: Iterable[str]) -> None:
     """Replace the list of stores that this one reads through."""
-    write_file(store.root / LINKS_FILE, json.dumps({"stores": list(locations)}, indent=1), parents=True)
+    store.write(LINKS_FILE, json.dumps({"stores": list(locations)}, indent=1).encode())
 
 
 def other_store(location: str, own: Store) -> Store:
@@ -112,5 +111,5 @@ def other_store(location: str, own: Store) -> Store:
         )
     if store.root == own.root:
         raise InputError(f"linked store {store.root}: expected another store than --store, got the same")
-    refuse_newer(store.version_note(), store.location)
+    store.refuse_newer()
     return store

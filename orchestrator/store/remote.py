@@ -33,24 +33,21 @@ from smoothsweep.core.files import plain_content, rename_folder, replacing, writ
 from smoothsweep.core.uris import shown_uri
 from smoothsweep.core.writers import hold_folder, is_gone, release_folder, writer_name
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
-from smoothsweep.orchestrator.store.base import MANIFEST, Store, aside_name, refuse_newer, seal_draft
+from smoothsweep.orchestrator.store.base import MANIFEST, Store, manifest_text, seal_draft
 from smoothsweep.orchestrator.store.manifests import (
     FINGERPRINT,
-    VERSION_FILE,
     Damage,
     cache_folder,
+    checksum,
     is_plain_name,
     locked,
     note_as_right,
     read_manifest,
-    stated_version,
     verify,
-    version_note,
 )
 from smoothsweep.orchestrator.store.objects import (
     PROBE_ATTEMPTS,
     SCHEME,
-    Listed,
     Objects,
     ObjectStoreError,
     all_at_once,
@@ -78,7 +75,6 @@ class RemoteStore(Store):
 
     objects: Objects
     _known: dict[tuple[str, str], int] = field(default_factory=dict, repr=False, compare=False)  # finished: changed at
-    _listed: dict[str, list[Listed]] = field(default_factory=dict, repr=False, compare=False)  # by kind of stage
     _marks: dict[str, tuple[float, dict[str, Any] | None]] = field(default_factory=dict, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -96,20 +92,35 @@ class RemoteStore(Store):
         return self._manifest(stage.name, stage.fingerprint)
 
     def manifest_file(self, kind: str, fingerprint: str) -> Path:
-        """Its copy in the mirror, brought anew unless it is the store's."""
-        path, changed = self.root / kind / fingerprint / MANIFEST, self._known.get((kind, fingerprint))
-        with suppress(FileNotFoundError):
-            if changed is not None and path.stat().st_mtime_ns == changed:
-                return path
-        return self._refresh(kind, fingerprint, changed)
+        """Its copy in the mirror, brought anew unless it is the store's; files there of another attempt then go.
 
-    def newest_manifests(self, kind: str, at_most: int) -> list[Path]:
-        listed = self._listed[kind] if kind in self._listed else self._list(kind)  # a plan has just listed it
-        newest = sorted(listed, key=lambda item: (item.changed, item.key), reverse=True)[:at_most]
-        return self._bring_manifests([(kind, item.key.split("/")[0]) for item in newest])
+        Raises FileNotFoundError where there is none.
+        """
+        key, path = _manifest_key(kind, fingerprint), self.root / kind / fingerprint / MANIFEST
+        changed = self._known.get((kind, fingerprint)) or self.objects.changed(key)
+        with suppress(FileNotFoundError):
+            if path.stat().st_mtime_ns == changed:
+                return path
+        content = None if changed is None else self.read(key)
+        if changed is None or content is None:
+            self._known.pop((kind, fingerprint), None)
+            raise FileNotFoundError(2, "No such object", f"{self.objects.url}/{key}")
+        with locked(self.root, f"{kind}.{fingerprint}.manifest"):
+            if path.is_file() and path.read_bytes() != content:
+                shutil.rmtree(path.parent, ignore_errors=True)
+            if not path.is_file():
+                write_file(path, content, parents=True)
+            settled = time.time() - changed / 1e9 > SETTLED_S
+            os.utime(path, ns=(changed, changed) if settled else (0, 0))
+        self._known[kind, fingerprint] = changed
+        return path
+
+    def _newest(self, kind: str, at_most: int) -> list[Path]:
+        found = sorted(((changed, name) for name, changed in self._list(kind).items()), reverse=True)[:at_most]
+        return self._bring_manifests([(kind, name) for _, name in found])
 
     def finished(self, kind: str) -> set[str]:
-        return {listed.key.split("/")[0] for listed in self._list(kind)}
+        return set(self._list(kind))
 
     def examined(self, kind: str, fingerprint: str) -> dict[str, Any]:
         """The store's own objects, all brought here once more and thrown away."""
@@ -118,7 +129,8 @@ class RemoteStore(Store):
         probe = self.root / f".probe.{uuid.uuid4().hex}"
         for name, expected in manifest["files"].items():
             try:
-                if self.objects.download(f"{place}/{name}", probe) != expected:
+                self.objects.download(f"{place}/{name}", probe)
+                if checksum(probe) != expected:
                     raise Damage(f"{name} differs from its checksum")
             except FileNotFoundError:
                 raise Damage(f"{name} is missing") from None
@@ -136,14 +148,12 @@ class RemoteStore(Store):
         for stage in stages:
             self._known.pop((stage.name, stage.fingerprint), None)
 
-    def _list(self, kind: str) -> list[Listed]:
-        """Every manifest of this kind of stage as it is now; keys start with the fingerprint."""
-        manifests = [
-            item for item in self.objects.listed(kind) if FINGERPRINT.fullmatch(item.key.removesuffix(f"/{MANIFEST}"))
-        ]
-        self._known.update({(kind, item.key.split("/")[0]): item.changed for item in manifests})
-        self._listed[kind] = manifests
-        return manifests
+    def _list(self, kind: str) -> dict[str, int]:
+        """Fingerprint -> when its manifest changed, of all stages of this kind that are finished now."""
+        names = {item.key.removesuffix(f"/{MANIFEST}"): item.changed for item in self.objects.listed(kind)}
+        found = {name: changed for name, changed in names.items() if FINGERPRINT.fullmatch(name)}
+        self._known.update({(kind, name): changed for name, changed in found.items()})
+        return found
 
     def _bring_manifests(self, keys: Iterable[tuple[str, str]]) -> list[Path]:
         """Copies of many at once; those that are deleted meanwhile are left out."""
@@ -155,38 +165,17 @@ class RemoteStore(Store):
 
         return [path for path in all_at_once(one, keys) if path is not None]
 
-    def _refresh(self, kind: str, fingerprint: str, changed: int | None = None) -> Path:
-        """Read the store's manifest into the mirror; files there that belong to another attempt go.
-
-        changed: when it changed last, if that is known. Raises FileNotFoundError where there is none.
-        """
-        key, path = _manifest_key(kind, fingerprint), self.root / kind / fingerprint / MANIFEST
-        changed = self.objects.changed(key) if changed is None else changed
-        content = None if changed is None else self.objects.read_if_any(key)
-        if changed is None or content is None:
-            self._known.pop((kind, fingerprint), None)
-            raise FileNotFoundError(2, "No such object", f"{self.objects.url}/{key}")
-        with locked(self.root, f"{kind}.{fingerprint}.manifest"):
-            if path.is_file() and path.read_bytes() != content:
-                shutil.rmtree(path.parent, ignore_errors=True)
-            if not path.is_file():
-                write_file(path, content, parents=True)
-            settled = time.time() - changed / 1e9 > SETTLED_S
-            os.utime(path, ns=(changed, changed) if settled else (0, 0))
-        self._known[(kind, fingerprint)] = changed
-        return path
-
     def _manifest(self, kind: str, fingerprint: str) -> dict[str, Any]:
         """The manifest's copy in the mirror; brought anew if it is damaged, and the artifact given up if that is."""
         damage = Damage()
-        for bring in (self.manifest_file, self._refresh):
-            content = plain_content(bring(kind, fingerprint))
+        for _ in range(2):
+            content = plain_content(self.manifest_file(kind, fingerprint))
             try:
                 return read_manifest(content, kind, fingerprint)
             except Damage as found:
                 damage = found
                 shutil.rmtree(self.root / kind / fingerprint, ignore_errors=True)
-        raise self._set_aside(kind, fingerprint, damage)
+        raise self._give_up(kind, fingerprint, damage)
 
     def _verified(self, stage: Stage, files: dict[str, str]) -> Path:
         return self._bring(stage.name, stage.fingerprint, files)
@@ -207,10 +196,10 @@ class RemoteStore(Store):
                 return folder
             except FileNotFoundError as error:  # of an attempt that lost against another one meanwhile
                 missing = Path(str(error.filename)).name
-                self._refresh(kind, fingerprint)
+                self._known.pop((kind, fingerprint), None)
             except Damage as damage:
-                raise self._set_aside(kind, fingerprint, damage) from None
-        raise self._set_aside(kind, fingerprint, f"{missing} is missing")
+                raise self._give_up(kind, fingerprint, damage) from None
+        raise self._give_up(kind, fingerprint, f"{missing} is missing")
 
     def _fetch(self, place: str, folder: Path, wanted: dict[str, str]) -> None:
         """Bring those files (name -> SHA-256) that the folder lacks or that are not right there."""
@@ -219,28 +208,20 @@ class RemoteStore(Store):
             with suppress(Damage):
                 return verify(folder, {name: wanted[name]})
             with replacing(folder / name) as temporary:
-                if self.objects.download(f"{place}/{name}", temporary) != wanted[name]:
-                    raise Damage(f"{name} differs from its checksum")
+                self.objects.download(f"{place}/{name}", temporary)
 
-        try:
+        with suppress(Damage):  # not here yet, or not what it was: the store's objects replace it
             return verify(folder, wanted)
-        except Damage:  # not here yet, or not what it was: the store's objects replace it
-            with locked(self.root, f"{folder.parent.name}.{folder.name}.files"):  # one worker downloads
-                all_at_once(fetch, wanted)
-            with suppress(Damage):
-                verify(folder, wanted)
+        with locked(self.root, f"{folder.parent.name}.{folder.name}.files"):  # one worker downloads
+            all_at_once(fetch, wanted)
+            verify(folder, wanted)
 
-    def _give_up(self, stage: Stage, why: str | Damage, home: Store | None = None) -> ArtifactDamaged:
-        return self._set_aside(stage.name, stage.fingerprint, why)
-
-    def _set_aside(self, kind: str, fingerprint: str, why: str | Damage) -> ArtifactDamaged:
-        """Move a damaged artifact out of the way, its manifest first, so that none owns the rest; the error that says
-        so."""
+    def _give_up(self, kind: str, fingerprint: str, why: str | Damage) -> ArtifactDamaged:
+        """Its manifest is moved first, so that none owns the rest."""
         place, key = f"damaged/{kind}/{fingerprint}.{uuid.uuid4().hex[:8]}", _manifest_key(kind, fingerprint)
         attempts = _files_key(kind, fingerprint)
-        if (content := self.objects.read_if_any(key)) is not None:  # else another process is at it
-            self.objects.write(f"{place}/{MANIFEST}", content)
-            self.objects.delete(key)
+        if (content := self.read(key)) is not None:  # else another process is at it
+            self.rename(key, f"{place}/{MANIFEST}")
             named = _attempt_in(content)  # None of one that is unreadable: all attempts are moved
             self.objects.move_below(f"{attempts}/{named}" if named else attempts, f"{place}/files")
         self._known.pop((kind, fingerprint), None)
@@ -261,7 +242,7 @@ class RemoteStore(Store):
             yield work
 
     def kept(self, stage: Stage, folder: str) -> set[str]:
-        return {listed.key for listed in self.objects.listed(f"{_work_key(stage.name, stage.fingerprint)}/{folder}")}
+        return self._names(f"{_work_key(stage.name, stage.fingerprint)}/{folder}")
 
     def marks(self, stages: Iterable[Stage]) -> list[dict[str, Any] | None]:
         """A mark is asked for every MARKS_EVERY_S at most; one that cannot be had is None."""
@@ -279,26 +260,22 @@ class RemoteStore(Store):
     def mark(self, stage: Stage, fraction: float, text: str) -> None:
         with suppress(OSError):  # a mark is a courtesy
             key = f"{_work_key(stage.name, stage.fingerprint)}/{PROGRESS_FILE}"
-            self.objects.write(key, mark_content(fraction, text).encode())
+            self.write(key, mark_content(fraction, text).encode())
 
     def commit(self, stage: Stage, draft: Path, manifest: dict[str, Any]) -> Path:
         """Upload the draft under its attempt, then the manifest. If another writer was first, theirs stays."""
         key, final = (stage.name, stage.fingerprint), self.place(stage)
         attempt = draft.name.removeprefix(f".{stage.fingerprint}.")
-        marker = f"{DRAFTS}/{stage.name}.{stage.fingerprint}.{attempt}"
+        marker, place = f"{DRAFTS}/{stage.name}.{stage.fingerprint}.{attempt}", f"{_files_key(*key)}/{attempt}"
         manifest = seal_draft(stage, draft, {**manifest, "attempt": attempt})
         if not self.has(stage):
-            self.objects.write(marker, b"uploading")
-            place = f"{_files_key(*key)}/{attempt}"
+            self.write(marker, b"uploading")
             all_at_once(lambda name: self.objects.upload(f"{place}/{name}", draft / name), manifest["files"])
-            if self.has(stage):
-                self.objects.delete_below(place)
-            else:
-                content = json.dumps(manifest, indent=1, sort_keys=True)
-                self.objects.write(_manifest_key(*key), content.encode())
-                write_file(draft / MANIFEST, content)
+            if not self.has(stage):  # else the attempt is swept
+                self.write(_manifest_key(*key), manifest_text(manifest).encode())
+                write_file(draft / MANIFEST, manifest_text(manifest))
             self.objects.delete(marker)
-            self.sweep_attempts(*key)
+            self._sweep_attempts(*key)
         release_folder(draft)
         with locked(self.root, f"{stage.name}.{stage.fingerprint}.manifest"):
             if (draft / MANIFEST).is_file() and not final.exists():  # what was just made need not be downloaded here
@@ -316,29 +293,27 @@ class RemoteStore(Store):
         self.objects.delete_below(_work_key(*key))
         shutil.rmtree(self.place(stage), ignore_errors=True)
 
-    # What belongs to a sweep.
+    # Small files.
 
-    def sweeps(self) -> list[str]:
-        return sorted({listed.key.split("/")[0] for listed in self.objects.listed("sweeps")})
+    def read(self, key: str) -> bytes | None:
+        with suppress(FileNotFoundError):
+            return self.objects.read(key)
+        return None
+
+    def write(self, key: str, content: bytes) -> None:
+        self.objects.write(key, content)
+
+    def rename(self, key: str, to: str) -> None:
+        self.objects.write(to, self.objects.read(key))
+        self.objects.delete(key)
+
+    def _names(self, folder: str) -> set[str]:
+        return {listed.key.split("/")[0] for listed in self.objects.listed(folder)}
 
     def publish(self, folder: Path, name: str) -> None:
-        files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-        names = {path: path.relative_to(folder) for path in files}
-        published = [path for path in files if not path.name.startswith(".")]
-        all_at_once(lambda path: self.objects.upload(f"sweeps/{name}/{names[path].as_posix()}", path), published)
-
-    def read_note(self, name: str, file: str) -> bytes | None:
-        return self.objects.read_if_any(f"sweeps/{name}/{file}")
-
-    def write_note(self, name: str, file: str, content: bytes) -> None:
-        self.objects.write(f"sweeps/{name}/{file}", content)
-
-    def note_names(self, name: str, folder: str) -> list[str]:
-        return sorted(listed.key for listed in self.objects.listed(f"sweeps/{name}/{folder}"))
-
-    def move_note(self, name: str, file: str, place: str) -> None:
-        self.objects.write(f"sweeps/{name}/{place}", self.objects.read(f"sweeps/{name}/{file}"))
-        self.objects.delete(f"sweeps/{name}/{file}")
+        files = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".")]
+        place = f"sweeps/{name}"
+        all_at_once(lambda path: self.objects.upload(f"{place}/{path.relative_to(folder).as_posix()}", path), files)
 
     # What workers of one training share.
 
@@ -390,17 +365,6 @@ class RemoteStore(Store):
     def location(self) -> str:
         return self.objects.url
 
-    def open_for_writing(self) -> None:
-        self.prove_writable()
-        content = self.version_note()
-        if stated_version(content, self.location) is None:
-            if content is not None:
-                self.objects.write(aside_name(VERSION_FILE), content)
-            self.objects.write(VERSION_FILE, version_note())
-
-    def version_note(self) -> bytes | None:
-        return self.objects.read_if_any(VERSION_FILE)
-
     def check_there(self) -> None:
         """Nothing to do: a writer to a bucket that is gone is told so, and makes none."""
 
@@ -414,38 +378,31 @@ class RemoteStore(Store):
             raise InputError(f"--store {error}") from None
 
     def sweep_away_drafts(self) -> int:
-        """Remove what dead writers left: here their drafts and work, in the store what they had uploaded."""
+        """Remove what dead writers left: here their drafts and work, in the store what they had uploaded.
+
+        Of another machine an upload that began more than a day ago. What a killed multi-part upload left is no object
+        and cannot be seen: a life-cycle rule of the bucket removes it (docs/cluster.md).
+        """
         removed = super().sweep_away_drafts()
         self._sweep_mirror("*", "*")
         for kind, fingerprint in {tuple(listed.key.split("/")[:2]) for listed in self.objects.listed("work")}:
             if (kind, fingerprint) in self._known or self.objects.changed(_manifest_key(kind, fingerprint)) is not None:
                 self.objects.delete_below(_work_key(kind, fingerprint))  # its writer died before it had cleared up
                 removed += 1
-        return removed + self.sweep_uploads()
-
-    def sweep_uploads(self) -> int:
-        """Remove uploads of dead writers: of this machine, or begun more than a day ago elsewhere. Returns how many.
-
-        What a killed multi-part upload left is no object and cannot be seen: a life-cycle rule of the bucket removes it
-        (docs/cluster.md).
-        """
-        removed = 0
         for listed in self.objects.listed(DRAFTS):
             kind, fingerprint, attempt = listed.key.split(".", 2)
             if is_gone(attempt) or time.time() - listed.changed / 1e9 > FOREIGN_DRAFT_S:
                 self.objects.delete(f"{DRAFTS}/{listed.key}")
-                self.sweep_attempts(kind, fingerprint)
+                self._sweep_attempts(kind, fingerprint)
                 removed += 1
         return removed
 
-    def sweep_attempts(self, kind: str, fingerprint: str) -> None:
+    def _sweep_attempts(self, kind: str, fingerprint: str) -> None:
         """Remove the files of attempts at a stage that its manifest does not name and no process is uploading."""
-        attempts = {listed.key.split("/")[0] for listed in self.objects.listed(_files_key(kind, fingerprint))}
-        if not attempts:
-            return
+        attempts = self._names(_files_key(kind, fingerprint))
         prefix = f"{kind}.{fingerprint}."  # drafts first: a writer puts the manifest before it removes its draft's mark
         keep = {item.key.removeprefix(prefix) for item in self.objects.listed(DRAFTS) if item.key.startswith(prefix)}
-        content = self.objects.read_if_any(_manifest_key(kind, fingerprint))
+        content = self.read(_manifest_key(kind, fingerprint))
         if content is not None and (named := _attempt_in(content)) is None:
             return  # damaged: its reader sets its files aside
         for attempt in attempts - keep - ({named} if content is not None else set()):
@@ -453,12 +410,11 @@ class RemoteStore(Store):
 
     def _sweep_mirror(self, kind: str, fingerprint: str) -> None:
         """Remove work folders and drafts of writers that are gone; * for all."""
-        for folder in self.root.glob(f"{kind}/{fingerprint}.work.*.*.*"):
-            if is_gone(folder.name.split(".work.", 1)[1], folder):
-                shutil.rmtree(folder, ignore_errors=True)
-        for folder in self.root.glob(f"{kind}/.{fingerprint}.*.*.*"):
-            if is_gone(folder.name[1:].split(".", 1)[1], folder):
-                shutil.rmtree(folder, ignore_errors=True)
+        for pattern in (f"{fingerprint}.work.*.*.*", f".{fingerprint}.*.*.*"):
+            for folder in self.root.glob(f"{kind}/{pattern}"):
+                writer = folder.name.removeprefix(".").split(".", 1)[1].removeprefix("work.")
+                if is_gone(writer, folder):
+                    shutil.rmtree(folder, ignore_errors=True)
 
 
 def open_remote_store(url: str) -> RemoteStore:
@@ -470,7 +426,7 @@ def open_remote_store(url: str) -> RemoteStore:
     hasty = replace(store.objects, attempts=PROBE_ATTEMPTS)
     try:
         hasty.prove_readable()
-        refuse_newer(hasty.read_if_any(VERSION_FILE), url)
+        replace(store, objects=hasty).refuse_newer()
     except ObjectStoreError as error:
         raise InputError(f"--store {error}") from None
     return store

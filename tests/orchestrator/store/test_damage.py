@@ -29,7 +29,6 @@ def own_cache(monkeypatch, tmp_path):
 
 def forget_all(monkeypatch):
     """As another process of this machine, which has seen nothing yet."""
-    monkeypatch.setattr(manifests, "_right", {})
     monkeypatch.setattr(base, "_whole", {})
 
 

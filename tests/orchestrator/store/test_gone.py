@@ -46,7 +46,7 @@ WRITES = {
     "draft": lambda store: store.draft(STAGE),
     "working": work_in,
     "note": lambda store: store.write_note("tiny", "state.json", b"{}"),
-    "move": lambda store: store.move_note("tiny", "state.json", "other.json"),
+    "move": lambda store: store.rename("store.json", "other.json"),
     "commit": lambda store: store.commit(STAGE, store.root / "draft", {"metrics": {}}),
 }
 

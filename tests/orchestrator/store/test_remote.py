@@ -122,33 +122,42 @@ def test_an_interrupted_stage_goes_on_elsewhere(s3, monkeypatch, tmp_path):
     assert not list((other.root / "sleep").glob("*.work*"))
 
 
-@pytest.mark.parametrize("manifest", [None, b"", b"{", b"[]", b"{}", b"null", b"\xff"])
-def test_attempts_that_nobody_uploads_go_and_beside_a_damaged_manifest_none(s3, manifest):
-    store = open_store(s3)
-    for name in (OTHERS, "here.1.aaaaaaaa"):
-        put(s3, f"files/{KEY}/{name}/inner/rows.bin")
-    put(s3, f"drafts/sleep.{STAGE.fingerprint}.{OTHERS}")
-    put(s3, f"drafts/sleep.{'b' * 64}.here.1.aaaaaaaa")  # of another stage
-    if manifest is not None:
-        put(s3, f"{KEY}/manifest.json", manifest)
-    store.sweep_attempts("sleep", STAGE.fingerprint)
-    kept = {key.split("/")[-3] for key in below(s3, "files")}
-    assert kept == ({OTHERS} if manifest is None else {OTHERS, "here.1.aaaaaaaa"})
-
-
-def test_uploads_of_the_dead_and_of_long_ago_go_and_those_of_the_living_stay(s3, monkeypatch):
+@pytest.fixture
+def dead():
+    """The name of a writer of this machine that has ended."""
     gone = multiprocessing.get_context("fork").Process(target=int)
     gone.start()
     gone.join()
+    return f"{machine_id()}.{gone.pid}.cccccccc"
+
+
+@pytest.mark.parametrize(
+    "manifest", [None, b"{", b"[]", b"null", b"\xff"], ids=["none", "cut", "list", "null", "garbage"]
+)
+def test_attempts_that_nobody_uploads_go_and_beside_a_damaged_manifest_none(s3, dead, manifest):
+    store, names = open_store(s3), {OTHERS, "here.1.aaaaaaaa", dead}
+    for name in names:
+        put(s3, f"files/{KEY}/{name}/inner/rows.bin")
+    for name in (OTHERS, dead):
+        put(s3, f"drafts/sleep.{STAGE.fingerprint}.{name}")
+    put(s3, f"drafts/sleep.{'b' * 64}.here.1.aaaaaaaa")  # of another stage
+    if manifest is not None:
+        put(s3, f"{KEY}/manifest.json", manifest)
+    assert store.sweep_away_drafts() == 1
+    kept = {key.split("/")[-3] for key in below(s3, "files")}
+    assert kept == ({OTHERS} if manifest is None else names)
+
+
+def test_uploads_of_the_dead_and_of_long_ago_go_and_those_of_the_living_stay(s3, dead, monkeypatch):
     store, stay = open_store(s3), {writer_name(), OTHERS}
-    for name in {f"{machine_id()}.{gone.pid}.x", *stay}:
+    for name in {dead, *stay}:
         put(s3, f"files/{KEY}/{name}/rows.bin")
         put(s3, f"drafts/sleep.{STAGE.fingerprint}.{name}")
-    assert store.sweep_uploads() == 1 and {key.split("/")[-2] for key in below(s3, "files")} == stay
+    assert store.sweep_away_drafts() == 1 and {key.split("/")[-2] for key in below(s3, "files")} == stay
     assert {key.split(f"{STAGE.fingerprint}.")[1] for key in below(s3, "drafts")} == stay
-    assert store.sweep_uploads() == 0
+    assert store.sweep_away_drafts() == 0
     monkeypatch.setattr(remote, "FOREIGN_DRAFT_S", -3600.0)
-    assert store.sweep_uploads() == 2 and not below(s3, "drafts") and not below(s3, "files")
+    assert store.sweep_away_drafts() == 2 and not below(s3, "drafts") and not below(s3, "files")
 
 
 @pytest.fixture
