@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import fsum
 from pathlib import Path
@@ -39,8 +39,7 @@ from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.expand import LoadedSweep, as_inversion, axis_keys, axis_names, axis_value, settings_words
 from smoothsweep.sweeps.imported import ImportedClassifier
-from smoothsweep.sweeps.schema import InversionSweep, ToySweep
-from smoothsweep.sweeps.training import Recipe
+from smoothsweep.sweeps.schema import ToySweep
 
 BY_CLASS = "per_class.parquet"
 TARGET = "test_acc_balanced"
@@ -122,29 +121,22 @@ def _balanced(stage: Stage, store: Store) -> float | None:
 
 COUNTED = {stage_of(name): kind for name, kind in JUDGES.items() if kind.answers}
 """Stage of a judge whose table counts the images behind its rates -> the judge."""
-TRAINING = "train_acc"
 
 
 def image_counts(trial: Trial, store: Store) -> dict[str, int]:
     """`images_column` of a rate -> number of images behind it, for finished stages."""
     counts: dict[str, int] = {}
-    all_attacked = isinstance(trial.settings, InversionSweep) and trial.settings.classes == "all"
-    for stage in trial.stages:
-        if stage.name in COUNTED and store.has(stage):
-            counts |= _of_judge(stage, store, all_attacked)
-        if stage.name in ("target", "imported") and store.has(stage) and store.has(stage.inputs["data"]):
-            trained = store.manifest(stage.inputs["data"])["metrics"].get("num_train")
-            counts |= {TRAINING: int(trained)} if trained else {}
+    for stage in filter(store.has, trial.stages):
+        kind, data = COUNTED.get(stage.name), stage.inputs.get("data")
+        known = store.manifest(data)["metrics"] if data is not None and store.has(data) else {}
+        path = None if kind is None else store.file(stage, kind.answers)
+        if kind is not None and path is not None:
+            counts |= kind.counts(read_rows(path), {role: source.config for role, source in stage.inputs.items()})
+        elif kind is not None and known and as_inversion(trial.settings).classes == "all":
+            counts |= kind.counts_of_all(known)
+        if stage.name in ("target", "imported") and known.get("num_train"):
+            counts["train_acc"] = int(known["num_train"])
     return {images_column(key): count for key, count in counts.items() if key in BY_KEY}
-
-
-def _of_judge(stage: Stage, store: Store, all_attacked: bool) -> Mapping[str, int]:
-    kind = COUNTED[stage.name]
-    path = store.file(stage, kind.answers)
-    if path is not None:
-        return kind.counts(read_rows(path), {role: source.config for role, source in stage.inputs.items()})
-    data = stage.inputs.get("data")
-    return kind.counts_of_all(store.manifest(data)["metrics"]) if all_attacked and data and store.has(data) else {}
 
 
 UNFINISHED = "the stage that measures it has not finished"
@@ -162,15 +154,15 @@ def one_type_a_column(table: pd.DataFrame) -> pd.DataFrame:
 
     An axis of several kinds of values (an accuracy to stop at, or another trial's) becomes text.
     """
+
+    def kind(value: Any) -> str:
+        return "truth" if isinstance(value, bool) else "number" if isinstance(value, int | float) else "text"
+
     for name in table.columns:
-        kinds = {_kind(value) for value in table[name] if not is_null(value)}
+        kinds = {kind(value) for value in table[name] if not is_null(value)}
         if pd.api.types.is_object_dtype(table[name]) and len(kinds) > 1:
             table[name] = [None if is_null(value) else str(value) for value in table[name]]
     return table
-
-
-def _kind(value: Any) -> str:
-    return "truth" if isinstance(value, bool) else "number" if isinstance(value, int | float) else "text"
 
 
 def trial_row(trial: Trial, store: Store, failure: str | None = None) -> dict[str, Any]:
@@ -192,27 +184,43 @@ def trial_row(trial: Trial, store: Store, failure: str | None = None) -> dict[st
         **{column: metrics.get(column) for column in columns},
         **({} if isinstance(trial.settings, ToySweep) else image_counts(trial, store)),
         "reasons": json.dumps(missing_reasons(trial, metrics, columns, set(manifests)), sort_keys=True),
-        **{column: _seconds(manifests, column.removeprefix("seconds_")) for column in TIME_COLUMNS},
+        **{column: manifests.get(column.removeprefix("seconds_"), {}).get("seconds") for column in TIME_COLUMNS},
     }
+
+
+OF_RECIPE = tuple(
+    f"recipe_{name}"
+    for name in ("architecture", "defense", "defense_parameters", "alpha", "schedule", "epochs", "workers", "poison")
+)
 
 
 def recipe_fields(trial: Trial) -> dict[str, Any]:
-    """The recipe's own columns, beside the axes of the grid."""
+    """The recipe's own columns, beside the axes of the grid, and those of attack and prior, null without an inversion.
+
+    recipe_defense_parameters: the defense's own, as JSON text; the smoothing has its columns. Of an imported target
+    there is what was stated at its import.
+    """
     settings = trial.settings
     if isinstance(settings, ToySweep):
         return {"recipe_alpha": settings.alpha}
-    recipe = settings.recipe
-    is_imported = isinstance(recipe, ImportedClassifier)
+    recipe, attack = settings.recipe, settings.attack
+    if isinstance(recipe, ImportedClassifier):
+        stated = recipe.stated_defense or {}
+        told = (recipe.architecture, stated.get("kind"), None, stated.get("alpha"), None, None, None, None)
+    else:
+        defense = recipe.defense
+        told = (
+            recipe.architecture,
+            defense.kind,
+            json.dumps(defense.parameters, sort_keys=True) if defense.parameters else None,
+            defense.final_alpha,
+            defense.resolved(settings.protocol)["schedule"]["kind"],
+            recipe.epochs,
+            recipe.workers,
+            recipe.poison.kind if recipe.poison is not None else None,
+        )
     return {
-        **(_imported_fields(recipe) if is_imported else _trained_fields(recipe, settings.protocol)),
-        **_attacker_fields(settings),
-    }
-
-
-def _attacker_fields(settings: InversionSweep) -> dict[str, Any]:
-    """The columns on attack and prior; null without an inversion."""
-    attack = settings.attack
-    return {
+        **dict(zip(OF_RECIPE, told, strict=True)),
         "prior": present(settings.prior, "prior").kind if settings.reads_prior else None,
         "attack": attack.label if attack is not None else None,
         "attack_access": attack.built.access if attack is not None else None,
@@ -221,56 +229,25 @@ def _attacker_fields(settings: InversionSweep) -> dict[str, Any]:
     }
 
 
-def _trained_fields(recipe: Recipe, protocol: str) -> dict[str, Any]:
-    """recipe_defense_parameters: the defense's own, as JSON text; the smoothing has its columns."""
-    parameters = recipe.defense.parameters
-    return {
-        "recipe_architecture": recipe.architecture,
-        "recipe_defense": recipe.defense.kind,
-        "recipe_defense_parameters": json.dumps(parameters, sort_keys=True) if parameters else None,
-        "recipe_alpha": recipe.defense.final_alpha,
-        "recipe_schedule": recipe.defense.resolved(protocol)["schedule"]["kind"],
-        "recipe_epochs": recipe.epochs,
-        "recipe_workers": recipe.workers,
-        "recipe_poison": recipe.poison.kind if recipe.poison is not None else None,
-    }
-
-
-def _imported_fields(target: ImportedClassifier) -> dict[str, Any]:
-    """The recipe columns of an imported target, as stated at its import; others are null."""
-    defense = target.stated_defense or {}
-    return {
-        "recipe_architecture": target.architecture,
-        "recipe_defense": defense.get("kind"),
-        "recipe_defense_parameters": None,
-        "recipe_alpha": defense.get("alpha"),
-        "recipe_schedule": None,
-        "recipe_epochs": None,
-        "recipe_workers": None,
-        "recipe_poison": None,
-    }
-
-
 def missing_reasons(trial: Trial, metrics: dict[str, Any], columns: tuple[str, ...], done: set[str]) -> dict[str, str]:
     """Column -> why it is null, for those that are. done: names of the stages that have finished."""
     if isinstance(trial.settings, ToySweep):
         return {column: UNFINISHED for column in columns if metrics.get(column) is None}
-    present, unheard = {stage.name for stage in trial.stages}, unavailable_reasons(trial.settings)
-    missing = [BY_KEY[column] for column in columns if metrics.get(column) is None]
-    return {metric.key: _why_missing(metric, present, done, unheard) for metric in missing}
+    planned, unheard = {stage.name for stage in trial.stages}, unavailable_reasons(trial.settings)
 
+    def why(metric: Metric) -> str:
+        stage = "imported" if metric.stage == "target" and "imported" in planned else metric.stage
+        if stage in unheard:
+            return unheard[stage]
+        if metric.judge and stage not in planned:
+            return f"the sweep has no {metric.judge} judge"
+        if stage == "attack" and stage not in planned:
+            return "the sweep inverts nothing (attack: null)"
+        if stage is None or stage in done or stage not in planned:
+            return metric.null or "there was too little to compute it from"
+        return UNFINISHED
 
-def _why_missing(metric: Metric, present: set[str], done: set[str], unheard: dict[str, str]) -> str:
-    stage = "imported" if metric.stage == "target" and "imported" in present else metric.stage
-    if stage in unheard:
-        return unheard[stage]
-    if metric.judge and stage not in present:
-        return f"the sweep has no {metric.judge} judge"
-    if stage == "attack" and stage not in present:
-        return "the sweep inverts nothing (attack: null)"
-    if stage is None or stage in done or stage not in present:
-        return metric.null or "there was too little to compute it from"
-    return UNFINISHED
+    return {column: why(BY_KEY[column]) for column in columns if metrics.get(column) is None}
 
 
 def per_class_rows(trials: list[Trial], store: Store) -> pd.DataFrame:
@@ -368,10 +345,6 @@ def _typable(value: Any) -> Any:
     return typable(value) if isinstance(value, str) else value
 
 
-def _seconds(manifests: dict[str, dict[str, Any]], name: str) -> float | None:
-    return manifests[name]["seconds"] if name in manifests else None
-
-
 ATTACK, PRIOR = "attack", "prior"
 RECIPE, DEFENSE = "recipe", "recipe.defense"
 ATTACK_WORDS = {"poincare": "Poincaré", "cross_entropy": "cross entropy"}
@@ -384,7 +357,9 @@ def sweep_axes(loaded: LoadedSweep, trials: Sequence[Trial]) -> tuple[Axis, ...]
     """The axes of the sweep's grid, cells or search, with labels for all values that occur in its trials."""
     keys = axis_keys(loaded)
     names = axis_names(keys)
-    words: dict[str, str] = {**ATTACK_WORDS, **_mappings(names, trials)}
+    stated = ((trial.cell.axes[name], trial.cell.values.get(key)) for trial in trials for key, name in names.items())
+    # A value that is a mapping in the sweep file: a poison, a schedule, another trial.
+    words = {**ATTACK_WORDS, **{str(t): minuses(settings_words(one)) for t, one in stated if isinstance(one, dict)}}
     words |= {**_attack_words(keys, names, trials), **_prior_words(keys, names, trials)}
     if DEFENSE in keys:
         stated_defenses = ((trial.cell.axes[names[DEFENSE]], trial.stated_defense) for trial in trials)
@@ -403,15 +378,8 @@ def sweep_axes(loaded: LoadedSweep, trials: Sequence[Trial]) -> tuple[Axis, ...]
         )
         for key in keys
     )
-    return _with_defense_names(axes, [names[key] for key in keys if key.startswith(f"{DEFENSE}.")], trials)
-
-
-def _with_defense_names(axes: tuple[Axis, ...], names: Sequence[str], trials: Sequence[Trial]) -> tuple[Axis, ...]:
-    """The axes; those of `names`, each a parameter of the defense, with the label of the whole defense of each trial.
-
-    Recipes are then called the same whether a sweep lists whole defenses or varies their parameters, as a search does.
-    """
-    parameters = [axis for axis in axes if axis.key in names]
+    # Recipes are called the same whether a sweep lists whole defenses or varies their parameters, as a search does.
+    parameters = [axis for axis in axes if axis.key in {names[key] for key in keys if key.startswith(f"{DEFENSE}.")}]
     labels = {defense_key(parameters, trial.cell.axes): trial.recipe_label for trial in trials} if parameters else {}
     return tuple(replace(axis, defenses=labels) if axis in parameters else axis for axis in axes)
 
@@ -470,12 +438,6 @@ def first_finished(trials: Sequence[Trial], axes: Sequence[Axis], store: Store, 
         if stage is not None and store.has(stage):
             stages.setdefault(recipe_label(axes, trial.cell.axes), stage)
     return stages
-
-
-def _mappings(names: dict[str, str], trials: Sequence[Trial]) -> dict[str, str]:
-    """Axis value that is a mapping in the sweep file (a poison, a schedule, another trial) -> its label."""
-    values = ((trial.cell.axes[name], trial.cell.values.get(key)) for trial in trials for key, name in names.items())
-    return {str(text): minuses(settings_words(value)) for text, value in values if isinstance(value, dict)}
 
 
 def _attack_words(keys: list[str], names: dict[str, str], trials: Sequence[Trial]) -> dict[str, str]:
