@@ -59,8 +59,8 @@ class Resources(Model):
         attack_rows: Images that go through the networks at once in an attack; null: as many as suit the kind of device.
         attack_compile: Compile prior and target by torch.compile, which takes a minute before the first step.
         attack_cuda_graphs: Record prior and target once as CUDA graphs and replay them.
-        training_timeout_minutes: Minutes after which one training is ended (Ray Train's workers too); null: after 20
-            times as long as such a stage has taken, half an hour at least.
+        training_timeout_minutes: Minutes after which one training is ended (Ray Train's workers too); null: after
+            three days.
         attack_timeout_minutes: Minutes after which one task of an attack, a few classes, is ended; null: as for a
             training.
     """

@@ -23,7 +23,6 @@ from smoothsweep.orchestrator.running.recorder import REPORT, Recorder, open_rec
 from smoothsweep.orchestrator.running.sweep_run import Display, SweepRun, begin_run, closing_lines
 from smoothsweep.orchestrator.search.agenda import (
     Agenda,
-    LookAgenda,
     Meter,
     forecast_of,
     hours_left,
@@ -86,7 +85,7 @@ def run_and_report(
     store = open_store(location)
     proposed = ProposalLog(loaded, store)
     trials = proposed.trials()
-    agenda = LookAgenda(proposed) if loaded.sweep.looks else Agenda(proposed) if loaded.sweep.search else None
+    agenda = Agenda(proposed) if loaded.sweep.search or loaded.sweep.looks else None
     first = agenda.preview() if agenda else trials
     first[0].stages  # noqa: B018 - a missing file is found before the store is touched
     lacks = find_missing_weights(loaded, [trial.cell for trial in (*first, *trials)], elsewhere=bool(address))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 import time
 from collections.abc import Callable, Iterable
 from functools import cached_property
@@ -27,18 +26,18 @@ from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.running.sweep_run import SweepRun
 from smoothsweep.orchestrator.scheduling.execute import execute
 from smoothsweep.orchestrator.search.agenda import Agenda
+from smoothsweep.orchestrator.search.setup import Wait
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.schema import Resources
 
 if TYPE_CHECKING:
     from smoothsweep.orchestrator.cluster.connection import ClusterFacts
-    from smoothsweep.orchestrator.running.tuning import TrialSearcher
+    from smoothsweep.orchestrator.running.tuning import TrialThreads
 
 READ_HERE = ("data", "public")  # stages that read the user's files: done first, so that bad input stops everything
 POLL_S = 0.5
 STATE_EVERY_S = 2.0
-PATIENCE_S = 30.0  # for trials to end
 
 
 def run_trials(run: SweepRun, trials: list[Trial], place: ClusterSession) -> None:
@@ -49,19 +48,25 @@ def run_trials(run: SweepRun, trials: list[Trial], place: ClusterSession) -> Non
     for trial in trials:
         if trial.id not in pending:
             run.trial_done(trial, None)
-    if not pending:
-        return
-    if _is_spent(run):
-        run.left_open |= pending
-        return
-    from smoothsweep.orchestrator.running.tuning import TrialSearcher
-
-    grid = iter(list(pending.values()))
-    _watch(run, TrialSearcher(lambda: next(grid, None), lambda *_: None), place, pending)
+    left = iter(pending.values())
+    if pending and not _is_spent(run):
+        _watch(run, lambda: next(left, None), run.trial_done, place)
+    for trial in left:  # for which the budget did not last
+        run.trial_done(trial, "it was not begun" if run.is_open(trial) else None)
 
 
 def run_search(run: SweepRun, agenda: Agenda, place: ClusterSession) -> None:
     """Propose and finish recipes until the search ends. Raises InputError where the user's data are wrong."""
+
+    def propose() -> Trial | Wait | None:
+        proposed = agenda.next()
+        _take_news(run, agenda)
+        return proposed
+
+    def ended(trial: Trial, failure: str | None) -> None:
+        run.trial_done(trial, failure)
+        agenda.ended(trial, failure)
+
     _read_input(run, run.looked_up(agenda.preview()).missing)
     agenda.begin()
     if _is_spent(run):
@@ -69,11 +74,8 @@ def run_search(run: SweepRun, agenda: Agenda, place: ClusterSession) -> None:
     else:
         _keep_reserve(run, agenda)
     if not run.stopped and agenda.has_work():
-        from smoothsweep.orchestrator.running.tuning import TrialSearcher
-
-        _watch(run, TrialSearcher(agenda.next, agenda.ended), place, {}, agenda)
-    else:
-        _take_news(run, agenda, {})
+        _watch(run, propose, ended, place, agenda)
+    _take_news(run, agenda)
     if run.stopped:
         open_trials = agenda.waiting()
         run.add_trials(open_trials)
@@ -110,39 +112,38 @@ def _read_input(run: SweepRun, missing: list[Stage]) -> None:
 
 def _watch(
     run: SweepRun,
-    searcher: TrialSearcher,
+    propose: Callable[[], Trial | Wait | None],
+    ended: Callable[[Trial, str | None], None],
     place: ClusterSession,
-    open_trials: dict[str, Trial],
     agenda: Agenda | None = None,
 ) -> None:
-    """Have what Tune proposes done; until then poll the scheduler, settle trials, refresh the display, mind the budget.
+    """Have what is proposed done; until then poll the scheduler, settle trials, refresh the display, mind the budget.
 
-    open_trials: what Tune was given; a search adds to it as it proposes.
+    propose, ended: of a `TrialSearcher`.
     """
     import ray
-    import ray.exceptions
 
-    from smoothsweep.orchestrator.running.tuning import tune_trials
+    from smoothsweep.orchestrator.running.tuning import TrialSearcher, TrialThreads
 
-    halt, scheduler, parallel = threading.Event(), place.scheduler, int(place.facts.gpus) or place.facts.cpus
-    tuning = _Background(lambda: tune_trials(searcher, scheduler, place.facts.trial_slots, halt))
-    tuning.start()
-    saved_at, through = 0.0, False
+    scheduler, parallel = place.scheduler, int(place.facts.gpus) or place.facts.cpus
+    threads = TrialThreads(TrialSearcher(propose, ended), scheduler, place.facts.trial_slots)
+    saved_at = 0.0
     try:
         with explaining_rays_errors(), run.display:
-            while not through:
+            while _begin(run, threads):
+                over = threads.ended(POLL_S)
                 interrupts.check()
                 run.store.check_there()
-                through = not tuning.is_alive()  # before the last look, so that nothing told meanwhile is missed
-                snapshot = ray.get(scheduler.snapshot.remote(), timeout=120)
-                _take_news(run, agenda, open_trials)  # after it: what has ended was opened before
-                _take_events(run, snapshot, open_trials)
-                if run.stopped is None and (reason := run.meter.exceeded()):
-                    run.stopped = reason
-                    run.display.say(f"budget: {reason} are spent; ending what runs")
+                # After it: what has ended was told of before.
+                _take_events(run, ray.get(scheduler.snapshot.remote(), timeout=120))
+                for tunes_id, failure in over:
+                    threads.settle(tunes_id, failure)
+                if run.stopped is None and _is_spent(run):
+                    run.display.say(f"budget: {run.stopped} are spent; ending what runs")
                     if agenda is not None:
                         agenda.stop()
-                    _end(scheduler, halt, f"budget: {reason}", patience=120)
+                    threads.closed = True
+                    _end(scheduler, f"budget: {run.stopped}", patience=120)
                 elif agenda is not None and run.stopped is None:
                     _keep_reserve(run, agenda)
                 run.forecast(parallel)
@@ -150,23 +151,27 @@ def _watch(
                 if time.monotonic() - saved_at > STATE_EVERY_S:
                     run.save_state()
                     saved_at = time.monotonic()
-                tuning.join(POLL_S)
-        for trial in open_trials.values():  # whatever was lost on the way: the store knows
-            complete = all(run.store.has(stage) for stage in trial.stages)
-            run.trial_done(trial, None if complete else tuning.problem or "the trial ended without a result")
-        if agenda is not None and tuning.problem:
-            run.failures["search"] = tuning.problem
-            run.display.say(tuning.problem)
     except StoreGone:
-        _end(scheduler, halt, "the store has disappeared", patience=60)
-        tuning.join(PATIENCE_S)
+        _end(scheduler, "the store has disappeared", patience=60)
         raise
     finally:
         run.save_state()
 
 
-def _take_events(run: SweepRun, snapshot: dict[str, Any], open_trials: dict[str, Trial]) -> None:
-    """What the scheduler tells: stages and trials that have ended, work that was done, what runs."""
+def _begin(run: SweepRun, threads: TrialThreads) -> bool:
+    """`TrialThreads.begin`; a search that fails leaves what is at work to end."""
+    try:
+        return threads.begin()
+    except Exception as error:
+        line = f"nothing more is proposed: {type(error).__name__}: {' '.join(str(error).split())}"[:400]
+        run.failures["search"] = line
+        run.display.say(line)
+        threads.closed = True
+        return threads.begin()
+
+
+def _take_events(run: SweepRun, snapshot: dict[str, Any]) -> None:
+    """What the scheduler tells: stages that have ended, work that was done, what runs."""
     run.meter.update(snapshot)
     for event in snapshot["events"]:
         if event["what"] == "say":
@@ -175,46 +180,28 @@ def _take_events(run: SweepRun, snapshot: dict[str, Any], open_trials: dict[str,
             run.worked[event["fingerprint"]] += event["seconds"]
         elif event["what"] == "done":
             run.stage_done(event["fingerprint"], run.worked[event["fingerprint"]])
-        elif event["what"] == "trial" and event["trial"] in open_trials:
-            run.trial_done(open_trials.pop(event["trial"]), event["failure"])
     run.state.running = snapshot["running"]
 
 
-def _take_news(run: SweepRun, agenda: Agenda | None, open_trials: dict[str, Trial]) -> None:
+def _take_news(run: SweepRun, agenda: Agenda) -> None:
     """What the search tells: trials that it has opened or found in the store, and what it has to say."""
-    while agenda is not None and not agenda.news.empty():
-        kind, what = agenda.news.get()
+    while agenda.news:
+        kind, what = agenda.news.popleft()
         if kind == "say":
             run.display.say(what)
             continue
         run.add_trials([what])
-        if kind == "opened":
-            open_trials[what.id] = what
-        else:
+        if kind == "found":
             run.trial_done(what, None)
 
 
-def _end(scheduler: Any, halt: threading.Event, reason: str, *, patience: float) -> None:
+def _end(scheduler: Any, reason: str, *, patience: float) -> None:
     """Start nothing more and end what runs; on a busy node the scheduler goes on ending it after our patience."""
     import ray
+    import ray.exceptions
 
-    halt.set()
     with contextlib.suppress(ray.exceptions.GetTimeoutError, ray.exceptions.RayError):
         ray.get(scheduler.stop.remote(reason), timeout=patience)
-
-
-class _Background(threading.Thread):
-    """A thread that keeps the reason why it ended early."""
-
-    def __init__(self, work: Callable[[], None]) -> None:
-        super().__init__(name="tune", daemon=True)
-        self._work, self.problem = work, ""
-
-    def run(self) -> None:
-        try:
-            self._work()
-        except Exception as error:  # shown beside every trial it leaves open
-            self.problem = f"nothing more is proposed: {type(error).__name__}: {' '.join(str(error).split())}"[:400]
 
 
 class ClusterSession:

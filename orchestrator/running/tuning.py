@@ -5,7 +5,6 @@ Tune's own runner would give each a process, of some seconds of imports and 200 
 
 from __future__ import annotations
 
-import contextlib
 import os
 import queue
 import threading
@@ -20,8 +19,6 @@ from smoothsweep.orchestrator.planning.trial import Trial, run_trial, stages_to_
 from smoothsweep.orchestrator.scheduling.scheduler import one_line
 from smoothsweep.orchestrator.search.setup import Wait
 from smoothsweep.orchestrator.stages.stage import Stage
-
-ASK_EVERY_S = 0.5  # for another proposal, where one has to wait
 
 
 class TrialSearcher(Searcher):
@@ -55,41 +52,50 @@ class TrialSearcher(Searcher):
         """Nothing: every run begins with what the store has."""
 
 
-def tune_trials(searcher: TrialSearcher, scheduler: Any, slots: int, halt: threading.Event) -> None:
-    """Have `slots` of the proposed trials worked on at a time, until there are no more and all have ended.
+class TrialThreads:
+    """The trials at work: of those that are proposed, `slots` at a time."""
 
-    halt: once it is set, nothing more is proposed. How a trial ended is told to the scheduler too, whom the sweep's
-    driver asks.
-    """
-    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")  # of stages begun early for a trial that failed before
-    limited, ended, at_work = ConcurrencyLimiter(searcher, max_concurrent=slots), queue.SimpleQueue[Any](), 0
+    def __init__(self, searcher: TrialSearcher, scheduler: Any, slots: int) -> None:
+        os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")  # of stages begun early for a trial that failed
+        self.closed = False  # set: nothing more is proposed
+        self._searcher, self._scheduler = searcher, scheduler
+        self._limited = ConcurrencyLimiter(searcher, max_concurrent=slots)
+        self._ended = queue.SimpleQueue[tuple[str, str | None]]()
 
-    def drive(tunes_id: str, trial: Trial) -> None:
-        failure = "it ended without a result"
+    def begin(self) -> bool:
+        """Start what is proposed now. False once nothing more is, and all have ended."""
+        while True:
+            tunes_id = uuid.uuid4().hex
+            suggestion = Searcher.FINISHED if self.closed else self._limited.suggest(tunes_id)
+            if not isinstance(suggestion, dict):
+                return bool(self._searcher.open) or suggestion != Searcher.FINISHED
+            threading.Thread(target=self._drive, args=(tunes_id,), name=f"trial-{tunes_id}", daemon=True).start()
+
+    def ended(self, wait_s: float) -> list[tuple[str, str | None]]:
+        """(Tune's id, failure or None) of those that have ended since, once there are some or the time is over."""
         try:
-            failure = drive_trial(trial, scheduler)
-        finally:
-            ended.put((tunes_id, failure))
+            over = [self._ended.get(timeout=wait_s)]
+        except queue.Empty:
+            return []
+        while not self._ended.empty():
+            over.append(self._ended.get())
+        return over
 
-    while True:
-        tunes_id = uuid.uuid4().hex
-        suggestion = Searcher.FINISHED if halt.is_set() else limited.suggest(tunes_id)
-        if isinstance(suggestion, dict):
-            at_work += 1
-            trial = searcher.open[tunes_id]
-            threading.Thread(target=drive, args=(tunes_id, trial), name=f"trial-{trial.id}", daemon=True).start()
-            continue
-        if not at_work and suggestion == Searcher.FINISHED:
-            return
-        with contextlib.suppress(queue.Empty):
-            done, failure = ended.get(timeout=ASK_EVERY_S)
-            at_work -= 1
-            limited.on_trial_complete(done, {"failure": failure})
+    def settle(self, tunes_id: str, failure: str | None) -> None:
+        """Tell who proposed it how a trial has ended."""
+        self._limited.on_trial_complete(tunes_id, {"failure": failure})
+
+    def _drive(self, tunes_id: str) -> None:
+        failure: str | None = "it ended without a result"
+        try:
+            failure = drive_trial(self._searcher.open[tunes_id], self._scheduler)
+        finally:
+            self._ended.put((tunes_id, failure))
 
 
 def drive_trial(trial: Trial, scheduler: Any) -> str | None:
     """Have all stages of a trial made; their numbers lie in the store. Its failure in one line, or None."""
-    failure, early = None, dict[str, Any]()
+    early = dict[str, Any]()
 
     def ensure(stage: Stage) -> None:
         for source in stage.inputs.values():
@@ -101,6 +107,5 @@ def drive_trial(trial: Trial, scheduler: Any) -> str | None:
         early |= {stage.fingerprint: scheduler.ensure.remote(stage) for stage in stages_to_start_early(trial.stages)}
         run_trial(trial, ensure)
     except Exception as error:  # every cause becomes the trial's own, so that the others go on
-        failure = one_line(error)
-    ray.get(scheduler.trial_ended.remote(trial.id, failure))
-    return failure
+        return one_line(error)
+    return None

@@ -34,7 +34,6 @@ from smoothsweep.core.files import write_file
 from smoothsweep.core.same_code import only_this_code
 from smoothsweep.core.text import duration
 from smoothsweep.orchestrator.cluster.connection import remove_lost_groups
-from smoothsweep.orchestrator.planning.costs import History
 from smoothsweep.orchestrator.planning.state import classes_of
 from smoothsweep.orchestrator.scheduling.execute import execute, execute_shard
 from smoothsweep.orchestrator.stages.stage import Stage
@@ -62,36 +61,17 @@ class StartReporter:
         self.scheduler.began.remote(self.token, Process(node, socket.gethostname()), clock)
 
 
-FLOOR_S = 30 * 60.0
-TIMES = 20  # what such a stage has taken: machines differ by less
-UNKNOWN_S = 72 * 3600.0  # where nothing alike was measured on such a device
-
-
-class Limit(NamedTuple):
-    """How many seconds a task may take, and what is said of one that took longer."""
-
-    seconds: float
-    reason: str
-
-
-def limit_of(stage: Stage, device: str, history: History, resources: Mapping[str, Any]) -> Limit:
-    """The sweep file's time-out; without one, `TIMES` the longest that such a stage has taken on such a device
-    ('cpu' or 'cuda'), half an hour at least.
-
-    Reads manifests: not for the event loop.
-    """
+def limit_of(stage: Stage, resources: Mapping[str, Any]) -> tuple[float, str]:
+    """How many seconds a task of the stage may take, and what is said of one that took longer."""
     kind = "training" if stage.task.trains else "attack" if stage.task.shard is not None else None
     setting = f"resources.{kind}_timeout_minutes"
     if (minutes := resources.get(f"{kind}_timeout_minutes")) is not None:
-        reason = f"ran longer than {setting} allows ({duration(60.0 * minutes)}), and was ended"
-        return Limit(60.0 * minutes, reason)
-    known = history.devices(stage.name) == {device}
-    expected = history.expected(stage) if known else None
-    seconds = UNKNOWN_S if expected is None else max(FLOOR_S, TIMES * expected[2])
+        return 60.0 * minutes, f"ran longer than {setting} allows ({duration(60.0 * minutes)}), and was ended"
     hint = f"; {setting} sets a limit of its own" if kind else ""
-    return Limit(seconds, f"ran for {duration(seconds)}, longer than any like it could, and was ended{hint}")
+    return LONGEST_S, f"ran for {duration(LONGEST_S)}, and was ended{hint}"
 
 
+LONGEST_S = 72 * 3600.0  # of a task without a limit of its own
 WORKER_RETRIES = 3  # for killed workers and lost nodes; an exception of the task itself is not retried
 
 
@@ -248,13 +228,13 @@ class Running:
 
     Attributes:
         devices: Devices that it holds once it runs.
-        limit: How long it may run.
+        limit: How many seconds it may run, and what is said then.
         since: When it began, in seconds of the monotonic clock; None before.
     """
 
     stage: Stage
     devices: float
-    limit: Limit
+    limit: tuple[float, str]
     since: float | None = None
     processes: set[Process] = field(default_factory=set)
     ref: Any = None
@@ -299,7 +279,6 @@ class StageScheduler:
         self.closed: Exception | None = None  # set: nothing new is started
         self.tasks: dict[int, Running] = {}
         self.tokens, self.ends = itertools.count(), set[asyncio.Task[None]]()
-        self.history, self.asking = History(store), asyncio.Lock()
         self.departures = DrainWatch()
         self.watching: asyncio.Task[None] | None = None
         self.had_groups = False
@@ -331,10 +310,6 @@ class StageScheduler:
         if (task := self.tasks.get(token)) is not None:
             task.processes.add(Process(*process))
             task.since = time.monotonic() if clock else task.since
-
-    async def trial_ended(self, trial_id: str, failure: str | None) -> None:
-        """A trial's driver is through; failure is the cause in one line, or None."""
-        self.events.append({"what": "trial", "trial": trial_id, "failure": failure})
 
     async def snapshot(self) -> dict[str, Any]:
         """What runs now (with the marks its workers left) and what happened since the last call.
@@ -385,10 +360,7 @@ class StageScheduler:
             self.in_flight.pop(stage.fingerprint, None)
 
     async def _make_from_inputs(self, stage: Stage) -> None:
-        device = "cuda" if self.gpus and stage.task.on_device else "cpu"
-        async with self.asking:
-            limit = await asyncio.to_thread(limit_of, stage, device, self.history, self.resources)
-        self.running[stage.fingerprint] = {"stage": stage, "since": time.time(), "limit": limit}
+        self.running[stage.fingerprint] = {"stage": stage, "since": time.time()}
         try:
             if stage.task.shard:
                 await self._fan_out(stage)
@@ -429,8 +401,8 @@ class StageScheduler:
         """Ray tasks of the stage until one ends on a machine that stays: its result, or why there is none."""
         while True:
             self.had_groups |= is_group(stage)
-            limit = self.running[stage.fingerprint]["limit"]
-            running = Running(stage=stage, devices=self._devices(stage, self._share(stage)), limit=limit)
+            devices = self._devices(stage, self._share(stage))
+            running = Running(stage=stage, devices=devices, limit=limit_of(stage, self.resources))
             try:
                 return await self._attempt(running, remote, *arguments)
             except (MachineLeaving, RayError) as error:
@@ -500,8 +472,9 @@ class StageScheduler:
         while True:
             await asyncio.sleep(WATCH_EVERY_S)
             for task in list(self.tasks.values()):
-                if task.ended_by is None and task.seconds() > task.limit.seconds:
-                    self._end_later(task, TimeoutError(task.limit.reason))
+                limit_s, reason = task.limit
+                if task.ended_by is None and task.seconds() > limit_s:
+                    self._end_later(task, TimeoutError(reason))
             if not self.tasks and limit_is_near():
                 await asyncio.to_thread(report_all_left)
             with contextlib.suppress(RayError):

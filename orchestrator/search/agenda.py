@@ -20,8 +20,8 @@ import math
 import time
 import uuid
 from collections import Counter, deque
-from collections.abc import Iterable
-from queue import SimpleQueue
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from pydantic import BaseModel, Field
@@ -30,7 +30,17 @@ from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.plan import Plan, SearchForecast, devices_held
 from smoothsweep.orchestrator.planning.trial import Proposal, ProposalLog, Trial, TrialMaker
-from smoothsweep.orchestrator.search.setup import OPEN, Aims, Outcome, Setup, Wait, read_outcome, status_of, strategy
+from smoothsweep.orchestrator.search.setup import (
+    OPEN,
+    Aims,
+    Outcome,
+    Outcomes,
+    Setup,
+    Wait,
+    all_tried,
+    read_outcome,
+    strategy,
+)
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.notes import read_lines, read_note, write_lines
@@ -38,16 +48,23 @@ from smoothsweep.sweeps.expand import LoadedSweep
 from smoothsweep.sweeps.search import Budget
 from smoothsweep.sweeps.space import Values
 
+Propose = Callable[[Sequence[Proposal], Outcomes], Proposal | Wait | None]
 News = tuple[str, Any]  # ("say", line) | ("opened", trial) | ("found", trial): one that the store has already
 
 
 class Agenda:
-    """The trials of one search, one after the other. `news` tells another thread what happens."""
+    """The trials of one search, or of a sweep with looks, one after the other. `news` tells what happens meanwhile."""
 
     def __init__(self, proposed: ProposalLog) -> None:
         self.file, self.store, self.make = proposed, proposed.store, proposed.make
-        self._take_aim(proposed.loaded)
-        self.news: SimpleQueue[News] = SimpleQueue()
+        loaded = proposed.loaded
+        self.setup = None if loaded.sweep.looks else search_setup(self.make)
+        self._propose: Propose = (
+            LookDesign(proposed).propose
+            if self.setup is None
+            else partial(strategy(loaded.search.strategy), self.setup)
+        )
+        self.news = deque[News]()
         self.proposals: list[Proposal] = []
         self.outcomes: dict[int, Outcome] = {}
         self.stopped = False
@@ -60,28 +77,16 @@ class Agenda:
         self._failures: dict[str, str] = {}
         self._met: set[str] = set()  # ids of the trials of all proposals
 
-    def _take_aim(self, loaded: LoadedSweep) -> None:
-        self.setup = search_setup(self.make)
-        self.propose = strategy(loaded.search.strategy)
-
-    def _proposal(self) -> Proposal | Wait | None:
-        """What to propose next, from what was proposed and how it came out."""
-        return self.propose(self.setup, self.proposals, self.outcomes)
-
-    def _outcome(self, trials: list[Trial]) -> Outcome:
-        return read_outcome(trials, self.store, self.setup.aims, self._failures)
-
     def preview(self) -> list[Trial]:
         """The trials of the first proposal, made or to be made. Writes nothing."""
-        proposals = self.file.proposals()
-        first = proposals[0] if proposals else self._proposal()
+        first = next(iter(self.file.proposals()), None) or self._propose([], {})
         return self.make(first) if isinstance(first, Proposal) else []
 
     def begin(self) -> None:
         """Take up what was proposed earlier."""
         earlier = self.file.proposals()
         if notice := self.file.open_for_appending():
-            self.news.put(("say", notice))
+            self.news.append(("say", notice))
         for proposal in earlier:
             self._enter(proposal)
 
@@ -90,11 +95,11 @@ class Agenda:
         while not self.stopped:
             if self._queue:
                 trial = self._queue.popleft()
-                self.news.put(("opened", trial))
+                self.news.append(("opened", trial))
                 return trial
             if self.closed:
                 return None
-            proposal = self._proposal()
+            proposal = self._propose(self.proposals, self.outcomes)
             if proposal is None:
                 self.through = not self._trials
                 return None if self.through else Wait()
@@ -119,7 +124,7 @@ class Agenda:
             return True
         if self.closed:
             return False
-        self.through = self._proposal() is None
+        self.through = self._propose(self.proposals, self.outcomes) is None
         return not self.through
 
     def waiting(self) -> list[Trial]:
@@ -131,8 +136,9 @@ class Agenda:
         """Why there is nothing more to propose: "recipes", "exhausted" or "looks"; None as long as there is."""
         if not self.through:
             return None
-        recipes = sum(proposal.of is None for proposal in self.proposals)
-        return "recipes" if self.setup.recipes is not None and recipes >= self.setup.recipes else "exhausted"
+        if self.setup is None:
+            return "looks"
+        return "recipes" if all_tried(self.setup, self.proposals) else "exhausted"
 
     def close(self, reason: str) -> None:
         """Propose nothing more; what is open goes on to its end."""
@@ -149,7 +155,7 @@ class Agenda:
         for trial in trials:
             if all(self.store.has(stage) for stage in trial.stages):
                 if trial.id not in self._met:  # else it was opened or found before, under fewer seeds of its recipe
-                    self.news.put(("found", trial))
+                    self.news.append(("found", trial))
             elif trial.id in self._waiting:
                 self._waiting[trial.id].add(proposal.number)
             else:
@@ -160,7 +166,8 @@ class Agenda:
         self._note_outcome(proposal.number)
 
     def _note_outcome(self, number: int) -> None:
-        outcome = self._outcome(self._trials[number])
+        aims = self.setup.aims if self.setup else Aims(objectives={})
+        outcome = read_outcome(self._trials[number], self.store, aims, self._failures)
         if outcome.status != OPEN:
             self.outcomes[number] = outcome
             del self._trials[number]
@@ -195,54 +202,42 @@ def search_aims(loaded: LoadedSweep) -> Aims:
 RESAMPLES = 10  # few, since no decision depends on these bootstrap intervals
 
 
-class LookAgenda(Agenda):
-    """The trials of a sweep with looks: every recipe at the first look, then those that are still open.
+class LookDesign:
+    """The design of a sweep with looks: every recipe at the first look, then those that are still open.
 
     Proposals depend only on the finished trials in the store, so that a killed sweep continues to the same result.
     """
 
-    def preview(self) -> list[Trial]:
-        """The baseline's trials of the first look. Writes nothing."""
-        recipe, _ = self.make.recipes[0]
-        return self.make(Proposal(number=0, values=recipe, look=0))
+    def __init__(self, proposed: ProposalLog) -> None:
+        self.loaded, self.store, self.make = proposed.loaded, proposed.store, proposed.make
+        self._open_after: dict[int, list[dict[str, Any]]] = {}
 
-    @property
-    def ended_by(self) -> str | None:
-        """Why there is nothing more to propose: "looks"; None as long as there is."""
-        return "looks" if self.through else None
-
-    def _take_aim(self, loaded: LoadedSweep) -> None:
-        self.loaded, self._open_after = loaded, {}
-
-    def _outcome(self, trials: list[Trial]) -> Outcome:
-        return Outcome(status=status_of(trials, self.store, self._failures))
-
-    def _proposal(self) -> Proposal | Wait | None:
+    def propose(self, proposals: Sequence[Proposal], outcomes: Outcomes) -> Proposal | Wait | None:
         for look in range(len(self.make.looks.looks)):
-            of_this_look = [proposal for proposal in self.proposals if proposal.look == look]
-            for recipe in self._wanted(look):
+            of_this_look = [proposal for proposal in proposals if proposal.look == look]
+            for recipe in self._wanted(look, proposals):
                 if not any(proposal.values == recipe for proposal in of_this_look):
-                    return Proposal(number=len(self.proposals), values=recipe, origin="look", look=look)
-            if not all(proposal.number in self.outcomes for proposal in of_this_look):
+                    return Proposal(number=len(proposals), values=recipe, origin="look", look=look)
+            if not all(proposal.number in outcomes for proposal in of_this_look):
                 return Wait()
         return None
 
-    def _wanted(self, look: int) -> list[dict[str, Any]]:
+    def _wanted(self, look: int, proposals: Sequence[Proposal]) -> list[dict[str, Any]]:
         """The recipes that get seeds for a look, once all trials of the one before have ended."""
         if look == 0:
             return [recipe for recipe, _ in self.make.recipes]
         if look not in self._open_after:
-            self._open_after[look] = self._still_open(look)
+            self._open_after[look] = self._still_open(look, proposals)
         return self._open_after[look]
 
-    def _still_open(self, looks_begun: int) -> list[dict[str, Any]]:
+    def _still_open(self, looks_begun: int, proposals: Sequence[Proposal]) -> list[dict[str, Any]]:
         """The baseline and the recipes still open after `looks_begun` looks; empty where none is open."""
         # statistics, which a plan does without
         from smoothsweep.orchestrator.result.data import ReportData
         from smoothsweep.orchestrator.result.rows import baseline_axes, per_class_rows, results_table, sweep_axes
         from smoothsweep.orchestrator.result.summary import summarise
 
-        trials = [t for one in self.proposals if present(one.look, "look") < looks_begun for t in self.make(one)]
+        trials = [t for one in proposals if present(one.look, "look") < looks_begun for t in self.make(one)]
         per_class = per_class_rows(trials, self.store)
         data = ReportData(
             title=self.loaded.sweep.name,

@@ -1,23 +1,15 @@
 """How long a task may take, and how an end that Ray gave it is said."""
 
-import json
-
 import pytest
 import ray
 
-from benchmarks.sleeping import Sleep
-from smoothsweep.orchestrator.planning.costs import History
 from smoothsweep.orchestrator.scheduling.scheduler import (
-    FLOOR_S,
     LACK_OF_MEMORY,
-    TIMES,
-    UNKNOWN_S,
+    LONGEST_S,
     limit_of,
     one_line,
 )
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.manifests import sealed
-from smoothsweep.orchestrator.store.opening import open_store
 
 RAYS_WORDS = (
     "Task was killed due to the node running low on memory.\nMemory on the node (IP: 172.31.4.9, ID: 0a1b) where "
@@ -70,51 +62,28 @@ def test_other_ends_are_not_taken_for_it(error):
     assert one_line(error) != LACK_OF_MEMORY
 
 
-TARGET = Stage(name="target", config={"architecture": "resnet_small", "epochs": 3, "workers": 1})
-NONE = {"training_timeout_minutes": None, "attack_timeout_minutes": None}
+TRAINING = "resources.training_timeout_minutes"
+LIMITS = {"training_timeout_minutes": 2, "attack_timeout_minutes": 1}
 
 
-@pytest.fixture
-def store(tmp_path):
-    return open_store(str(tmp_path))
-
-
-def measured(store, seconds: float, device: str = "cpu") -> None:
-    """Leave the manifest of a target like TARGET that took so long."""
-    stage = Stage(name="target", config={**TARGET.config, "seed": seconds})
-    path = store.manifest_file(stage.name, stage.fingerprint)
-    path.parent.mkdir(parents=True)
-    content = {**stage.identity(), "fingerprint": stage.fingerprint, "seconds": seconds, "device": device}
-    content |= {"metrics": {}, "files": {}, "finished_at": 1.0, "code_version": "test"}
-    path.write_text(json.dumps(sealed(content)))
-
-
-def test_the_sweep_files_own_limit_counts_whatever_was_measured(store):
-    measured(store, 1e6)
-    limit = limit_of(TARGET, "cpu", History(store), {**NONE, "training_timeout_minutes": 2})
-    reason = "ran longer than resources.training_timeout_minutes allows (2 min 00 s), and was ended"
-    assert limit == (120.0, reason)
-
-
-@pytest.mark.parametrize("took, seconds", [((), UNKNOWN_S), ((1.0,), FLOOR_S), ((100.0, FLOOR_S), TIMES * FLOOR_S)])
-def test_the_default_is_twenty_times_the_longest_of_its_like(store, took, seconds):
-    for each in took:
-        measured(store, each)
-    limit = limit_of(TARGET, "cpu", History(store), NONE)
-    assert limit.seconds == seconds and "resources.training_timeout_minutes sets" in limit.reason
-
-
-def test_a_stage_without_a_setting_of_its_own_has_the_default_too(store):
-    given = History(store), {"training_timeout_minutes": 1, "attack_timeout_minutes": 1}
-    limit = limit_of(Stage(name="loot", config={}), "cpu", *given)
-    assert limit.seconds == UNKNOWN_S and "timeout_minutes" not in limit.reason
-    assert limit_of(Sleep(config={}), "cpu", *given).seconds == 60.0
-
-
-def test_the_estimate_is_of_a_like_device(store):
-    measured(store, FLOOR_S)
-    assert limit_of(TARGET, "cuda", History(store), NONE).seconds == UNKNOWN_S, (
-        "a GPU's seconds say nothing about a CPU's"
-    )
-    measured(store, 5.0, "cuda")
-    assert limit_of(TARGET, "cpu", History(store), NONE).seconds == UNKNOWN_S, "nor do measurements of both"
+@pytest.mark.parametrize(
+    ("stage", "resources", "seconds", "said"),
+    [
+        (
+            "target",
+            LIMITS,
+            120.0,
+            f"ran longer than {TRAINING} allows (2 min 00 s), and was ended",
+        ),
+        ("attack", LIMITS, 60.0, "ran longer than resources.attack_timeout_minutes allows (1 min 00 s), and was ended"),
+        ("loot", LIMITS, LONGEST_S, "ran for 72 h 00 min, and was ended"),
+        (
+            "target",
+            {},
+            LONGEST_S,
+            f"ran for 72 h 00 min, and was ended; {TRAINING} sets a limit of its own",
+        ),
+    ],
+)
+def test_a_task_may_take_as_long_as_the_sweep_file_says_of_its_kind(stage, resources, seconds, said):
+    assert limit_of(Stage(name=stage, config={}), resources) == (seconds, said)

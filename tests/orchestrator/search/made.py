@@ -7,7 +7,7 @@ import yaml
 from tiny import searchable
 
 from smoothsweep.orchestrator.planning.trial import ProposalLog
-from smoothsweep.orchestrator.search.agenda import Agenda, LookAgenda
+from smoothsweep.orchestrator.search.agenda import Agenda
 from smoothsweep.orchestrator.search.setup import Wait
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
@@ -80,7 +80,7 @@ def work_off(loaded, store: Store, *, shuffle: int = 0, stop_after: int | None =
 
     Returns the agenda and the trials that ended.
     """
-    agenda = (LookAgenda if loaded.sweep.looks else Agenda)(ProposalLog(loaded, store))
+    agenda = Agenda(ProposalLog(loaded, store))
     order, running, ended = random.Random(shuffle), [], []
     agenda.begin()
     while True:

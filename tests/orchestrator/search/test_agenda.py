@@ -63,7 +63,7 @@ def test_another_search_under_the_same_name_starts_anew_and_keeps_the_old_propos
     assert trials_of(changed, store) == []
     agenda = Agenda(ProposalLog(changed, store))
     agenda.begin()
-    kind, said = agenda.news.get()
+    kind, said = agenda.news.popleft()
     assert kind == "say" and "the search has changed: its 14 earlier proposals lie in search/proposals-" in said
     folder = store.sweep_folder("made") / "search"
     assert len(list(folder.glob("proposals-*.jsonl"))) == 1
