@@ -27,7 +27,7 @@ from smoothsweep.orchestrator.commands.audit.request import AuditRequest
 from smoothsweep.orchestrator.commands.requests import Reading, add_request, reading_of
 
 COMMANDS: dict[str, tuple[type[Any], str]] = {
-    "run": (requests.RunRequest, "run:run_sweep"),
+    "run": (requests.RunRequest, "run:run_and_report"),
     "plan": (requests.PlanRequest, "plan:print_plan"),
     "status": (requests.StatusRequest, "status:print_status"),
     "report": (requests.ReportRequest, "result:report"),
@@ -129,6 +129,15 @@ class _Parser(argparse.ArgumentParser):
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return options, unknown
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        """As argparse, but an option whose own reader refuses a value says in its words what was expected."""
+        try:
+            return super()._get_value(action, arg_string)
+        except argparse.ArgumentError as error:
+            if isinstance(refused := error.__context__, InputError):
+                raise InputError(f"{action.option_strings[0]}: {refused}") from None
+            raise
 
     def _print_message(self, message: str, file: Any = None) -> None:
         for line in message.rstrip("\n").split("\n"):

@@ -6,41 +6,35 @@ import json
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from smoothsweep.core import screen
+from smoothsweep.core.data.names import PUBLISHED_NAMES
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.text import counted, printable
-from smoothsweep.orchestrator.commands.requests import PlanRequest
-from smoothsweep.orchestrator.planning.costs import MACHINE, before_data
+from smoothsweep.orchestrator.commands.requests import PlanRequest, Spending
+from smoothsweep.orchestrator.planning.costs import MACHINE, stated_cost
 from smoothsweep.orchestrator.planning.plan import Plan, make_plan, plan_summary, refuse_impossible
-from smoothsweep.orchestrator.planning.power import (
-    asked_difference,
-    membership_line,
-    membership_of_plan,
-    power_lines,
-    power_of,
-)
+from smoothsweep.orchestrator.planning.power import membership_line, membership_of_plan, power_lines, power_of
 from smoothsweep.orchestrator.planning.trial import ProposalLog
 from smoothsweep.orchestrator.search.agenda import forecast_of
 from smoothsweep.orchestrator.stages.judges import find_missing_weights
 from smoothsweep.orchestrator.stages.stage import files_may_be_absent
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.sweeps.schema import InversionSweep
 from smoothsweep.tasks.registry import stage_title
 
-COUNTS = {4: "four"}
 UNBEGUN = "This sweep is a search: its recipes are proposed while it runs, and none is proposed yet."
 
 
 def plan_text(summary: dict[str, Any]) -> str:
-    """The plan as lines for a terminal."""
-    get, lines = summary.get, known_text(summary)
-    if (search := summary["search"]) is not None:
-        begun = summary["trials"] > 0
-        lines = [*(lines if begun else [UNBEGUN]), *([""] if begun else []), *search_text(search, begun=begun)]
-    if (looks := summary["looks"]) is not None:
+    """The plan as lines for a terminal. Of what `print_plan` adds to the summary of a plan, any may be left out."""
+    search, looks, stated, get = summary["search"], summary["looks"], summary.get("stated_cost"), summary.get
+    lines = [] if search and not summary["trials"] else known_text(summary)
+    if search:
+        lines += ["" if lines else UNBEGUN, *search_text(search, begun=bool(lines))]
+    if looks:
         without = time_text({**looks["without"], "to_run": looks["without_stages"]})
         seeds, more = " and ".join(map(str, looks["seeds"])), looks["at_most_more_trials"]
         lines += [
@@ -48,17 +42,31 @@ def plan_text(summary: dict[str, Any]) -> str:
             f"looks: at least the trials above ({without}); then, for recipes that are still undecided, up to {seeds} "
             f"seeds: at most {more} more trials ({time_text({**looks, 'to_run': more})})",
         ]
-    stated = get("stated_cost")
-    lines += ["", *(stated_text(stated) if stated else []), *expectation(summary)]
+    lines.append("")
+    if stated:
+        parts = [
+            f"{attacks['attacks']} x about {_rounded(attacks['gpu_hours_each'])} {stated['device']}-hours "
+            f"({attacks['latents']:,} latents of {attacks['steps']} steps each)"
+            for attacks in stated["attacks"]
+        ]
+        dollars = f", about ${_rounded(stated['dollars'])}" if "dollars" in stated else ""
+        lines += [
+            f"attacks: {' + '.join(parts)}: about {_rounded(stated['gpu_hours'])} GPU-hours, "
+            f"{_rounded(stated['days'])} days on four{dollars}",
+            f"  stated, not measured here: {stated['rate']} ({stated['source']}); "
+            "training and judging come on top, and nobody states a rate for them",
+            "",
+        ]
+    lines += expectation(summary)
     if get("stated") and (summary["rated_device_hours"] or summary["stages_of_unknown_cost"]):
-        lines.append(f"the sweep file says: {get('stated')}")
+        lines.append(f"the sweep file says: {summary['stated']}")
     for key, place in get("absent", {}).items():
         lines.append(f"{key}: nothing at {place} yet; planned as if no stage had seen it")
     for card in get("cards", []):
         what, images = next(key for key in card if key not in ("data", "images", "training_images")), card["images"]
-        number = (
-            f"{images['count']:,} images ({images['source']})" if images["count"] else f"images: {images['source']}"
-        )
+        number = f"images: {images['source']}"
+        if images["count"]:
+            number = f"{images['count']:,} images ({images['source']})"
         classes = f"{card[what]['count']:,} {what} ({card[what]['source']})"
         lines.append(f"counts of {card['data']} are from its card: {classes}; {number}")
     for one in get("unmeasured", []):
@@ -74,7 +82,7 @@ def known_text(summary: dict[str, Any]) -> list[str]:
     """The trials that are known: how many, what they consist of, and what the store has of it."""
     by_stage = {stage_title(name): row for name, row in summary["by_stage"].items()}
     width = max(map(len, ("stage", *by_stage)))
-    done, ahead = summary["stages_cached"], summary["stages_to_run"]
+    done, ahead, reused = summary["stages_cached"], summary["stages_to_run"], summary["reused"]
     others = summary["stages"] - done - ahead  # whatever is made of them is in the store
     lines = [
         f"{counted(summary['trials'], 'trial')} ({summary['trials_complete']} complete), "
@@ -86,27 +94,9 @@ def known_text(summary: dict[str, Any]) -> list[str]:
     for name, row in by_stage.items():
         counts = f"{name:<{width}} {row['total']:>6} {row['cached']:>7} {row['to_run']:>7}"
         lines.append(f"  {counts}   {_saved(row['cached'], row['reused']):<19} {time_text(row)}")
-    if stages := summary["reused"]["stages"]:
-        saved = _saved(stages, summary["reused"])
-        lines += ["", f"reused: {stages} stages, which would cost {saved} of device time"]
+    if done:
+        lines += ["", f"reused: {done} stages, which would cost {_saved(done, reused)} of device time"]
     return lines
-
-
-def stated_text(cost: dict[str, Any]) -> list[str]:
-    """GPU-hours by a rate that others state, and dollars where there is a price."""
-    parts = [
-        f"{attacks['attacks']} x about {_rounded(attacks['gpu_hours_each'])} {cost['device']}-hours "
-        f"({attacks['latents']:,} latents of {attacks['steps']} steps each)"
-        for attacks in cost["attacks"]
-    ]
-    days = f"{_rounded(cost['days'])} days on {COUNTS.get(cost['days_on'], cost['days_on'])}"
-    dollars = f", about ${_rounded(cost['dollars'])}" if "dollars" in cost else ""
-    return [
-        f"attacks: {' + '.join(parts)}: about {_rounded(cost['gpu_hours'])} GPU-hours, {days}{dollars}",
-        f"  stated, not measured here: {cost['rate']} ({cost['source']}); "
-        "training and judging come on top, and nobody states a rate for them",
-        "",
-    ]
 
 
 def _rounded(value: float) -> str:
@@ -192,56 +182,48 @@ def _hours(hours: float, of: str = "") -> str:
 
 def print_plan(request: PlanRequest) -> int:
     """Print the plan. Returns the exit code; raises InputError for what no run would start."""
-    dollars = None if request.price is None else amount("--price", request.price)
-    difference = None if request.tell is None else asked_difference(request.tell)
     store, loaded = open_store(request.store), load_sweep(request.sweep, request.overrides)
     with files_may_be_absent() as absent:
         proposed = ProposalLog(loaded, store)
-        trials = proposed.trials()
-        planned = make_plan(trials, store, forecast_of(proposed))
-        refuse_impossible(planned)
-        stated = None if request.overrides else loaded.hardware  # what the file says is of the file as it is
-        summary = {**plan_summary(planned, dollars), "absent": absent, "stated": stated}
-        summary |= before_data(planned, absent, dollars)
-        summary |= find_missing_weights(loaded, [trial.cell for trial in trials])
-        summary["power"] = power_of(loaded, planned, store, difference)
-        if (limits := membership_of_plan(planned.stages)) is not None:
+        plan = make_plan(proposed.trials(), store, forecast_of(proposed))
+        refuse_impossible(plan)
+        summary = {
+            **plan_summary(plan, request.price),
+            "absent": absent,
+            "stated": None if request.overrides else loaded.hardware,  # what the file says is of the file as it is
+            "cards": _cards(plan) if "data.path" in absent else [],
+            "stated_cost": stated_cost(plan, request.price),
+            **find_missing_weights(loaded, [trial.cell for trial in plan.trials]),
+            "power": power_of(loaded, plan, store, request.tell),
+        }
+        if (limits := membership_of_plan(plan.stages)) is not None:
             summary["membership"] = limits
     screen.out_text(json.dumps(summary, indent=1) if request.json else plan_text(summary))
     return 0
 
 
-ASK_ABOVE_HOURS = 24.0
+def _cards(plan: Plan) -> list[dict[str, Any]]:
+    """What is published of the data that are not there."""
+    settings = (trial.settings for trial in plan.trials)
+    kinds = dict.fromkeys(sweep.data.kind for sweep in settings if isinstance(sweep, InversionSweep))
+    return [
+        {
+            "data": kind,
+            **{
+                name: dict(zip(("count", "source"), of, strict=True))
+                for name, of in ((row.what, row.classes), ("images", row.images))
+            },
+            "training_images": row.training and row.training[0],
+        }
+        for kind in kinds
+        if (row := PUBLISHED_NAMES.get(kind))
+    ]
+
+
 ASK_ABOVE_DOLLARS = 100.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Confirmation:
-    """When to ask.
-
-    Attributes:
-        price: Dollars per device-hour, None for no dollars.
-        yes: The answer is known beforehand.
-    """
-
-    price: float | None = None
-    above_hours: float = ASK_ABOVE_HOURS
-    above_dollars: float = ASK_ABOVE_DOLLARS
-    yes: bool = False
-
-
-def amount(option: str, text: str) -> float:
-    """A finite number of at least 0, as the user wrote it. Raises InputError naming the option."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value) or value < 0:
-        raise InputError(f"{option}: expected a finite number of at least 0, got {text!r}")
-    return value
-
-
-def confirm(plan: Plan, limits: Confirmation, budget_hours: float | None = None) -> None:
+def confirm(plan: Plan, limits: Spending, budget_hours: float | None = None) -> None:
     """Say what the run is expected to cost and, above a threshold, ask. Raises InputError where it must not start.
 
     A plan of partly unknown cost asks as soon as its known part is too much. Where this store has measured none of it,
@@ -261,14 +243,16 @@ def confirm(plan: Plan, limits: Confirmation, budget_hours: float | None = None)
         raise InputError("not confirmed; nothing was started")
 
 
-def _why_to_ask(summary: dict[str, Any], limits: Confirmation, budget_hours: float) -> str | None:
+def _why_to_ask(summary: dict[str, Any], limits: Spending, budget_hours: float) -> str | None:
     """Which threshold the plan exceeds, or that its cost is unknown, in words; None where there is nothing to ask."""
-    measured, price, unknown = summary["measured_device_hours"], limits.price, summary["stages_of_unknown_cost"]
+    measured, unknown = summary["measured_device_hours"], summary["stages_of_unknown_cost"]
+    price, most = limits.price or 0.0, limits.confirm_above_dollars
+    most = ASK_ABOVE_DOLLARS if most is None else most
     hours = max(measured, min(measured + summary["rated_device_hours"], budget_hours))
     about = "at least " if unknown else "about " if hours > measured else ""
-    if hours > limits.above_hours:
-        return f"{about}{hours:,.4g} device-hours exceed --confirm-above {limits.above_hours:g}"
-    if price is not None and hours * price > limits.above_dollars:
-        return f"{about}${hours * price:,.2f} exceed --confirm-above-dollars {limits.above_dollars:g}"
-    bounded = budget_hours <= limits.above_hours and (price or 0.0) * budget_hours <= limits.above_dollars
+    if hours > limits.confirm_above:
+        return f"{about}{hours:,.4g} device-hours exceed --confirm-above {limits.confirm_above:g}"
+    if hours * price > most:
+        return f"{about}${hours * price:,.2f} exceed --confirm-above-dollars {most:g}"
+    bounded = budget_hours <= limits.confirm_above and price * budget_hours <= most
     return None if measured or bounded or not unknown else f"the cost of {counted(unknown, 'stage')} is unknown"

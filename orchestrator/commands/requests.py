@@ -6,14 +6,18 @@ The options of `audit` stand in `audit.request`. Nothing here loads what is slow
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
+from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from smoothsweep.core.arguments import BITS, OUT, add_options, option
 from smoothsweep.core.attacks.training_settings import NETWORKS
 from smoothsweep.core.data.names import PUBLISHED_SETS
+from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import Answers
 from smoothsweep.core.external.kinds import KINDS, Source, as_source
 from smoothsweep.core.priors.settings import IMAGES, READ_OUT
@@ -21,9 +25,57 @@ from smoothsweep.core.priors.settings import IMAGES, READ_OUT
 if TYPE_CHECKING:
     from smoothsweep.sweeps.parts import Bits
 
-GRACE = "300"  # seconds
+GRACE_S = 300
 _ORDER = ("R", "G", "B")
 _NAMES = "a sweep's name, SWEEP:RECIPE with the report's name of it, or a trial's id"
+
+
+def amount(
+    text: str,
+    *,
+    least: float = 0.0,
+    most: float = sys.float_info.max,
+    expected: str = "a finite number of at least 0",
+) -> float:
+    """A number within bounds, as the user wrote it. Raises InputError for anything else, as every reader here."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = nan
+    if not least <= value <= most:
+        raise InputError(f"expected {expected}, got {text!r}")
+    return value
+
+
+def points(text: str) -> float:
+    """Percentage points as the user wrote them, as a fraction."""
+    return amount(text, least=sys.float_info.min, most=100, expected="percentage points above 0 and at most 100") / 100
+
+
+def whole(least: int) -> Callable[[str], int]:
+    """Reads whole numbers of at least so much."""
+
+    def read(text: str) -> int:
+        if not re.fullmatch("[0-9]{1,9}", text) or int(text) < least:
+            raise InputError(f"expected a whole number of at least {least}, got {text!r}")
+        return int(text)
+
+    return read
+
+
+def text_like(pattern: str, expected: str) -> Callable[[str], str]:
+    """Takes text that the pattern has, as it is."""
+
+    def read(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise InputError(f"expected {expected}, got {text!r}")
+        return text
+
+    return read
+
+
+WORD = text_like(r"[^\s\x00-\x1f]+", "one word")
+PRICE = "price of a device-hour, e.g. 4.1: shows what is to be spent"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +102,7 @@ class OfSweep(OfStore):
 
 @dataclass(frozen=True, kw_only=True)
 class Spending:
-    """When to ask; amounts as typed."""
+    """When to ask."""
 
     group: ClassVar = (
         "confirmation",
@@ -58,10 +110,12 @@ class Spending:
         "exit code 2. The estimate uses the times of this store, or else those of another machine. A run without an "
         "estimate asks too, unless the sweep's budget bounds it.",
     )
-    price: str | None = option("price of a device-hour, e.g. 4.1: shows what is to be spent", metavar="DOLLARS")
-    confirm_above: str | None = option("ask above so many device-hours (default: 24)", metavar="HOURS")
-    confirm_above_dollars: str | None = option(
-        "with --price: ask above so many dollars (default: 100)", metavar="DOLLARS"
+    price: float | None = option(PRICE, type=amount, metavar="DOLLARS")
+    confirm_above: float = option(
+        "ask above so many device-hours (default: 24)", default=24.0, type=amount, metavar="HOURS"
+    )
+    confirm_above_dollars: float | None = option(
+        "with --price: ask above so many dollars (default: 100)", type=amount, metavar="DOLLARS"
     )
     yes: bool = option("the answer, for scripts")
 
@@ -83,8 +137,8 @@ class RunRequest(Spending, OfSweep):
 class PlanRequest(OfSweep):
     """What would run, what is reused, expected device-hours and dollars."""
 
-    price: str | None = option("price of a device-hour, e.g. 4.1: shows what is to be spent", metavar="DOLLARS")
-    tell: str | None = option("what a difference of so many percentage points needs", metavar="POINTS")
+    price: float | None = option(PRICE, type=amount, metavar="DOLLARS")
+    tell: float | None = option("what a difference of so many percentage points needs", type=points, metavar="POINTS")
     json: bool = option("as JSON")
 
 
@@ -110,18 +164,23 @@ class ReportRequest(OfSweep):
 class SlurmRequest(OfSweep):
     """Write a batch script for a Slurm cluster and submit it."""
 
-    nodes: str = option("nodes of the job (default: 1)", default="1", metavar="N")
-    gpus_per_node: str | None = option("GPUs of each node (default: none asked for)", metavar="G")
-    cpus_per_node: str | None = option("CPUs of each node (default: the cluster's)", metavar="C")
-    mem: str | None = option("memory of each node, e.g. 64G (default: the cluster's)", metavar="MEM")
-    time: str = option("time limit, as in sbatch: 12:00:00, 2-00, 90", required=True, metavar="T")
-    partition: str | None = option("partition (default: the cluster's)", metavar="P")
-    account: str | None = option("account that is charged", metavar="A")
-    qos: str | None = option("quality of service", metavar="Q")
+    nodes: int = option("nodes of the job (default: 1)", default=1, type=whole(1), metavar="N")
+    gpus_per_node: int = option("GPUs of each node (default: none asked for)", default=0, type=whole(1), metavar="G")
+    cpus_per_node: int | None = option("CPUs of each node (default: the cluster's)", type=whole(1), metavar="C")
+    mem: str | None = option(
+        "memory of each node, e.g. 64G (default: the cluster's)",
+        type=text_like("[0-9]{1,12}([KMGTkmgt][Bb]?)?", "an amount of memory as in 64G"),
+        metavar="MEM",
+    )
+    time: str = option("time limit, as in sbatch: 12:00:00, 2-00, 90", required=True, type=WORD, metavar="T")
+    partition: str | None = option("partition (default: the cluster's)", type=WORD, metavar="P")
+    account: str | None = option("account that is charged", type=WORD, metavar="A")
+    qos: str | None = option("quality of service", type=WORD, metavar="Q")
     sbatch: list[str] = option(
         "a further sbatch option, as in --sbatch=--exclusive (repeatable)",
         default=[],
         action="append",
+        type=WORD,
         metavar="OPTION",
     )
     array: str | None = option(
@@ -136,7 +195,9 @@ class SlurmRequest(OfSweep):
         "how Python is started on the nodes, e.g. 'apptainer exec --nv image.sif python' (default: this one)",
         metavar="WORDS",
     )
-    grace: str = option(f"warning before the time limit (default: {GRACE})", default=GRACE, metavar="SECONDS")
+    grace: int = option(
+        f"warning before the time limit (default: {GRACE_S})", default=GRACE_S, type=whole(120), metavar="SECONDS"
+    )
     folder: Path | None = option("for script, token, address; all nodes see it (default: ./slurm/NAME)", metavar="DIR")
     tracking_uri: str | None = option("MLflow tracking URI (default: SQLite in the store)", metavar="URI")
     dry_run: bool = option("print the script; write and submit nothing")

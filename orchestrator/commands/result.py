@@ -12,7 +12,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.core.text import quoted
 from smoothsweep.orchestrator.commands.reporting.export import gather_sweep, sweep_to_share
-from smoothsweep.orchestrator.commands.requests import ReportRequest
+from smoothsweep.orchestrator.commands.requests import ReportRequest, RunRequest
 from smoothsweep.orchestrator.result.sweep_result import SweepResult
 from smoothsweep.orchestrator.store.notes import read_with_repair
 from smoothsweep.sweeps.load import as_yaml
@@ -54,7 +54,6 @@ def sweep(
 
     Raises InputError for a mistake in the sweep, before anything is run, and where no trial could be finished.
     """
-    from smoothsweep.orchestrator.commands.plan import Confirmation
     from smoothsweep.orchestrator.commands.run import run_and_report
 
     with tempfile.TemporaryDirectory(prefix="smoothsweep-sweep-") as folder:
@@ -63,8 +62,15 @@ def sweep(
             write_file(file, as_yaml(dict(described)), flush=False)
         else:
             file = Path(described)
-        limits = Confirmation(yes=yes)
-        run_and_report(file, list(overrides), str(store), tracking_uri, address, None, limits, tells=False)
+        request = RunRequest(
+            sweep=file,
+            store=str(store),
+            overrides=list(overrides),
+            tracking_uri=tracking_uri,
+            address=address,
+            yes=yes,
+        )
+        run_and_report(request, tells=False)
         return load_result(store, file, overrides=overrides)
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.same_code import code_digest
+from smoothsweep.core.text import few
 from smoothsweep.core.uris import shown_uri
-from smoothsweep.orchestrator.cluster import interrupts
-from smoothsweep.orchestrator.commands.plan import ASK_ABOVE_DOLLARS, ASK_ABOVE_HOURS, Confirmation, amount, confirm
+from smoothsweep.orchestrator.commands.plan import confirm
 from smoothsweep.orchestrator.commands.requests import RunRequest
 from smoothsweep.orchestrator.commands.status import names_of
 from smoothsweep.orchestrator.planning.plan import Plan, make_plan, refuse_impossible
@@ -41,68 +40,40 @@ from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.schema import ToySweep
 
 
-def run_sweep(request: RunRequest) -> int:
-    """Run a sweep and write its report. Returns the exit code; raises InputError before anything is started."""
-    interrupts.listen()
-    hours, dollars = request.confirm_above, request.confirm_above_dollars
-    if dollars is not None and request.price is None:
-        raise InputError(f"--confirm-above-dollars {dollars}: expected --price beside it, got none")
-    limits = Confirmation(
-        price=None if request.price is None else amount("--price", request.price),
-        above_hours=ASK_ABOVE_HOURS if hours is None else amount("--confirm-above", hours),
-        above_dollars=ASK_ABOVE_DOLLARS if dollars is None else amount("--confirm-above-dollars", dollars),
-        yes=request.yes,
-    )
-    overrides, guard = _only_judges(request) if request.only_judges else (request.overrides, None)
-    place = request.tracking_uri, request.address, request.out
-    return run_and_report(request.sweep, overrides, request.store, *place, limits, guard=guard)
-
-
-def run_and_report(
-    sweep_file: Path,
-    overrides: list[str],
-    location: str,
-    tracking_uri: str | None,
-    address: str | None,
-    out: Path | None,
-    limits: Confirmation | None = None,
-    *,
-    guard: Callable[[Plan], None] | None = None,
-    tells: bool = True,
-) -> int:
+def run_and_report(request: RunRequest, *, tells: bool = True) -> int:
     """Run the missing stages of a sweep, record them in MLflow, write the report. Returns the exit code.
 
-    Args:
-        limits: When to have a person confirm the expected cost; None for the usual thresholds.
-        guard: Raises InputError for a plan that the caller refuses to run.
-        tells: Print the table of results and where the report is; False where the caller prints its own
-            summary.
+    tells: print the table of results and where the report is; False where the caller prints its own summary.
 
     Raises InputError before anything is started.
     """
     started, code = time.monotonic(), code_digest()
-    loaded = load_sweep(sweep_file, overrides)
-    store = open_store(location)
+    if request.confirm_above_dollars is not None and request.price is None:
+        raise InputError(
+            f"--confirm-above-dollars {request.confirm_above_dollars:g}: expected --price beside it, got none"
+        )
+    overrides = _judged_again(request) if request.only_judges else request.overrides
+    loaded, store = load_sweep(request.sweep, overrides), open_store(request.store)
     proposed = ProposalLog(loaded, store)
     trials = proposed.trials()
     agenda = Agenda(proposed) if loaded.sweep.search or loaded.sweep.looks else None
     first = agenda.preview() if agenda else trials
     first[0].stages  # noqa: B018 - a missing file is found before the store is touched
-    lacks = find_missing_weights(loaded, [trial.cell for trial in (*first, *trials)], elsewhere=bool(address))
+    lacks = find_missing_weights(loaded, [trial.cell for trial in (*first, *trials)], elsewhere=bool(request.address))
     for stop in lacks["stops"]:
         raise InputError(stop["message"])
     quarantine_damaged(store, with_ancestors([stage for trial in [*trials, *first] for stage in trial.stages]))
     plan = make_plan(trials, store, forecast_of(proposed))
     work = plan.with_trials(first, store) if agenda else plan
     refuse_impossible(work)
-    if guard is not None:
-        guard(plan)
+    if request.only_judges:
+        _refuse_to_attack(plan)
     refuse_small_budget(loaded, work, store)
-    confirm(plan, limits or Confirmation(), hours_left(store, loaded.sweep.name, loaded.sweep.budget))
-    with ClusterSession(address, loaded.sweep.resources, store, work.missing, code=code) as place:
+    confirm(plan, request, hours_left(store, loaded.sweep.name, loaded.sweep.budget))
+    with ClusterSession(request.address, loaded.sweep.resources, store, work.missing, code=code) as place:
         if work.missing and place.is_named_cluster:
             place.facts  # noqa: B018 - an unfit cluster is found before anything is written
-        recorder = open_recorder(loaded, store, tracking_uri, models=loaded.sweep.tracking.models)
+        recorder = open_recorder(loaded, store, request.tracking_uri, models=loaded.sweep.tracking.models)
         store.open_for_writing()
         run = begin_run(
             SweepRun(
@@ -118,12 +89,12 @@ def run_and_report(
         )
         _run_phases(run, proposed, [trial for trial in trials if trial.phase != "reaudit"], agenda, place)
     recorder.finish()
-    folder = out or store.sweep_folder(loaded.sweep.name)
+    folder = request.out or store.sweep_folder(loaded.sweep.name)
     known = proposed.trials()  # none where the budget was spent before anything was proposed
     report = partial(_report, loaded, known, store, run.failures, folder, recorder, tells=tells)
     page, damaged = read_with_repair(report) if known else (None, False)
     closing = closing_lines(run, time.monotonic() - started, page if tells else None, may_end=agenda is not None)
-    where = _where_to_compare(recorder, tracking_uri, location if tells else None)
+    where = _where_to_compare(recorder, request.tracking_uri, request.store if tells else None)
     for line in (*closing, *unmeasured_lines(lacks), *where):
         run.display.say(line)
     return 1 if run.failures or damaged or recorder.unwritten or (run.left_open and agenda is None) else 0
@@ -210,8 +181,8 @@ SUFFIX = "-rejudged"
 LONGEST_NAME = 64  # characters of a sweep's name
 
 
-def _only_judges(request: RunRequest) -> tuple[list[str], Callable[[Plan], None]]:
-    """Overrides and guard of a run that judges anew what is in the store, under a name of its own.
+def _judged_again(request: RunRequest) -> list[str]:
+    """Overrides of a run that judges anew what is in the store, under a name of its own.
 
     Raises InputError where no store is, and for a sweep whose trials were chosen by the judges it had.
     """
@@ -227,18 +198,16 @@ def _only_judges(request: RunRequest) -> tuple[list[str], Callable[[Plan], None]
     if sweep.reaudit:
         overrides.append("reaudit=null")
         screen.err("smoothsweep: the second audit is left out: its recipes were chosen by the judges there were")
+    return overrides
 
-    def guard(plan: Plan) -> None:
-        """Refuse a plan in which a target would be trained or attacked, or what an attack needs be made."""
-        missing = {stage.fingerprint for stage in plan.missing}
-        lacking = []
-        for trial in plan.trials:
-            made = with_ancestors([stage for stage in trial.stages if stage.name in ATTACKED])
-            if gone := [stage for stage in made if stage.fingerprint in missing and stage.name != "data"]:
-                lacking.append(f"{trial.label} ({gone[-1].label})")
-        if lacking:
-            more = f" and {len(lacking) - 1} more trials" if len(lacking) > 1 else ""
-            expected = "expected reconstructions of every trial in the store (a run without it makes them)"
-            raise InputError(f"--only-judges: {expected}, got none of {lacking[0]}{more}")
 
-    return overrides, guard
+def _refuse_to_attack(plan: Plan) -> None:
+    """Raise InputError for a plan in which a target would be trained or attacked, or what an attack needs be made."""
+    missing, lacking = {stage.fingerprint for stage in plan.missing}, []
+    for trial in plan.trials:
+        made = with_ancestors([stage for stage in trial.stages if stage.name in ATTACKED])
+        if gone := [stage for stage in made if stage.fingerprint in missing and stage.name != "data"]:
+            lacking.append(f"{trial.label} ({gone[-1].label})")
+    if lacking:
+        expected = "expected reconstructions of every trial in the store (a run without it makes them)"
+        raise InputError(f"--only-judges: {expected}, got none of {few(lacking, 1)}")

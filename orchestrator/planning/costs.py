@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from smoothsweep.core.attacks.shared.base import StatedWork
 from smoothsweep.core.checks import present
-from smoothsweep.core.data.names import PUBLISHED_NAMES
 from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.judges.membership import Membership
 from smoothsweep.orchestrator.planning.trial import Trial
@@ -331,52 +330,28 @@ def reference_s(stage: Stage) -> float | None:
 GPUS = 4
 
 
-def before_data(plan: Plan, absent: Mapping[str, str], price: float | None) -> dict[str, Any]:
-    """Keys of a plan's summary: `cards`, counts of data that are not there; `stated_cost`, null where no rate suits.
+def stated_cost(plan: Plan, price: float | None) -> dict[str, Any] | None:
+    """Attacks that must run, that this store has not measured, and that a rate suits, by their size; None for none.
 
-    Args:
-        absent: Key of the sweep file -> place where nothing lies.
-        price: Dollars per device-hour.
+    price: dollars per device-hour.
     """
-    settings = [trial.settings for trial in plan.trials if isinstance(trial.settings, InversionSweep)]
-    kinds = dict.fromkeys(sweep.data.kind for sweep in settings) if "data.path" in absent else {}
-    return {
-        "cards": [_card(kind) for kind in kinds if kind in PUBLISHED_NAMES],
-        "stated_cost": _stated(plan, price),
-    }
-
-
-def _card(kind: str) -> dict[str, Any]:
-    row = PUBLISHED_NAMES[kind]
-    counts = {
-        name: dict(zip(("count", "source"), of, strict=True))
-        for name, of in ((row.what, row.classes), ("images", row.images))
-    }
-    return {"data": kind, **counts, "training_images": row.training and row.training[0]}
-
-
-def _stated(plan: Plan, price: float | None) -> dict[str, Any] | None:
-    """Attacks that must run, that this store has not measured, and that a rate suits, by their size."""
     missing = {stage.fingerprint for stage in plan.missing if plan.history.expected(stage) is None}
     attacks = {stage.fingerprint: trial for trial in plan.trials for stage in trial.stages if stage.name == "attack"}
     sizes = Counter(size for name, trial in attacks.items() if name in missing and (size := _size_of_attack(trial)))
     if not sizes:
         return None
-    rows = [
-        {
-            "attacks": count,
-            "latents": classes * work.latents,
-            "steps": work.steps,
-            "gpu_hours_each": classes * work.hours,
-        }
-        for (classes, work), count in sizes.items()
-    ]
-    rates, hours = (
-        list(dict.fromkeys(work.rate for _, work in sizes)),
-        sum(row["attacks"] * row["gpu_hours_each"] for row in rows),
-    )
+    rates = list(dict.fromkeys(work.rate for _, work in sizes))
+    hours = sum(count * (classes * work.hours) for (classes, work), count in sizes.items())
     stated = {
-        "attacks": rows,
+        "attacks": [
+            {
+                "attacks": count,
+                "latents": classes * work.latents,
+                "steps": work.steps,
+                "gpu_hours_each": classes * work.hours,
+            }
+            for (classes, work), count in sizes.items()
+        ],
         "gpu_hours": hours,
         "days": hours / 24 / GPUS,
         "days_on": GPUS,

@@ -74,17 +74,6 @@ class Variation(NamedTuple):
     same_data: bool = True
 
 
-def asked_difference(text: str) -> float:
-    """A difference as the user wrote it, in percentage points; a fraction. Raises InputError naming --tell."""
-    try:
-        points = float(text)
-    except ValueError:
-        points = math.nan
-    if not 0 < points <= 100:
-        raise InputError(f"--tell: expected percentage points above 0 and at most 100, got {text!r}")
-    return points / 100
-
-
 def power_of(
     loaded: LoadedSweep, plan: Plan | None = None, store: Store | None = None, tell: float | None = None
 ) -> dict[str, Any] | None:

@@ -11,7 +11,8 @@ from tiny import write_tiny
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.plan import Confirmation, confirm
+from smoothsweep.orchestrator.commands.plan import confirm
+from smoothsweep.orchestrator.commands.requests import Spending
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.stages.stage import code_version
@@ -168,7 +169,7 @@ def test_a_dear_run_without_a_terminal_is_refused_and_leaves_nothing(dear, capsy
 
 def asked(dear, **wishes):
     sweep, store = dear
-    confirm(make_plan(trials_of(load_sweep(sweep)), store), Confirmation(**wishes))
+    confirm(make_plan(trials_of(load_sweep(sweep)), store), Spending(**wishes))
 
 
 def test_yes_is_the_answer_for_scripts_and_a_person_may_give_it(dear, capsys, monkeypatch):
@@ -181,7 +182,7 @@ def test_yes_is_the_answer_for_scripts_and_a_person_may_give_it(dear, capsys, mo
 
 def test_dollars_have_a_threshold_of_their_own(dear):
     with pytest.raises(InputError, match=r"about \$90.00 exceed --confirm-above-dollars 89"):
-        asked(dear, above_hours=31.0, price=3.0, above_dollars=89.0)
+        asked(dear, confirm_above=31.0, price=3.0, confirm_above_dollars=89.0)
 
 
 def test_what_another_machine_would_take_asks_above_the_threshold_alone(tmp_path, capsys):
@@ -189,9 +190,9 @@ def test_what_another_machine_would_take_asks_above_the_threshold_alone(tmp_path
     asked(fresh)
     assert "expected device time: about " in capsys.readouterr().err
     with pytest.raises(InputError, match="exceed --confirm-above 0"):
-        asked(fresh, above_hours=0.0)
+        asked(fresh, confirm_above=0.0)
     plan = make_plan(trials_of(load_sweep(fresh[0])), fresh[1])
-    confirm(plan, Confirmation(above_hours=1e-4), budget_hours=1e-4)  # which bounds it
+    confirm(plan, Spending(confirm_above=1e-4), budget_hours=1e-4)  # which bounds it
 
 
 @pytest.fixture
@@ -230,16 +231,16 @@ def test_an_unknown_cost_without_a_terminal_needs_yes_or_a_budget(unknown, capsy
         ({"yes": True}, None, True),
         ({}, 24.0, True),
         ({}, 24.1, False),
-        ({"above_hours": 1.0}, 1.1, False),
+        ({"confirm_above": 1.0}, 1.1, False),
         ({"price": 5.0}, 20.0, True),
         ({"price": 5.1}, 20.0, False),
-        ({"price": 5.1, "above_dollars": 102}, 20.0, True),
+        ({"price": 5.1, "confirm_above_dollars": 102}, 20.0, True),
     ):
         if may:
-            confirm(plan, Confirmation(**wishes), budget)
+            confirm(plan, Spending(**wishes), budget)
         else:
             with pytest.raises(InputError, match="the cost of 2 stages is unknown"):
-                confirm(plan, Confirmation(**wishes), budget)
+                confirm(plan, Spending(**wishes), budget)
 
 
 @pytest.mark.parametrize(

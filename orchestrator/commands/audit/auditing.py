@@ -23,7 +23,7 @@ from smoothsweep.orchestrator.commands.audit import costs, subject, sweep_file
 from smoothsweep.orchestrator.commands.audit.pages import membership_stage, read_stored, write_audit
 from smoothsweep.orchestrator.commands.audit.request import EFFORTS, AuditRequest
 from smoothsweep.orchestrator.commands.audit.sweep_file import SHADOWS, Reach, label_of, portfolio
-from smoothsweep.orchestrator.commands.plan import Confirmation
+from smoothsweep.orchestrator.commands.requests import RunRequest
 from smoothsweep.orchestrator.commands.run import run_and_report
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.result.audit import MOST_SEEDS, Audit
@@ -274,7 +274,7 @@ class Work:
                 screen.out(f"so far: {self.request.folder / 'audit.html'}; what follows refines it")
             sweep = self.request.folder / file
             write_file(sweep, sweep_file.as_file(tree), parents=True)
-            code = run_and_report(sweep, [], self.place, None, None, None, Confirmation(yes=True), tells=False)
+            code = run_and_report(RunRequest(sweep=sweep, store=self.place, yes=True), tells=False)
             self.write()
             if code:
                 return code

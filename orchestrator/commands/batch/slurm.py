@@ -26,17 +26,12 @@ from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.schema import Resources
 from smoothsweep.tasks.registry import stage_title
 
-LEAST_GRACE_S = 120
 START_S = 60  # until the first stage runs: Ray, imports
 LEAVING_LEAST_S = 30  # from the signal to the end of the command; the rest of the grace is for the end itself
 ENDING_S = 90  # an orderly end of the command takes up to 60 s
 SBATCH_PATIENCE_S = 60
 DAY, HOUR, MINUTE = 86400, 3600, 60
 _TIME = re.compile(r"(?:(?P<d>\d+)-)?(?P<a>\d+)(?::(?P<b>\d+))?(?::(?P<c>\d+))?")
-_ARRAY = re.compile(r"(?P<first>\d+)-(?P<last>\d+)(?:%(?P<at_once>\d+))?")
-_MEMORY = re.compile(r"[0-9]{1,12}(?:[KMGT]B?)?", re.IGNORECASE)
-_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
-_ONE_WORD = re.compile(r"[^\s\x00-\x1f]+")
 OF_THE_SCRIPT = {
     "--nodes": "--nodes",
     "-N": "--nodes",
@@ -108,24 +103,15 @@ def job_of(request: SlurmRequest, name: str) -> dict[str, Any]:
     there are at once; they have `worker_directives`, and the job that holds the command has no GPUs then.
     `leaving_s`: what work has to leave its checkpoints.
     """
-    plain = _NAME.sub("-", name) or "sweep"
-    nodes, gpus = whole("--nodes", request.nodes, 1), whole("--gpus-per-node", request.gpus_per_node, 1)
-    grace = whole("--grace", request.grace, LEAST_GRACE_S)
-    if request.array and nodes != 1:
-        raise InputError(
-            f"--array {request.array}: expected --nodes 1 beside it (each worker is one node), got {nodes}"
-        )
-    common = [
-        f"--{option}={one_word(f'--{option}', value)}"
-        for option in ("time", "partition", "account", "qos")
-        if (value := getattr(request, option)) is not None
-    ]
+    if request.array and request.nodes != 1:
+        got = f"expected --nodes 1 beside it (each worker is one node), got {request.nodes}"
+        raise InputError(f"--array {request.array}: {got}")
+    stated = {option: getattr(request, option) for option in ("time", "partition", "account", "qos")}
+    common = [f"--{option}={value}" for option, value in stated.items() if value is not None]
     common += [further_option(text) for text in request.sbatch]
-    machine = [f"--gpus-per-node={gpus}"] if gpus else []
-    if request.cpus_per_node is not None:
-        machine.append(f"--cpus-per-task={whole('--cpus-per-node', request.cpus_per_node, 1)}")
-    if request.mem is not None:
-        machine.append(f"--mem={matched('--mem', request.mem, _MEMORY, 'an amount of memory as in 64G')[0]}")
+    of_a_node = {"gpus-per-node": request.gpus_per_node, "cpus-per-task": request.cpus_per_node, "mem": request.mem}
+    machine = [f"--{option}={value}" for option, value in of_a_node.items() if value]
+    plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", name) or "sweep"
     return {
         "sweep_name": name,
         "job_name": f"smoothsweep-{plain}",
@@ -133,13 +119,13 @@ def job_of(request: SlurmRequest, name: str) -> dict[str, Any]:
         "store": request.store if "://" in request.store else str(Path(request.store).absolute()),
         "folder": (request.folder or Path("slurm") / plain).absolute(),
         "working_folder": Path.cwd(),
-        "nodes": nodes,
-        "gpus": gpus,
+        "nodes": request.nodes,
+        "gpus": request.gpus_per_node,
         "directives": common if request.array else [*common, *machine],
         "python": [sys.executable] if request.python is None else _words(request.python),
         "setup": "\n".join(request.setup).strip(),
-        "grace_s": grace,
-        "leaving_s": max(LEAVING_LEAST_S, grace - ENDING_S),
+        "grace_s": request.grace,
+        "leaving_s": max(LEAVING_LEAST_S, request.grace - ENDING_S),
         "array": request.array,
         "workers": elements(request.array) if request.array else 0,
         "worker_directives": [*common, *machine],
@@ -216,28 +202,14 @@ def _sbatch(options: list[str], script: str | None = None) -> str:
     return answer.stdout.strip().split(";")[0]
 
 
-def whole(option: str, text: str | None, least: int, default: int = 0) -> int:
-    """A whole number of an option. Raises InputError for anything else, and for one below `least`."""
-    if text is None:
-        return default
-    if not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) < least:
-        raise InputError(f"{option} {text}: expected a whole number of at least {least}, got {text!r}")
-    return int(text)
-
-
-def matched(option: str, text: str, pattern: re.Pattern[str], expected: str) -> re.Match[str]:
-    """What an option's text means. Raises InputError for one that the pattern does not have."""
-    if len(text) > 20 or (match := pattern.fullmatch(text)) is None:
-        raise InputError(f"{option} {text}: expected {expected}, got {text!r}")
-    return match
-
-
 def seconds_of_limit(text: str) -> int:
     """Seconds of a time limit as sbatch reads it: minutes, minutes:seconds, h:m:s, days-h, days-h:m, days-h:m:s.
 
     Raises InputError for anything else.
     """
-    match = matched("--time", text, _TIME, "a time limit as in 12:00:00, 2-00 or 90 (minutes)")
+    match = _TIME.fullmatch(text)
+    if match is None or len(text) > 20:
+        raise InputError(f"--time: expected a time limit as in 12:00:00, 2-00 or 90 (minutes), got {text!r}")
     days, a, b, c = (int(match[name] or 0) for name in ("d", "a", "b", "c"))
     if match["d"] is not None or match["c"] is not None:
         return days * DAY + a * HOUR + b * MINUTE + c
@@ -246,29 +218,20 @@ def seconds_of_limit(text: str) -> int:
 
 def elements(text: str) -> int:
     """How many workers an array has at once at most. Raises InputError for what is no range."""
-    expected = "a range of workers as in 0-7 or 0-31%8"
-    match = matched("--array", text, _ARRAY, expected)
-    count = int(match["last"]) - int(match["first"]) + 1
-    if count < 1 or match["at_once"] == "0":
-        raise InputError(f"--array {text}: expected {expected}, got {text!r}")
+    match = re.fullmatch(r"(?P<first>\d{1,9})-(?P<last>\d{1,9})(?:%(?P<at_once>\d{1,9}))?", text)
+    count = int(match["last"]) - int(match["first"]) + 1 if match else 0
+    if match is None or count < 1 or match["at_once"] == "0":
+        raise InputError(f"--array: expected a range of workers as in 0-7 or 0-31%8, got {text!r}")
     return min(count, int(match["at_once"] or count))
 
 
-def one_word(option: str, text: str) -> str:
-    """A value that stands in a `#SBATCH` line. Raises InputError for one with blanks or control characters."""
-    if not _ONE_WORD.fullmatch(text):
-        raise InputError(f"{option}: expected one word, got {text!r}")
-    return text
-
-
-def further_option(text: str) -> str:
+def further_option(option: str) -> str:
     """An option of sbatch as it stands in a `#SBATCH` line. Raises InputError for one that the script sets itself."""
-    option = one_word("--sbatch", text)
     if not option.startswith("-"):
-        raise InputError(f"--sbatch {text}: expected an option of sbatch, as in --sbatch=--exclusive, got {text!r}")
+        raise InputError(f"--sbatch {option}: expected an option of sbatch, as in --sbatch=--exclusive, got {option!r}")
     name = option.partition("=")[0]
     if name in OF_THE_SCRIPT:
         ours = OF_THE_SCRIPT[name]
         instead = f"{ours} instead" if ours else "nothing in its place: the script needs its own"
-        raise InputError(f"--sbatch {text}: expected {instead}, got {name}")
+        raise InputError(f"--sbatch {option}: expected {instead}, got {name}")
     return option

@@ -69,7 +69,7 @@ def test_where_an_attack_is_missing_one_line_names_it(tmp_path, started, capsys)
     assert rejudge((tmp_path / "tiny.yaml", store), "judges.knowledge=null") == 2
     said = capsys.readouterr().err.splitlines()[-1]
     attack = next(stage for stage in trials[0].stages if stage.name == "attack")
-    assert said.endswith(f"got none of {trials[0].label} ({attack.label}) and 1 more trials")
+    assert said.endswith(f"got none of {trials[0].label} ({attack.label}) and 1 more")
 
 
 def test_a_search_is_refused_and_a_store_that_is_not_there_is_not_made(tmp_path, capsys):

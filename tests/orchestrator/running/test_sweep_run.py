@@ -16,6 +16,7 @@ from rich.console import Console
 from tiny import tiny_sweep, write_tiny
 
 from smoothsweep.orchestrator.commands import run as door
+from smoothsweep.orchestrator.commands.requests import RunRequest
 from smoothsweep.orchestrator.planning.costs import reference_s
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.planning.state import SweepState
@@ -81,7 +82,7 @@ def run_some(folder, monkeypatch, capsys, *, runs):
     monkeypatch.setattr(door, "open_recorder", lambda *_, **__: NoMlflow())
     monkeypatch.setattr(door, "_report", lambda *_, **__: folder / "report.html")
     monkeypatch.setitem(TASKS, "toy", Task(version=1, run=f"{__name__}:quick_toy", on_device=False))
-    code = door.run_and_report(path, [], str(folder / "store"), None, None, None)
+    code = door.run_and_report(RunRequest(sweep=path, store=str(folder / "store")))
     return code, capsys.readouterr().err
 
 
