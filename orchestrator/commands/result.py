@@ -11,8 +11,8 @@ from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.core.text import quoted
-from smoothsweep.orchestrator.commands.reporting.export import gather_sweep, sweep_to_share
-from smoothsweep.orchestrator.commands.requests import ReportRequest, RunRequest
+from smoothsweep.orchestrator.commands.reporting.report import gather_sweep, sweep_to_share
+from smoothsweep.orchestrator.commands.requests import OfStore, ReportRequest, RunRequest
 from smoothsweep.orchestrator.result.sweep_result import SweepResult
 from smoothsweep.orchestrator.store.notes import read_with_repair
 from smoothsweep.sweeps.load import as_yaml
@@ -76,16 +76,23 @@ def sweep(
 
 def report(request: ReportRequest) -> int:
     """Write the report of a sweep, of several, or of a bundle, or print the result. Returns the exit code."""
-    from smoothsweep.orchestrator.commands.reporting.bundle import report_or_open
+    from smoothsweep.orchestrator.commands.reporting.bundle import report_bundle
     from smoothsweep.orchestrator.commands.reporting.several import report_several
+    from smoothsweep.orchestrator.commands.run import report_only
 
-    if not request.json:
-        asked = request.overrides, request.store, request.out
-        several = [request.sweep, *request.more]
-        return report_several(several, *asked) if request.more else report_or_open(request.sweep, *asked)
-    if others := [*request.more, *([] if request.out is None else ["--out"])]:
-        raise InputError(f"--json: expected one sweep and no --out, got {others[0]}")
-    if request.sweep.suffix == ".zip":
-        raise InputError(f"--json: expected a sweep file beside it, got the bundle {quoted(str(request.sweep))}")
-    screen.out_text(load_result(request.store, request.sweep, overrides=request.overrides).to_json())
-    return 0
+    sweep, is_bundle = request.sweep, request.sweep.suffix == ".zip"
+    if request.json:
+        if others := [*request.more, *([] if request.out is None else ["--out"])]:
+            raise InputError(f"--json: expected one sweep and no --out, got {others[0]}")
+        if is_bundle:
+            raise InputError(f"--json: expected a sweep file beside it, got the bundle {quoted(str(sweep))}")
+        screen.out_text(load_result(request.store, sweep, overrides=request.overrides).to_json())
+        return 0
+    if request.more:
+        return report_several([sweep, *request.more], request.overrides, request.store, request.out)
+    if not is_bundle:
+        return report_only(sweep, request.overrides, request.store, request.out)
+    for flag, is_given in (("--set", request.overrides), ("--store", request.store != OfStore.store)):
+        if is_given:
+            raise InputError(f"{flag}: expected a sweep file beside it, got the bundle {sweep}")
+    return report_bundle(sweep, request.out)

@@ -34,6 +34,7 @@ from smoothsweep.core.files import write_file
 from smoothsweep.core.metrics.agreement import fleiss_kappa
 from smoothsweep.core.metrics.intervals import independent_rate_interval, rate_interval
 from smoothsweep.core.text import shortened
+from smoothsweep.orchestrator.commands.reporting.report import compared_trials, sweep_to_share
 from smoothsweep.orchestrator.commands.requests import StudyBuild, StudyRead
 from smoothsweep.orchestrator.page.pictures import (
     class_names,
@@ -43,17 +44,14 @@ from smoothsweep.orchestrator.page.pictures import (
     training_labels,
 )
 from smoothsweep.orchestrator.page.render import fill, policy, resource
-from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inversion_stages, trials_of
+from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inversion_stages
 from smoothsweep.orchestrator.result.format import aligned, ascii_text, listing
 from smoothsweep.orchestrator.result.rows import by_attack, sweep_axes
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.base import Model, Several
 from smoothsweep.sweeps.expand import LoadedSweep, as_inversion
-from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.paper_tables import matching, printed_rows, recipe_axes
 from smoothsweep.sweeps.parts import SyntheticData
-from smoothsweep.sweeps.schema import InversionSweep
 
 PAGE_FILE, KEY_FILE = "study.html", "study.json"
 TABLE, PREFERENCE = "13", "user_preference"
@@ -137,12 +135,6 @@ class Answers(Model):
 
 def build_study(options: StudyBuild) -> int:
     """Write study.html and study.json. Returns the exit code; raises InputError before anything is written."""
-    loaded = load_sweep(options.sweep, options.overrides)
-    sweep = loaded.sweep
-    if not isinstance(sweep, InversionSweep):
-        raise InputError(f"{loaded.source}: expected a sweep that inverts people, got the two-dimensional example")
-    if sweep.attack is None:
-        raise InputError(f"{loaded.source}: attack: expected one whose reconstructions are shown, got null")
     for option, value, least, most in (
         ("--seed", options.seed, 0, LARGEST),
         ("--people", options.people, 1, LARGEST),
@@ -151,27 +143,24 @@ def build_study(options: StudyBuild) -> int:
         if value is not None and not least <= value <= most:
             bound = f"at least {least}" if value < least else f"at most {most}"
             raise InputError(f"{option}: expected {bound}, got {value}")
-    store = open_store(options.store)
-    attack, cells = _chosen(loaded, trials_of(loaded, store), options.attack, options.recipes)
+    loaded, trials, store = sweep_to_share(options.sweep, options.overrides, options.store)
+    attack, cells = _chosen(loaded, trials, options.attack, options.recipes)
     stages = _with_pictures(loaded, cells, store)
-    out = options.out or store.sweep_folder(sweep.name) / "study"
+    out = options.out or store.sweep_folder(loaded.sweep.name) / "study"
     key_file, page_file = out / KEY_FILE, out / PAGE_FILE
-    seed = options.seed
-    if seed is None:  # a build that was interrupted between its files goes on with the same seed
-        lost_page = key_file.is_file() and not page_file.exists()
-        seed = read_key(key_file).seed if lost_page else secrets.randbelow(LARGEST)
+    seed = secrets.randbelow(LARGEST) if options.seed is None else options.seed
     questions = _draw(options, stages, store, seed)
     pictures = _pictures(questions, stages, store)
+    files = [file for examples, choices in pictures for file in (*examples, *choices)]
+    first = [cell[0] for cell in cells.values()]
     key = StudyKey(
-        sweep=sweep.name,
+        sweep=loaded.sweep.name,
         attack=attack,
         recipes=tuple(cells),
         seed=seed,
-        real_people=not isinstance(sweep.data, SyntheticData),
-        pictures=hashlib.sha256(
-            b"".join(len(file).to_bytes(8, "little") + file for shown in pictures for part in shown for file in part)
-        ).hexdigest(),
-        published=published_preferences(loaded, [trials[0] for trials in cells.values()]),
+        real_people=not isinstance(as_inversion(first[0].settings).data, SyntheticData),
+        pictures=hashlib.sha256(b"".join(len(file).to_bytes(8, "little") + file for file in files)).hexdigest(),
+        published=published_preferences(loaded, first),
         questions=questions,
     )
     if key_file.exists() and (there := read_key(key_file).digest) != key.digest:  # its answers could not be read
@@ -193,9 +182,9 @@ def _chosen(
 ) -> tuple[str, dict[str, list[Trial]]]:
     """The attack that is shown, and the trials of each recipe. Raises InputError where either is open."""
     attacked = [trial for trial in trials if as_inversion(trial.settings).attack is not None]
-    if trials and not attacked:
-        raise InputError(f"{loaded.source}: attack: expected one whose images people compare, got null")
-    groups = by_attack([trial for trial in attacked if trial.phase == "sweep"], sweep_axes(loaded, attacked))
+    if not attacked:
+        raise InputError(f"{loaded.source}: attack: expected one whose reconstructions people compare, got none")
+    groups = by_attack(compared_trials(attacked), sweep_axes(loaded, attacked))
     if not groups:
         raise InputError(f"{loaded.source}: expected recipes to compare, got none: the search has proposed none yet")
     real = [name for name, cells in groups.items() if not next(iter(cells.values()))[0].is_control] or list(groups)
@@ -217,8 +206,7 @@ def _named(option: str, typed: str, known: Iterable[str]) -> str:
     """The known name that was typed, its minus signs and spaces as they are on a keyboard."""
     found = {ascii_text(name): name for name in known}.get(ascii_text(typed))
     if found is None:
-        expected = _one_of(known) or "none, since there is one"
-        raise InputError(f"{option}: expected {expected}, got {shortened(typed)!r}")
+        raise InputError(f"{option}: expected {_one_of(known) or 'none, since there is one'}, got {shortened(typed)!r}")
     return found
 
 
@@ -231,35 +219,36 @@ def _with_pictures(
     loaded: LoadedSweep, chosen: Mapping[str, list[Trial]], store: Store
 ) -> dict[int, tuple[InversionStages, ...]]:
     """Training seed -> stages by recipe, of the seeds under which every recipe's reconstructions are in the store."""
-    by_recipe: dict[str, dict[int, InversionStages]] = {}
+    by_recipe = []
     for recipe, trials in chosen.items():
         every = {trial.seed: inversion_stages(as_inversion(trial.settings), trial.seed) for trial in trials}
-        by_recipe[recipe] = {seed: stages for seed, stages in every.items() if stages.has_pictures(store)}
-        if not by_recipe[recipe]:
+        by_recipe.append({seed: stages for seed, stages in every.items() if stages.has_pictures(store)})
+        if not by_recipe[-1]:
             what = f"expected reconstructions of {ascii_text(recipe)} in {store.location}, got none"
             raise InputError(f"{loaded.source}: {what}: smoothsweep run makes them")
-    shared = [seed for seed in next(iter(by_recipe.values())) if all(seed in seeds for seeds in by_recipe.values())]
+    shared = {
+        seed: tuple(of_recipe[seed] for of_recipe in by_recipe)
+        for seed in by_recipe[0]
+        if all(seed in of_recipe for of_recipe in by_recipe)
+    }
     if not shared:
         raise InputError(f"{loaded.source}: expected reconstructions of all recipes under one seed, got none")
-    stages = {seed: tuple(seeds[seed] for seeds in by_recipe.values()) for seed in shared}
-    if len({json.dumps(class_names(store, one)) for one in stages[shared[0]]}) > 1:
+    if len({json.dumps(class_names(store, one)) for one in next(iter(shared.values()))}) > 1:
         raise InputError(f"{loaded.source}: expected recipes trained on the same people, got others")
-    return stages
+    return shared
 
 
 def published_preferences(loaded: LoadedSweep, trials: Sequence[Trial]) -> tuple[float | None, ...]:
     """The paper's shares, where these are the very recipes that its annotators chose between."""
-    nothing = (None,) * len(trials)
     reference = loaded.sweep.paper
-    if reference is None or any(trial.settings.paper is None for trial in trials):
-        return nothing
-    dataset = reference.dataset_of(as_inversion(trials[0].settings).data)
-    theirs = {row.first.row for row in printed_rows(TABLE) if row.first.dataset == dataset}
-    axes = [recipe_axes(as_inversion(trial.settings), dataset, TABLE) for trial in trials]
-    matches = [matching(axis_values, TABLE) if axis_values else None for axis_values in axes]
-    if not theirs or {row.first.row for row in matches if row} != theirs or len(matches) != len(theirs):
-        return nothing
-    return tuple(present(row, "row").numbers[PREFERENCE].value for row in matches)
+    if reference is not None and all(trial.settings.paper is not None for trial in trials):
+        dataset = reference.dataset_of(as_inversion(trials[0].settings).data)
+        theirs = {row.first.row for row in printed_rows(TABLE) if row.first.dataset == dataset}
+        axes = [recipe_axes(as_inversion(trial.settings), dataset, TABLE) for trial in trials]
+        rows = [row for one in axes if one and (row := matching(one, TABLE)) is not None]
+        if theirs and {row.first.row for row in rows} == theirs and len(rows) == len(trials) == len(theirs):
+            return tuple(row.numbers[PREFERENCE].value for row in rows)
+    return (None,) * len(trials)
 
 
 def least_checks(options: int) -> int:
@@ -295,22 +284,19 @@ def _draw(
     able = [label for label in (*order[people:], *order[:people]) if len(rows[label]) >= 2]
     if not able:
         raise InputError("study: expected a person with 2 training images for the attention checks, got none")
-
-    def question(label: int, trained: int, check: bool) -> Question:
-        images = [int(row) for row in generator.permutation(list(rows[label]))]
-        placed: list[int | None] = [int(recipe) for recipe in generator.permutation(recipes)]
-        if check:
-            placed[int(generator.integers(recipes))] = None
-        # One image is always held out: fewer examples in a check than elsewhere would give it away.
-        shown = {"examples": tuple((images[1:] or images)[: options.examples]), "options": tuple(placed)}
-        return Question(person=label, name=names[label], trained=trained, real=images[0] if check else None, **shown)
-
     checked = [able[number % len(able)] for number in range(options.checks or least)]
-    drawn = [
-        question(label, seeds[number % len(seeds)], check)
-        for check, asked in ((False, order[:people]), (True, checked))
-        for number, label in enumerate(asked)
-    ]
+    drawn = []
+    for check, asked in ((False, order[:people]), (True, checked)):
+        for number, label in enumerate(asked):
+            images = [int(row) for row in generator.permutation(rows[label])]
+            placed: list[int | None] = [int(recipe) for recipe in generator.permutation(recipes)]
+            if check:
+                placed[int(generator.integers(recipes))] = None
+            # One image is always held out: fewer examples in a check than elsewhere would give it away.
+            examples, real = tuple((images[1:] or images)[: options.examples]), images[0] if check else None
+            trained = seeds[number % len(seeds)]
+            shown = {"trained": trained, "examples": examples, "options": tuple(placed), "real": real}
+            drawn.append(Question(person=label, name=names[label], **shown))
     return tuple(drawn[place] for place in generator.permutation(len(drawn)))
 
 
@@ -322,19 +308,16 @@ def _pictures(
     questions: Sequence[Question], stages: Mapping[int, tuple[InversionStages, ...]], store: Store
 ) -> Pictures:
     """Every picture of the page as a JPEG of one size, so that no recipe is told by its resolution."""
-    data = next(iter(stages.values()))[0]
-    shown = [
-        (
-            [training_image(store, data, row) for row in question.examples],
-            [
-                training_image(store, data, present(question.real, "real"))
-                if option is None
-                else reconstruction(store, stages[question.trained][option], question.person, rank=0)
-                for option in question.options
-            ],
-        )
-        for question in questions
-    ]
+    data, shown = next(iter(stages.values()))[0], []
+    for question in questions:
+        examples = [training_image(store, data, row) for row in question.examples]
+        choices = [
+            training_image(store, data, present(question.real, "real"))
+            if option is None
+            else reconstruction(store, stages[question.trained][option], question.person, rank=0)
+            for option in question.options
+        ]
+        shown.append((examples, choices))
     side = min(LARGEST_SIDE, max(picture.shape[1] for both in shown for part in both for picture in part))
     return [([_jpeg(one, side) for one in examples], [_jpeg(one, side) for one in parts]) for examples, parts in shown]
 
@@ -350,10 +333,9 @@ def _page(pictures: Pictures, key: StudyKey) -> str:
     def uris(files: Sequence[bytes]) -> list[str]:
         return ["data:image/jpeg;base64," + base64.b64encode(file).decode("ascii") for file in files]
 
-    shown = enumerate(pictures)
     return fill(
         "study.html",
-        questions=[{"number": n, "examples": uris(those), "options": uris(these)} for n, (those, these) in shown],
+        questions=[{"examples": uris(those), "options": uris(these)} for those, these in pictures],
         options=len(key.recipes),
         digest=key.digest,
         real_people=key.real_people,
@@ -389,8 +371,7 @@ def read_study(options: StudyRead) -> int:
     if options.study is None and not beside.is_file():
         raise InputError(f"{beside}: expected the key of the study beside the answers, or --study FILE; got neither")
     key = read_key(options.study or beside)
-    read: dict[str, Path] = {}
-    answers = []
+    read: dict[str, tuple[Path, Answers]] = {}
     for path in options.answers:
         one = _validated(Answers, read_card(path, what, most_bytes=MOST_BYTES), path)
         if one.study != key.digest:
@@ -401,14 +382,20 @@ def read_study(options: StudyRead) -> int:
             if choice is not None and choice >= len(key.recipes):
                 expected = f"expected a position below {len(key.recipes)} or null"
                 raise InputError(f"{path}: answers.{number}: {expected}, got {choice}")
-        if (earlier := read.setdefault(one.annotator.id, path)) is not path:
+        if one.annotator.id in read:
+            earlier = read[one.annotator.id][0]
             raise InputError(f"{path}: expected every annotator once, got {one.known_as} here and in {earlier}")
-        answers.append(one)
+        read[one.annotator.id] = path, one
+    answers = [one for _, one in read.values()]
     if all(choice is None for one in answers for choice in one.answers):
         raise InputError(f"{options.answers[0]}: expected at least one question answered, got none")
     result = study_result(key, answers)
     screen.out_text(json.dumps(result, indent=1, ensure_ascii=False) if options.json else study_text(result))
     return 0
+
+
+NOBODY = -1
+"""In the place of a recipe where no choice counts: none was made, or the question is an attention check."""
 
 
 def study_result(key: StudyKey, answers: Sequence[Answers]) -> dict[str, Any]:
@@ -418,33 +405,31 @@ def study_result(key: StudyKey, answers: Sequence[Answers]) -> dict[str, Any]:
     `answers`: the fraction of single answers, over the people whom every counted annotator answered about. Annotators
     whose attention checks look like guessing count in neither. `agreement`: Fleiss' kappa, null where none is known.
     """
-    recipes = range(len(key.recipes))
+    recipes, checked = range(len(key.recipes)), np.array([question.real is not None for question in key.questions])
     annotators, counted = [], []
     for one in answers:
-        chosen, failures = {}, []
-        for number, (question, choice) in enumerate(zip(key.questions, one.answers, strict=True)):
-            if choice is not None and question.real is not None:
-                failures.append(question.options[choice] is None)
-            elif choice is not None:
-                chosen[number] = present(question.options[choice], "recipe")
-        counts, is_attentive = Counter(chosen.values()), attentive(len(failures), sum(failures), len(recipes))
+        pairs = zip(key.questions, one.answers, strict=True)
+        placed = np.array([NOBODY if choice is None else question.options[choice] for question, choice in pairs])
+        checks = [recipe is None for recipe in placed[checked] if recipe != NOBODY]
+        chosen = np.where(checked, NOBODY, placed).astype(int)
+        answered = int((chosen != NOBODY).sum())
         annotators.append(
             {
                 "name": one.known_as,
-                "answered": len(chosen),
-                "questions": sum(question.real is None for question in key.questions),
-                "checks": len(failures),
-                "failed": sum(failures),
-                "attentive": is_attentive,
-                "shares": [_of_people(counts[recipe], len(chosen)) for recipe in recipes],
+                "answered": answered,
+                "questions": int((~checked).sum()),
+                "checks": len(checks),
+                "failed": sum(checks),
+                "attentive": attentive(len(checks), sum(checks), len(recipes)),
+                "shares": [_of_people(int((chosen == recipe).sum()), answered) for recipe in recipes],
             }
         )
-        counted += [chosen] if is_attentive else []
-    votes = np.zeros((len(key.questions), len(recipes)), dtype=np.int64)
-    for number, recipe in (item for chosen in counted for item in chosen.items()):
-        votes[number, recipe] += 1
-    best = [np.flatnonzero(row == row.max()) for row in votes if row.sum()]
+        counted += [chosen] if annotators[-1]["attentive"] else []
+    choices = np.array(counted).reshape(len(counted), len(checked))  # [annotators, questions]
+    votes = np.stack([(choices == recipe).sum(axis=0) for recipe in recipes], axis=1)
+    best = [np.flatnonzero(row == row.max()) for row in votes if row.any()]
     winners = Counter(int(first[0]) for first in best if len(first) == 1)
+    shared = choices[:, (choices != NOBODY).all(axis=0)]
     return {
         "level": LEVEL,
         "recipes": key.recipes,
@@ -452,7 +437,7 @@ def study_result(key: StudyKey, answers: Sequence[Answers]) -> dict[str, Any]:
         "annotators": annotators,
         "preferred": [_of_people(winners[recipe], winners.total()) for recipe in recipes],
         "undecided": sum(len(first) > 1 for first in best),
-        "answers": [_of_answers(counted, recipe) for recipe in recipes],
+        "answers": [_of_answers((shared == recipe).astype(float)) for recipe in recipes],
         "agreement": fleiss_kappa(votes),
     }
 
@@ -471,44 +456,39 @@ def _of_people(count: int, of: int) -> dict[str, Any]:
     return {"value": count / of if of else None, "low": low, "high": high, "count": count, "of": of}
 
 
-def _of_answers(counted: Sequence[Mapping[int, int]], recipe: int) -> dict[str, Any]:
-    """Over annotators and people, as the report's rates over seeds and classes."""
-    shared = sorted(set.intersection(*(set(choices) for choices in counted))) if counted else []
-    if not shared:
+def _of_answers(chosen: np.ndarray) -> dict[str, Any]:
+    """Over annotators and people [annotators, people], as the report's rates over seeds and classes."""
+    if not chosen.size:
         return _of_people(0, 0)
-    chosen = [[float(choices[number] == recipe) for number in shared] for choices in counted]
-    rate = rate_interval(chosen, level=LEVEL)
-    ends = {"value": rate.mean, "low": rate.low, "high": rate.high}
-    return {**ends, "count": sum(map(sum, chosen)), "of": len(shared) * len(counted)}
+    rate = rate_interval(chosen.tolist(), level=LEVEL)
+    return {"value": rate.mean, "low": rate.low, "high": rate.high, "count": float(chosen.sum()), "of": chosen.size}
 
 
 def study_text(result: Mapping[str, Any]) -> str:
     """The result for a terminal: by recipe, agreement, whom the attention checks leave out, by annotator."""
     names = [ascii_text(shortened(name)) for name in result["recipes"]]
-    by_recipe = [("looks least like the person", "by most votes", "by single answers")]
-    by_recipe += zip(names, map(_share, result["preferred"]), map(_share, result["answers"]), strict=True)
+    columns = [["looks least like the person", *names]]
+    for head, name in (("by most votes", "preferred"), ("by single answers", "answers")):
+        columns.append([head, *map(_share, result[name])])
     if any(value is not None for value in result["published"]):
-        paper = ["paper", *("-" if value is None else f"{100 * value:.1f} %" for value in result["published"])]
-        by_recipe = [(*row, theirs) for row, theirs in zip(by_recipe, paper, strict=True)]
-    by_annotator = [("annotator", "answered", *names, "attention checks")]
+        columns.append(["paper", *("-" if value is None else f"{100 * value:.1f} %" for value in result["published"])])
+    by_annotator, absent = [("annotator", "answered", *names, "attention checks")], []
     for one in result["annotators"]:
         passed = f"{one['checks'] - one['failed']} of {one['checks']} passed{'' if one['attentive'] else ': guessing?'}"
         answered = f"{one['answered']} of {one['questions']}"
         by_annotator.append((ascii_text(one["name"]), answered, *map(_share, one["shares"]), passed))
+        absent += [] if one["attentive"] else [f"{one['name']} ({one['failed']} of {one['checks']} failed)"]
     decided, agreement = result["preferred"][0]["of"], result["agreement"]
+    unknown = "not known with fewer than two annotators, or where all chose one recipe"
+    kappa = unknown if agreement is None else f"Fleiss' kappa {agreement:.2f}"
     notes = [
         f"{decided} {'person' if decided == 1 else 'people'} decided, {result['undecided']} level and left out",
         "95 % intervals in brackets: Wilson's over people; of single answers over annotators and people",
-        "agreement: not known with fewer than two annotators, or where all chose one recipe"
-        if agreement is None
-        else f"agreement: Fleiss' kappa {agreement:.2f}",
-    ]
-    absent = [
-        f"{x['name']} ({x['failed']} of {x['checks']} failed)" for x in result["annotators"] if not x["attentive"]
+        f"agreement: {kappa}",
     ]
     if absent:
         notes.append(f"left out, because their attention checks look like guessing: {listing(absent)}")
-    tables = [aligned(rows, range(len(rows[0]))) for rows in (by_recipe, by_annotator)]
+    tables = [aligned(rows, range(len(rows[0]))) for rows in ([*zip(*columns, strict=True)], by_annotator)]
     return "\n".join([*tables[0], "", *notes, "", *tables[1]])
 
 

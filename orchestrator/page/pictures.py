@@ -83,7 +83,7 @@ IMAGES_SHOWN = 6
 
 def comparison_sheet(trials: Sequence[Trial], columns: Sequence[str], store: Store, title: str) -> ContactSheet | None:
     """Classes in rows, one trial per column, each with its best reconstruction; None until one trial has some."""
-    stages = [_with_pictures(trial, store) for trial in trials]
+    stages = [pictured_stages(trial, store) for trial in trials]
     caption = f"Seed {trials[0].seed}; the reconstruction each target was surest of; classes chosen by number."
     return _sheet([(one, 0) for one in stages], columns, store, title=title, caption=caption)
 
@@ -93,7 +93,7 @@ def contact_sheet_png(trial: Trial, store: Store) -> bytes | None:
 
     Beside them the training image nearest to the best one, where a judge has looked.
     """
-    stages = _with_pictures(trial, store)
+    stages = pictured_stages(trial, store)
     most = int(np.bincount(reconstructed_labels(store, stages)).max()) if stages else 0
     columns = ["best", *(f"no. {rank + 1}" for rank in range(1, min(IMAGES_SHOWN, most)))]
     tried = [(stages, rank) for rank in range(len(columns))]
@@ -137,7 +137,7 @@ def _tile(store: Store, stages: InversionStages, label: int, rank: int) -> Tile:
     return Tile(image=reconstruction(store, stages, label, rank), recognised=recognised)
 
 
-def _with_pictures(trial: Trial, store: Store) -> InversionStages | None:
+def pictured_stages(trial: Trial, store: Store) -> InversionStages | None:
     """The stages of a trial that has reconstructions."""
     if isinstance(trial.settings, ToySweep) or trial.settings.attack is None:
         return None

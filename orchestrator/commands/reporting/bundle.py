@@ -7,10 +7,10 @@ import os
 import re
 import tempfile
 import zipfile
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,31 +20,34 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from smoothsweep.core import screen
 from smoothsweep.core.declared import first_mistake
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.files import making_folder, replacing, write_file, write_pieces
-from smoothsweep.core.readers.files import MOST_MEMBERS, Members, members_of, read_text, why_unread
+from smoothsweep.core.files import replacing
+from smoothsweep.core.readers.files import MOST_MEMBERS, Members, members_of, why_unread
 from smoothsweep.core.text import quoted
-from smoothsweep.orchestrator.commands import run
 from smoothsweep.orchestrator.commands.reporting.export import (
+    BIBLIOGRAPHY,
     TABLES,
-    SweepContents,
+    Named,
+    bibliography_of,
     digest,
-    draft_folder,
-    gather_sweep,
-    image_files,
     overview_facts,
-    put_in_place,
-    references,
+    reconstruction_files,
     refuse_other_content,
-    sweep_to_share,
     table_files,
+    with_index,
+    write_folder,
 )
-from smoothsweep.orchestrator.commands.reporting.report import contact_sheets, write_gathered
+from smoothsweep.orchestrator.commands.reporting.report import (
+    SweepContents,
+    compared_trials,
+    contact_sheets,
+    gather_sweep,
+    sweep_to_share,
+    write_gathered,
+)
 from smoothsweep.orchestrator.commands.requests import BundleRequest
-from smoothsweep.orchestrator.planning.trial import Trial, inversion_stages
-from smoothsweep.orchestrator.result.data import ReportData
+from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.result.rows import measured, with_recipes, write_rows
 from smoothsweep.orchestrator.result.summary import attack_label, recipe_label
-from smoothsweep.orchestrator.result.sweep_result import SweepResult
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, with_ancestors
 from smoothsweep.orchestrator.store.notes import read_with_repair
 from smoothsweep.sweeps.expand import as_inversion
@@ -54,9 +57,9 @@ INDEX = "bundle.json"
 _TEXT = ("bib", "csv", "html", "json", "jsonl", "md", "svg", "tex", "txt", "yaml")
 _STAGES, _FINGERPRINT = f"({'|'.join(sorted(TASKS))})", "[0-9a-f]{64}"
 _HELD = (
-    r"report\.(html|txt)|sweep\.yaml|comparison\.json|references\.bib|[a-z_]+\.parquet",
-    r"(figures|images|tables)/.+\.(csv|json|md|pdf|png|svg|tex)",
-    rf"manifests/{_STAGES}/{_FINGERPRINT}\.json",
+    r"report\.(html|txt)|sweep\.yaml|(bundle|comparison)\.json|references\.bib|[a-z_]+\.parquet"
+    r"|(figures|images|tables)/.+\.(csv|json|md|pdf|png|svg|tex)"
+    rf"|manifests/{_STAGES}/{_FINGERPRINT}\.json"
 )
 """All that a bundle may hold: no program, and nothing of a store but its manifests."""
 MOST_DEFLATED = 32 * 2**20
@@ -80,6 +83,8 @@ class Index(BaseModel):
     files: dict[str, str]
 
 
+STATED = ("protocol", "min_test_acc", "accuracy_margin", "primary", "people", "real_images")
+"""Fields of the report's data that are conditions of all rows."""
 COMPARISON, ROWS_BY_CLASS = "comparison.json", "per_class.parquet"
 Scalar = str | int | float | bool | None
 Digest = Annotated[str, Field(max_length=64)]
@@ -136,29 +141,27 @@ SEED = 0
 """Stages are compared under one seed; which seeds were run is compared by itself."""
 
 
-def conditions_of(trials: Sequence[Trial], data: ReportData, result: SweepResult) -> Conditions:
-    """The conditions of a sweep in the store. trials: all; those of fresh seeds and cheap attacks are left out.
+def conditions_of(sweep: SweepContents) -> Conditions:
+    """The conditions of a sweep in the store, without its trials of fresh seeds and cheap attacks.
 
     A stage's fingerprint covers everything that it rests on, the recipe included. Here the trial's own target, and for
     judges its attack, are replaced by a word.
     """
     notes, settings = [], {}
-    for trial in trials:
-        if trial.phase != "sweep":
-            continue
-        sweep = as_inversion(trial.settings)
-        stages, leaves = inversion_stages(sweep, SEED), sweep.model_dump(mode="json", exclude_none=True)
-        masked = {stages.target.fingerprint: "target"}
-        attack = "" if stages.attack is None else _digest(stages.attack, masked)
+    for trial in compared_trials(sweep.trials):
+        inverted = as_inversion(trial.settings)
+        stages, leaves = inversion_stages(inverted, SEED), inverted.model_dump(mode="json", exclude_none=True)
+        masked, attack = {stages.target.fingerprint: "target"}, ""
         if stages.attack is not None:
+            attack = _digest(stages.attack, masked)
             masked |= {stages.attack.fingerprint: "attack", stages.inverted.fingerprint: "reconstructions"}
-        words = "" if sweep.attack is None else sweep.attack.words
+        words = "" if inverted.attack is None else inverted.attack.words
         note = RowConditions(
             trial=trial.id,
             recipe=stages.target.fingerprint,
-            label=recipe_label(data.axes, trial.cell.axes),
+            label=recipe_label(sweep.data.axes, trial.cell.axes),
             attack=attack,
-            attack_label=attack_label(data.axes, trial.cell.axes) or words,
+            attack_label=attack_label(sweep.data.axes, trial.cell.axes) or words,
             data=stages.data.fingerprint,
             judges={name: _digest(stage, masked) for name, stage in stages.judges.items()},
             defense=trial.stated_defense,
@@ -166,11 +169,10 @@ def conditions_of(trials: Sequence[Trial], data: ReportData, result: SweepResult
         settings.setdefault(note.data, _leaves(leaves, "data"))
         settings.setdefault(note.attack, _leaves(leaves, "attack", "prior", "public", "classes"))
         notes.append(note)
-    stated = ("protocol", "min_test_acc", "accuracy_margin", "primary", "people", "real_images")
     return Conditions(
-        **{name: getattr(data, name) for name in stated},
-        baseline=result.facts["baseline"],
-        reasons=dict(data.reasons),
+        **{name: getattr(sweep.data, name) for name in STATED},
+        baseline=sweep.result.facts["baseline"],
+        reasons=dict(sweep.data.reasons),
         trials=tuple(notes),
         settings=settings,
     )
@@ -194,53 +196,23 @@ def _leaves(settings: Mapping[str, Any], *keys: str) -> dict[str, Scalar]:
     return leaves
 
 
-def write_archive(out: Path, root: str, files: Iterable[tuple[str, bytes]], about: Mapping[str, Any]) -> str:
-    """Write the bundle, its index last; the digest of the index, which stands for all of it. Raises InputError for
-    more files than can be opened again."""
-    digests: dict[str, str] = {}
-    room = MOST_DEFLATED
-
-    def add(name: str, content: bytes, how: int) -> str:
-        entry = zipfile.ZipInfo(f"{root}/{name}")  # of no date: the same content is the same file
-        entry.external_attr = 0o644 << 16
-        archive.writestr(entry, content, compress_type=how)
-        return digest(content)
-
+def write_archive(out: Path, root: str, files: Iterable[Named]) -> str:
+    """Write the bundle; the digest of its last file, the index, which stands for all of it. Raises InputError for more
+    files than can be opened again."""
+    found, room = "", MOST_DEFLATED
     with replacing(out) as temporary, zipfile.ZipFile(temporary, "w") as archive:
-        for name, content in files:
-            refuse_name(name, f"{out}")
-            if len(digests) + 2 > MOST_MEMBERS:
+        for number, (name, content) in enumerate(files, start=1):
+            if number > MOST_MEMBERS:
                 raise InputError(f"{out}: expected a bundle of at most {MOST_MEMBERS} files, got more")
+            refuse_name(name, f"{out}")
             deflate = name.rpartition(".")[2] in _TEXT and len(content) <= room
             room -= len(content) if deflate else 0
-            digests[name] = add(name, content, zipfile.ZIP_DEFLATED if deflate else zipfile.ZIP_STORED)
-        index = json.dumps({**about, "files": dict(sorted(digests.items()))}, indent=1).encode()
-        return add(INDEX, index, zipfile.ZIP_STORED)
-
-
-def index_of(members: Members, where: str) -> tuple[Index, str]:
-    """The checked index of a bundle, and its digest.
-
-    Raises InputError for a file that is no bundle, names files that it does not list, or lists a file that it lacks,
-    whose name would leave its folder, or that has no place in a bundle (`_HELD`).
-    """
-    if INDEX not in members:
-        raise InputError(f"{where}: expected a bundle of smoothsweep, got an archive without {INDEX}")
-    content = members.read(INDEX)
-    try:
-        index = Index.model_validate(json.loads(content.decode("utf-8")))
-    except ValidationError as error:
-        raise InputError(f"{where}: {INDEX}: {first_mistake(error)}") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{where}: {INDEX}: expected the list of a bundle's files, got: {why_unread(error)}") from None
-    for name in index.files:
-        refuse_name(name, where)
-    folders = {name.rsplit("/", depth)[0] for name in index.files for depth in range(1, name.count("/") + 1)}
-    if both := sorted(folders & set(index.files)):
-        raise InputError(f"{where}: expected files in folders, got {quoted(both[0])}, which is both")
-    if others := sorted({INDEX, *index.files} ^ set(members)):
-        raise InputError(f"{where}: expected the files that {INDEX} lists, got another set: {quoted(others[0])}")
-    return index, digest(content)
+            entry = zipfile.ZipInfo(f"{root}/{name}")  # of no date: the same content is the same file
+            entry.external_attr = 0o644 << 16
+            how = zipfile.ZIP_DEFLATED if deflate else zipfile.ZIP_STORED
+            archive.writestr(entry, content, compress_type=how)
+            found = digest(content)
+    return found
 
 
 def refuse_name(name: str, where: str) -> None:
@@ -249,7 +221,7 @@ def refuse_name(name: str, where: str) -> None:
     good = len(parts) <= MOST_PARTS and all(_PART.fullmatch(part) and len(part) <= LONGEST_PART for part in parts)
     if not good:
         raise InputError(f"{where}: expected plain names of files, got {quoted(name)}")
-    if not any(re.fullmatch(held, name) for held in _HELD):
+    if not re.fullmatch(_HELD, name):
         raise InputError(f"{where}: expected the report and tables of a sweep, got {quoted(name)}")
 
 
@@ -271,7 +243,7 @@ def bundle(request: BundleRequest) -> int:
     def written() -> str:
         with tempfile.TemporaryDirectory(prefix="smoothsweep-bundle-") as folder:
             files = _files(sweep, request, Path(folder))
-            return write_archive(request.out, sweep.name, files, about)
+            return write_archive(request.out, sweep.name, with_index(files, INDEX, about))
 
     found, _ = read_with_repair(written)
     screen.out(f"{request.out}: {request.out.stat().st_size / 2**20:.1f} MiB, digest {found}")
@@ -281,9 +253,14 @@ def bundle(request: BundleRequest) -> int:
     return 0
 
 
-def _files(sweep: SweepContents, request: BundleRequest, folder: Path) -> Iterator[tuple[str, bytes]]:
-    """The files by their names; the report is written into `folder` first."""
-    data = without_local_paths(sweep.data)
+def _files(sweep: SweepContents, request: BundleRequest, folder: Path) -> Iterator[Named]:
+    """The files by their names; the report, without places on this machine, is written into `folder` first."""
+    links = {  # they lead to the manifests in the bundle
+        trial: tuple(replace(link, path=_manifest_name(*Path(link.path).parts[-3:-1])) for link in of_trial)
+        for trial, of_trial in sweep.data.links.items()
+    }
+    facts = {name: value for name, value in sweep.data.facts.items() if name != "Store"} | {"Sweep file": SETTINGS}
+    data = replace(sweep.data, links=links, facts=facts)
     if request.with_images:
         data = replace(data, sheets=contact_sheets(sweep.trials, sweep.store, data, sweep.result))
     write_rows(measured(with_recipes(sweep.table, data.axes)), folder / "results.parquet")
@@ -296,25 +273,15 @@ def _files(sweep: SweepContents, request: BundleRequest, folder: Path) -> Iterat
     # the sweep as a file of its own: its opening comment, and its settings with everything that was set over them
     comment = "".join(f"# {line}".rstrip() + "\n" for line in sweep.loaded.intro.splitlines())
     yield SETTINGS, (comment + yaml.safe_dump(sweep.loaded.raw, sort_keys=False, allow_unicode=True)).encode()
-    yield COMPARISON, conditions_of(sweep.trials, sweep.data, sweep.result).model_dump_json(indent=1).encode()
-    yield references(sweep)
+    yield COMPARISON, conditions_of(sweep).model_dump_json(indent=1).encode()
+    yield BIBLIOGRAPHY, bibliography_of(sweep.trials).encode()
     yield from table_files(sweep, TABLES)
     if request.with_images:
-        yield from image_files(sweep, "best", sheets=False)
+        yield from reconstruction_files(sweep, "best")
     for stage in with_ancestors([stage for trial in sweep.trials for stage in trial.stages]):
         if sweep.store.has(stage):
             content = json.dumps(sweep.store.manifest(stage), indent=1, sort_keys=True)
             yield _manifest_name(stage.name, stage.fingerprint), content.encode()
-
-
-def without_local_paths(data: ReportData) -> ReportData:
-    """The report without places on this machine; links lead to the manifests in the bundle."""
-    links = {
-        trial: tuple(replace(link, path=_manifest_name(*Path(link.path).parts[-3:-1])) for link in of_trial)
-        for trial, of_trial in data.links.items()
-    }
-    facts = {name: value for name, value in data.facts.items() if name != "Store"} | {"Sweep file": SETTINGS}
-    return replace(data, links=links, facts=facts)
 
 
 def _manifest_name(stage: str, fingerprint: str) -> str:
@@ -322,43 +289,55 @@ def _manifest_name(stage: str, fingerprint: str) -> str:
 
 
 PAGE = "report.html"
-DEFAULT_STORE = "store"
-"""What `--store` is where it is not given: a bundle has no use for another."""
 MOST_TEXT = 16 * 2**20
 
 
-def report_or_open(sweep: Path, overrides: list[str], store: str, out: Path | None) -> int:
-    """The report of a sweep, or of the bundle that is named in its place. Returns the exit code."""
-    if sweep.suffix != ".zip":
-        return run.report_only(sweep, overrides, store, out)
-    for flag, is_given in (("--set", overrides), ("--store", store != DEFAULT_STORE)):
-        if is_given:
-            raise InputError(f"{flag}: expected a sweep file beside it, got the bundle {sweep}")
-    return report_bundle(sweep, out)
+class Bundle:
+    """A bundle whose index has been checked: its files are read one by one, each checked when it is.
+
+    Raises InputError for a file that is no bundle, names files that it does not list, or lists a file that it lacks,
+    whose name would leave its folder, or that has no place in a bundle (`_HELD`).
+    """
+
+    def __init__(self, path: Path, members: Members) -> None:
+        self.path, self._members = path, members
+        if INDEX not in members:
+            raise InputError(f"{path}: expected a bundle of smoothsweep, got an archive without {INDEX}")
+        self.listed = members.read(INDEX)
+        try:
+            self.index = Index.model_validate(json.loads(self.listed.decode("utf-8")))
+        except ValidationError as error:
+            raise InputError(f"{path}: {INDEX}: {first_mistake(error)}") from None
+        except (ValueError, RecursionError) as error:
+            why = why_unread(error)
+            raise InputError(f"{path}: {INDEX}: expected the list of a bundle's files, got: {why}") from None
+        names = set(self.index.files)
+        for name in self.index.files:
+            refuse_name(name, str(path))
+        folders = {name.rsplit("/", depth)[0] for name in names for depth in range(1, name.count("/") + 1)}
+        if both := sorted(folders & names):
+            raise InputError(f"{path}: expected files in folders, got {quoted(both[0])}, which is both")
+        if others := sorted({INDEX, *names} ^ set(members)):
+            raise InputError(f"{path}: expected the files that {INDEX} lists, got another set: {quoted(others[0])}")
+
+    def read(self, name: str) -> bytes:
+        """The content of a file, which is what the index says. Raises InputError for another, and without such a
+        file."""
+        if name not in self.index.files:
+            raise InputError(f"{self.path}: expected a bundle with {name}, got one without")
+        content = b"".join(self._members.pieces(name))
+        if digest(content) != self.index.files[name]:
+            raise InputError(f"{self.path}: {name}: expected the content whose digest the bundle has, got another")
+        return content
 
 
 @contextmanager
-def opened_bundle(path: Path, *needed: str) -> Generator[tuple[Members, Index, str]]:
-    """Its files, its index and the digest of that. needed: files that it must have. Raises InputError for what is no
-    whole bundle."""
+def opened_bundle(path: Path) -> Generator[Bundle]:
+    """Raises InputError for what is no bundle."""
     if not path.is_file():
         raise InputError(f"{path}: expected a bundle, got no such file")
     with members_of(path, "a bundle of smoothsweep") as members:
-        index, found = index_of(members, str(path))
-        for name in needed:
-            if name not in index.files:
-                raise InputError(f"{path}: expected a bundle with {name}, got one without")
-        yield members, index, found
-
-
-def checked_pieces(members: Members, name: str, index: Index, path: Path) -> Iterator[bytes]:
-    """The content of a file piece by piece. Raises InputError at its end where it is not what the index says."""
-    found = sha256()
-    for piece in members.pieces(name):
-        found.update(piece)
-        yield piece
-    if found.hexdigest() != index.files[name]:
-        raise InputError(f"{path}: {name}: expected the content whose digest the bundle has, got another")
+        yield Bundle(path, members)
 
 
 def report_bundle(path: Path, out: Path | None) -> int:
@@ -368,17 +347,12 @@ def report_bundle(path: Path, out: Path | None) -> int:
     """
     out = out or path.with_suffix("")
     refuse_other_content(out, INDEX)
-    with (
-        opened_bundle(path, PAGE, TEXT, SETTINGS) as (members, index, found),
-        making_folder(draft_folder(out)) as draft,
-    ):
-        for name in index.files:
-            (draft / name).parent.mkdir(parents=True, exist_ok=True)
-            write_pieces(draft / name, checked_pieces(members, name, index, path))
-        write_file(draft / INDEX, members.read(INDEX))
-    put_in_place(draft_folder(out), out)
-    screen.out_text(read_text(out / TEXT, most_bytes=MOST_TEXT).rstrip("\n"))
-    screen.out(f"bundle of {index.sweep}: {len(index.files)} files as listed, digest {found}")
+    with opened_bundle(path) as opened:
+        names = [*dict.fromkeys((PAGE, TEXT, SETTINGS, *opened.index.files))]
+        write_folder(out, chain(((name, opened.read(name)) for name in names), [(INDEX, opened.listed)]))
+        text = opened.read(TEXT)
+    screen.out_text(text.decode("utf-8", "replace").rstrip("\n"))
+    screen.out(f"bundle of {opened.index.sweep}: {len(names)} files as listed, digest {digest(opened.listed)}")
     screen.out(f"report: {out / PAGE}")
     screen.out(f"to go on: smoothsweep run {out / SETTINGS} --store {out / STORE}")
     return 0

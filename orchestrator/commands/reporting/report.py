@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
+from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import is_external
 from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.judges.table import stage_that_draws
@@ -19,9 +18,9 @@ from smoothsweep.core.readers.tables import read_rows
 from smoothsweep.orchestrator.page.pictures import comparison_sheet
 from smoothsweep.orchestrator.page.render import UNNAMED_ATTACK, extremes, figure_files, write_report
 from smoothsweep.orchestrator.page.tables import markdown_table, tables_of, terminal_text
-from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.planning.state import read_failures
+from smoothsweep.orchestrator.planning.trial import Trial, trials_of
 from smoothsweep.orchestrator.result.data import (
-    Axis,
     ContactSheet,
     FeatureView,
     PaperReference,
@@ -37,6 +36,7 @@ from smoothsweep.orchestrator.result.rows import (
     least_of_data,
     per_class_rows,
     relative_links,
+    results_table,
     surrogate_lines,
     sweep_axes,
     write_results,
@@ -46,37 +46,30 @@ from smoothsweep.orchestrator.result.summary import recipe_label
 from smoothsweep.orchestrator.result.sweep_result import SweepResult, result_of, verdict_rows
 from smoothsweep.orchestrator.search.agenda import spent
 from smoothsweep.orchestrator.search.record import search_view
-from smoothsweep.orchestrator.stages.stage import Stage, code_version, with_ancestors
+from smoothsweep.orchestrator.stages.stage import code_version, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.opening import open_existing_store
 from smoothsweep.orchestrator.tracking.recipes import Verdicts, verdicts_of
 from smoothsweep.sweeps.expand import LoadedSweep, as_inversion
 from smoothsweep.sweeps.imported import ImportedClassifier
+from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.paper_tables import standing
-from smoothsweep.sweeps.schema import InversionSweep
-
-
-def _counts(manifest: Mapping[str, Any]) -> dict[str, float]:
-    """Numbers of a manifest that are finite."""
-    numbers = {key: value for key, value in manifest["metrics"].items() if value is not None}
-    return {key: float(value) for key, value in numbers.items() if math.isfinite(value)}
-
-
-def _seeds(loaded: LoadedSweep) -> str:
-    seeds, looks = ", ".join(map(str, loaded.sweep.every_seed)), loaded.sweep.looks
-    return seeds if looks is None else f"{seeds}; looks at {listing(map(str, looks.looks))}"
+from smoothsweep.sweeps.schema import InversionSweep, ToySweep
 
 
 def sweep_facts(loaded: LoadedSweep, trials: list[Trial], store: Store) -> dict[str, str]:
     """Name -> value, as the report's section on the sweep lists them: what it is made of, and what it took."""
-    facts = {"Sweep file": loaded.source, "Store": store.location, "Seeds": _seeds(loaded), "Code": code_version()}
+    seeds, looks = ", ".join(map(str, loaded.sweep.every_seed)), loaded.sweep.looks
+    seeds = seeds if looks is None else f"{seeds}; looks at {listing(map(str, looks.looks))}"
+    facts = {"Sweep file": loaded.source, "Store": store.location, "Seeds": seeds, "Code": code_version()}
     facts |= members_used([as_inversion(trial.settings) for trial in trials])
     named, stages = facts["Private data"], with_ancestors([stage for trial in trials for stage in trial.stages])
     manifests = [store.manifest(stage) for stage in stages if store.has(stage)]
     for manifest in manifests:
-        m = _counts(manifest)
-        if manifest["stage"] == "data" and {"num_classes", "num_train", "num_test"} <= m.keys():
-            images = f"{m['num_train']:.0f} training and {m['num_test']:.0f} test images"
-            facts["Private data"] = f"{named}, {m['num_classes']:.0f} classes, {images}"
+        counted = {key: value for key, value in manifest["metrics"].items() if value is not None}
+        if manifest["stage"] == "data" and {"num_classes", "num_train", "num_test"} <= counted.keys():
+            images = f"{counted['num_train']:.0f} training and {counted['num_test']:.0f} test images"
+            facts["Private data"] = f"{named}, {counted['num_classes']:.0f} classes, {images}"
     if manifests:
         facts["Device time"] = f"{sum(m['seconds'] for m in manifests) / 60:.1f} min over {len(manifests)} stages"
         facts["Devices"] = ", ".join(sorted({f"{m.get('device')} on {m.get('host')}" for m in manifests}))
@@ -120,7 +113,7 @@ COMPARISON = "published_comparison.parquet"
 VERDICTS = "verdicts.parquet"
 QUERIES = "queries.parquet"
 TWO_LEAKS = "two_leaks.parquet"
-FEATURE_FILES = ("map.parquet", "distances.parquet")
+FEATURES = {"points": "map.parquet", "distances": "distances.parquet"}
 CURVES = "gradients.parquet"
 HISTORY = ("loss", "train_acc", "test_acc")
 
@@ -158,39 +151,55 @@ def verdicts_for_mlflow(result: SweepResult) -> Verdicts:
 def contact_sheets(
     trials: list[Trial], store: Store, data: ReportData, result: SweepResult
 ) -> tuple[ContactSheet, ...]:
-    """One per attack, with the recipes that a report shows pictures of in columns."""
-    return tuple(_sheets(_of_sweep(trials), data.axes, store, {*result.facts["pictured"], *extremes(result)}))
+    """One per attack, of the first seed, with the recipes that a report shows pictures of in columns."""
+    shown, compared, sheets = {*result.facts["pictured"], *extremes(result)}, compared_trials(trials), []
+    for attack, recipes in by_attack(
+        [trial for trial in compared if trial.seed == compared[0].seed], data.axes
+    ).items():
+        chosen = {recipe: cells[0] for recipe, cells in recipes.items() if recipe in shown}
+        sheets.append(comparison_sheet([*chosen.values()], [*chosen], store, title=attack or UNNAMED_ATTACK))
+    return tuple(sheet for sheet in sheets if sheet is not None)
 
 
 def report_data(loaded: LoadedSweep, trials: list[Trial], store: Store, table: pd.DataFrame, out: Path) -> ReportData:
     """Everything the page shows but the contact sheets, read from the artifacts."""
     axes = sweep_axes(loaded, trials)
     per_class, people = per_class_rows(trials, store), least_of_data(trials, store, "num_classes")
-    compared, phase = _of_sweep(trials), table["phase"]
+    phase = table["phase"].where(table["phase"].isin(("sweep", "reaudit")), "other")
+    rows = {name: found.reset_index(drop=True) for name, found in table.groupby(phase)}
+    compared = compared_trials(trials)
     known = partial(first_finished, compared, axes, store)
     targets = known("target").items()
     histories = {r: read_rows(store.needed_file(stage, "history.parquet")) for r, stage in targets}
+    leak, (device_s, wall_s) = loaded.sweep.leak_searched, spent(store, loaded.sweep.name)
     return ReportData(
         title=loaded.sweep.name,
         axes=axes,
         protocol=loaded.sweep.protocol,
         facts=sweep_facts(loaded, trials, store),
         intro=tuple(paragraph for paragraph in loaded.intro.split("\n\n") if paragraph),
-        results=table[phase == "sweep"].reset_index(drop=True),
-        fresh=_rows(table, phase == "reaudit"),
-        others=_rows(table, ~phase.isin(("sweep", "reaudit"))),
+        results=rows.get("sweep", table[:0]),
+        fresh=rows.get("reaudit"),
+        others=rows.get("other"),
         per_class=per_class if len(per_class) else None,
         defenses={trial.id: defense for trial in trials if (defense := trial.stated_defense)},
         baseline=baseline_axes(loaded),
-        primary=_primary(loaded, table),
+        # The leak that a search drives down decides its report too.
+        primary=leak if leak in BY_KEY and leak in table and table[leak].notna().any() else None,
         min_test_acc=loaded.sweep.accuracy_needed,
         accuracy_margin=loaded.sweep.accuracy_margin,
         reasons=_reasons(table),
         paper=_paper(loaded, compared),
         search=search_view(loaded, store, partial(recipe_label, axes)),
         alpha_curves={recipe: history["alpha"].tolist() for recipe, history in histories.items()},
-        training_curves={recipe: _by_epoch(history) for recipe, history in histories.items()},
-        features={recipe: _features(store, stage) for recipe, stage in known(stage_that_draws("feature_map")).items()},
+        training_curves={
+            recipe: [row.dropna().to_dict() for _, row in history[["epoch", *HISTORY]].iterrows()]
+            for recipe, history in histories.items()
+        },
+        features={
+            recipe: FeatureView(**{name: read_rows(store.needed_file(stage, file)) for name, file in FEATURES.items()})
+            for recipe, stage in known(stage_that_draws("feature_map")).items()
+        },
         gradient_curves={
             recipe: read_rows(store.needed_file(stage, CURVES))
             for recipe, stage in known(stage_that_draws("gradient_curves")).items()
@@ -198,7 +207,7 @@ def report_data(loaded: LoadedSweep, trials: list[Trial], store: Store, table: p
         links={
             t.id: relative_links(t, store, out, workers=float(as_inversion(t.settings).recipe.workers)) for t in trials
         },
-        spent=_spent(loaded, store),
+        spent=Spent(device_s=device_s, wall_s=wall_s) if wall_s else None,
         real_images=least_of_data(trials, store, "num_test"),
         looks=loaded.sweep.looks,
         asked=asked_by_parts(compared, store),
@@ -207,24 +216,9 @@ def report_data(loaded: LoadedSweep, trials: list[Trial], store: Store, table: p
     )
 
 
-def _of_sweep(trials: list[Trial]) -> list[Trial]:
+def compared_trials(trials: Sequence[Trial]) -> list[Trial]:
     """The trials that recipes are compared by, without cheap attacks and fresh seeds."""
     return [trial for trial in trials if trial.phase == "sweep"]
-
-
-def _rows(table: pd.DataFrame, chosen: pd.Series) -> pd.DataFrame | None:
-    return table[chosen].reset_index(drop=True) if chosen.any() else None
-
-
-def _primary(loaded: LoadedSweep, table: pd.DataFrame) -> str | None:
-    """The leak that a search drives down decides its report too; None: as in any other sweep."""
-    leak = loaded.sweep.leak_searched
-    return leak if leak in BY_KEY and leak in table and table[leak].notna().any() else None
-
-
-def _spent(loaded: LoadedSweep, store: Store) -> Spent | None:
-    device_s, wall_s = spent(store, loaded.sweep.name)
-    return Spent(device_s=device_s, wall_s=wall_s) if wall_s else None
 
 
 def _paper(loaded: LoadedSweep, trials: list[Trial]) -> PaperReference | None:
@@ -249,20 +243,49 @@ def _reasons(table: pd.DataFrame) -> dict[str, str]:
     return {k: v for k, v in reasons.items() if k in BY_KEY and (k not in done or done[k].isna().all())}
 
 
-def _by_epoch(history: pd.DataFrame) -> list[dict[str, float]]:
-    return [row.dropna().to_dict() for _, row in history[["epoch", *HISTORY]].iterrows()]
+def sweep_to_share(sweep_file: Path, overrides: list[str], location: str) -> tuple[LoadedSweep, list[Trial], Store]:
+    """A sweep that has results, its trials and its store. Raises InputError where there is nothing to share."""
+    loaded = load_sweep(sweep_file, overrides)
+    if isinstance(loaded.sweep, ToySweep):
+        raise InputError(f"{loaded.source}: expected a sweep that trains and attacks models, got {loaded.sweep.name}")
+    store = open_existing_store(location)
+    trials = trials_of(loaded, store)
+    if not trials:
+        raise InputError(f"{loaded.source}: expected a search that has proposed something in {location}, got none")
+    return loaded, trials, store
 
 
-def _features(store: Store, stage: Stage) -> FeatureView:
-    points, distances = (read_rows(store.needed_file(stage, name)) for name in FEATURE_FILES)
-    return FeatureView(points=points, distances=distances)
+@dataclass(frozen=True, kw_only=True)
+class SweepContents:
+    """A sweep in a store: its trials, what a report shows of it, and its result."""
+
+    loaded: LoadedSweep
+    trials: list[Trial]
+    store: Store
+    data: ReportData
+    result: SweepResult
+    table: pd.DataFrame
+
+    @property
+    def name(self) -> str:
+        """Name of the sweep."""
+        return self.loaded.sweep.name
 
 
-def _sheets(trials: list[Trial], axes: tuple[Axis, ...], store: Store, recipes: Collection[str]) -> list[ContactSheet]:
-    """One sheet per attack, of the first seed: these recipes in columns."""
-    of_first_seed = [trial for trial in trials if trial.seed == trials[0].seed]
-    sheets = []
-    for attack, columns in by_attack(of_first_seed, axes).items():
-        chosen = {recipe: cells[0] for recipe, cells in columns.items() if recipe in recipes}
-        sheets.append(comparison_sheet([*chosen.values()], [*chosen], store, title=attack or UNNAMED_ATTACK))
-    return [sheet for sheet in sheets if sheet is not None]
+def gather_sweep(loaded: LoadedSweep, trials: list[Trial], store: Store, *, redact: bool = False) -> SweepContents:
+    """Read what is there of a sweep. redact: classes get numbers for names. Raises InputError where nothing is."""
+    table = results_table(trials, store, read_failures(store, loaded.sweep.name))
+    if not (table["status"] == "done").any():
+        raise InputError(f"{loaded.source}: expected a finished trial in {store.location}, got none")
+    data = report_data(loaded, trials, store, table, store.sweep_folder(loaded.sweep.name))
+    data = without_names(data) if redact else data
+    return SweepContents(loaded=loaded, trials=trials, store=store, data=data, result=result_of(data), table=table)
+
+
+def without_names(data: ReportData) -> ReportData:
+    """The report's data with numbers for the names of classes, in the names' own order, which resampling goes by."""
+    if data.per_class is None:
+        return data
+    known = sorted(data.per_class["class"].unique())
+    numbers = {name: f"class {number:0{len(str(len(known)))}d}" for number, name in enumerate(known, start=1)}
+    return replace(data, per_class=data.per_class.assign(**{"class": data.per_class["class"].map(numbers)}))

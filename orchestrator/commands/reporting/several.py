@@ -7,30 +7,32 @@ A recipe is its trained network, and a trial that two sweeps hold counts once. O
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
 from smoothsweep.core import screen
+from smoothsweep.core.declared import first_mistake
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.files import write_pieces
+from smoothsweep.core.files import write_file
 from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS, metric_of
 from smoothsweep.core.readers.tables import UnreadableTable, read_columns
 from smoothsweep.core.text import printable, quoted
 from smoothsweep.orchestrator.commands.reporting.bundle import (
     COMPARISON,
     ROWS_BY_CLASS,
+    STATED,
     Conditions,
-    checked_pieces,
     conditions_of,
     opened_bundle,
 )
-from smoothsweep.orchestrator.commands.reporting.export import gather_sweep, sweep_to_share
+from smoothsweep.orchestrator.commands.reporting.report import gather_sweep, sweep_to_share
 from smoothsweep.orchestrator.page.tables import terminal_text
 from smoothsweep.orchestrator.result.data import Axis, ReportData
 from smoothsweep.orchestrator.result.estimates import images_column
@@ -46,13 +48,8 @@ AXES = (Axis(key="recipe", bare=True, defense=True), Axis(key="attack", role="at
 COLUMNS = ("trial", "seed", "status", "failure", "attack_access", "attack_control", "attack_published")
 PER_CLASS = ("trial", "class", *CLASS_METRICS, *map(images_column, CLASS_METRICS))
 FRONT = ("sweep", "trial", "recipe", "recipe_in_sweep", "attack")
-DIGESTS = {
-    "recipe": "recipe_digest",
-    "label": "recipe_in_sweep",
-    "attack": "attack_digest",
-    "attack_label": "attack_label",
-}
-"""Field of a trial's note -> its column beside the results."""
+DIGESTS = {"recipe": "recipe_digest", "label": "recipe_in_sweep", "attack": "attack_digest"}
+"""Field of a trial's note -> its column beside the results, where that is another."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,9 +94,8 @@ class ComparedSweep:
         stated, rows = self.conditions, self.rows.reset_index(drop=True)
         baselines = [note.recipe for note in stated.trials if note.label == stated.baseline]
         named = rows.loc[rows["recipe_digest"].isin(baselines), "recipe"]
-        same = ("protocol", "min_test_acc", "accuracy_margin", "primary", "real_images", "people")
         return ReportData(
-            **{name: getattr(stated, name) for name in same},
+            **{name: getattr(stated, name) for name in STATED},
             title=self.name,
             axes=AXES,
             results=rows,
@@ -124,7 +120,11 @@ def report_several(named: Sequence[Path], overrides: list[str], location: str, o
     if others := sorted(path.name for path in out.glob("*") if path.name not in (RESULTS, VERDICTS)):
         raise InputError(f"--out {out}: expected a new or empty folder, got one that holds {others[0]}")
     first, *others = sweeps = _read_sweeps(named, location)
-    texts, joined, apart = [line for side in sweeps for line in _unfinished(side)], [first], []
+    texts, joined, apart = [], [first], []
+    for side in sweeps:
+        if missing := len(side.rows) - len(side.done):
+            what = f"{count(missing, 'trial')} of {len(side.rows)} {'is' if missing == 1 else 'are'} missing or failed"
+            texts.append(f"{side.name} is not finished: {what}.")
     for side in others:
         differing = _differences(first, side)
         (apart if differing else joined).append(side)
@@ -147,12 +147,6 @@ def report_several(named: Sequence[Path], overrides: list[str], location: str, o
     screen.out_text("\n".join(ascii_text(text) if "\n" not in text else text for text in texts))
     screen.err(f"table: {out / RESULTS}")
     return 0
-
-
-def _unfinished(side: ComparedSweep) -> Iterator[str]:
-    if missing := len(side.rows) - len(side.done):
-        what = f"{count(missing, 'trial')} of {len(side.rows)} {'is' if missing == 1 else 'are'} missing or failed"
-        yield f"{side.name} is not finished: {what}."
 
 
 def _differences(first: ComparedSweep, other: ComparedSweep) -> list[str]:
@@ -220,77 +214,60 @@ def _read_sweeps(named: Sequence[Path], location: str) -> list[ComparedSweep]:
     """The sweeps in this order; sweeps of one name are numbered. Raises InputError for what cannot be read."""
     sweeps: list[ComparedSweep] = []
     for path in named:
-        side = _bundled(path) if path.suffix == ".zip" else _stored(path, location)
+        if path.suffix == ".zip":
+            side = _bundled(path)
+        else:
+            loaded, trials, store = sweep_to_share(path, [], location)
+            sweep, _ = read_with_repair(partial(gather_sweep, loaded, trials, store))
+            side = _compared(sweep.name, conditions_of(sweep), sweep.data.results, sweep.data.per_class)
         if any(side.conditions.trials == other.conditions.trials for other in sweeps):
             raise InputError(f"{path}: expected sweeps that differ, got the same results twice")
         alike = sum(other.name.partition(" #")[0] == side.name for other in sweeps)
         sweeps.append(replace(side, name=f"{side.name} #{alike + 1}") if alike else side)
     every = pd.concat([side.rows.assign(sweep=side.name) for side in sweeps], ignore_index=True)
-    for name, digest, label in (
-        ("recipe", "recipe_digest", "recipe_in_sweep"),
-        ("attack", "attack_digest", "attack_label"),
-    ):
-        every[name] = every[digest].map(_names(every, digest, label))
+    for name, label in (("recipe", "recipe_in_sweep"), ("attack", "attack_label")):
+        once = every.drop_duplicates(f"{name}_digest")
+        # Of two that are called the same the second says its sweep.
+        names = once[label].where(~once.duplicated(label), once[label] + " (" + once["sweep"] + ")")
+        every[name] = every[f"{name}_digest"].map(dict(zip(once[f"{name}_digest"], names, strict=True)))
     return [replace(side, rows=every[every["sweep"] == side.name].dropna(axis=1, how="all")) for side in sweeps]
 
 
-def _names(rows: pd.DataFrame, digest: str, label: str) -> dict[str, str]:
-    """Digest -> name; one that another has too says the sweep."""
-    once = rows.drop_duplicates(digest)
-    alone = once[label].where(~once.duplicated(label), once[label] + " (" + once["sweep"] + ")")
-    return dict(zip(once[digest], alone, strict=True))
-
-
-def _stored(path: Path, location: str) -> ComparedSweep:
-    loaded, trials, store = sweep_to_share(path, [], location)
-    sweep, _ = read_with_repair(lambda: gather_sweep(loaded, trials, store))
-    conditions = conditions_of(trials, sweep.data, sweep.result)
-    return _sweep(sweep.name, conditions, sweep.data.results, sweep.data.per_class)
-
-
-def _sweep(name: str, conditions: Conditions, results: pd.DataFrame, per_class: pd.DataFrame | None) -> ComparedSweep:
+def _compared(name: str, said: Conditions, results: pd.DataFrame, per_class: pd.DataFrame | None) -> ComparedSweep:
     rows = results[[column for column in (*COLUMNS, *BY_KEY) if column in results]].copy()
     if "failure" in rows:
         rows["failure"] = [printable(failure) if isinstance(failure, str) else None for failure in rows["failure"]]
-    notes = pd.DataFrame([note.model_dump() for note in conditions.trials]).rename(columns=DIGESTS)
-    return ComparedSweep(
-        name=name, conditions=conditions, rows=rows.merge(notes, on="trial", how="inner"), per_class=per_class
-    )
+    notes = pd.DataFrame([note.model_dump() for note in said.trials]).rename(columns=DIGESTS)
+    return ComparedSweep(name=name, conditions=said, rows=rows.merge(notes, on="trial"), per_class=per_class)
 
 
 def _bundled(path: Path) -> ComparedSweep:
     """The sweep of a bundle, read without laying it out. Raises InputError for what is no whole bundle."""
-    with opened_bundle(path, COMPARISON, RESULTS) as (members, index, _), tempfile.TemporaryDirectory() as folder:
+    wanted, tables = {RESULTS: (*COLUMNS, "phase", *BY_KEY), ROWS_BY_CLASS: PER_CLASS}, {}
+    with opened_bundle(path) as opened, TemporaryDirectory() as folder:
         try:
-            conditions = Conditions.model_validate_json(b"".join(checked_pieces(members, COMPARISON, index, path)))
+            conditions = Conditions.model_validate_json(opened.read(COMPARISON))
         except ValidationError as error:
-            first = error.errors()[0]
-            key = ".".join(map(str, first["loc"])) or "content"
-            raise InputError(f"{path}: {COMPARISON}: {quoted(key)}: {first['msg']}") from None
-        wanted = {RESULTS: (*COLUMNS, "phase", *BY_KEY), ROWS_BY_CLASS: PER_CLASS}
-        tables = {
-            name: _table(checked_pieces(members, name, index, path), columns, Path(folder) / name, f"{path}: {name}")
-            for name, columns in wanted.items()
-            if name in index.files
-        }
+            raise InputError(f"{path}: {COMPARISON}: {first_mistake(error)}") from None
+        for name, columns in wanted.items():
+            if name == RESULTS or name in opened.index.files:
+                place = Path(folder) / name
+                write_file(place, opened.read(name), flush=False)
+                try:
+                    tables[name] = pd.DataFrame(dict(read_columns(place, columns).values))
+                except (UnreadableTable, InputError) as error:
+                    why = " ".join(str(error).split())[:200]
+                    raise InputError(f"{path}: {name}: expected a table, got: {why}") from None
     rows = tables[RESULTS]
     if not {"trial", "seed", "status", "phase"} <= set(rows):
         raise InputError(f"{path}: {RESULTS}: expected columns trial, seed, phase and status, got others")
     rows = rows[rows["phase"] == "sweep"]
     if unknown := sorted(set(rows["trial"]) - {note.trial for note in conditions.trials}):
         raise InputError(f"{path}: {COMPARISON}: expected every trial, got none for {quoted(unknown[0])}")
-    side = _sweep(index.sweep, conditions, rows, tables.get(ROWS_BY_CLASS))
+    side = _compared(opened.index.sweep, conditions, rows, tables.get(ROWS_BY_CLASS))
     try:
         whole = side.rows.assign(sweep=side.name, recipe=side.rows["recipe_digest"], attack=side.rows["attack_digest"])
         _ = replace(side, rows=whole).deciding
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: {RESULTS}: expected results, got: {' '.join(str(error).split())[:200]}") from None
     return side
-
-
-def _table(content: Iterator[bytes], wanted: Sequence[str], place: Path, where: str) -> pd.DataFrame:
-    write_pieces(place, content)
-    try:
-        return pd.DataFrame(dict(read_columns(place, wanted).values))
-    except (UnreadableTable, InputError) as error:
-        raise InputError(f"{where}: expected a table, got: {' '.join(str(error).split())[:200]}") from None

@@ -197,7 +197,10 @@ def other(content, **changes):
         (lambda good: other(good, answers=[-1, *good["answers"][1:]]), "answers.0"),
         (lambda good: other(good, answers=[0.5, *good["answers"][1:]]), "answers.0"),
         (lambda good: other(good, answers=[None] * 20), "expected at least one question answered, got none"),
-        (lambda good: other(good, recipe=1), "recipe: expected a known key, got the unknown key 'recipe'"),
+        (
+            lambda good: other(good, recipe=1),
+            "recipe: expected one of the keys annotator, answers, format, study, got the unknown key 'recipe'",
+        ),
         (lambda good: json.dumps({key: value for key, value in good.items() if key != "annotator"}), "annotator"),
     ],
 )
@@ -209,32 +212,27 @@ def test_damaged_answers_are_one_line(study, capsys, damage, said):
     assert said in line and "bad.json" in line
 
 
-def test_answers_that_are_not_there_are_named_and_not_the_key(study, tmp_path, capsys):
+@pytest.mark.parametrize(
+    "given, said",
+    [
+        (["no.json"], "no.json: expected the answers of one annotator, got nothing there"),
+        (["one.json", "no.json"], "no.json: expected the answers of one annotator, got nothing there"),
+        (["one.json", "two.json"], "expected every annotator once, got Ann here and in"),
+        (["one.json", "./one.json"], "expected every annotator once, got Ann here and in"),
+        (["one.json", "--study", "changed.json"], "expected the key as it was written"),
+        (["one.json", "--study", "no.json"], "no.json: expected the key of a study, got"),
+        (["elsewhere/one.json"], "or --study FILE; got neither"),
+    ],
+)
+def test_files_that_do_not_belong_together_are_one_line(study, capsys, monkeypatch, given, said):
     folder, key = study
-    there = answers_file(folder / "there.json", key, choosing(key, 0))
-    for missing, given in (("no.json", [tmp_path / "no.json"]), ("b.json", [there, folder / "b.json"])):
-        line = refused(capsys, "study", "read", *given)
-        assert f"{missing}: expected the answers of one annotator, got nothing there" in line
-
-
-def test_one_annotator_counts_once(study, capsys):
-    folder, key = study
-    first = answers_file(folder / "one.json", key, choosing(key, 0))
-    again = answers_file(folder / "two.json", key, choosing(key, 1))
-    assert "expected every annotator once, got Ann here and in" in refused(capsys, "study", "read", first, again)
-    assert "expected every annotator once" in refused(capsys, "study", "read", first, folder / "." / "one.json")
-
-
-def test_a_key_that_was_changed_is_refused(study, capsys):
-    folder, key = study
-    answers = answers_file(folder / "one.json", key, choosing(key, 0))
-    key["questions"][0]["options"].reverse()
-    (folder / "study.json").write_text(json.dumps(key))
-    assert "expected the key as it was written" in refused(capsys, "study", "read", answers)
-    (folder / "study.json").unlink()
-    assert "or --study FILE; got neither" in refused(capsys, "study", "read", answers)
-    line = refused(capsys, "study", "read", answers, "--study", folder / "no.json")
-    assert "no.json: expected the key of a study, got" in line
+    monkeypatch.chdir(folder)
+    (folder / "elsewhere").mkdir()
+    for name, recipe in (("one.json", 0), ("two.json", 1), ("elsewhere/one.json", 0)):
+        answers_file(folder / name, key, choosing(key, recipe))
+    turned = [{**one, "options": one["options"][::-1]} for one in key["questions"]]
+    (folder / "changed.json").write_text(json.dumps({**key, "questions": turned}))
+    assert said in refused(capsys, "study", "read", *given)
 
 
 @pytest.mark.parametrize(

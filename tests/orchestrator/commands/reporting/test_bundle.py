@@ -29,22 +29,7 @@ def bundled(shared, out, *more):
 def plain(shared, tmp_path_factory):
     """A bundle without pictures."""
     out = tmp_path_factory.mktemp("plain") / "tiny.zip"
-    assert bundled(shared, out, "--set", "recipe.epochs=2") == 0
-    return out
-
-
-@pytest.fixture(scope="module")
-def full(shared, tmp_path_factory):
-    """A bundle with pictures."""
-    out = tmp_path_factory.mktemp("full") / "tiny.zip"
-    assert bundled(shared, out, "--with-images") == 0
-    return out
-
-
-@pytest.fixture(scope="module")
-def opened(plain, tmp_path_factory):
-    out = tmp_path_factory.mktemp("opened") / "there"
-    assert main(["report", str(plain), "--out", str(out)]) == 0
+    assert bundled(shared, out) == 0
     return out
 
 
@@ -69,40 +54,35 @@ def test_a_plain_bundle_has_report_tables_manifests_and_settings_and_no_picture(
         assert archive.read("tiny/sweep.yaml").decode().startswith("# Tiny.\n")
 
 
-def test_a_bundle_with_images_has_pictures(full):
-    names = names_in(full)
-    assert "images/provenance.json" in names and "figures/sheet-1.png" in names
-    with zipfile.ZipFile(full) as archive:
-        assert "data:image" in archive.read("tiny/report.html").decode()
-
-
-def test_an_opened_bundle_is_what_was_bundled_and_its_table_is_told(plain, opened, shared, tmp_path, capsys):
+def test_an_opened_bundle_is_what_was_bundled_tells_its_table_and_goes_on(plain, shared, tmp_path, capsys):
+    opened = tmp_path / "e"
+    assert main(["report", str(plain), "--out", str(opened)]) == 0
+    told = capsys.readouterr().out
     with zipfile.ZipFile(plain) as archive:
         for name in names_in(plain):
             assert (opened / name).read_bytes() == archive.read(f"tiny/{name}"), name
-    assert main(["report", str(plain), "--out", str(tmp_path / "e")]) == 0
-    told = capsys.readouterr().out
     assert main(["report", str(shared.sweep), "--store", str(shared.store), "--out", str(tmp_path / "r")]) == 0
     assert capsys.readouterr().out.rstrip("\n") in told, "the table of the report itself"
-    assert f"smoothsweep run {tmp_path / 'e' / 'sweep.yaml'} --store {tmp_path / 'e' / 'store'}" in told
+    assert f"smoothsweep run {opened / 'sweep.yaml'} --store {opened / 'store'}" in told
     mine, theirs = (pd.read_parquet(place / "results.parquet") for place in (tmp_path / "r", opened))
     pd.testing.assert_frame_equal(mine, theirs)
-
-
-def test_the_settings_are_the_sweep(shared, full, tmp_path):
-    assert main(["report", str(full), "--out", str(tmp_path / "e")]) == 0
-    mine, theirs = (trials_of(load_sweep(path)) for path in (shared.sweep, tmp_path / "e" / "sweep.yaml"))
-    assert [trial.id for trial in mine] == [trial.id for trial in theirs]
-
-
-def test_a_bundle_that_is_open_already_is_opened_again_and_what_was_run_there_is_not_lost(plain, opened, capsys):
-    assert main(["report", str(plain), "--out", str(opened)]) == 0
+    settings = (trials_of(load_sweep(path)) for path in (shared.sweep, opened / "sweep.yaml"))
+    mine, theirs = ([trial.id for trial in trials] for trials in settings)
+    assert mine == theirs
+    assert main(["report", str(plain), "--out", str(opened)]) == 0, "opened again"
     (opened / "store").mkdir()
     (opened / "store" / "store.json").write_text("{}")
     capsys.readouterr()
-    assert main(["report", str(plain), "--out", str(opened)]) == 2
+    assert main(["report", str(plain), "--out", str(opened)]) == 2, "what was run there is not lost"
     assert "expected a new or empty folder, got one that holds store/store.json" in capsys.readouterr().err
-    shutil.rmtree(opened / "store")
+
+
+def test_a_bundle_with_images_has_pictures(shared, tmp_path):
+    assert bundled(shared, tmp_path / "tiny.zip", "--with-images") == 0
+    assert main(["report", str(tmp_path / "tiny.zip")]) == 0
+    opened = tmp_path / "tiny"
+    assert (opened / "images" / "provenance.json").is_file() and (opened / "figures" / "sheet-1.png").is_file()
+    assert "data:image" in (opened / "report.html").read_text()
 
 
 def changed(source, out, *, add=(), without=(), index=None, replaced=(), attributes=0):
@@ -125,87 +105,50 @@ def changed(source, out, *, add=(), without=(), index=None, replaced=(), attribu
     return out
 
 
-def listing(name, content=b"x"):
-    return lambda parsed: parsed["files"].update({name: sha256(content).hexdigest()})
+def added(name, content=b"{}"):
+    """A file more, which the index lists."""
+    listed = {name: sha256(content).hexdigest()}
+    return {"add": [(f"tiny/{name}", content)], "index": lambda parsed: parsed["files"].update(listed)}
 
 
-ESCAPES = ["../out.txt", "/etc/out.txt", "a/../../out.txt", "a//out.txt", "./out.txt", "a\\..\\out.txt", "c:out.txt"]
-
-
-@pytest.mark.parametrize("name", [*ESCAPES, "a/.hidden.txt", "x" * 300 + ".txt", "a/" * 9 + "b.txt", "a\n.txt"])
-def test_no_entry_leaves_its_folder(name, plain, tmp_path, capsys):
-    bad = changed(plain, tmp_path / "bad.zip", add=[(f"tiny/{name}", b"x")], index=listing(name))
-    (tmp_path / "in").mkdir()
-    assert main(["report", str(bad), "--out", str(tmp_path / "in" / "e")]) == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert "expected plain names of files" in line or "expected a bundle of smoothsweep" in line
-    assert not list((tmp_path / "in").iterdir()) and sorted(p.name for p in tmp_path.iterdir()) == ["bad.zip", "in"]
-
-
-PLACE = f"store/target/{'0' * 64}"
-OTHERS = [
-    *("a.pkl", "notes.txt", "other.yaml", "cluster.yaml", "figures/a.html", "manifests/target/x.json"),
-    *("store/linked.json", "store/mlflow.db", "store/x/linked.json", f"store/damaged/target/{'0' * 64}.json"),
-    *("store/sweeps/tiny/report.html", "store/sweeps/tiny/tune/state.json", "store/sweeps/state.json"),
-    *(f"{PLACE}/program.pt2", f"{PLACE}/weights.safetensors", "store/store.json"),
+OUTSIDE = ["../out.txt", "a/../../out.txt", "./out.txt", "a\\..\\out.txt", "c:out.txt", "a/.hidden.txt"]
+OUTSIDE += ["x" * 300 + ".txt", "a/" * 9 + "b.txt", "a\n.txt", "/etc/out.txt", "a//out.txt"]
+OTHERS = ["a.pkl", "cluster.yaml", "figures/a.html", "manifests/target/x.json", "store/store.json", "store/mlflow.db"]
+OTHERS += [f"store/target/{'0' * 64}/program.pt2", "store/sweeps/tiny/report.html"]
+REFUSED = [
+    *((added(name), "expected plain names of files, got") for name in OUTSIDE),
+    *((added(name), f"expected the report and tables of a sweep, got {name!r}") for name in OTHERS),
+    ({"replaced": [("report.html", b"<p>other</p>")]}, "report.html: expected the content whose digest"),
+    ({"add": [("tiny/more.txt", b"x")]}, "expected the files that bundle.json lists, got another set: 'more.txt'"),
+    ({"without": ["results.parquet"]}, "got another set: 'results.parquet'"),
+    ({"without": [INDEX]}, "got an archive without bundle.json"),
+    ({"index": lambda parsed: parsed.update(bundle=2)}, "bundle.json: bundle: expected one of 1, got 2"),
+    ({"index": lambda parsed: parsed.update(more=1)}, "bundle.json: more: expected "),
+    ({"index": lambda parsed: parsed.update(sweep="../x")}, "bundle.json: sweep: expected"),
+    ({"add": [("other/a.txt", b"x")]}, "got an archive of several folders"),
+    (added("figures/accuracy-leak.svg/a.svg"), "got 'figures/accuracy-leak.svg', which is both"),
+    (
+        {"without": ["report.txt"], "index": lambda parsed: parsed["files"].pop("report.txt")},
+        "expected a bundle with report.txt, got one without",
+    ),
 ]
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_a_sender_brings_nothing_but_what_is_listed(name, plain, tmp_path, capsys):
-    bad = changed(plain, tmp_path / "bad.zip", add=[(f"tiny/{name}", b"{}")], index=listing(name, b"{}"))
-    assert main(["report", str(bad)]) == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert repr(name) in line and [path.name for path in tmp_path.iterdir()] == ["bad.zip"]
-
-
-@pytest.mark.parametrize(
-    ("change", "line"),
-    [
-        ({"replaced": [("report.html", b"<p>other</p>")]}, "report.html: expected the content whose digest"),
-        ({"add": [("tiny/more.txt", b"x")]}, "expected the files that bundle.json lists, got another set: 'more.txt'"),
-        ({"without": ["results.parquet"]}, "got another set: 'results.parquet'"),
-        ({"without": [INDEX]}, "got an archive without bundle.json"),
-        ({"index": lambda parsed: parsed.update(bundle=2)}, "bundle.json: bundle: expected one of 1, got 2"),
-        (
-            {"index": lambda parsed: parsed.update(more=1)},
-            "bundle.json: more: expected a known key, got the unknown key 'more'",
-        ),
-        ({"index": lambda parsed: parsed.update(sweep="../x")}, "bundle.json: sweep: expected"),
-        ({"add": [("other/a.txt", b"x")]}, "got an archive of several folders"),
-        (
-            {
-                "add": [("tiny/figures/accuracy-leak.svg/a.svg", b"x")],
-                "index": listing("figures/accuracy-leak.svg/a.svg"),
-            },
-            "expected files in folders, got 'figures/accuracy-leak.svg', which is both",
-        ),
-        (
-            {"without": ["report.txt"], "index": lambda parsed: parsed["files"].pop("report.txt")},
-            "expected a bundle with report.txt, got one without",
-        ),
-    ],
-)
-def test_what_is_no_whole_bundle_is_one_line_and_leaves_nothing(change, line, plain, tmp_path, capsys):
-    bad = changed(plain, tmp_path / "bad.zip", **change)
+@pytest.mark.parametrize(("change", "line"), REFUSED)
+def test_what_is_no_whole_bundle_or_holds_more_is_one_line_and_leaves_nothing(change, line, plain, tmp_path, capsys):
+    (tmp_path / "in").mkdir()
+    bad = changed(plain, tmp_path / "in" / "bad.zip", **change)
     assert main(["report", str(bad)]) == 2
     [told] = capsys.readouterr().err.splitlines()
-    assert line in told and [path.name for path in tmp_path.iterdir()] == ["bad.zip"]
+    assert line in told and [path.name for path in tmp_path.rglob("*")] == ["in", "bad.zip"]
 
 
 def test_a_link_in_an_archive_becomes_a_plain_file(plain, tmp_path):
-    linked = changed(
-        plain,
-        tmp_path / "l.zip",
-        add=[("tiny/tables/a.md", b"/etc/passwd")],
-        index=listing("tables/a.md", b"/etc/passwd"),
-        attributes=(stat.S_IFLNK | 0o777) << 16,
-    )
+    attributes = (stat.S_IFLNK | 0o777) << 16
+    linked = changed(plain, tmp_path / "l.zip", **added("tables/a.md", b"/etc/passwd"), attributes=attributes)
     assert main(["report", str(linked), "--out", str(tmp_path / "e")]) == 0
-    assert (
-        not (tmp_path / "e" / "tables" / "a.md").is_symlink()
-        and (tmp_path / "e" / "tables" / "a.md").read_text() == "/etc/passwd"
-    )
+    made = tmp_path / "e" / "tables" / "a.md"
+    assert not made.is_symlink() and made.read_text() == "/etc/passwd"
 
 
 def test_an_archive_that_unpacks_to_too_much_is_refused(plain, tmp_path, capsys):
@@ -218,43 +161,30 @@ def test_an_archive_that_unpacks_to_too_much_is_refused(plain, tmp_path, capsys)
     assert [path.name for path in tmp_path.iterdir()] == ["bomb.zip"]
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (b"", "an empty file"),
-        (
-            b"PK\3\4 nothing more",
-            "an archive that was cut off: its end, which lists its members, is missing; copy it again",
-        ),
-        (b"plain text", "a file that is no zip archive"),
-    ],
-)
-def test_what_is_no_archive_is_one_line(content, words, tmp_path, capsys):
-    (tmp_path / "a.zip").write_bytes(content)
-    assert main(["report", str(tmp_path / "a.zip")]) == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert line.endswith(f"expected a bundle of smoothsweep, got: {words}") and len(list(tmp_path.iterdir())) == 1
-
-
-def test_a_bundle_that_is_not_there_and_flags_of_a_sweep_are_refused(plain, tmp_path, capsys):
-    assert main(["report", str(tmp_path / "no.zip")]) == 2
-    assert main(["report", str(plain), "--set", "a=1"]) == 2
-    assert main(["report", str(plain), "--store", "there"]) == 2
-    lines = capsys.readouterr().err.splitlines()
-    assert "expected a bundle, got no such file" in lines[0]
-    assert "--set: expected a sweep file beside it" in lines[1] and "--store: expected a sweep file" in lines[2]
+CUT_OFF = "got: an archive that was cut off: its end, which lists its members, is missing; copy it again"
 
 
 @pytest.mark.parametrize(
-    ("name", "line"),
+    ("arguments", "line"),
     [
-        ("b.tar", "expected the name of a file that ends in .zip"),
-        ("no/b.zip", "got no such folder"),
-        ("there.zip", "expected a new file, got one that is there already"),
+        (["report", "EMPTY"], "expected a bundle of smoothsweep, got: an empty file"),
+        (["report", "CUT"], f"expected a bundle of smoothsweep, {CUT_OFF}"),
+        (["report", "TEXT"], "expected a bundle of smoothsweep, got: a file that is no zip archive"),
+        (["report", "no.zip"], "expected a bundle, got no such file"),
+        (["report", "TEXT", "--set", "a=1"], "--set: expected a sweep file beside it"),
+        (["report", "TEXT", "--store", "there"], "--store: expected a sweep file beside it"),
+        (["bundle", "SWEEP", "b.tar"], "expected the name of a file that ends in .zip"),
+        (["bundle", "SWEEP", "no/b.zip"], "got no such folder"),
+        (["bundle", "SWEEP", "TEXT"], "expected a new file, got one that is there already"),
     ],
 )
-def test_a_place_that_cannot_be_is_refused(name, line, shared, tmp_path, capsys):
-    (tmp_path / "there.zip").write_text("mine")
-    assert bundled(shared, tmp_path / name) == 2
-    assert line in capsys.readouterr().err
-    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("there.zip", "mine")]
+def test_bad_input_is_one_line_and_nothing_is_written(arguments, line, shared, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    files = {"EMPTY": b"", "CUT": b"PK\3\4 nothing more", "TEXT": b"plain text"}
+    for name, content in files.items():
+        (tmp_path / f"{name}.zip").write_bytes(content)
+    names = {"SWEEP": str(shared.sweep), **{name: f"{name}.zip" for name in files}}
+    assert main([names.get(one, one) for one in arguments]) == 2
+    [told] = capsys.readouterr().err.splitlines()
+    assert line in told
+    assert {path.stem: path.read_bytes() for path in tmp_path.iterdir()} == files

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from smoothsweep.orchestrator.commands.reporting import report as reporting
 from smoothsweep.orchestrator.commands.reporting.report import report_data
 from smoothsweep.orchestrator.page.render import render
 from smoothsweep.orchestrator.planning.trial import Proposal, ProposalLog, trials_of
@@ -101,8 +100,7 @@ def searched(tmp_path_factory):
     return loaded, store, trials
 
 
-def test_a_search_is_reported_from_its_store(searched, tmp_path, monkeypatch):
-    monkeypatch.setattr(reporting, "comparison_sheet", lambda *_, **__: None)
+def test_a_search_is_reported_from_its_store(searched, tmp_path):
     loaded, store, trials = searched
     data = report_data(loaded, trials, store, results_table(trials, store, {}), tmp_path)
     assert (data.min_test_acc, data.accuracy_margin, data.primary) == (0.8, 0.03, "embedder_acc1")

@@ -147,7 +147,7 @@ def test_a_sweep_that_is_not_finished_says_so_above_everything(swept, tmp_path, 
         (["FIRST", "FALSE.zip", "--out", "OUT"], f"{COMPARISON}: expected the content whose digest the bundle has"),
         (
             ["FIRST", "ODD.zip", "--out", "OUT"],
-            f"{COMPARISON}: 'protocol': Input should be 'clean' or 'paper'",
+            f"{COMPARISON}: protocol: expected one of clean, paper, got 'dirty'",
         ),
         (["FIRST", *["SECOND"] * 8, "--out", "OUT"], "expected at most 8 sweeps, got 9"),
     ],
