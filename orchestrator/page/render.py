@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
-from html.parser import HTMLParser
+from html import unescape
 from importlib.resources import files
 from itertools import groupby
 from operator import itemgetter
@@ -62,19 +62,18 @@ def extremes(result: SweepResult) -> dict[str, tuple[str, ...]]:
 
     The lowest is that of the recipes accurate enough, where the sweep asks for an accuracy. {} without a leak.
     """
-    leak, baseline, best = (result.facts[name] for name in ("leak", "baseline", "best"))
+    leak, best = result.facts["leak"], result.facts["best"]
     rows = {} if leak is None else result.strongest(leak)
     leaks = {recipe: metric_of(leak).sign * float(result.attacks.loc[row, leak]) for recipe, row in rows.items()}
     if not leaks:
         return {}
-    lowest = best if best in leaks else min(leaks, key=leaks.__getitem__)
-    named = {baseline: "baseline", lowest: "lowest leak"}
-    roles: dict[str, tuple[str, ...]] = {name: (word,) for name, word in named.items() if name in leaks}
-    if baseline == lowest:
-        roles = {lowest: ("baseline", "lowest leak")}
-    highest = max(leaks, key=leaks.__getitem__)
-    if leaks[highest] > leaks[lowest]:
-        roles[highest] = (*roles.get(highest, ()), "highest leak")
+    lowest, highest = best if best in leaks else min(leaks, key=leaks.__getitem__), max(leaks, key=leaks.__getitem__)
+    named = {"baseline": result.facts["baseline"], "lowest leak": lowest}
+    named |= {"highest leak": highest} if leaks[highest] > leaks[lowest] else {}
+    roles: dict[str, tuple[str, ...]] = {}
+    for role, recipe in named.items():
+        if recipe in leaks:
+            roles[recipe] = (*roles.get(recipe, ()), role)
     return roles
 
 
@@ -99,24 +98,16 @@ def faces(result: SweepResult, sheets: Sequence[ContactSheet]) -> list[dict[str,
     return groups
 
 
-class Classes(dict[str, str]):
-    """Recipe -> its CSS class; `rx` for what is none."""
-
-    def __missing__(self, _: str) -> str:
-        return "rx"
-
-
 def everything(data: ReportData, result: SweepResult, figures: Figures | None = None) -> dict[str, Any]:
     """The values that the templates of a sweep's page know by these names, and figures to be drawn."""
     figures = figures or Figures(data=data, result=result)
-    facts, leak, classes = result.facts, result.facts["leak"], Classes(figures.colours.classes)
+    facts, classes = result.facts, defaultdict(lambda: "rx", figures.colours.classes)  # `rx` for what is no recipe
     metrics = {key: result.metric(key) for key in facts["metrics"]}
     recipes = {row["recipe"]: row | {"class": classes[row["recipe"]]} for row in rows_of(result.recipes)}
     cells, trials = _cells(result, recipes), trial_rows(data)
     done = [row for row in trials if row["status"] == "done"]
     attacks = dict.fromkeys(cell["attack"] for cell in sorted(cells, key=lambda cell: cell["control"]))
     points = [row | {"class": classes[row["recipe"]]} for row in rows_of(result.defenses)]
-    views = [(leak, attack) for attack in facts["attacks"]] if len(facts["attacks"]) > 1 else []
     return {
         "name": result.name,
         "question": data.question,
@@ -145,13 +136,19 @@ def everything(data: ReportData, result: SweepResult, figures: Figures | None = 
         "faces": [] if facts["by_setting"] else faces(result, data.sheets),
         "sheets": data.sheets,
         "settings": [
-            of | {"sections": [(name, [*rows]) for name, rows in groupby(_of(points, of), itemgetter("section"))]}
+            of
+            | {
+                "sections": [
+                    (section, [*rows])
+                    for (setting, section), rows in groupby(points, itemgetter("setting", "section"))
+                    if setting == of["setting"]
+                ]
+            }
             for of in facts["settings"]
         ],
-        "other_views": views + [(metric, None) for metric in facts["judges"] if metric != leak],
         "standing": [
-            {"recipe": recipe, "attack": attack, "judged": rows_of(rows)}
-            for (recipe, attack), rows in result.judges.groupby(["recipe", "attack"], sort=False)
+            {"recipe": recipe, "attack": attack, "judged": [*rows]}
+            for (recipe, attack), rows in groupby(rows_of(result.judges), itemgetter("recipe", "attack"))
         ],
         "membership": rows_of(result.membership),
         "member_attacks": {name: title_of(name) for name in ATTACKS if name in result.membership},
@@ -163,10 +160,6 @@ def everything(data: ReportData, result: SweepResult, figures: Figures | None = 
         "intro": data.intro,
         "about": data.facts,
     }
-
-
-def _of(points: Sequence[dict[str, Any]], setting: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [point for point in points if point["setting"] == setting["setting"]]
 
 
 def _cells(result: SweepResult, recipes: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -219,10 +212,11 @@ def _search(view: SearchView, result: SweepResult) -> dict[str, Any]:
     rows = []
     for one in view.proposals:
         amounts = [one.objectives.get(objective.column) for objective in view.objectives]
-        numbers = [(99 if one.rung is None else one.rung, "full" if one.rung is None else f"rung {one.rung + 1}")]
-        numbers = numbers if rungs else []
+        numbers: list[tuple[Any, str]] = []
+        if rungs:
+            numbers.append((99, "full") if one.rung is None else (one.rung, f"rung {one.rung + 1}"))
         numbers += [(value, value_words(aim, value)) for aim, value in zip(view.objectives, amounts, strict=True)]
-        numbers.append((f"{one.device_hours:.6f}", shown.duration(3600 * one.device_hours)))
+        numbers.append((one.device_hours, shown.duration(3600 * one.device_hours)))
         settings = [one.values.get(key, shown.ABSENT) for key in view.dimensions]
         held = {"number": one.number, "recipe": one.recipe, "marks": marks[one.number]}
         rows.append(held | {"row": strongest.get(one.recipe or ""), "settings": settings, "numbers": numbers})
@@ -283,27 +277,13 @@ def read_origin(path: Path) -> Origin:
     """
     with open_regular(path) as file:
         head = file.read(MOST_BYTES).decode("utf-8", "replace")
-    line = _Head()
-    line.feed(head)
+    found = re.search(f'<meta name="{NAME}" content="([^"]*)">', head)
     try:
-        return Origin.model_validate_json(line.content or "")
+        return Origin.model_validate_json(unescape(found[1]) if found else "")
     except ValidationError:
         expected = "expected a page of `smoothsweep report` that names its trials"
         got = "another, or one of an earlier version: smoothsweep report writes it anew"
         raise InputError(f"{shortened(str(path))}: {expected}, got {got}") from None
-
-
-class _Head(HTMLParser):
-    """Finds the first `<meta name="smoothsweep">`."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.content: str | None = None
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        attributes = dict(attrs)
-        if tag == "meta" and attributes.get("name") == NAME and self.content is None:
-            self.content = attributes.get("content")
 
 
 FORMATS = """number interval estimate signed signed_interval duration count listing minus significant difference

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -216,6 +216,11 @@ def terminal_text(result: SweepResult) -> str:
     return "\n\n".join([*texts, *([_published_text(result)] if len(result.published) else [])])
 
 
+def _lines(rows: Sequence[Sequence[Any]], words: Collection[int]) -> list[str]:
+    """A line for each row, the first the head; what is None is empty. words: columns that are no numbers."""
+    return aligned([["" if cell is None else ascii_text(str(cell)) for cell in row] for row in rows], words)
+
+
 def _published_text(result: SweepResult) -> str:
     """Our numbers beside the paper's, a line for each recipe, attack and metric."""
     rows = [["recipe", "metric", "the paper", "ours", "n", "difference", ""]]
@@ -223,15 +228,9 @@ def _published_text(result: SweepResult) -> str:
         spec = metric_spec(row["metric"])
         name = f"{row['recipe']}, {row['attack']}" if row["attack"] else row["recipe"]
         remark = f"{row['mark']}: {row['remark']}" if row["remark"] else row["mark"]
-        values = [
-            number(spec, row["paper"]),
-            in_row(spec, row, "ours"),
-            str(row["n"] or ABSENT),
-            signed(spec, row["difference"]),
-            remark,
-        ]
-        rows.append([name, spec.label, *values])
-    return "\n".join(aligned([[ascii_text(cell) for cell in row] for row in rows], {0, 1, 6}))
+        numbers = number(spec, row["paper"]), in_row(spec, row, "ours"), row["n"] or ABSENT
+        rows.append([name, spec.label, *numbers, signed(spec, row["difference"]), remark])
+    return "\n".join(_lines(rows, {0, 1, 6}))
 
 
 def _cells_text(result: SweepResult) -> str:
@@ -241,35 +240,32 @@ def _cells_text(result: SweepResult) -> str:
     leak, names = facts["leak"], ["recipe", *(["attack"] if result.attacks["attack"].any() else [])]
     keys = [key for key in facts["key_metrics"] if key in ("test_acc", leak, *CLASS_METRICS, *INTEGRITY)]
     by_row = leak is not None and len(facts["attacks"]) < 2 and not facts["by_setting"]
-    rows = []
+    rows: list[list[Any]] = [["", *names, "n", *(result.labels[key] for key in keys), *(COMPARED if by_row else ())]]
     for cell in rows_of(result.attacks):
         recipe = recipes[cell["recipe"]]
         least = facts["best_mark"] and cell["recipe"] == facts["best"] and cell["attack"] == recipe["attack"]
         marks = {"*": least, "=": cell["is_baseline"], "<": not recipe["is_accurate"]}
         values = [in_row(metric_of(key), cell, key) for key in keys]
-        rows.append(
-            ["".join(sign for sign, holds in marks.items() if holds), *(cell[name] for name in names), seeds(cell)]
-        )
-        rows[-1] += values
+        sign = "".join(sign for sign, holds in marks.items() if holds)
+        rows.append([sign, *(cell[name] for name in names), seeds(cell), *values])
         if by_row:
             shown = recipe if not cell["control"] else dict.fromkeys(("reduction", "verdict", "needed"))
-            word = "baseline" if cell["is_baseline"] else shown["verdict"] or ""
-            rows[-1] += [gap_in_row(metric_of(str(leak)), shown), word, shown["needed"] or ""]
-    head = ["", *names, "n", *(result.labels[key] for key in keys)]
-    head += ["reduction", "verdict", "n needed"] if by_row else []
-    words = {*range(len(names) + 1), *((len(head) - 2, len(head) - 1) if by_row else ())}
-    lines = aligned([[ascii_text(cell) for cell in row] for row in (head, *rows)], words)
+            word = "baseline" if cell["is_baseline"] else shown["verdict"]
+            rows[-1] += [gap_in_row(metric_of(str(leak)), shown), word, shown["needed"]]
+    width = len(rows[0])
+    lines = _lines(rows, {*range(len(names) + 1), *((width - 2, width - 1) if by_row else ())})
     rule = "-" * max(map(len, lines))
     alone = "; with n = 1 it is over classes alone, or missing, and says nothing of the recipe"
     ends = f"[low, high] {100 * facts['level']:g} % interval{alone if (result.attacks['n'] == 1).any() else ''}"
     marked = {"*": facts["best_mark"], "=": "baseline", "<": facts["too_inaccurate_words"]}
     occurring = {sign for row in rows for sign in row[0]}
-    legend = "   ".join(
-        [*(f"{sign} {ascii_text(str(what))}" for sign, what in marked.items() if sign in occurring), ends]
-    )
+    legend = [f"{sign} {ascii_text(str(what))}" for sign, what in marked.items() if sign in occurring]
     said = (*(result.sentences["answer"] if leak is None else ()), *result.sentences["incomplete"])
     below = [*([LEGEND] if by_row else []), *map(ascii_text, said)]
-    return "\n".join([lines[0], rule, *lines[1:], rule, legend, *below])
+    return "\n".join([lines[0], rule, *lines[1:], rule, "   ".join([*legend, ends]), *below])
+
+
+COMPARED = ("reduction", "verdict", "n needed")
 
 
 def _verdicts_text(result: SweepResult) -> str:
@@ -277,28 +273,25 @@ def _verdicts_text(result: SweepResult) -> str:
     reason, recipes = result.facts["hiding_not_looked_for"], result.recipes[result.recipes["attack"].notna()]
     if not recipes["verdict"].notna().any():
         return f"no recipe is compared with a baseline: {ascii_text(str(reason or 'too few numbers'))}"
-    leak = str(result.facts["leak"])
-    head = ["each recipe under its strongest attack", *(result.labels[key] for key in ("test_acc", leak)), "reduction"]
-    head += [*(["hidden"] if reason is None else []), "strongest attack", "verdict", "n needed"]
-    lines = []
+    metrics, gaps = ("test_acc", leak := str(result.facts["leak"])), ("reduction", *(() if reason else ("hidden",)))
+    head = ["each recipe under its strongest attack", *(result.labels[key] for key in metrics), *gaps]
+    rows = [[*head, "strongest attack", *COMPARED[1:]]]
     for row in rows_of(recipes):
-        sizes = [gap_in_row(metric_of(leak), row, key) for key in ("reduction", "hidden")]
-        measured = [in_row(metric_of(key), row, key) for key in ("test_acc", leak)]
-        word = row["verdict"] or row["role"]
-        sizes = sizes if reason is None else sizes[:1]
-        lines.append([row["recipe"], *measured, *sizes, row["attack"], word, row["needed"] or ""])
-    words = {0, *range(len(head) - 3, len(head))}
-    table = aligned([[ascii_text(cell) for cell in row] for row in (head, *lines)], words)
+        measured = [in_row(metric_of(key), row, key) for key in metrics]
+        sizes = [gap_in_row(metric_of(leak), row, key) for key in gaps]
+        rows.append([row["recipe"], *measured, *sizes, row["attack"], row["verdict"] or row["role"], row["needed"]])
+    width = len(rows[0])
     unsaid = [f"hiding: not looked for, {ascii_text(str(reason))}"] if reason else []
-    return "\n".join([*table, LEGEND, *unsaid])
+    return "\n".join([*_lines(rows, {0, *range(width - 3, width)}), LEGEND, *unsaid])
 
 
 def _settings_text(result: SweepResult) -> str:
     """The settings of a sweep that compares settings with one of them."""
     leak = str(result.facts["leak"])
-    spec, rows = metric_of(leak), [[result.labels[leak], "n", "reduction", "verdict", "setting"]]
+    spec = metric_of(leak)
+    rows: list[list[Any]] = [[result.labels[leak], "n", "reduction", "verdict", "setting"]]
     for row in rows_of(result.attacks):
-        word = "baseline" if row["is_baseline"] else SETTING_WORDS.get(row["verdict"], "")
+        word = "baseline" if row["is_baseline"] else SETTING_WORDS.get(row["verdict"])
         value = estimate(spec, row[leak], row[f"{leak}_low"], row[f"{leak}_high"])
-        rows.append([value, str(row["n"]), gap_in_row(spec, row), word, row["setting"]])
-    return "\n".join([*aligned([[ascii_text(cell) for cell in row] for row in rows], {3, 4}), SETTING_LEGEND])
+        rows.append([value, row["n"], gap_in_row(spec, row), word, row["setting"]])
+    return "\n".join([*_lines(rows, {3, 4}), SETTING_LEGEND])

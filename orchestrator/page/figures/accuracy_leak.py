@@ -47,10 +47,7 @@ REACH = 0.2
 """Accuracy below the best that a panel shows; recipes that lost more sit at its left edge."""
 
 Ends = tuple[float, float]
-Found = tuple[dict[str, dict[str, Any]], dict[str, int]]
-"""By recipe: its row of the frame `defenses`, and the number of its row of `attacks`."""
-Marked = Mapping[str, tuple[str, int, bool]]
-"""Recipe -> its name in the plot, its shape, and whether its mark is hollow."""
+"""Of a range; also a point: test accuracy and leak."""
 
 
 def mark_of(family: int) -> str | tuple[int, int, int]:
@@ -64,29 +61,56 @@ def mark_of(family: int) -> str | tuple[int, int, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class Dot:
-    """One recipe: x is its test accuracy, y its leak, with their intervals where known.
+    """A recipe at its test accuracy and its leak.
 
     Attributes:
+        cell: Its row of the frame `attacks`.
+        metric: The leak.
         name: Drawn beside it, if any.
         seeds: The places of single seeds.
         small: One of many, without bars.
         chosen: Drawn with a ring around it.
+        more: A further line of its tooltip.
     """
 
-    recipe: str
-    x: float
-    y: float
+    cell: Mapping[str, Any]
+    metric: str
     colour: str
-    words: str
-    x_ends: Ends | None = None
-    y_ends: Ends | None = None
     name: str = ""
     shape: int = 0
     hollow: bool = False
     small: bool = False
     chosen: bool = False
     link: str = ""
-    seeds: tuple[tuple[float, float], ...] = ()
+    more: str = ""
+    seeds: tuple[Ends, ...] = ()
+
+    @property
+    def recipe(self) -> str:
+        return self.cell["recipe"]
+
+    @property
+    def x(self) -> float:
+        return float(self.cell["test_acc"])
+
+    @property
+    def y(self) -> float:
+        return float(self.cell[self.metric])
+
+    def ends(self, key: str) -> Ends | None:
+        """The interval of the accuracy or the leak, where known."""
+        low, high = self.cell[f"{key}_low"], self.cell[f"{key}_high"]
+        return None if low is None or high is None else (float(low), float(high))
+
+    @property
+    def words(self) -> str:
+        """Its tooltip."""
+        pieces = [self.recipe + (f", {self.cell['attack']}" if self.cell["attack"] else "")]
+        for key in ("test_acc", self.metric):
+            spec, n = metric_of(key), count(int(self.cell[f"{key}_n"]), "seed")
+            text = estimate(spec, *(self.cell[f"{key}{end}"] for end in ("", "_low", "_high")))
+            pieces.append(f"{spec.label}: {text} (n = {n})")
+        return "\n".join([*pieces, *([self.more] if self.more else [])])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,8 +233,8 @@ def _dot(canvas: Canvas, axes: Axes, panel: Panel, dot: Dot, labels: Labels) -> 
         look |= {"ms": 6.5, "mew": 0, "zorder": 2, "alpha": 0.55}
     else:
         inside = panel.x[0] <= dot.x <= panel.x[1]
-        bars = [(dot.x_ends, (y, y), "|")] if inside and dot.x_ends else []
-        bars += [((x, x), dot.y_ends, "_")] if dot.y_ends else []
+        bars = [(ends, (y, y), "|")] if inside and (ends := dot.ends("test_acc")) else []
+        bars += [((x, x), ends, "_")] if (ends := dot.ends(dot.metric)) else []
         for across, up, cap in bars:
             (bar,) = axes.plot(across, up, color=colour, alpha=0.6, lw=1.6, marker=cap, ms=7)
             canvas.describe(bar, recipe=dot.recipe)
@@ -245,15 +269,13 @@ class Panels:
     def frontier(self) -> Panel | None:
         """Every recipe under its worst attack by the metric that decides; None with fewer than two to place."""
         facts, leak = self.result.facts, self.result.facts["leak"]
-        rows = self._placed({} if leak is None else self.result.strongest(leak))
+        rows = {} if leak is None else self._placed(leak)
         if len(rows) < 2:
             return None
         spec, front, cells = self.result.metric(leak), facts["front"], [self.cells[row] for row in rows.values()]
         recipes = {row["recipe"]: row for row in rows_of(self.result.recipes)}
-        crowded = is_crowded(recipes)
-        named = [r for r in rows if not crowded or r in front or r == facts["baseline"]]
+        crowded, asked = is_crowded(recipes), facts["accuracy_asked"]
         near = max(cell["test_acc"] for cell in cells) - REACH
-        asked = facts["accuracy_asked"]
         held = [cell["test_acc"] for cell in cells if cell["test_acc"] >= near or cell["recipe"] in front]
         lo, hi = limits([*held, *([] if asked is None else [asked])], share=0.1, least=0.008)
         leaks = [cell[leak] for cell in cells]
@@ -261,16 +283,16 @@ class Panels:
         chosen = facts["best"] if facts["seeds_shared"] >= LEAST_SEEDS else None
 
         def look(recipe: str, row: int) -> dict[str, Any]:
+            named = not crowded or recipe in front or recipe == facts["baseline"]
             probable = recipes[recipe]["probability_best"]
-            best = "" if probable is None else f"\nbest with probability {share(probable)}"
             return {
-                "words": hover(self.cells[row], leak) + best,
+                "more": "" if probable is None else f"best with probability {share(probable)}",
                 "shape": int(recipes[recipe]["family_place"] or 0),
-                "name": recipe if recipe in named else "",
-                "small": recipe not in named,
+                "name": recipe if named else "",
+                "small": not named,
                 "hollow": self.cells[row]["is_baseline"],
                 "link": f"#row-{row}",
-                "chosen": recipe in named and recipe == chosen,
+                "chosen": named and recipe == chosen,
             }
 
         return Panel(
@@ -296,30 +318,79 @@ class Panels:
         attacks, shown = self.attacks_tried, self.result.facts["judges"]
         judges = [key for key in shown if len(attacks) > 1 or key != but]
         x = limits(self.seeds["test_acc"].dropna(), share=0.16, least=0.008)
-        return [self._of_attack(judge, attack, x, self._span(judge)) for attack in attacks for judge in judges]
+        rates = [key for key in shown if metric_of(key).unit == "percent"]
+        panels = []
+        for attack in attacks:
+            for judge in judges:
+                if judge not in rates:
+                    y = limits(self.seeds[judge].dropna(), least=1e-6)
+                else:  # one scale: panels are there to be compared. It holds single seeds; bars may leave the panel
+                    highest = [self.result.attacks[[f"{key}_high" for key in rates]], self.seeds[rates]]
+                    y = 0.0, min(1.0, max(0.05, 1.08 * max(float(one.astype(float).max().max()) for one in highest)))
+                panels.append(self._of_attack(judge, attack, x, y))
+        return panels
 
-    def families(
-        self, setting: Mapping[str, Any], metric: str, attack: str | None = None
-    ) -> list[tuple[dict[str, Any], Panel]]:
+    def _of_attack(self, judge: str, attack: str, x: Ends, y: Ends) -> Panel:
+        spec, named = self.result.metric(judge), self.result.facts["lines"]
+        at = {
+            row: cell["recipe"]
+            for row, cell in enumerate(self.cells)
+            if cell["attack"] == attack and cell[judge] is not None and cell["test_acc"] is not None
+        }
+        base = [row for row in at if self.cells[row]["is_baseline"]]
+
+        def look(recipe: str, row: int) -> dict[str, Any]:
+            mine = self.seeds.loc[self.seeds.index.isin(self.cells[row]["trials"]), ["test_acc", judge]]
+            seeds = tuple(mine.dropna().itertuples(index=False, name=None))
+            several = {"seeds": seeds} if mine[judge].notna().sum() > 1 else {}
+            return {"hollow": row in base, **({"name": recipe, **several} if row in named else {"small": True})}
+
+        return Panel(
+            title=f"Leak: {spec.label}" + (f" \u00b7 {attack}" if attack else ""),
+            spec=spec,
+            x=x,
+            y=y,
+            dots=self._dots(((recipe, row) for row, recipe in at.items()), judge, look),
+            guide=self._spot(base[0], judge) if len(base) == 1 else None,
+            control=self._control(judge),
+        )
+
+    def families(self, setting: Mapping[str, Any]) -> list[tuple[dict[str, Any], Panel]]:
         """One per family with a measured point: its curve, all other recipes small behind it. One scale for all.
 
-        setting: one of the result's. attack: one attack; None sets every recipe under the one that works best.
+        setting: one of the result's; every recipe stands under the attack that works best against it.
         """
-        points, rows = self._in_setting(setting, metric, attack)
-        families = [
-            one for one in setting["families"] if any(points[recipe]["family"] == one["key"] for recipe in rows)
-        ]
-        if not families:
-            return []
-        seen = [self.cells[row]["test_acc"] for row in rows.values()]
-        x = limits([value for value in seen if value >= max(seen) - REACH], least=0.008)
-        y = self._leak_span(metric, rows)
-        return [(one, self._of_family(setting, one, metric, (points, rows), (x, y))) for one in families]
+        leak, (points, rows) = self.result.facts["leak"], self._in_setting(setting)
+        measured = {points[recipe]["family"] for recipe in rows}
+        panels = []
+        for family in setting["families"] if rows else ():
+            if family["key"] not in measured:
+                continue
+            seen = [self.cells[row]["test_acc"] for row in rows.values()]
+            x = limits([value for value in seen if value >= max(seen) - REACH], least=0.008)
+            mine = {recipe: point for recipe, point in points.items() if point["family"] == family["key"]}
+            arms = [([recipe for recipe in arm if recipe in rows], bool(name)) for name, arm in family["curves"]]
+            marked = {recipe: (point["mark"], family["place"], point["combined"]) for recipe, point in mine.items()}
+            panel = Panel(
+                title=family["name"],
+                spec=metric_of(leak),
+                x=x,
+                y=self._leak_span(leak, rows),
+                curves=tuple(
+                    ([self._spot(rows[one], leak) for one in arm], dash) for arm, dash in arms if len(arm) > 1
+                ),
+                colour=self.colours.of(next(iter(mine))),
+                shape=family["place"],
+                dots=self._of_setting(setting, rows, marked, x),
+                guide=self._reference(setting, rows),
+            )
+            panels.append((family, panel))
+        return panels
 
     def best(self, setting: Mapping[str, Any]) -> Panel | None:
         """Every family's best point with its name, the other recipes small; None with fewer than two such points."""
         leak, floor = self.result.facts["leak"], setting["floor"]
-        points, rows = self._in_setting(setting, leak)
+        points, rows = self._in_setting(setting)
         best = {recipe: points[recipe] for recipe in rows if points[recipe]["is_best"]}
         if len(best) < 2:
             return None
@@ -336,60 +407,19 @@ class Panels:
             spec=metric_of(leak),
             x=x,
             y=self._leak_span(leak, rows),
-            dots=self._of_setting(setting, leak, rows, marked, x),
-            guide=self._reference(setting, rows, leak),
+            dots=self._of_setting(setting, rows, marked, x),
+            guide=self._reference(setting, rows),
             control=self._control(leak),
             asked=None if floor is None else (floor, f"{number(metric_of('test_acc'), floor)} accuracy"),
         )
 
-    def _of_attack(self, judge: str, attack: str, x: Ends, y: Ends) -> Panel:
-        spec, named = self.result.metric(judge), self.result.facts["lines"]
-        at = {
-            row: cell["recipe"]
-            for row, cell in enumerate(self.cells)
-            if cell["attack"] == attack and cell[judge] is not None and cell["test_acc"] is not None
-        }
-        base = [row for row in at if self.cells[row]["is_baseline"]]
-
-        def look(recipe: str, row: int) -> dict[str, Any]:
-            shown = {"name": recipe, "seeds": self._seeds(row, judge)} if row in named else {"small": True}
-            return {"hollow": row in base, **shown}
-
-        return Panel(
-            title=f"Leak: {spec.label}" + (f" \u00b7 {attack}" if attack else ""),
-            spec=spec,
-            x=x,
-            y=y,
-            dots=self._dots(((recipe, row) for row, recipe in at.items()), judge, look),
-            guide=self._spot(base[0], judge) if len(base) == 1 else None,
-            control=self._control(judge),
-        )
-
-    def _of_family(
-        self, setting: Mapping[str, Any], family: Mapping[str, Any], metric: str, found: Found, ends: tuple[Ends, Ends]
-    ) -> Panel:
-        (points, rows), (x, y), index = found, ends, family["place"]
-        mine = {recipe: point for recipe, point in points.items() if point["family"] == family["key"]}
-        curves = [([recipe for recipe in arm if recipe in rows], bool(name)) for name, arm in family["curves"]]
-        marked = {recipe: (point["mark"], index, point["combined"]) for recipe, point in mine.items()}
-        return Panel(
-            title=family["name"],
-            spec=metric_of(metric),
-            x=x,
-            y=y,
-            curves=tuple(
-                ([self._spot(rows[one], metric) for one in arm], dash) for arm, dash in curves if len(arm) > 1
-            ),
-            colour=self.colours.of(next(iter(mine))),
-            shape=index,
-            dots=self._of_setting(setting, metric, rows, marked, x),
-            guide=self._reference(setting, rows, metric),
-        )
-
     def _of_setting(
-        self, setting: Mapping[str, Any], metric: str, rows: Mapping[str, int], marked: Marked, x: Ends
+        self, setting: Mapping[str, Any], rows: Mapping[str, int], marked: Mapping[str, tuple[str, int, bool]], x: Ends
     ) -> tuple[Dot, ...]:
-        """The marked recipes, rings for plain training and the reference, the rest small where the panel has them."""
+        """The marked recipes, rings for plain training and the reference, the rest small where the panel has them.
+
+        marked: recipe -> its name in the plot, its shape, and whether its mark is hollow.
+        """
         plain = setting["plain"]
 
         def look(recipe: str, row: int) -> dict[str, Any] | None:
@@ -400,7 +430,7 @@ class Panels:
             inside = x[0] <= self.cells[row]["test_acc"] <= x[1]
             return {"small": True, "colour": REST[0]} if inside else None
 
-        return self._dots(rows.items(), metric, look)
+        return self._dots(rows.items(), self.result.facts["leak"], look)
 
     def _dots(
         self, rows: Iterable[tuple[str, int]], metric: str, look: Callable[[str, int], dict[str, Any] | None]
@@ -410,22 +440,12 @@ class Panels:
         for recipe, row in rows:
             shown = look(recipe, row)
             if shown is not None:
-                cell, bars = self.cells[row], {}
-                for name, key in (("x_ends", "test_acc"), ("y_ends", metric)):
-                    low, high = cell[f"{key}_low"], cell[f"{key}_high"]
-                    bars[name] = None if low is None or high is None else (float(low), float(high))
-                usual: dict[str, Any] = {"colour": self.colours.of(recipe), "words": hover(cell, metric), **bars}
-                x, y = self._spot(row, metric)
-                dots.append(Dot(recipe=recipe, x=x, y=y, **(usual | shown)))
+                known: dict[str, Any] = {"cell": self.cells[row], "metric": metric, "colour": self.colours.of(recipe)}
+                dots.append(Dot(**(known | shown)))
         return tuple(sorted(dots, key=lambda dot: not dot.small))
 
-    def _spot(self, row: int, metric: str) -> tuple[float, float]:
+    def _spot(self, row: int, metric: str) -> Ends:
         return float(self.cells[row]["test_acc"]), float(self.cells[row][metric])
-
-    def _seeds(self, row: int, judge: str) -> tuple[tuple[float, float], ...]:
-        mine = self.seeds.loc[self.seeds.index.isin(self.cells[row]["trials"]), ["test_acc", judge]]
-        known = mine.dropna().itertuples(index=False, name=None)
-        return tuple(known) if mine[judge].notna().sum() > 1 else ()
 
     def _control(self, metric: str) -> tuple[float, str] | None:
         """The most that a judge credits to a control."""
@@ -433,27 +453,21 @@ class Panels:
         most = max(rows, key=lambda cell: metric_of(metric).sign * cell[metric], default=None)
         return None if most is None else (float(most[metric]), f"control: {most['attack']}")
 
-    def _reference(self, setting: Mapping[str, Any], rows: Mapping[str, int], metric: str) -> Ends | None:
-        return self._spot(rows[setting["reference"]], metric) if setting["reference"] in rows else None
+    def _reference(self, setting: Mapping[str, Any], rows: Mapping[str, int]) -> Ends | None:
+        row = rows.get(setting["reference"])
+        return None if row is None else self._spot(row, self.result.facts["leak"])
 
-    def _placed(self, rows: Mapping[str, int]) -> dict[str, int]:
-        """The rows with a known accuracy."""
-        return {recipe: row for recipe, row in rows.items() if self.cells[row].get("test_acc") is not None}
+    def _placed(self, leak: str) -> dict[str, int]:
+        """Recipe -> its row under the attack that works best against it, where its accuracy is known."""
+        strongest = self.result.strongest(leak)
+        return {recipe: row for recipe, row in strongest.items() if self.cells[row].get("test_acc") is not None}
 
-    def _in_setting(self, setting: Mapping[str, Any], metric: str, attack: str | None = None) -> Found:
+    def _in_setting(self, setting: Mapping[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str, int]]:
+        """By recipe of a setting: its row of the frame `defenses`, and the number of its row of `attacks`."""
         mine = self.result.defenses[self.result.defenses["setting"] == setting["setting"]]
         points = {row["recipe"]: row for row in rows_of(mine)}
-        placed = self._placed(self.result.strongest(metric, attack))
+        placed = self._placed(self.result.facts["leak"])
         return points, {recipe: row for recipe, row in placed.items() if recipe in points}
-
-    def _span(self, key: str) -> Ends:
-        """One scale for all judges in per cent: their panels are there to be compared. It holds single seeds; error
-        bars may leave the panel."""
-        if metric_of(key).unit != "percent":
-            return limits(self.seeds[key].dropna(), least=1e-6)
-        rates = [key for key in self.result.facts["judges"] if metric_of(key).unit == "percent"]
-        highest = [self.result.attacks[[f"{key}_high" for key in rates]], self.seeds[rates]]
-        return 0.0, min(1.0, max(0.05, 1.08 * max(float(frame.astype(float).max().max()) for frame in highest)))
 
     def _leak_span(self, metric: str, rows: Mapping[str, int]) -> Ends:
         """Around what occurs, intervals included: curves are compared by their places, not by lengths from zero."""
@@ -467,13 +481,3 @@ class Panels:
 def is_crowded(recipes: Collection[str]) -> bool:
     """Whether the names of all recipes need more than `MANY` lines in a figure, so that some are not written."""
     return sum(1 + (len(recipe) > LONG) for recipe in recipes) > MANY
-
-
-def hover(values: Mapping[str, Any], judge: str) -> str:
-    """The tooltip of a point: its recipe, accuracy and leak."""
-    pieces = [values["recipe"] + (f", {values['attack']}" if values["attack"] else "")]
-    for key in ("test_acc", judge):
-        spec = metric_of(key)
-        text = estimate(spec, values[key], values[f"{key}_low"], values[f"{key}_high"])
-        pieces.append(f"{spec.label}: {text} (n = {count(int(values[f'{key}_n']), 'seed')})")
-    return "\n".join(pieces)

@@ -78,15 +78,15 @@ class Figures:
 
     def families(self, setting: Mapping[str, Any]) -> list[tuple[dict[str, Any], Canvas | None]]:
         """Each defense of a setting of the result with its figure."""
-        leak = self.result.facts["leak"]
-        title = f"test accuracy against leak by the {self.result.labels[leak]}"
-        panels = self.panels.families(setting, leak)
+        title = f"test accuracy against leak by the {self.result.labels[self.result.facts['leak']]}"
+        panels = self.panels.families(setting)
         return [(family, plot([panel], 360, 320, f"{panel.title}: {title}")) for family, panel in panels]
 
-    def defenses(self, setting: Mapping[str, Any], metric: str, attack: str | None = None) -> Canvas | None:
+    def defenses(self, setting: Mapping[str, Any]) -> Canvas | None:
         """All families side by side."""
-        panels = [panel for _, panel in self.panels.families(setting, metric, attack)]
-        return plot(panels, 360, 320, f"Every defense by the {self.result.labels[metric]}", across=3)
+        panels = [panel for _, panel in self.panels.families(setting)]
+        label = self.result.labels[self.result.facts["leak"]]
+        return plot(panels, 360, 320, f"Every defense by the {label}", across=3)
 
     def overview(self) -> Canvas | None:
         """A picture for MLflow and a README: reconstructions beside accuracy against leak, by the deciding judge under
@@ -114,7 +114,7 @@ class Figures:
         for place, (_, canvas) in enumerate(self.searched, start=1):
             figures[f"search-recipes-{place}.svg"] = canvas
         for place, setting in enumerate(self.result.facts["settings"], start=1):
-            figures[f"defense-curves-{place}.svg"] = self.defenses(setting, self.result.facts["leak"])
+            figures[f"defense-curves-{place}.svg"] = self.defenses(setting)
             figures[f"defense-best-{place}.svg"] = self.best(setting)
         return figures
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import cycle
+from itertools import cycle, groupby
+from operator import itemgetter
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -86,32 +88,30 @@ def judges(result: SweepResult, colours: Colours) -> Canvas | None:
 
 def exposure(result: SweepResult, colours: Colours) -> Canvas | None:
     """One dot per class at its own shrunk leak: an average of 20 % may hide a person matched every time."""
-    strips = {pair: rows.sort_values("rate", kind="stable") for pair, rows in result.people.groupby(PAIR, sort=False)}
+    people = groupby(rows_of(result.people), itemgetter("recipe", "attack"))
+    strips = {pair: sorted(rows, key=itemgetter("rate")) for pair, rows in people}
     if not strips or max(map(len, strips.values())) < 3:
         return None
     spec = result.metric(result.people["metric"].iloc[0])
     what = f"a class's reconstructions matched by the {spec.label}, %"
     title = "Leak of every single class under each recipe"
-    cells = [dict(zip(PAIR, pair, strict=True)) for pair in strips]
+    cells = [{"recipe": recipe, "attack": attack} for recipe, attack in strips]
     canvas, axes, places = _rows(cells, colours, title, what, 58, 150)
     note(axes, "matched more\noften than not", (1, 1), (14, -12), xycoords="axes fraction")
-    bins = [np.round(50 * rows["rate"]).astype(int) for rows in strips.values()]  # steps of two per cent
-    tallest = max(int(cells.value_counts().max()) for cells in bins)
+    bins = [[round(50 * person["rate"]) for person in rows] for rows in strips.values()]  # steps of two per cent
+    tallest = max(max(Counter(steps).values()) for steps in bins)
     for ((recipe, _), rows), steps, y in zip(strips.items(), bins, places, strict=True):
-        levels = steps.groupby(steps).cumcount()  # dots of equal value are stacked: a pile reads as a count
-        for person, step, level in zip(rows_of(rows), steps, levels, strict=True):
+        for place, (person, step) in enumerate(zip(rows, steps, strict=True)):
+            level = steps[:place].count(step)  # dots of equal value are stacked: a pile reads as a count
             height = y + 0.35 - 0.8 * (level + 0.5) / max(tallest, 6)
             look: Any = {"ms": min(8, max(3, 46 / tallest)), "mew": 0, "clip_on": False, "color": colours.of(recipe)}
             (dot,) = axes.plot([step / 50], [height], "o", **look)
             rate = estimate(spec, *(person[name] for name in ("rate", "low", "high")))
             among = f"among the {AMONG} most exposed: {share(person['among_top'])}"
             canvas.describe(dot, f"{person['class']}: {rate}, {among}", recipe=recipe)
-        often = f"{(rows['rate'] > 0.5).sum()} of {len(rows)}"
+        often = f"{sum(person['rate'] > 0.5 for person in rows)} of {len(rows)}"
         note(axes, often, (1, y), (14, -4), xycoords=ACROSS, fontsize=12.5, color=INK, weight="bold")
     return canvas
-
-
-PAIR = ["recipe", "attack"]
 
 
 def _rows(

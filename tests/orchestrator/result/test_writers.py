@@ -1,18 +1,24 @@
-"""Every number that a writer shows is one of the result: read back from each, rounded as it shows numbers."""
+"""Every number that a writer shows is one of the result, read back from each, rounded as it shows numbers; and every
+number of the result is shown."""
 
+import csv
 import html
+import io
+import json
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from smoothsweep.orchestrator.commands.reporting.report import verdicts_for_mlflow
 from smoothsweep.orchestrator.page.render import part
 from smoothsweep.orchestrator.page.tables import csv_table, latex_tables, markdown_table, tables_of, terminal_text
 from smoothsweep.orchestrator.result.data import Measured
-from smoothsweep.orchestrator.result.format import ascii_text, significant
+from smoothsweep.orchestrator.result.format import ascii_text, gap_in_row, interval, number, significant
 from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of, rows_of
+from smoothsweep.orchestrator.tracking.recipes import RunVerdict
 
 NUMBER = re.compile(r"(?<![\w.])[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e-?\d+)?(?!\w)")
 
@@ -31,7 +37,7 @@ def numbers(value):
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, Measured | list | tuple):
-        return [number for one in value for number in numbers(one)]
+        return [found for one in value for found in numbers(one)]
     if isinstance(value, str):
         return [float(found.replace(",", "")) for found in NUMBER.findall(ascii_text(value))]
     is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool) and np.isfinite(value)
@@ -41,11 +47,11 @@ def numbers(value):
 def shown(result):
     """How a writer may show them, without sign."""
     known = [1.0, *numbers(dict(result.facts)), *numbers(dict(result.labels))]
-    known += [number for frame in result.frames.values() for row in rows_of(frame) for number in numbers(row)]
+    known += [found for frame in result.frames.values() for row in rows_of(frame) for found in numbers(row)]
     texts = set()
-    for number in map(abs, known):
-        texts |= {repr(number), f"{number:g}", f"{number:,.0f}", ascii_text(significant(number))}
-        texts |= {f"{100 * number:.{decimals}f}" for decimals in range(4)} | {f"{100 * number:g}"}
+    for value in map(abs, known):
+        texts |= {repr(value), f"{value:g}", f"{value:,.0f}", ascii_text(significant(value))}
+        texts |= {f"{100 * value:.{decimals}f}" for decimals in range(4)} | {f"{100 * value:g}"}
     return texts
 
 
@@ -68,15 +74,52 @@ def test_no_writer_shows_a_number_that_the_result_has_not(made):
     data, result = made
     allowed, counted, strange = shown(result), 0, []
     said = {
-        number for lines in result.sentences.values() for line in lines for number in NUMBER.findall(ascii_text(line))
+        found for lines in result.sentences.values() for line in lines for found in NUMBER.findall(ascii_text(line))
     }
     names = [ascii_text(str(name)) for column in ("recipe", "attack") for name in {*result.attacks[column]} if name]
     for where, text in outputs(data, result):
         plain = ascii_text(text)
         for name in sorted(names, key=len, reverse=True):
             plain = plain.replace(name, " ")
-        for number in NUMBER.findall(plain):
+        for found in NUMBER.findall(plain):
             counted += 1
-            if number not in said and number.lstrip("+-") not in allowed:
-                strange.append((where, number))
+            if found not in said and found.lstrip("+-") not in allowed:
+                strange.append((where, found))
     assert counted > 300 and strange == []
+
+
+def test_every_number_of_the_result_is_on_the_page_and_in_the_tables(made):
+    data, result = made
+    written, counted = dict(outputs(data, result)), 0
+    recipes = result.recipes[result.recipes["attack"].notna()]  # the others have not met every attack
+    for stem, frame in (("attacks", result.attacks), ("recipes", recipes)):
+        lines = list(csv.DictReader(io.StringIO(written[f"CSV {stem}"])))
+        for row, line in zip(rows_of(frame), lines, strict=True):
+            for name in (f"{key}{end}" for key in result.facts["key_metrics"] for end in ("", "_low", "_high")):
+                counted += row[name] is not None
+                assert line[name] == ("" if row[name] is None else repr(float(row[name])))
+    for row in rows_of(result.attacks):
+        for spec in (result.metric(key) for key in result.facts["metrics"] if row[key] is not None):
+            texts = [number(spec, row[spec.key]), interval(spec, row[f"{spec.key}_low"], row[f"{spec.key}_high"])]
+            texts += [gap_in_row(spec, row, f"{spec.key}_gap")] if spec.is_leak and row[f"{spec.key}_gap"] else []
+            counted += len(texts)
+            assert [text for text in texts if text not in written["page"]] == []
+    assert counted > 100
+
+
+def test_json_is_the_result_and_mlflow_has_its_numbers(made):
+    _, result = made
+    told, dumped, counted = verdicts_for_mlflow(result), json.loads(result.to_json()), 0
+    recipes = {row["recipe"]: row for row in rows_of(result.recipes)}
+    for name, frame in result.frames.items():
+        numeric = [column for column in frame if pd.api.types.is_numeric_dtype(frame[column])]
+        for row, same in zip(rows_of(frame), dumped[name], strict=True):
+            assert {column: same[column] for column in numeric} == {column: row[column] for column in numeric}
+    for row in rows_of(result.attacks):
+        for trial in row["trials"]:
+            for name, value in told.of_trials.get(trial, RunVerdict()).numbers.items():
+                counted += 1
+                recipe = recipes[row["recipe"]]
+                known = {"leak_strongest": recipe[result.facts["leak"]], "leak_order": row["place"]}
+                assert value == {**recipe, **known}[name]
+    assert counted > 10
