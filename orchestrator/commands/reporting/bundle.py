@@ -79,6 +79,7 @@ class Index(BaseModel):
     code: str = Field(max_length=200)
     trials: dict[str, int]
     images: bool
+    licences: list[str] = []
     artifacts: bool = False  # of earlier bundles
     files: dict[str, str]
 

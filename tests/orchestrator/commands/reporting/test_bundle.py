@@ -77,12 +77,12 @@ def test_an_opened_bundle_is_what_was_bundled_tells_its_table_and_goes_on(plain,
     assert "expected a new or empty folder, got one that holds store/store.json" in capsys.readouterr().err
 
 
-def test_a_bundle_with_images_has_pictures(shared, tmp_path):
+def test_a_bundle_with_images_has_pictures_and_the_licences_that_bind_them(shared, tmp_path):
     assert bundled(shared, tmp_path / "tiny.zip", "--with-images") == 0
-    assert main(["report", str(tmp_path / "tiny.zip")]) == 0
-    opened = tmp_path / "tiny"
-    assert (opened / "images" / "provenance.json").is_file() and (opened / "figures" / "sheet-1.png").is_file()
-    assert "data:image" in (opened / "report.html").read_text()
+    licensed = changed(tmp_path / "tiny.zip", tmp_path / "l.zip", index=lambda parsed: parsed.update(licences=["mine"]))
+    assert main(["report", str(licensed)]) == 0
+    assert (tmp_path / "l" / "images" / "provenance.json").is_file() and (tmp_path / "l/figures/sheet-1.png").is_file()
+    assert "data:image" in (tmp_path / "l" / "report.html").read_text()
 
 
 def changed(source, out, *, add=(), without=(), index=None, replaced=(), attributes=0):
