@@ -235,11 +235,6 @@ class StudyBuild(OfSweep):
     )
     seed: int | None = option("of people, pictures and order (default: drawn, and kept)", metavar="N")
     people: int | None = option("how many to ask about (default: 150, or all)", metavar="N")
-    examples: int = option("photographs shown of each (default: 5)", default=5, metavar="N")
-    checks: int | None = option(
-        "attention checks, a photograph among the choices (default: the fewest that tell attention from guessing)",
-        metavar="N",
-    )
     recipes: list[str] = option(
         "a recipe to show, by the report's name for it (repeatable; default: all)",
         "--recipe",

@@ -56,7 +56,7 @@ from smoothsweep.sweeps.parts import SyntheticData
 PAGE_FILE, KEY_FILE = "study.html", "study.json"
 TABLE, PREFERENCE = "13", "user_preference"
 PAPERS_PEOPLE = 150  # of each data set (section C.10)
-MOST_EXAMPLES, MOST_RECIPES = 12, 6  # pictures that one can compare at a glance, and that fit a phone
+EXAMPLES, MOST_RECIPES = 5, 6  # pictures that one can compare at a glance, and that fit a phone
 LARGEST_SIDE, QUALITY = 224, 95  # of the JPEGs: some 10 kB each, and a page of 150 people stays below 20 MB
 LEVEL = 0.95  # of intervals
 SURE = 0.05  # the highest allowed probability that an annotator who guesses passes the attention checks
@@ -135,13 +135,9 @@ class Answers(Model):
 
 def build_study(options: StudyBuild) -> int:
     """Write study.html and study.json. Returns the exit code; raises InputError before anything is written."""
-    for option, value, least, most in (
-        ("--seed", options.seed, 0, LARGEST),
-        ("--people", options.people, 1, LARGEST),
-        ("--examples", options.examples, 1, MOST_EXAMPLES),
-    ):
-        if value is not None and not least <= value <= most:
-            bound = f"at least {least}" if value < least else f"at most {most}"
+    for option, value, least in (("--seed", options.seed, 0), ("--people", options.people, 1)):
+        if value is not None and not least <= value <= LARGEST:
+            bound = f"at least {least}" if value < least else f"at most {LARGEST}"
             raise InputError(f"{option}: expected {bound}, got {value}")
     loaded, trials, store = sweep_to_share(options.sweep, options.overrides, options.store)
     attack, cells = _chosen(loaded, trials, options.attack, options.recipes)
@@ -149,7 +145,7 @@ def build_study(options: StudyBuild) -> int:
     out = options.out or store.sweep_folder(loaded.sweep.name) / "study"
     key_file, page_file = out / KEY_FILE, out / PAGE_FILE
     seed = secrets.randbelow(LARGEST) if options.seed is None else options.seed
-    questions = _draw(options, stages, store, seed)
+    questions = _draw(options.people, stages, store, seed)
     pictures = _pictures(questions, stages, store)
     files = [file for examples, choices in pictures for file in (*examples, *choices)]
     first = [cell[0] for cell in cells.values()]
@@ -260,7 +256,7 @@ def least_checks(options: int) -> int:
 
 
 def _draw(
-    options: StudyBuild, stages: Mapping[int, tuple[InversionStages, ...]], store: Store, seed: int
+    asked_for: int | None, stages: Mapping[int, tuple[InversionStages, ...]], store: Store, seed: int
 ) -> tuple[Question, ...]:
     """The questions and the attention checks in a random order, training seeds spread evenly over them.
 
@@ -271,20 +267,16 @@ def _draw(
     names, labels = class_names(store, data), training_labels(store, data)
     attacked = set.intersection(*(set(reconstructed_labels(store, one).tolist()) for one in every))
     rows = {label: np.flatnonzero(labels == label).tolist() for label in sorted(attacked)}
-    if options.people is not None and options.people > len(rows):
-        raise InputError(f"--people: expected at most the {len(rows)} people reconstructed, got {options.people}")
-    least = least_checks(recipes)
-    if options.checks is not None and options.checks < least:
-        why = f"or nobody who passes with {recipes} choices differs from one who guesses"
-        raise InputError(f"--checks: expected at least {least}, {why}, got {options.checks}")
+    if asked_for is not None and asked_for > len(rows):
+        raise InputError(f"--people: expected at most the {len(rows)} people reconstructed, got {asked_for}")
     # Beside the seed what was reconstructed: the order is no other sweep's.
     generator = np.random.default_rng([seed, *(int(one.inverted.fingerprint[:8], 16) for one in every)])
     order = [int(label) for label in generator.permutation(sorted(rows))]
-    people = options.people or min(PAPERS_PEOPLE, len(rows))
+    people = asked_for or min(PAPERS_PEOPLE, len(rows))
     able = [label for label in (*order[people:], *order[:people]) if len(rows[label]) >= 2]
     if not able:
         raise InputError("study: expected a person with 2 training images for the attention checks, got none")
-    checked = [able[number % len(able)] for number in range(options.checks or least)]
+    checked = [able[number % len(able)] for number in range(least_checks(recipes))]
     drawn = []
     for check, asked in ((False, order[:people]), (True, checked)):
         for number, label in enumerate(asked):
@@ -293,7 +285,7 @@ def _draw(
             if check:
                 placed[int(generator.integers(recipes))] = None
             # One image is always held out: fewer examples in a check than elsewhere would give it away.
-            examples, real = tuple((images[1:] or images)[: options.examples]), images[0] if check else None
+            examples, real = tuple((images[1:] or images)[:EXAMPLES]), images[0] if check else None
             trained = seeds[number % len(seeds)]
             shown = {"trained": trained, "examples": examples, "options": tuple(placed), "real": real}
             drawn.append(Question(person=label, name=names[label], **shown))
@@ -412,16 +404,14 @@ def study_result(key: StudyKey, answers: Sequence[Answers]) -> dict[str, Any]:
         placed = np.array([NOBODY if choice is None else question.options[choice] for question, choice in pairs])
         checks = [recipe is None for recipe in placed[checked] if recipe != NOBODY]
         chosen = np.where(checked, NOBODY, placed).astype(int)
-        answered = int((chosen != NOBODY).sum())
         annotators.append(
             {
                 "name": one.known_as,
-                "answered": answered,
+                "answered": int((chosen != NOBODY).sum()),
                 "questions": int((~checked).sum()),
                 "checks": len(checks),
                 "failed": sum(checks),
                 "attentive": attentive(len(checks), sum(checks), len(recipes)),
-                "shares": [_of_people(int((chosen == recipe).sum()), answered) for recipe in recipes],
             }
         )
         counted += [chosen] if annotators[-1]["attentive"] else []
@@ -472,11 +462,10 @@ def study_text(result: Mapping[str, Any]) -> str:
         columns.append([head, *map(_share, result[name])])
     if any(value is not None for value in result["published"]):
         columns.append(["paper", *("-" if value is None else f"{100 * value:.1f} %" for value in result["published"])])
-    by_annotator, absent = [("annotator", "answered", *names, "attention checks")], []
+    by_annotator, absent = [("annotator", "answered", "attention checks")], []
     for one in result["annotators"]:
         passed = f"{one['checks'] - one['failed']} of {one['checks']} passed{'' if one['attentive'] else ': guessing?'}"
-        answered = f"{one['answered']} of {one['questions']}"
-        by_annotator.append((ascii_text(one["name"]), answered, *map(_share, one["shares"]), passed))
+        by_annotator.append((ascii_text(one["name"]), f"{one['answered']} of {one['questions']}", passed))
         absent += [] if one["attentive"] else [f"{one['name']} ({one['failed']} of {one['checks']} failed)"]
     decided, agreement = result["preferred"][0]["of"], result["agreement"]
     unknown = "not known with fewer than two annotators, or where all chose one recipe"

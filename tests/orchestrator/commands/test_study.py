@@ -104,8 +104,6 @@ def refused(capsys, *arguments):
     [
         (("--people", 13), "--people: expected at most the 12 people reconstructed, got 13"),
         (("--people", 0), "--people: expected at least 1, got 0"),
-        (("--examples", 0), "--examples: expected at least 1, got 0"),
-        (("--checks", 7), "--checks: expected at least 8"),
         (("--seed", -1), "--seed: expected at least 0, got -1"),
         (
             ("--recipe", "plain training", "--recipe", "alpha 7"),

@@ -12,7 +12,7 @@ from study_answers import ALPHAS, PEOPLE, REAL_RED, made_sweep, red_of
 
 from smoothsweep.orchestrator.page.figures.canvas import ACCENT
 from smoothsweep.orchestrator.page.pictures import comparison_sheet, data_uri, sheet_image
-from smoothsweep.orchestrator.page.render import extremes, faces, part, render
+from smoothsweep.orchestrator.page.render import extremes, faces, part
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.result.data import ContactSheet, SheetRow, Tile
 from smoothsweep.orchestrator.result.summary import summarise
@@ -111,38 +111,30 @@ def numbers(group):
     return [int(one.image[0, 0, 0]) for one in group["tiles"]]
 
 
-def test_training_images_then_the_baseline_the_least_and_the_most(summary, result, sheets):
+def test_the_page_has_training_images_then_the_baseline_the_least_and_the_most(summary, result, sheets, make_data):
+    """Each of them under the attack that works best against it: the second, whose pictures begin at 100."""
     real, *groups = faces(result, sheets)
     assert real["recipe"] is None and numbers(real) == [200, 201, 202] and real["classes"] == list(CLASSES)
     measured = {one: summary.frame.loc[row, "embedder_acc1"] for one, row in summary.rows("embedder_acc1").items()}
-    roles = {role: group["recipe"] for group in groups for role in group["roles"]}
-    assert roles["baseline"] == summary.baseline_recipe
-    assert roles["lowest leak"] == min(measured, key=measured.get)
-    assert roles["highest leak"] == max(measured, key=measured.get)
-    assert len({group["recipe"] for group in groups}) == len(groups) == len(set(roles.values()))
-
-
-def test_each_is_shown_under_the_attack_that_works_best_against_it(summary, result, sheets):
-    """Of the second attack, whose pictures begin at 100, and in the column of the recipe."""
-    for group in faces(result, sheets)[1:]:
+    assert {role: group["recipe"] for group in groups for role in group["roles"]} == {
+        "baseline": summary.baseline_recipe,
+        "lowest leak": min(measured, key=measured.get),
+        "highest leak": max(measured, key=measured.get),
+    }
+    for group in groups:
         column = summary.recipes.index(group["recipe"])
         assert group["attack"] == summary.attacks[1] and numbers(group) == [100 + 10 * column + row for row in range(3)]
         assert [one.recognised for one in group["tiles"]] == [False, True, False] and group["judge"] == "the judge"
+    assert len({group["recipe"] for group in groups}) == len(groups)
+    first = part("first", make_data(sheets=sheets), result)
+    shown = first[first.index('<section id="faces">') : first.index('<section id="limits">')]
+    assert shown.count("<img ") == len(CLASSES) * (1 + len(groups))
+    assert shown.count('class="tile recognised"') == len(groups)
+    assert "Ada, training image" in shown and "matched by the the judge" in shown
 
 
 def test_without_pictures_or_a_leak_there_are_none(result, sheets, make_data):
-    assert faces(result, ()) == []
-    other = tuple(replace(one, title="another attack") for one in sheets)
-    assert faces(result, other) == []
+    assert faces(result, ()) == [] and '<section id="faces">' not in part("first", make_data(sheets=()), result)
+    assert faces(result, tuple(replace(one, title="another attack") for one in sheets)) == []
     nothing = result_of(make_data(results=make_data().results.assign(status="missing")))
     assert extremes(nothing) == {} and faces(nothing, sheets) == []
-
-
-def test_the_page_shows_them_on_its_first_screen(make_data, sheets, result):
-    page = render(make_data(sheets=sheets))
-    first = page[: page.index('<section id="limits">')]
-    shown = first[first.index('<section id="faces">') :]
-    assert shown.count("<img ") == len(CLASSES) * len(faces(result, sheets))
-    assert shown.count('class="tile recognised"') == len(faces(result, sheets)) - 1
-    assert "Ada, training image" in shown and "matched by the the judge" in shown
-    assert '<section id="faces">' not in render(make_data(sheets=()))
