@@ -404,14 +404,16 @@ def study_result(key: StudyKey, answers: Sequence[Answers]) -> dict[str, Any]:
         placed = np.array([NOBODY if choice is None else question.options[choice] for question, choice in pairs])
         checks = [recipe is None for recipe in placed[checked] if recipe != NOBODY]
         chosen = np.where(checked, NOBODY, placed).astype(int)
+        answered = int((chosen != NOBODY).sum())
         annotators.append(
             {
                 "name": one.known_as,
-                "answered": int((chosen != NOBODY).sum()),
+                "answered": answered,
                 "questions": int((~checked).sum()),
                 "checks": len(checks),
                 "failed": sum(checks),
                 "attentive": attentive(len(checks), sum(checks), len(recipes)),
+                "shares": [_of_people(int((chosen == recipe).sum()), answered) for recipe in recipes],
             }
         )
         counted += [chosen] if annotators[-1]["attentive"] else []
@@ -462,10 +464,11 @@ def study_text(result: Mapping[str, Any]) -> str:
         columns.append([head, *map(_share, result[name])])
     if any(value is not None for value in result["published"]):
         columns.append(["paper", *("-" if value is None else f"{100 * value:.1f} %" for value in result["published"])])
-    by_annotator, absent = [("annotator", "answered", "attention checks")], []
+    by_annotator, absent = [("annotator", "answered", *names, "attention checks")], []
     for one in result["annotators"]:
         passed = f"{one['checks'] - one['failed']} of {one['checks']} passed{'' if one['attentive'] else ': guessing?'}"
-        by_annotator.append((ascii_text(one["name"]), f"{one['answered']} of {one['questions']}", passed))
+        answered = f"{one['answered']} of {one['questions']}"
+        by_annotator.append((ascii_text(one["name"]), answered, *map(_share, one["shares"]), passed))
         absent += [] if one["attentive"] else [f"{one['name']} ({one['failed']} of {one['checks']} failed)"]
     decided, agreement = result["preferred"][0]["of"], result["agreement"]
     unknown = "not known with fewer than two annotators, or where all chose one recipe"

@@ -313,7 +313,7 @@ def export(request: ExportRequest) -> int:
     for what in ("tables", "figures", "images"):
         count = sum(name.startswith(f"{what}/") and not name.endswith(".json") for name in names)
         if count:
-            screen.out(f"{request.out / what}/: {count} {what}")
+            screen.out(f"{request.out / what}: {count} {what}")
     screen.out(f"{request.out / BIBLIOGRAPHY}: what to cite")
     if images != "none":
         screen.out("images show people as the models remember them, sheets beside training images: mind who sees them")
