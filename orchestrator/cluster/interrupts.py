@@ -19,7 +19,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Generator
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -180,29 +179,15 @@ MISSES = 3  # in a row: an interrupt of the whole process group must be heard fi
 LOSS_PATIENCE_S = 12.0  # of a caller who meets an error of Ray's, for the verdict
 
 
-@dataclass(frozen=True, kw_only=True)
-class Server:
-    """A process that the driver cannot do without. name: what a person calls it."""
-
-    name: str
-    host: str
-    port: int
-
-    def answers(self) -> bool:
-        try:
-            socket.create_connection((self.host, self.port), timeout=TCP_ANSWER_S).close()
-        except OSError:
-            return False
-        return True
+Servers = dict[str, tuple[str, int]]  # what a person calls a process that the driver cannot do without -> host, port
 
 
 class Lifeline:
     """Watches servers until `close`; calls `lost(line)` once, from its own thread, when one has gone."""
 
-    def __init__(self, servers: list[Server], lost: Callable[[str], None] = end_for_lost_cluster) -> None:
+    def __init__(self, servers: Servers, lost: Callable[[str], None] = end_for_lost_cluster) -> None:
         self._servers, self._lost, self._closed = servers, lost, threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="lifeline", daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._watch, name="lifeline", daemon=True).start()
 
     def close(self) -> None:
         self._closed.set()
@@ -210,26 +195,28 @@ class Lifeline:
     def _watch(self) -> None:
         misses = dict.fromkeys(self._servers, 0)
         while not self._closed.wait(CHECK_EVERY_S):
-            for server in self._servers:
-                misses[server] = 0 if server.answers() else misses[server] + 1
-                if misses[server] >= MISSES and not self._closed.is_set():
-                    self._lost(f"the Ray cluster is lost: {server.name} at {server.host}:{server.port} is gone")
+            for name, (host, port) in self._servers.items():
+                try:
+                    socket.create_connection((host, port), timeout=TCP_ANSWER_S).close()
+                    misses[name] = 0
+                except OSError:
+                    misses[name] += 1
+                if misses[name] >= MISSES and not self._closed.is_set():
+                    self._lost(f"the Ray cluster is lost: {name} at {host}:{port} is gone")
                     return
 
 
 def lifeline_of_this_driver() -> Lifeline:
     """Watch the GCS of the cluster that Ray is connected to, and the raylet of this machine."""
     import ray
-    import ray.exceptions
 
     _drop_obituaries()
     host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
-    servers = [Server(name="its head (GCS)", host=host.strip("[]"), port=int(port))]
+    servers: Servers = {"its head (GCS)": (host.strip("[]"), int(port))}
     node_id = ray.get_runtime_context().get_node_id()
     for node in ray.nodes():
         if node["NodeID"] == node_id and node["Alive"]:
-            address, port = node["NodeManagerAddress"], node["NodeManagerPort"]
-            servers.append(Server(name="the raylet of this machine", host=address, port=port))
+            servers["the raylet of this machine"] = (node["NodeManagerAddress"], node["NodeManagerPort"])
     return Lifeline(servers)
 
 
@@ -239,7 +226,7 @@ def explaining_rays_errors() -> Generator[None]:
 
     Raises ClusterLost after any RayError: the driver cannot continue, but the same command resumes its work.
     """
-    import ray
+    import ray.exceptions
 
     try:
         yield

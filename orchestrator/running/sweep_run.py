@@ -34,13 +34,10 @@ from smoothsweep.orchestrator.running.recorder import Recorder
 from smoothsweep.orchestrator.search.agenda import Meter
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.tasks.registry import TASKS, stage_title
-
-VERSIONS_READ = 2000  # manifests per kind of stage, the newest
+from smoothsweep.tasks.registry import stage_title
 
 TELLING = {"embeddings", "target", "imported", SURROGATES, *map(stage_of, JUDGES)}
 """Stages whose end may show that a judge can tell no leak."""
-MOST_NAMED = 5  # of the stages that a closing line lists
 
 
 @dataclass(kw_only=True)
@@ -51,7 +48,6 @@ class SweepRun:
         failures: Trial id -> cause.
         left_open: Trials that a stop left unfinished.
         worked: Fingerprint -> seconds of tasks that have ended.
-        never_run: Fingerprint -> planned stage that no trial has run though it ended without a failure.
         stopped: Why the sweep was stopped before its end, None if it was not.
         reserved: The share of the budget that a search leaves to its re-audit.
         code: Digest of the code that it began with, None for any.
@@ -68,7 +64,6 @@ class SweepRun:
     failures: dict[str, str] = field(default_factory=dict)
     left_open: dict[str, Trial] = field(default_factory=dict)
     worked: Counter[str] = field(default_factory=Counter)
-    never_run: dict[str, Stage] = field(default_factory=dict)
     stopped: str | None = None
     state: SweepState = field(init=False)
 
@@ -156,10 +151,9 @@ class SweepRun:
         about those alone that are not known to be done.
         """
         if failure is None:
-            missing = [stage for stage in trial.stages if stage.fingerprint in self._todo and not self.store.has(stage)]
-            self.never_run |= {stage.fingerprint: stage for stage in missing}
-            labels = ", ".join(stage.label for stage in missing)
-            failure = f"planned, and nothing ran it: {labels}" if missing else None
+            unknown = [stage for stage in trial.stages if stage.fingerprint in self._todo]
+            missing = ", ".join(stage.label for stage in unknown if not self.store.has(stage))
+            failure = f"not in the store, though it was made: {missing}" if missing else None
         if failure and self.stopped:
             self.left_open[trial.id] = trial
             return
@@ -210,29 +204,12 @@ def begin_run(run: SweepRun) -> SweepRun:
         f"{run.name}: {counted(len(run.plan.trials), 'trial')}, {counted(len(run.plan.stages), 'stage')}, "
         f"{len(run.plan.stages) - len(run.plan.missing)} already in {store.location}"
     )
-    if earlier := earlier_versions_line(store, run.plan.missing):
-        display.say(earlier)
     for stage in run.plan.stages:
         if stage.name == "embeddings" and store.has(stage):
             run.say_of_judges(stage, fit=False)
     if other := other_driver(store, run.name):
         display.say(other)
     return run
-
-
-def earlier_versions_line(store: Store, missing: Iterable[Stage]) -> str | None:
-    """One line where the store has artifacts of the kinds that are missing, by versions of them that are no more."""
-    earlier = []
-    for kind in dict.fromkeys(stage.name for stage in missing):
-        now = TASKS[kind].version if kind in TASKS else None
-        versions = Counter[int](manifest.get("version", now) for manifest in store.newest(kind, VERSIONS_READ))
-        old = {version: count for version, count in versions.items() if version != now and isinstance(version, int)}
-        if old:
-            which = ", ".join(f"version {version}" for version in sorted(old))
-            earlier.append(f"{sum(old.values())} {stage_title(kind)} ({which}, now {now})")
-    if not earlier:
-        return None
-    return f"artifacts of earlier versions of the code stay in the store and are not used: {'; '.join(earlier)}"
 
 
 def closing_lines(run: SweepRun, seconds: float, report: Path | None, *, may_end: bool) -> list[str]:
@@ -242,10 +219,6 @@ def closing_lines(run: SweepRun, seconds: float, report: Path | None, *, may_end
         left = f"; {len(run.left_open)} trials are open" if run.left_open else ""
         more = "goes on from here" if may_end else "finishes them"
         lines.append(f"budget: {run.stopped} are spent{left}; the same command with a larger budget {more}")
-    if run.never_run:
-        labels = [stage.label for stage in run.never_run.values()]
-        more = f" and {len(labels) - MOST_NAMED} more" if len(labels) > MOST_NAMED else ""
-        lines.append(f"the plan is unfinished: nothing ran {', '.join(labels[:MOST_NAMED])}{more}")
     if run.failures:
         lines.append(f"{len(run.failures)} failed; the same command tries them again")
     return [*lines, *([f"report: {report}"] if report else [])]

@@ -272,7 +272,7 @@ class StageScheduler:
         self.store = store
         self.resources = resources
         self.cpus, self.gpus = cpus, gpus
-        self.held_to = {"code": code} if code else {}
+        self.code = code
         self.in_flight: dict[str, asyncio.Task[None]] = {}
         self.running: dict[str, dict[str, Any]] = {}
         self.events: deque[dict[str, Any]] = deque()
@@ -431,7 +431,7 @@ class StageScheduler:
         token = next(self.tokens)
         self.tasks[token] = task
         tell = StartReporter(scheduler=ray.get_runtime_context().current_actor, token=token)
-        task.ref = remote.options(**self._share(task.stage)).remote(*arguments, tell, **self.held_to)
+        task.ref = remote.options(**self._share(task.stage)).remote(*arguments, tell, self.code)
         try:
             return await task.ref
         except asyncio.CancelledError:  # a sibling failed: this one is not awaited any more
@@ -486,14 +486,10 @@ class StageScheduler:
     def _share(self, stage: Stage) -> dict[str, Any]:
         """CPUs and GPUs of one task. Where there is no GPU none is asked for: such a task would wait for ever."""
         if is_group(stage):
-            return {"num_cpus": 0, "num_gpus": 0, "scheduling_strategy": "DEFAULT"}  # Ray Train's workers hold them
+            return {"num_cpus": 0, "num_gpus": 0}  # Ray Train's workers hold them
         wish = self.resources["gpus_per_training" if stage.task.trains else "gpus_per_task"]
-        needs_device = stage.task.on_device
-        return {
-            "num_cpus": self.resources["cpus_per_task"],
-            "num_gpus": min(wish, self.gpus) if self.gpus and needs_device else 0,
-            "scheduling_strategy": "DEFAULT",
-        }
+        gpus = min(wish, self.gpus) if self.gpus and stage.task.on_device else 0
+        return {"num_cpus": self.resources["cpus_per_task"], "num_gpus": gpus}
 
     def _say(self, line: str) -> None:
         self.events.append({"what": "say", "line": line})

@@ -10,6 +10,8 @@ import time
 import psutil
 import pytest
 
+from smoothsweep.orchestrator.cluster import interrupts
+
 GO_ON = "the same command goes on from here"
 INTERRUPTED, FAILED = 130, 1
 INT, TERM, HUP = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
@@ -151,3 +153,36 @@ def test_what_was_started_is_ended_too_and_does_not_hear_the_terminal_close_and_
     pid, alive = said[0].split()
     assert (code, alive) == (INTERRUPTED, "None") and not tmp_path.exists()
     assert not psutil.pid_exists(int(pid)) or psutil.Process(int(pid)).status() == psutil.STATUS_ZOMBIE
+
+
+SERVE = (
+    "import socket, time\n"
+    "server = socket.socket(); server.bind(('127.0.0.1', 0)); server.listen(64)\n"
+    "print(server.getsockname()[1], flush=True)\n"
+    "while True:\n    server.accept()"
+)
+
+
+@pytest.fixture
+def served():
+    """A server in a process of its own, and what a lifeline to it says."""
+    process, said = subprocess.Popen([sys.executable, "-c", SERVE], stdout=subprocess.PIPE, text=True), []
+    port = int(process.stdout.readline())
+    line = interrupts.Lifeline({"its head (GCS)": ("127.0.0.1", port)}, said.append)
+    yield process, said, port
+    line.close()
+    process.kill()
+    process.communicate()
+
+
+def test_a_server_that_is_killed_is_named_once_and_one_that_is_stopped_is_not_lost(served):
+    process, said, port = served
+    os.kill(process.pid, signal.SIGSTOP)
+    time.sleep(interrupts.CHECK_EVERY_S * (interrupts.MISSES + 1))
+    assert said == []
+    process.kill()
+    deadline = time.monotonic() + 60
+    while not said and time.monotonic() < deadline:
+        time.sleep(0.02)
+    time.sleep(interrupts.CHECK_EVERY_S)
+    assert said == [f"the Ray cluster is lost: its head (GCS) at 127.0.0.1:{port} is gone"]
