@@ -32,9 +32,12 @@ MAX_DEPTH = 32
 MAX_VALUES = 200_000
 MAX_TEXT = 10_000  # characters of one key or value
 
-_NULL = frozenset({"", "~", "null", "Null", "NULL"})
-_BOOLEANS = {**dict.fromkeys(("true", "True", "TRUE"), True), **dict.fromkeys(("false", "False", "FALSE"), False)}
-_WHOLE = re.compile(r"([-+]?)(?:(0x)([0-9a-fA-F]+)|(0o)([0-7]+)|([0-9]+))")
+_WORDS = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_WHOLE = re.compile(r"[-+]?(0x[0-9a-fA-F]+|0o[0-7]+|[0-9]+)")
 _DECIMAL = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _ODD_BREAKS = re.compile(r"[\x85\u2028\u2029]")
@@ -111,34 +114,27 @@ class _Document:
 
     def _mapping(self, depth: int) -> dict[str, Any]:
         entries: dict[str, Any] = {}
-        merged: dict[str, Any] = {}
-        merges = False
+        merged: dict[str, Any] | None = None
         for event in self._until(yaml.MappingEndEvent):
-            key = self._key(event)
-            is_merge = key == _MERGE and isinstance(event, yaml.ScalarEvent) and event.implicit[0]
-            if key in entries or (is_merge and merges):
+            if not isinstance(event, yaml.ScalarEvent) or event.tag is not None or event.anchor is not None:
+                raise self._refusal(event, "expected a key of plain text, got a list, a mapping, an alias or a tag")
+            self._count(event, 0)
+            if not isinstance(key := self._scalar(event), str):
+                raise self._refusal(event, f"expected a key of text, got {quoted(key)}")
+            is_merge = key == _MERGE and event.implicit[0]
+            if key in entries or (is_merge and merged is not None):
                 raise self._refusal(event, f"expected every key once, got {quoted(key)} twice")
             value = self._value(next(self._events), depth + 1)
-            if is_merge:
-                merges, merged = True, self._merged(event, value)
-            else:
+            if not is_merge:
                 entries[key] = value
-        return {**merged, **entries}
-
-    def _merged(self, event: yaml.Event, merged: Any) -> dict[str, Any]:
-        parts = merged if isinstance(merged, list) else [merged]
-        if not all(isinstance(part, dict) for part in parts):
-            raise self._refusal(event, f"expected {_MERGE} to name a mapping or a list of them, got {quoted(merged)}")
-        return {key: value for part in reversed(parts) for key, value in part.items()}
-
-    def _key(self, event: yaml.Event) -> str:
-        if not isinstance(event, yaml.ScalarEvent) or event.tag is not None or event.anchor is not None:
-            raise self._refusal(event, "expected a key of plain text, got a list, a mapping, an alias or a tag")
-        self._count(event, 0)
-        key = self._scalar(event)
-        if not isinstance(key, str):
-            raise self._refusal(event, f"expected a key of text, got {quoted(key)}")
-        return key
+                continue
+            parts = value if isinstance(value, list) else [value]
+            if not all(isinstance(part, dict) for part in parts):
+                raise self._refusal(
+                    event, f"expected {_MERGE} to name a mapping or a list of them, got {quoted(value)}"
+                )
+            merged = {name: item for part in reversed(parts) for name, item in part.items()}
+        return {**(merged or {}), **entries}
 
     def _scalar(self, event: yaml.ScalarEvent) -> Any:
         text = event.value
@@ -146,31 +142,22 @@ class _Document:
             raise self._refusal(event, f"expected at most {MAX_TEXT} characters in a value, got {len(text)}")
         if not event.implicit[0]:  # quoted
             return text
-        if text in _NULL:
-            return None
-        if text in _BOOLEANS:
-            return _BOOLEANS[text]
-        if number := _WHOLE.fullmatch(text):
-            return self._whole(number, event)
+        if text in _WORDS:
+            return _WORDS[text]
+        if _WHOLE.fullmatch(text):
+            base = 0 if "x" in text or "o" in text else 10
+            digits = len(text.lstrip("+-0"))  # of which int() refuses thousands
+            number = int(text, base) if base == 0 or digits <= 22 else LARGEST + 1
+            if abs(number) > LARGEST:
+                raise self._refusal(event, f"expected a whole number of at most {LARGEST}, got {quoted(text)}")
+            return number
         if _DECIMAL.fullmatch(text):
-            return self._finite(float(text), event)
+            if not math.isfinite(float(text)):
+                raise self._refusal(event, f"expected a finite number, got {quoted(text)}")
+            return float(text) + 0.0  # -0.0 is 0.0
         if _NOT_FINITE.fullmatch(text):
             return float(text.replace(".", "", 1))  # no setting takes it, which the schema says with the key
         return text
-
-    def _whole(self, number: re.Match[str], event: yaml.ScalarEvent) -> int:
-        sign, _, hexadecimal, _, octal, decimal = number.groups()
-        digits, base = (hexadecimal, 16) if hexadecimal else (octal, 8) if octal else (decimal, 10)
-        digits = digits.lstrip("0") or "0"
-        size = int(digits, base) if len(digits) <= 22 else LARGEST + 1  # int() refuses thousands of digits
-        if size > LARGEST:
-            raise self._refusal(event, f"expected a whole number of at most {LARGEST}, got {quoted(event.value)}")
-        return -size if sign == "-" else size
-
-    def _finite(self, value: float, event: yaml.ScalarEvent) -> float:
-        if not math.isfinite(value):
-            raise self._refusal(event, f"expected a finite number, got {quoted(event.value)}")
-        return value + 0.0  # -0.0 is 0.0
 
     def _copy(self, value: Any, event: yaml.Event, depth: int) -> Any:
         self._count(event, depth)
@@ -200,13 +187,17 @@ def load_sweep(path: Path, overrides: list[str] | None = None) -> LoadedSweep:
     path: a file; or the name of a sweep that comes with smoothsweep (`quickstart`), where no file has that name.
     Raises InputError with one line: file, key, what was expected, what came.
     """
-    path = _shipped(path)
+    shipped = shipped_sweeps().get(path.name.removesuffix(".yaml"))
+    if shipped is not None and path.name == str(path) and not path.is_file():
+        path = shipped
     text = _text_of(path)
     raw = read_yaml(text, str(path))
     if not isinstance(raw, dict):
         raise InputError(f"{path}: expected a mapping of keys, got {quoted(raw)}")
     apply_overrides(raw, overrides or [])
-    loaded = LoadedSweep(sweep=check(raw, str(path)), raw=raw, intro=_opening_comment(text), source=str(path))
+    opening = itertools.takewhile(lambda line: line.startswith("#"), text.splitlines())
+    intro = "\n".join(line.lstrip("#").strip() for line in opening).strip()
+    loaded = LoadedSweep(sweep=check(raw, str(path)), raw=raw, intro=intro, source=str(path))
     if loaded.sweep.search:
         loaded.recipes = check_search(loaded)
     return loaded
@@ -215,12 +206,6 @@ def load_sweep(path: Path, overrides: list[str] | None = None) -> LoadedSweep:
 def shipped_sweeps() -> dict[str, Path]:
     """Name -> file of the sweeps that come with smoothsweep, in the order of their names."""
     return {path.stem: path for path in sorted(Path(__file__).parent.glob("*.yaml"))}
-
-
-def _shipped(path: Path) -> Path:
-    """The file of a shipped sweep, for its name alone; any other path as it is."""
-    shipped = shipped_sweeps().get(path.name.removesuffix(".yaml"))
-    return path if shipped is None or path.name != str(path) or path.is_file() else shipped
 
 
 def _unknown(path: Path) -> InputError:
@@ -252,12 +237,6 @@ def _text_of(path: Path) -> str:
     raise InputError(f"{path}: expected a sweep file of at most {MAX_BYTES // 2**20} MiB, got a larger one")
 
 
-def _opening_comment(text: str) -> str:
-    """The comment block at the top of the file, without the hashes."""
-    lines = itertools.takewhile(lambda line: line.startswith("#"), text.splitlines())
-    return "\n".join(line.lstrip("#").strip() for line in lines).strip()
-
-
 OF_DOTTED_KEYS = ("grid", "baseline")
 """Blocks of a sweep file whose keys are dotted ones: `grid.recipe.lr` is the grid's key `recipe.lr`."""
 
@@ -285,7 +264,11 @@ def apply_overrides(raw: dict[str, Any], overrides: list[str]) -> None:
             raw[block] = {**held, inner: value}
         else:
             set_dotted(raw, key, value, where="--set")
-    swept = list(_swept(raw))  # by now a grid that was itself set is there
+    cells, search = raw.get("cells"), raw.get("search")
+    holders = [("grid", raw.get("grid"))]  # by now a grid that was itself set is there
+    holders += [(f"cells.{number}", cell) for number, cell in enumerate(cells if isinstance(cells, list) else [])]
+    holders += [("search.space", search.get("space"))] if isinstance(search, Mapping) else []
+    swept = [(each, place) for place, holder in holders if isinstance(holder, Mapping) for each in holder]
     for leaf, (key, _) in decided.items():
         if found := next((each for each in swept if _lies_in(leaf, each[0])), None):
             raise InputError(
@@ -304,15 +287,3 @@ def _leaves(key: str, value: Any) -> list[str]:
 def _lies_in(key: str, holder: str, *, either: bool = False) -> bool:
     """Whether a dotted key is another one, or lies in it; either: or the other way round."""
     return f"{key}.".startswith(f"{holder}.") or (either and f"{holder}.".startswith(f"{key}."))
-
-
-def _swept(raw: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """(dotted key, place) of everything that a sweep sets trial by trial."""
-    cells, search = raw.get("cells"), raw.get("search")
-    for place, holder in (
-        ("grid", raw.get("grid")),
-        *((f"cells.{number}", cell) for number, cell in enumerate(cells if isinstance(cells, list) else [])),
-        ("search.space", search.get("space") if isinstance(search, Mapping) else None),
-    ):
-        for key in holder if isinstance(holder, Mapping) else ():
-            yield key, place
