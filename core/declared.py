@@ -33,7 +33,6 @@ _BOUNDS = {
 """pydantic's type of error -> its words, and what holds the bound."""
 _LENGTHS = {"too_short": ("at least", "min_length"), "too_long": ("at most", "max_length")}
 _CHOICE = re.compile(r"expected one of (?P<known>.+), got '(?P<got>[^']*)'")
-_KEY_OF_KIND = re.compile(r"(?P<got>[\w.]+): expected a key of [^()]+ \((?P<known>[^()]+)\), got .*")
 _CLASS = re.compile(r" or (?:an )?instance of \w+")
 
 
@@ -54,7 +53,7 @@ def first_mistake(error: ValidationError, tags: Collection[str] = ()) -> str:
         sentence = f"expected {listed}, got the unknown key {quoted(place[-1])}{near}"
     else:
         sentence = _sentence(first)
-        match = _CHOICE.search(sentence) or _KEY_OF_KIND.fullmatch(sentence)
+        match = _CHOICE.search(sentence)
         sentence += suggestion(match["got"], re.findall(r"[\w.-]+", match["known"])) if match else ""
     names_key = not key or sentence.startswith(f"{key}.")  # settings that core checks name their key themselves
     return f"{sentence if names_key else f'{key}: {sentence}'}{more}"

@@ -1,7 +1,7 @@
 """The defense of a sweep file: label smoothing, or one of core/defenses with a smoothing of its own.
 
 The keys of a defense are the fields of its dataclass, and what they may be is checked by that class: a new defense
-needs nothing here. Those classes load torch, so they are imported once a file uses one; label smoothing needs none.
+needs nothing here.
 """
 
 from __future__ import annotations
@@ -9,27 +9,23 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import fields
-from functools import cached_property, lru_cache
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
+from functools import cache, cached_property
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, PlainValidator, SerializeAsAny, Tag, field_validator, model_validator
 
 from smoothsweep.core.analysis.backdoors import PoisonSettings
-from smoothsweep.core.attacks.shared.base import Access
 from smoothsweep.core.bounds import SINGLE, Count
 from smoothsweep.core.data.augmentation_settings import Augmentation as AugmentationSettings
+from smoothsweep.core.defenses.base import Defense as CoreDefense
+from smoothsweep.core.defenses.labels import SMOOTHING
+from smoothsweep.core.defenses.registry import DEFENSES, make_defense
 from smoothsweep.core.defenses.schedules import AlphaSchedule, schedule_parameters, usual_schedule, validate_schedule
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.architectures import TRANSFORMS_INPUT, check_image_size
 from smoothsweep.core.models.recipe import Architecture, ImageSize, TrainingRecipe
 from smoothsweep.core.plugins import plugin_version, refuse_broken
 from smoothsweep.sweeps.base import Built, Model, derived, one_value, only_with
-
-if TYPE_CHECKING:
-    from smoothsweep.core.defenses.base import Defense as CoreDefense
-
-PLAIN_KIND = "label_smoothing"
 
 
 class Schedule(derived(AlphaSchedule)):
@@ -99,29 +95,17 @@ class Smoothing(Model):
         return {"alpha": alpha, "schedule": schedule.resolved()}
 
 
-class _Undefended(NamedTuple):
-    """What label smoothing would say of itself as a defense of core, without its class, which loads torch."""
-
-    readouts: tuple[str, ...] = ()
-    usual_readouts: Mapping[str, str] = MappingProxyType({})
-    leaves: Access = "gradients"
-    alone: str | None = None
-
-
 class LabelSmoothing(Smoothing):
     """Label smoothing and no other defense."""
 
     kind: Literal["label_smoothing"] = "label_smoothing"
 
     parameters: ClassVar[Mapping[str, Any]] = {}  # none beside the smoothing
-    built: ClassVar[_Undefended] = _Undefended()
+    built: ClassVar[CoreDefense] = make_defense(SMOOTHING)
 
     def resolved(self, protocol: str) -> dict[str, Any]:
         """What a fingerprint and a worker need."""
         return {"kind": self.kind, **self.curve(protocol)}
-
-    def check_recipe(self, recipe: Any) -> None:
-        """It can be trained under every recipe."""
 
 
 class OtherDefense(Model):
@@ -143,8 +127,6 @@ class OtherDefense(Model):
     @cached_property
     def built(self) -> CoreDefense:
         """The defense itself. Raises InputError where its class refuses the values."""
-        from smoothsweep.core.defenses.registry import make_defense
-
         return make_defense(self.kind, **self.parameters)
 
     @property
@@ -164,11 +146,13 @@ class OtherDefense(Model):
         revision = {} if self.built.revision == 1 else {"revision": self.built.revision}
         return settings | plugin_version("defenses", self.kind) | revision
 
-    def check_recipe(self, recipe: Any) -> None:
-        """Raise InputError if the recipe, or its architecture, cannot be trained under the defense."""
-        self.built.check(recipe.architecture)
-        known = {field.name for field in fields(TrainingRecipe)} - {"augmentation"}
-        self.built.adjust_recipe(TrainingRecipe(**recipe.model_dump(exclude_none=True, include=known)))
+
+@cache
+def defense_model(kind: str) -> type[LabelSmoothing | OtherDefense]:
+    """The model of one kind of defense."""
+    if kind == SMOOTHING:
+        return LabelSmoothing
+    return derived(DEFENSES[kind], OtherDefense, more={"kind": (one_value(kind), kind)})
 
 
 def read_defense(raw: Any) -> LabelSmoothing | OtherDefense:
@@ -180,28 +164,11 @@ def read_defense(raw: Any) -> LabelSmoothing | OtherDefense:
         return raw
     if not isinstance(raw, Mapping):
         raise ValueError(f"expected keys such as kind and its parameters, got {raw!r}")
-    kind = raw.get("kind", PLAIN_KIND)
-    model = LabelSmoothing if kind == PLAIN_KIND else defense_model(kind)
-    for key in raw:
-        if key not in model.model_fields:
-            reads = ", ".join(name for name in model.model_fields if name != "kind")
-            raise ValueError(f"{key}: expected a key of defense {kind} ({reads}), got {key!r}")
-    return model.model_validate(raw)
-
-
-def defense_model(kind: Any) -> type[OtherDefense]:
-    """The model of a defense other than label smoothing. Raises ValueError, which lists the kinds."""
-    from smoothsweep.core.defenses.registry import DEFENSES  # loads torch
-
+    kind = raw.get("kind", SMOOTHING)
     refuse_broken("defenses", kind)
     if not isinstance(kind, str) or kind not in DEFENSES:
         raise ValueError(f"kind: expected one of {', '.join(DEFENSES)}, got {kind!r}")
-    return _defense_model(kind, DEFENSES[kind])
-
-
-@lru_cache
-def _defense_model(kind: str, defense: type) -> type[OtherDefense]:
-    return derived(defense, OtherDefense, more={"kind": (one_value(kind), kind)})
+    return defense_model(kind).model_validate(raw)
 
 
 Defense = Annotated[SerializeAsAny[LabelSmoothing | OtherDefense], PlainValidator(read_defense)]
@@ -328,8 +295,10 @@ class Recipe(Training):
                 self.poison.built.check_image_size(self.image_size)
             except InputError as error:
                 raise ValueError(f"poison.{error}") from None
-        self.defense.check_recipe(self)
         kind, built = self.defense.kind, self.defense.built
+        built.check(self.architecture)
+        known = {field.name for field in fields(TrainingRecipe)} - {"augmentation"}
+        built.adjust_recipe(TrainingRecipe(**self.model_dump(exclude_none=True, include=known)))
         if built.alone is not None and self.workers > 1:
             raise ValueError(f"workers: expected 1 with {kind}: {built.alone}, got {self.workers}")
         if built.leaves != "gradients" and self.stop_at_test_acc is not None:

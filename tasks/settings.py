@@ -11,13 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from smoothsweep.core.attacks.registry import attack_class, make_attack
 from smoothsweep.core.attacks.shared.base import Attack
 from smoothsweep.core.checks import present
 from smoothsweep.core.data.names import PUBLISHED_NAMES
 from smoothsweep.core.declared import build
+from smoothsweep.core.defenses.base import Defense
+from smoothsweep.core.defenses.registry import make_defense
 from smoothsweep.core.defenses.schedules import AlphaSchedule, alpha_at
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.base import Judge
@@ -41,9 +42,6 @@ from smoothsweep.tasks.counts import (
     training_counts,
 )
 from smoothsweep.tasks.planned_files import PlannedFile, names_a_file, planned, prior_files
-
-if TYPE_CHECKING:
-    from smoothsweep.core.defenses.base import Defense
 
 InputConfigs = Mapping[str, Config]
 _OF_TRAINING = tuple(field.name for field in fields(TrainingRecipe))
@@ -95,8 +93,6 @@ def _check_images(config: Config, recipe: TrainingRecipe, data: Config, poison: 
         return
     images, workers = sum(counts), config.get("workers", 1)
     if not plain:
-        from smoothsweep.core.defenses.registry import make_defense  # imports torch
-
         defense = make_defense(config["defense"]["kind"], **config["defense"].get("parameters", {}))
         if poison is not None:
             counts = _counts_under_poison(defense, config, data, poison, len(counts))

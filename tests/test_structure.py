@@ -161,9 +161,12 @@ def test_planning_loads_no_torch():
     names = ("cli", "planning.plan", "planning.trial", "scheduling.scheduler", "commands.run", "running.tuning")
     modules = [f"smoothsweep.orchestrator.{name}" for name in names]
     code = f"import sys, importlib\nfor name in {modules}:\n    importlib.import_module(name)\n"
-    code += "    print(name, 'torch' in sys.modules)"
+    code += "    print(name, 'torch' in sys.modules)\n"
+    code += "from pathlib import Path\nfrom smoothsweep.sweeps.expand import expand\n"
+    code += "from smoothsweep.sweeps.load import load_sweep\n"
+    code += "expand(load_sweep(Path('defenses_small')))\nprint('its defenses', 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == [f"{module} False" for module in modules]
+    assert done.stdout.splitlines() == [f"{module} False" for module in (*modules, "its defenses")]
 
 
 def test_one_place_asks_for_cpus_and_memory_and_one_prints(repository):

@@ -30,7 +30,7 @@ from smoothsweep.core.tree import TREE
 from smoothsweep.orchestrator.result.sweep_result import FRAMES
 from smoothsweep.sweeps.parts import attack_model
 from smoothsweep.sweeps.schema import InversionSweep, ToySweep
-from smoothsweep.sweeps.training import PLAIN_KIND, LabelSmoothing, defense_model
+from smoothsweep.sweeps.training import defense_model
 from tools.marked import with_tables
 
 TOY, TOY_TITLE = "toy", "Toy experiment"
@@ -41,7 +41,7 @@ ENDLESS = 10**9  # a bound from here on only says that products still fit
 
 KINDS: dict[str, list[tuple[str, type[BaseModel]]]] = {
     "attack": [(kind, attack_model(kind)) for kind in ATTACKS],
-    "recipe.defense": [(kind, LabelSmoothing if kind == PLAIN_KIND else defense_model(kind)) for kind in DEFENSES],
+    "recipe.defense": [(kind, defense_model(kind)) for kind in DEFENSES],
 }
 
 

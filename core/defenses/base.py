@@ -1,7 +1,8 @@
 """What a defense is: its parameters, and what it may change about a training.
 
 Every defense is a frozen dataclass of its parameters that overrides the methods it needs; the others leave the
-training as it is. docs/new-defense.md shows how to add one.
+training as it is. docs/new-defense.md shows how to add one. Planning reads defenses, so that torch is loaded by what
+computes alone: the layers that they build in are in `layers.py`, what they compute in `operations.py`.
 """
 
 from __future__ import annotations
@@ -11,17 +12,18 @@ from collections import abc
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple, Self
-
-import torch
-from torch import Generator, Tensor, nn
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeAlias
 
 from smoothsweep.core.declared import check_fields
 from smoothsweep.core.defenses.schedules import check_alpha
 from smoothsweep.core.defenses.strengths import Family
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.classifiers import Classifier, LogitsWithAuxiliary
 from smoothsweep.core.models.recipe import TrainingRecipe
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor, nn
+
+    from smoothsweep.core.models.classifiers import Classifier, LogitsWithAuxiliary
 
 # Label smoothing with any factor up to 1, negative ones included.
 #
@@ -39,6 +41,8 @@ def smoothed_targets(labels: Tensor, num_classes: int, alpha: float) -> Tensor:
     labels: int64 [N] in [0, num_classes). For alpha < 0 the entries leave [0, 1]: no longer a distribution.
     Raises InputError for an alpha above 1 or not finite.
     """
+    import torch
+
     alpha = check_alpha(alpha)
     onehot = torch.nn.functional.one_hot(labels, num_classes).to(torch.float32)
     return (1 - alpha) * onehot + alpha / num_classes
@@ -53,6 +57,8 @@ def smoothed_cross_entropy(logits: Tensor, labels: Tensor, alpha: float, *, redu
     torch's built-in criterion for alpha >= 0.
     Raises InputError for an alpha above 1 or not finite, ValueError for wrong shapes or an unknown reduction.
     """
+    import torch
+
     alpha = check_alpha(alpha)
     if reduction not in REDUCTIONS:
         raise ValueError(f"reduction: expected one of {', '.join(REDUCTIONS)}, got {reduction!r}")
@@ -89,10 +95,12 @@ class MixedLabels:
     @property
     def dominant(self) -> Tensor:
         """The class with the larger share, int64 [n]: what a training accuracy is counted against."""
+        import torch
+
         return torch.where(self.share >= 0.5, self.first, self.second)
 
 
-Labels = Tensor | MixedLabels
+Labels: TypeAlias = "Tensor | MixedLabels"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,6 +276,8 @@ class Defense:
 
 def over_outputs(output: Tensor | LogitsWithAuxiliary, losses_of: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
     """The losses [n] of a network's output, those of an auxiliary head added, and its logits [n, C]."""
+    from smoothsweep.core.models.classifiers import LogitsWithAuxiliary
+
     if isinstance(output, LogitsWithAuxiliary):
         return losses_of(output.logits) + _AUXILIARY_WEIGHT * losses_of(output.auxiliary), output.logits
     return losses_of(output), output
@@ -292,6 +302,8 @@ def watch(parts: Mapping[str, nn.Module], look: Callable[[Tensor], Tensor]) -> a
     Yields name -> what `look` made of it, with gradients. It looks before later layers overwrite the output in
     place, and outside autocast.
     """
+    import torch
+
     seen: dict[str, Tensor] = {}
 
     def hook(name: str) -> Callable[[nn.Module, object, Tensor], None]:
@@ -309,54 +321,8 @@ def watch(parts: Mapping[str, nn.Module], look: Callable[[Tensor], Tensor]) -> a
             handle.remove()
 
 
-class SameHead(nn.Linear):
-    """Another head's weights under their names, for a head that uses them in its own way."""
-
-    def __init__(self, head: nn.Linear) -> None:
-        super().__init__(head.in_features, head.out_features, device="meta")
-        self.weight, self.bias = head.weight, head.bias
-
-
-def new_linear(inputs: int, outputs: int, generator: Generator) -> nn.Linear:
-    """A linear layer with torch's usual initial weights, drawn from `generator`."""
-    layer = nn.utils.skip_init(nn.Linear, inputs, outputs)
-    init_linear(layer, generator)
-    return layer
-
-
-def init_linear(layer: nn.Linear, generator: Generator) -> None:
-    """torch's usual initial weights of a linear layer, uniform within 1 / sqrt(inputs), from `generator`."""
-    bound = layer.weight.shape[1] ** -0.5
-    with torch.no_grad():
-        layer.weight.uniform_(-bound, bound, generator=generator)
-        layer.bias.uniform_(-bound, bound, generator=generator)
-
-
-def replace_module(root: nn.Module, path: str, module: nn.Module) -> None:
-    """Put `module` where `path` points below `root`."""
-    parent, _, name = path.rpartition(".")
-    setattr(root.get_submodule(parent), name, module)
-
-
 @dataclass(frozen=True, kw_only=True)
 class LabelSmoothing(Defense):
     """No parameters of its own: the factor and its schedule belong to every defense, and 0 is plain training."""
 
     cites: ClassVar[tuple[str, ...]] = ("szegedy2016rethinking", "struppek2024careful")
-
-
-class OwnNoise(nn.Module):
-    """Stands before the layer's own class. seed; noise: a generator on the CPU, which evaluation mode starts anew."""
-
-    seed: int
-    noise: Generator
-
-    def seed_noise(self, seed: int) -> None:
-        """Start the noise of evaluation anew: the same calls from here on give the same numbers."""
-        self.seed, self.noise = seed, Generator().manual_seed(seed)
-
-    def train(self, mode: bool = True) -> Self:
-        """Switch the mode; evaluation mode starts its noise anew."""
-        if not mode:
-            self.seed_noise(self.seed)
-        return super().train(mode)

@@ -19,30 +19,20 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-
-import torch
-from torch import Generator, Tensor, nn
-from torch.func import functional_call, grad, vmap
+from typing import TYPE_CHECKING
 
 from smoothsweep.core.bounds import Positive
 from smoothsweep.core.checks import require
-from smoothsweep.core.defenses.base import (
-    Defense,
-    Step,
-    StepLoss,
-    criterion_losses,
-    hard_labels,
-    over_outputs,
-    replace_module,
-)
+from smoothsweep.core.defenses.base import Defense, Step, StepLoss, criterion_losses, hard_labels
 from smoothsweep.core.defenses.strengths import Family, numbers
-from smoothsweep.core.models.classifiers import Classifier
 from smoothsweep.core.models.recipe import TrainingRecipe
 
-_GROUPS = 32  # of GroupNorm, as Opacus has them
-_AT_ONCE = 16  # images whose gradients are held at once: each is as large as the network
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+    from smoothsweep.core.models.classifiers import Classifier
+
 _LEAST_BATCH = 32  # expected; below it a batch of fewer than two images, which the loop leaves out, is not negligible
-_TINY = 1e-6  # in the divisor of the clipping, as in Opacus
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +77,10 @@ class DpSgd(Defense):
 
     def prepare(self, model: Classifier, *, generator: Generator) -> None:
         """No norm looks at more than one image."""
+        from torch import nn
+
+        from smoothsweep.core.defenses.layers import norm_of_one, replace_module
+
         self.check(model.architecture)
         for name, module in list(model.named_modules()):
             if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
@@ -94,6 +88,8 @@ class DpSgd(Defense):
 
     def sampler(self, labels: Tensor, batch_size: int, generator: Generator) -> list[Tensor]:
         """Poisson batches: as many as a permutation has, each image in each with probability batch_size / N."""
+        import torch
+
         n = len(labels)
         self._check_batch(n, batch_size)
         chosen = torch.rand(steps_of_epoch(n, batch_size), n, generator=generator, dtype=torch.float64) < batch_size / n
@@ -101,6 +97,10 @@ class DpSgd(Defense):
 
     def loss(self, step: Step) -> StepLoss:
         """The criterion; its backward pass leaves the private gradient. Facts: clipped, the share of clipped images."""
+        import torch
+
+        from smoothsweep.core.defenses.operations import clipped_sums
+
         labels = hard_labels(step.labels)
         with torch.no_grad():
             losses, logits = criterion_losses(step, step.forward(step.images))
@@ -136,37 +136,3 @@ def epsilon(noise: float, rate: float, steps: int, *, delta: float) -> float:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Optimal order is the")  # a looser bound is one all the same
         return accountant.get_epsilon(delta)
-
-
-def norm_of_one(module: nn.BatchNorm1d | nn.BatchNorm2d) -> nn.Module:
-    """A norm over one image's features in the place of one over the batch, with its weights."""
-    features, affine = module.num_features, module.affine
-    if isinstance(module, nn.BatchNorm1d):
-        norm: nn.Module = nn.LayerNorm(features, eps=module.eps, elementwise_affine=affine)
-    else:
-        norm = nn.GroupNorm(math.gcd(_GROUPS, features), features, eps=module.eps, affine=affine)
-    if affine:
-        norm.weight, norm.bias = module.weight, module.bias
-    return norm
-
-
-def clipped_sums(
-    step: Step, labels: Tensor, named: Mapping[str, Tensor], clip: float
-) -> tuple[dict[str, Tensor], Tensor]:
-    """The sum over the batch of every image's gradient, none longer than `clip`; and their lengths before, [n]."""
-
-    def loss_of(parameters: Mapping[str, Tensor], image: Tensor, label: Tensor) -> Tensor:
-        output = functional_call(step.model, dict(parameters), (image[None],))
-        return over_outputs(output, lambda logits: step.criterion(logits, label[None]))[0].squeeze(0)
-
-    values = {name: parameter.detach() for name, parameter in named.items()}
-    each = vmap(grad(loss_of), in_dims=(None, 0, 0), randomness="different")
-    sums, norms = {name: torch.zeros_like(value) for name, value in values.items()}, []
-    for images, batch_labels in zip(step.images.split(_AT_ONCE), labels.split(_AT_ONCE), strict=True):
-        gradients = each(values, images, batch_labels)
-        length = torch.stack([part.flatten(1).square().sum(1) for part in gradients.values()]).sum(0).sqrt()
-        factor = (clip / (length + _TINY)).clamp(max=1)
-        for name, part in gradients.items():
-            sums[name] += torch.einsum("n,n...->...", factor, part)
-        norms.append(length)
-    return sums, torch.cat(norms)

@@ -4,147 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import torch
-import torch.nn.functional as F
 from annotated_types import Ge
-from torch import Generator, Tensor, nn
 
 from smoothsweep.core.bounds import Count, Fraction, NotNegative, Width
 from smoothsweep.core.checks import require, require_choice
 from smoothsweep.core.defenses.base import (
     Defense,
-    OwnNoise,
     Step,
     StepLoss,
     criterion_losses,
     hard_labels,
-    init_linear,
-    new_linear,
-    replace_module,
     watch,
 )
 from smoothsweep.core.defenses.strengths import Family, numbers
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.architectures import anatomy_of, check_layers
-from smoothsweep.core.models.classifiers import Classifier
 from smoothsweep.core.models.recipe import TrainingRecipe
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+    from smoothsweep.core.models.classifiers import Classifier
 
 # BiDO: hidden layers that depend little on the image and much on the label (Peng et al., KDD 2022).
 #
 # Matches the training of AlanPeng0897/Defend_MI, BiDO/train_HSIC.py, with three differences: what is computed there in
 # float32 on the CPU is computed here in float64 on the device, linear systems are solved rather than inverted, and
 # `measure: coco` trains COCO (the official option only renames the output folder).
-#
-# How much one set of vectors depends on another, measured within a batch: normalised HSIC and COCO.
-#
-# As computed by the training of AlanPeng0897/Defend_MI, BiDO/ (m images in a batch, sigma = 5, ridge 1e-5 * m), in
-# float64 from the m x m kernels on. Distances come from inner products, so that nothing of the size d x d is built.
-
-
-SIGMA = 5.0  # of the Gaussian kernel, on the mean squared difference of two vectors
-RIDGE = 1e-5
-_TINY = 1e-12  # below it COCO counts as 0, where its square root has no slope
-
-
-def squared_distances(x: Tensor) -> Tensor:
-    """Squared Euclidean distances float64 [m, m] between x[0], ..., x[m-1]; x float [m, ...].
-
-    The inner products have x's precision; they are taken after centring, which leaves distances as they are and
-    keeps them from cancelling.
-    """
-    flat = x.permute(0, 2, 3, 1).flatten(1) if x.ndim == 4 else x.flatten(1)  # no copy of channels_last images
-    centred = flat - flat.mean(dim=0)
-    inner = (centred @ centred.T).double()
-    norms = inner.diagonal()
-    return (norms[:, None] + norms[None, :] - 2 * inner).abs()
-
-
-def gaussian_kernel(x: Tensor) -> Tensor:
-    """exp(-D / (2 * 25 * d)) for x [m, ...] of d numbers each -> float64 [m, m]."""
-    return torch.exp(-squared_distances(x) / (2 * SIGMA**2 * x[0].numel()))
-
-
-def linear_kernel(x: Tensor) -> Tensor:
-    """Inner products float64 [m, m]; of one-hot labels, whether two images share a class."""
-    flat = x.flatten(1)
-    return (flat @ flat.T).double()
-
-
-def imq_kernel(x: Tensor) -> Tensor:
-    """The inverse multiquadric 1 / sqrt(D + 1), float64 [m, m]."""
-    return (squared_distances(x) + 1).rsqrt()
 
 
 Kernel = Literal["gaussian", "linear", "imq"]
-KERNELS: dict[Kernel, Callable[[Tensor], Tensor]] = {
-    "gaussian": gaussian_kernel,
-    "linear": linear_kernel,
-    "imq": imq_kernel,
-}
-
-
-def hsic_operator(k: Tensor) -> Tensor:
-    """A (A + 1e-5 m I)^-1 with A = K H, centred from the right only as in the official code: [m, m]."""
-    centred = k - k.mean(dim=1, keepdim=True)
-    ridge = RIDGE * len(k) * torch.eye(len(k), dtype=k.dtype, device=k.device)
-    return torch.linalg.solve(centred + ridge, centred, left=False)
-
-
-def coco_operator(k: Tensor) -> Tensor:
-    """H K H, centred from both sides: [m, m]."""
-    return k - k.mean(dim=1, keepdim=True) - k.mean(dim=0, keepdim=True) + k.mean()
-
-
-def hsic(a: Tensor, b: Tensor) -> Tensor:
-    """Normalised HSIC of two `hsic_operator`s: the trace of their product, from about 0 to m - 1."""
-    return (a * b.T).sum()
-
-
-def coco(a: Tensor, b: Tensor, norm: CocoNorm = "frobenius") -> Tensor:
-    """COCO of two `coco_operator`s: sqrt(||A B||) / m.
-
-    norm: `frobenius`, which the official code takes, or `spectral`, as constrained covariance is defined.
-    """
-    size = torch.linalg.matrix_norm(a @ b, ord=COCO_NORMS[norm])
-    return size.clamp(min=_TINY).sqrt() / len(a)
-
-
 CocoNorm = Literal["frobenius", "spectral"]
-COCO_NORMS: dict[CocoNorm, str | int] = {"frobenius": "fro", "spectral": 2}
-
-
-# Which images make the batches of an epoch, where a defense needs more than a permutation.
-
-
-def shuffled_batches(n: int, batch_size: int, generator: Generator) -> list[Tensor]:
-    """A permutation of 0..n-1 in batches of `batch_size` (n if that is fewer); an incomplete last one is left out."""
-    size = min(batch_size, n)
-    return list(torch.randperm(n, generator=generator)[: n - n % size].split(size))
-
-
-def identity_batches(labels: Tensor, batch_size: int, per_class: int, generator: Generator) -> list[Tensor]:
-    """Batches of batch_size / per_class classes with `per_class` images each, in the order of their classes.
-
-    labels: int64 [N] on the CPU. The images of every class are shuffled and cut into groups; what is left over waits
-    for another epoch, and a class with fewer images than a group fills it by drawing again with replacement. A batch
-    takes its classes from those with most groups left, at random among equals, so that few groups find no batch.
-    Source: the sampler of AlanPeng0897/Defend_MI, BiDO/ (16 classes of 4); the choice among equals is ours.
-    Raises InputError if `per_class` does not divide the batch or there are too few classes for one batch.
-    """
-    classes, counts = labels.unique(return_counts=True)
-    wanted = classes_of_batch(len(classes), batch_size, per_class)
-    order = labels.argsort(stable=True)
-    groups = [_groups(members, per_class, generator) for members in order.split(counts.tolist())]
-    left = torch.tensor([len(group) for group in groups])
-    batches = []
-    while (left > 0).sum() >= wanted:
-        chance = torch.rand(len(left), generator=generator, dtype=torch.float64)
-        chosen = (left + chance).topk(wanted).indices.sort().values  # most groups first, equals at random
-        batches.append(torch.cat([groups[c][left[c] - 1] for c in chosen.tolist()]))
-        left[chosen] -= 1
-    return batches
 
 
 def classes_of_batch(classes: int, batch_size: int, per_class: int) -> int:
@@ -158,16 +50,6 @@ def classes_of_batch(classes: int, batch_size: int, per_class: int) -> int:
             f"per class, got {classes}"
         )
     return wanted
-
-
-def _groups(members: Tensor, size: int, generator: Generator) -> Tensor:
-    """The images of one class in shuffled groups: [groups, size], at least one."""
-    n = len(members)
-    if n >= size:
-        return members[torch.randperm(n, generator=generator)][: n - n % size].view(-1, size)
-    again = torch.randint(n, (size - n,), generator=generator)
-    picks = torch.cat([torch.arange(n), again])[torch.randperm(size, generator=generator)]
-    return members[picks][None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,12 +133,18 @@ class Bido(Defense):
 
     def sampler(self, labels: Tensor, batch_size: int, generator: Generator) -> list[Tensor]:
         """Whole batches only: both measures depend on the size of a batch."""
+        from smoothsweep.core.defenses.operations import identity_batches, shuffled_batches
+
         if self.batches == "identities":
             return identity_batches(labels, batch_size, self.per_class, generator)
         return shuffled_batches(len(labels), batch_size, generator)
 
     def loss(self, step: Step) -> StepLoss:
         """Facts: input_dependence and label_dependence (sums over the layers, unweighted), distinct_labels."""
+        import torch.nn.functional as F
+
+        from smoothsweep.core.defenses.operations import KERNELS, gaussian_kernel
+
         labels = hard_labels(step.labels)
         distinct = len(labels.unique())
         if distinct < 2:
@@ -279,6 +167,8 @@ class Bido(Defense):
 
     def _measure(self) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor, Tensor], Tensor]]:
         """Kernel -> the statistics that the measure compares, and the measure itself."""
+        from smoothsweep.core.defenses.operations import coco, coco_operator, hsic, hsic_operator
+
         if self.measure == "hsic":
             return hsic_operator, hsic
         norm = self.coco_norm or "frobenius"
@@ -297,8 +187,6 @@ READOUT_OF_PROTOCOL = {
     "paper": "noisy",  # the official codes draw noise in every pass, tests and attacks included
     "clean": "mean",  # an attacker who holds the weights can leave the noise out
 }
-_SHIFT = 5.0  # sigma = softplus(raw - 5): small at initialisation
-_UNDERFLOW = -15.0  # below it log(softplus(x)) is x to float32 precision, and far below it softplus(x) is 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -331,6 +219,10 @@ class Mid(Defense):
 
     def prepare(self, model: Classifier, *, generator: Generator) -> None:
         """Put the bottleneck between features and head; in the VGG it takes the place of the last BatchNorm1d."""
+        from torch import nn
+
+        from smoothsweep.core.defenses.layers import BottleneckHead, replace_module
+
         self.check(model.architecture)
         norm = anatomy_of(model.architecture).last_norm
         if norm is not None:
@@ -343,25 +235,31 @@ class Mid(Defense):
 
         Raises InputError for an unknown readout, or a network without a bottleneck.
         """
+        from smoothsweep.core.defenses.layers import bottleneck_of
+
         chosen = readout or self.usual_readouts[protocol]
         require_choice("readout", chosen, READOUTS)
         bottleneck_of(model).read(chosen, seed=seed)
 
     def seed_noise(self, model: Classifier, seed: int) -> bool:
         """Nothing is drawn where the mean is read."""
+        from smoothsweep.core.defenses.layers import bottleneck_of
+
         head = bottleneck_of(model)
         head.seed_noise(seed)
         return head.readout != "mean"
 
     def loss(self, step: Step) -> StepLoss:
         """The criterion plus beta times the divergence; facts: kl (per image, unweighted), sigma_mean, beta."""
+        from smoothsweep.core.defenses.layers import bottleneck_of, gaussian_kl, sigma_of
+
         head = bottleneck_of(step.model)
         with watch({"statistics": head.statistics}, lambda output: output) as seen:
             losses, logits = criterion_losses(step, step.forward(step.images))
         mu, raw = seen["statistics"].chunk(2, dim=1)
         divergence = gaussian_kl(mu, raw).mean()
         beta = self.beta_at(step.epoch, step.epochs)
-        facts = {"kl": divergence.detach(), "sigma_mean": _sigma(raw.detach()).mean()}
+        facts = {"kl": divergence.detach(), "sigma_mean": sigma_of(raw.detach()).mean()}
         facts["beta"] = divergence.new_tensor(beta)
         return StepLoss(losses.mean() + beta * divergence, logits, facts)
 
@@ -369,73 +267,3 @@ class Mid(Defense):
         """The weight in a zero-based epoch; the rise is complete with the epoch that ends at `beta_warmup`."""
         done = (epoch + 1) / epochs
         return self.beta if done >= self.beta_warmup else self.beta * done / self.beta_warmup
-
-
-class BottleneckHead(OwnNoise, nn.Linear):
-    """Features [n, F] -> logits [n, C] through k noisy numbers; `weight` and `bias` are those of the last layer.
-
-    In training mode the noise comes from torch's generator of the features' device, as dropout's does. Otherwise
-    `readout` decides, and noise comes from the head's own generator. `eval()` starts that one anew, so that an
-    evaluation between two epochs gives the same numbers in a training that was interrupted.
-    """
-
-    def __init__(self, features: int, k: int, classes: int, *, generator: Generator) -> None:
-        with torch.random.fork_rng(devices=[]):  # Linear draws its own weights, which are replaced
-            super().__init__(k, classes)
-        init_linear(self, generator)
-        self.in_features = features  # what it takes, as every head says
-        self.k = k
-        self.statistics = new_linear(features, 2 * k, generator)
-        self.read("noisy")
-
-    def read(self, readout: str, *, draws: int = 16, seed: int = 0) -> None:
-        """Choose how the network is read outside training, and seed its noise.
-
-        readout: `noisy` (as published: a fresh draw for every image in every call), `mean` (h = mu, deterministic), or
-        `expectation` (the mean logits of `draws` noisy passes; more draws come closer to `mean`). Noise is drawn in the
-        order of the calls: seed anew, with `seed_noise`, wherever results must not depend on what was computed before.
-        """
-        self.readout, self.draws = readout, draws
-        self.seed_noise(seed)
-
-    def forward(self, input: Tensor) -> Tensor:
-        """[n, F] -> logits [n, C]."""
-        mu, raw = self.statistics(input).chunk(2, dim=1)
-        if self.training:
-            return super().forward(mu + _sigma(raw) * torch.randn_like(mu))
-        if self.readout == "mean":
-            return super().forward(mu)
-        # On the CPU, so that the numbers do not depend on the device.
-        noise = torch.randn(mu.shape, generator=self.noise).to(device=mu.device, dtype=mu.dtype)
-        if self.readout == "expectation":
-            noise = noise / self.draws**0.5  # the last layer is linear: exactly the law of a mean of `draws` passes
-        return super().forward(mu + _sigma(raw) * noise)
-
-
-def gaussian_kl(mu: Tensor, raw: Tensor) -> Tensor:
-    """KL of N(mu, sigma^2) to N(0, 1) with sigma = softplus(raw - 5), summed over k: [n, k] twice -> [n].
-
-    Finite however small sigma is: its logarithm is not taken of a number that can underflow to 0.
-    """
-    sigma = _sigma(raw)
-    return -0.5 * (1 + 2 * _log_sigma(raw) - mu.square() - sigma.square()).sum(dim=1)
-
-
-def _sigma(raw: Tensor) -> Tensor:
-    return F.softplus(raw - _SHIFT)
-
-
-def _log_sigma(raw: Tensor) -> Tensor:
-    """log(softplus(x)), where it would underflow by its expansion x - exp(x) / 2 (to 1e-14 below -15)."""
-    x = raw - _SHIFT
-    small = x < _UNDERFLOW
-    usual = F.softplus(x.masked_fill(small, 0.0)).log()  # masked, or its gradient would be 0 * inf
-    return torch.where(small, x - x.clamp(max=_UNDERFLOW).exp() / 2, usual)
-
-
-def bottleneck_of(model: nn.Module) -> BottleneckHead:
-    """The bottleneck of a classifier. Raises InputError if it has none."""
-    head = getattr(model, "head", None)
-    if not isinstance(head, BottleneckHead):
-        raise InputError("readout: expected a classifier trained with defense mid, got one without a bottleneck")
-    return head

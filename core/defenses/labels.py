@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.core.defenses.strengths import (
     Family,
     Order,
@@ -95,12 +96,7 @@ def recipe_words(defense: Mapping[str, Any]) -> RecipeWords:
 
 
 def family_of(kind: str) -> Family | None:
-    """What pages call a defense, and whose it is; None where its class does not say, or the table does not have it.
-
-    Loads torch, as every sweep file has by then that names this defense.
-    """
-    from smoothsweep.core.defenses.registry import DEFENSES
-
+    """What pages call a defense, and whose it is; None where its class does not say, or the table does not have it."""
     family = DEFENSES[kind].family if kind in DEFENSES else None
     if family is None:
         return None
@@ -108,9 +104,7 @@ def family_of(kind: str) -> Family | None:
 
 
 def known_defenses() -> tuple[str, ...]:
-    """The kinds of the table of defenses, in its order. Loads torch."""
-    from smoothsweep.core.defenses.registry import DEFENSES
-
+    """The kinds of the table of defenses, in its order."""
     return tuple(DEFENSES)
 
 

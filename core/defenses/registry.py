@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
-
-from torch import Generator, Tensor
+from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core.declared import build
 from smoothsweep.core.defenses.base import Defense, LabelSmoothing
@@ -24,9 +22,12 @@ from smoothsweep.core.defenses.regularisers import (
 )
 from smoothsweep.core.defenses.structure import Freeze, SkipRemoval
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.checkpoints import fitting_state
-from smoothsweep.core.models.classifiers import Classifier
 from smoothsweep.core.plugins import refuse_broken, with_plugins
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from smoothsweep.core.models.classifiers import Classifier
 
 DEFENSES: dict[str, type[Defense]] = with_plugins(
     "defenses",
@@ -70,6 +71,10 @@ def restore_weights(model: Classifier, defense: Defense, state: Mapping[str, Ten
     Raises InputError, one line that begins with `where`, if the weights do not fit: they were trained with another
     defense or architecture.
     """
+    from torch import Generator
+
+    from smoothsweep.core.models.checkpoints import fitting_state
+
     defense.prepare(model, generator=Generator().manual_seed(0))
     name = next(name for name, kind in DEFENSES.items() if kind is type(defense))
     trained = f"{where}: expected weights of {model.architecture} trained with defense {name}"

@@ -7,13 +7,9 @@ import math
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import numpy as np
-import torch
-import torch.nn.functional as F
 from annotated_types import Ge, Gt, Le, Lt
-from torch import Generator, Tensor, nn
 
 from smoothsweep.core.bounds import Positive, Ratios, Shares, Width
 from smoothsweep.core.checks import require
@@ -21,17 +17,19 @@ from smoothsweep.core.defenses.base import (
     Defense,
     Labels,
     MixedLabels,
-    SameHead,
     Step,
     StepLoss,
     hard_labels,
-    new_linear,
     over_outputs,
 )
 from smoothsweep.core.defenses.strengths import Family, Strength, is_number, numbers, value_text
-from smoothsweep.core.models.classifiers import Classifier
 from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.core.text import NBSP
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+    from smoothsweep.core.models.classifiers import Classifier
 
 # Random erasing as a defense: the network never sees a whole face (MIDRE, TMLR 2025).
 #
@@ -90,6 +88,10 @@ class RandomErasing(Defense):
 
     def alter_batch(self, images: Tensor, labels: Tensor, generator: Generator) -> tuple[Tensor, Labels]:
         """Images with their rectangles erased. Every image uses the same count of random numbers."""
+        import torch
+
+        from smoothsweep.core.defenses.operations import box_mask
+
         height, width = images.shape[-2:]
         boxes = self.draw_boxes(len(images), (height, width), generator)
         mask = box_mask(boxes, (height, width)).to(images.device)[:, None]
@@ -97,6 +99,8 @@ class RandomErasing(Defense):
 
     def draw_boxes(self, n: int, size: tuple[int, int], generator: Generator) -> Tensor:
         """Top, left, height, width in pixels, int64 [n, 4]; height 0 where an image stays whole."""
+        import torch
+
         u = torch.rand(n, 2 * _TRIES + 3, generator=generator, dtype=torch.float64)
         height, width = size
         pixels = height * width * (self.area[0] + (self.area[1] - self.area[0]) * u[:, :_TRIES])
@@ -113,19 +117,12 @@ class RandomErasing(Defense):
 
     def _filling(self, images: Tensor, generator: Generator) -> Tensor:
         if self.fill == "random":
+            import torch
+
             return (2 * torch.rand(images.shape, generator=generator) - 1).to(images)
         if self.fill == "mean":
             return images.mean(dim=(2, 3), keepdim=True)
         return images.new_tensor(self.colour or PUBLISHED_COLOUR)[:, None, None]
-
-
-def box_mask(boxes: Tensor, size: tuple[int, int]) -> Tensor:
-    """Boxes as `draw_boxes` gives them -> bool [n, H, W], true inside."""
-    top, left, height, width = (column[:, None] for column in boxes.T)
-    rows, columns = torch.arange(size[0]), torch.arange(size[1])
-    inside_rows = (rows >= top) & (rows < top + height)
-    inside_columns = (columns >= left) & (columns < left + width)
-    return inside_rows[:, :, None] & inside_columns[:, None, :]
 
 
 # Dropout on the features under the head (Srivastava et al., JMLR 2014).
@@ -145,20 +142,10 @@ class Dropout(Defense):
 
     def prepare(self, model: Classifier, *, generator: Generator) -> None:
         """Same weights under the same names; the head drops features before it uses them."""
+        from smoothsweep.core.defenses.layers import DropoutHead
+
         self.check(model.architecture)
         model.head = DropoutHead(model.head, self.p)
-
-
-class DropoutHead(SameHead):
-    """Another head's weights behind dropout."""
-
-    def __init__(self, head: nn.Linear, p: float) -> None:
-        super().__init__(head)
-        self.p = p
-
-    def forward(self, input: Tensor) -> Tensor:
-        """[n, F] -> logits [n, C]."""
-        return super().forward(F.dropout(input, self.p, self.training))
 
 
 # Weight decay as a defense, so that it can be swept beside the others.
@@ -192,9 +179,6 @@ class WeightDecay(Defense):
 # would reward a smaller p_true as soon as that loss is negative, and is not used.
 
 
-_LEAST = 1e-12  # of 1 - p, so that a gamma below 1 has a finite slope where p reaches 1
-
-
 @dataclass(frozen=True, kw_only=True)
 class Focal(Defense):
     """Minimise -sum_k t_k (1 - p_k)^gamma log p_k over the smoothed target t.
@@ -209,6 +193,8 @@ class Focal(Defense):
 
     def loss(self, step: Step) -> StepLoss:
         """The mean over the batch."""
+        from smoothsweep.core.defenses.operations import focal_losses
+
         labels = hard_labels(step.labels)
 
         def losses_of(logits: Tensor) -> Tensor:
@@ -216,13 +202,6 @@ class Focal(Defense):
 
         losses, logits = over_outputs(step.forward(step.images), losses_of)
         return StepLoss(losses.mean(), logits, {})
-
-
-def focal_losses(logits: Tensor, targets: Tensor, gamma: float) -> Tensor:
-    """Logits and targets [n, C] -> losses [n]."""
-    log_p = torch.log_softmax(logits.float(), dim=1)
-    rest = (-torch.expm1(log_p)).clamp(min=_LEAST)
-    return -(targets * rest.pow(gamma) * log_p).sum(dim=1)
 
 
 # A reward for uncertain outputs (Pereyra et al., 2017, "Regularizing neural networks by penalizing confident output
@@ -243,18 +222,13 @@ class ConfidencePenalty(Defense):
 
     def loss(self, step: Step) -> StepLoss:
         """The mean over the batch; fact: entropy, its mean over the batch."""
+        from smoothsweep.core.defenses.operations import entropy
 
         def losses_of(logits: Tensor) -> Tensor:
             return step.criterion(logits, step.labels) - self.beta * entropy(logits)
 
         losses, logits = over_outputs(step.forward(step.images), losses_of)
         return StepLoss(losses.mean(), logits, {"entropy": entropy(logits.detach()).mean()})
-
-
-def entropy(logits: Tensor) -> Tensor:
-    """Logits [n, C] -> entropies [n] in [0, log C]."""
-    log_p = torch.log_softmax(logits, dim=1)
-    return -(log_p.exp() * log_p).sum(dim=1)
 
 
 # Mixup: the network trains on blends of two images and their labels (Zhang et al., ICLR 2018).
@@ -278,17 +252,15 @@ class Mixup(Defense):
 
     def alter_batch(self, images: Tensor, labels: Tensor, generator: Generator) -> tuple[Tensor, Labels]:
         """share * image + (1 - share) * partner, with both labels and the share of the first."""
+        import torch
+
+        from smoothsweep.core.defenses.operations import draw_shares
+
         partner = torch.randperm(len(images), generator=generator).to(images.device)
         share = draw_shares(len(images), self.alpha, generator).to(images.device)
         column = share[:, None, None, None]
         mixed = column * images + (1 - column) * images[partner]
         return mixed, MixedLabels(first=labels, second=labels[partner], share=share)
-
-
-def draw_shares(n: int, alpha: float, generator: Generator) -> Tensor:
-    """n draws of Beta(alpha, alpha), float32 [n]; torch's own Beta takes no generator."""
-    seed = int(torch.randint(2**63 - 1, (), generator=generator))
-    return torch.from_numpy(np.random.default_rng(seed).beta(alpha, alpha, size=n)).float()
 
 
 # Logits of bounded length (Wei et al., ICML 2023, "Mitigating memorization of noisy labels by clipping the logits").
@@ -316,22 +288,10 @@ class LogitClipping(Defense):
 
     def prepare(self, model: Classifier, *, generator: Generator) -> None:
         """Same weights under the same names; the head clips what it computes."""
+        from smoothsweep.core.defenses.layers import ClippedHead
+
         self.check(model.architecture)
         model.head = ClippedHead(model.head, self.norm)
-
-
-class ClippedHead(SameHead):
-    """Another head's weights, its output clipped."""
-
-    def __init__(self, head: nn.Linear, norm: float) -> None:
-        super().__init__(head)
-        self.norm = norm
-
-    def forward(self, input: Tensor) -> Tensor:
-        """[n, F] -> logits [n, C] of length at most `norm`."""
-        logits = super().forward(input)
-        length = logits.norm(dim=1, keepdim=True)
-        return logits * (self.norm / length.clamp(min=self.norm))
 
 
 # A head of low rank behind a tanh, LoFt (arXiv 2410.05814): few bounded numbers are all that the logits are made of.
@@ -366,6 +326,10 @@ class Loft(Defense):
 
     def prepare(self, model: Classifier, *, generator: Generator) -> None:
         """The narrow layers become the classifier's neck, so that its features are the bounded numbers."""
+        from torch import nn
+
+        from smoothsweep.core.defenses.layers import new_linear
+
         self.check(model.architecture)
         features, classes = model.feature_dim, model.num_classes
         layers: dict[str, nn.Module] = {"norm": nn.BatchNorm1d(features)} if self.norm else {}

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
-
-import torch
-from torch import Generator, Tensor, nn
+from typing import TYPE_CHECKING, Any, Literal
 
 from smoothsweep.core.bounds import Beta, Count, Fraction, OpenFraction
 from smoothsweep.core.checks import present, require
-from smoothsweep.core.defenses.base import Defense, Step, StepLoss, new_linear
+from smoothsweep.core.defenses.base import Defense, Step, StepLoss
 from smoothsweep.core.defenses.strengths import Family, Strength, is_number, value_text
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.architectures import anatomy_of, blocks_of, check_layers, parameters_of
-from smoothsweep.core.models.classifiers import Classifier
 from smoothsweep.core.text import NBSP
+
+if TYPE_CHECKING:
+    from torch import Generator
+
+    from smoothsweep.core.models.classifiers import Classifier
 
 # Transfer learning with frozen early layers as a defense: TL-DMI (Ho et al., CVPR 2024).
 #
@@ -82,6 +83,8 @@ class Freeze(Defense):
 
     def loss(self, step: Step) -> StepLoss:
         """Plain training with the frozen parts in evaluation mode: the loop sets the mode anew for every epoch."""
+        from torch import nn
+
         modules = dict(step.model.backbone.named_modules())
         for name in self.frozen_parts(step.model):
             part = modules.get(name)
@@ -210,69 +213,14 @@ class SkipRemoval(Defense):
 
     def prepare(self, model: Classifier, *, generator: Generator) -> None:
         """Cut the skips; new layers (DenseNet only) draw their weights from `generator`."""
+        from smoothsweep.core.defenses.layers import ScaledSkip, unlink_dense_blocks
+
         self.check(model.architecture)
         factors = self.factors(model.architecture)
         if model.architecture in _DENSENETS:
-            _unlink_dense_blocks(model, [factor == 0 for factor in factors], generator)
+            unlink_dense_blocks(model, [factor == 0 for factor in factors], generator)
             return
         for blocks, factor in zip(anatomy_of(model.architecture).skips, factors, strict=True):
             for block, attribute in blocks if factor < 1 else ():
                 owner = model.backbone.get_submodule(block)
                 setattr(owner, attribute, ScaledSkip(getattr(owner, attribute), factor))
-
-
-class ScaledSkip(nn.Module):
-    """A skip connection times `scale`; at 0 the layers on it are dropped and it adds nothing."""
-
-    def __init__(self, skip: nn.Module | None, scale: float) -> None:
-        super().__init__()
-        self.skip = None if scale == 0 else skip
-        self.scale = scale
-
-    def forward(self, x: Tensor) -> Tensor:
-        """[N, C, H, W] -> what the block adds to its output."""
-        if self.scale == 0:
-            return x.new_zeros(())
-        return self.scale * (x if self.skip is None else self.skip(x))
-
-
-def _unlink_dense_blocks(model: Classifier, cut: Sequence[bool], generator: Generator) -> None:
-    """Turn the blocks to cut into chains of their layers; layers whose inputs have another width begin anew."""
-    features: Any = model.backbone.features
-    channels = features.norm0.num_features
-    for number, is_cut in enumerate(cut, start=1):
-        layers = list(getattr(features, f"denseblock{number}").children())
-        growth = layers[0].conv2.out_channels
-        for i, layer in enumerate(layers):
-            inputs = channels + i * growth if not is_cut or i == 0 else growth
-            _fit_inputs(layer, "norm1", "conv1", inputs, generator)
-        channels = growth if is_cut else channels + len(layers) * growth
-        if is_cut:
-            setattr(features, f"denseblock{number}", nn.Sequential(*layers))
-        if number < len(cut):
-            transition = getattr(features, f"transition{number}")
-            halved = channels // 2
-            _fit_inputs(transition, "norm", "conv", channels, generator, outputs=halved)
-            channels = halved
-    if features.norm5.num_features != channels:
-        features.norm5 = nn.BatchNorm2d(channels)
-        model.head = new_linear(channels, model.num_classes, generator)
-
-
-def _fit_inputs(
-    module: nn.Module, norm: str, convolution: str, inputs: int, generator: Generator, outputs: int | None = None
-) -> None:
-    """A new norm and 1x1 convolution in `module` if theirs take another number of channels."""
-    if getattr(module, norm).num_features == inputs:
-        return
-    outputs = outputs or getattr(module, convolution).out_channels
-    setattr(module, norm, nn.BatchNorm2d(inputs))
-    setattr(module, convolution, _new_convolution(inputs, outputs, generator))
-
-
-def _new_convolution(inputs: int, outputs: int, generator: Generator) -> nn.Conv2d:
-    """A 1x1 convolution with DenseNet's initial weights."""
-    layer = nn.utils.skip_init(nn.Conv2d, inputs, outputs, kernel_size=1, bias=False)
-    with torch.no_grad():
-        nn.init.kaiming_normal_(layer.weight, generator=generator)
-    return layer

@@ -25,7 +25,7 @@ from smoothsweep.core.priors.kinds import PRIORS
 from smoothsweep.sweeps.base import Model, derived
 from smoothsweep.sweeps.parts import PRIOR_MODELS, attack_model
 from smoothsweep.sweeps.schema import SWEEPS, InversionSweep, ToySweep
-from smoothsweep.sweeps.training import PLAIN_KIND, LabelSmoothing, Recipe, defense_model
+from smoothsweep.sweeps.training import Recipe, defense_model
 
 KEPT = Path(__file__).with_name("kept_schema.json")
 TOLD = set(["default", "const", "enum", "required", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"])
@@ -93,8 +93,7 @@ def test_defaults_bounds_and_choices_are_the_kept_ones(name):
 
 OF_A_KIND = {
     **{f"attack {kind}": (attack_model(kind), kind) for kind in ATTACKS},
-    **{f"defense {kind}": (defense_model(kind), kind) for kind in DEFENSES if kind != PLAIN_KIND},
-    f"defense {PLAIN_KIND}": (LabelSmoothing, PLAIN_KIND),
+    **{f"defense {kind}": (defense_model(kind), kind) for kind in DEFENSES},
     **{f"prior {kind}": (PRIOR_MODELS[kind], kind) for kind in PRIORS},
 }
 

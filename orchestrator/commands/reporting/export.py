@@ -19,6 +19,7 @@ from PIL.PngImagePlugin import PngInfo
 from smoothsweep.core import screen
 from smoothsweep.core.checks import present
 from smoothsweep.core.citations import PAPER, SOFTWARE, bibliography
+from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import making_folder, move, temporary_name, write_file
 from smoothsweep.core.readers.files import pieces_of, read_whole
@@ -70,8 +71,6 @@ def bibliography_of(trials: Iterable[Trial]) -> str:
 
 def cited(settings: InversionSweep) -> Iterator[str]:
     """The sources of one trial's settings. Plain training cites none: label smoothing with a factor of 0 is none."""
-    from smoothsweep.core.defenses.registry import DEFENSES  # torch, which a report does without
-
     yield from settings.data.cites
     if isinstance(settings.recipe, ImportedClassifier):
         stated = settings.recipe.stated_defense or {}

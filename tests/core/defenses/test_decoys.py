@@ -10,16 +10,9 @@ from torch import nn
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.defenses.base import SmoothedLoss
-from smoothsweep.core.defenses.decoys import (
-    AtAt,
-    Ssd,
-    TrapMid,
-    Traps,
-    augment,
-    balanced_classes,
-    move_towards,
-    other_classes,
-)
+from smoothsweep.core.defenses.decoys import AtAt, Ssd, TrapMid
+from smoothsweep.core.defenses.layers import Traps, augment, move_towards
+from smoothsweep.core.defenses.operations import balanced_classes, other_classes
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import Classifier

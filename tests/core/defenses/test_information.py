@@ -8,15 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.parallel import DistributedDataParallel
 
-from smoothsweep.core.defenses.information import (
+from smoothsweep.core.defenses.information import Bido, Mid
+from smoothsweep.core.defenses.layers import BottleneckHead, gaussian_kl
+from smoothsweep.core.defenses.operations import (
     KERNELS,
-    Bido,
-    BottleneckHead,
-    Mid,
     coco,
     coco_operator,
     gaussian_kernel,
-    gaussian_kl,
     hsic,
     hsic_operator,
     identity_batches,

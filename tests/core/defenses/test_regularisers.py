@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from smoothsweep.core.defenses.base import Defense, MixedLabels, smoothed_cross_entropy, smoothed_targets
+from smoothsweep.core.defenses.operations import box_mask, draw_shares, entropy, focal_losses
 from smoothsweep.core.defenses.regularisers import (
     PUBLISHED_COLOUR,
     ConfidencePenalty,
@@ -19,10 +20,6 @@ from smoothsweep.core.defenses.regularisers import (
     Mixup,
     RandomErasing,
     WeightDecay,
-    box_mask,
-    draw_shares,
-    entropy,
-    focal_losses,
 )
 from smoothsweep.core.defenses.structure import Freeze, SkipRemoval
 from smoothsweep.core.errors import InputError

@@ -10,7 +10,7 @@ import torch
 from smoothsweep.core.data.augmentation import Augmentation
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.defenses.base import Defense
-from smoothsweep.core.defenses.information import shuffled_batches
+from smoothsweep.core.defenses.operations import shuffled_batches
 from smoothsweep.core.defenses.registry import make_defense
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import build_classifier
