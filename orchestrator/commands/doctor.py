@@ -22,7 +22,7 @@ from smoothsweep.orchestrator.commands.requests import DoctorRequest, PluginsReq
 from smoothsweep.orchestrator.commands.storage import examine_store
 from smoothsweep.orchestrator.store.opening import open_store
 
-PACKAGES = (
+PACKAGES = [
     "torch",
     "torchvision",
     "ray",
@@ -32,7 +32,7 @@ PACKAGES = (
     "facenet-pytorch",
     "safetensors",
     "scikit-learn",
-)
+]
 GIB = 2**30
 
 
@@ -47,7 +47,17 @@ class Finding(NamedTuple):
 def print_findings(request: DoctorRequest) -> int:
     """0 where all that is needed is there, 1 where something is missing or damaged."""
     findings = examine(request.store or "store", only_read=bool(request.store))
-    findings += examine_artifacts(request.store) if request.store else []
+    if request.store:
+        store = open_store(request.store)
+        found = examine_store(store)
+        wrong = [*(f"{line}; a run makes it again" for line in found.damaged), *found.unread]
+        findings += [Finding(False, True, f"store: {line}") for line in wrong]
+        size = f", {found.bytes / GIB:.2f} GiB" if found.bytes else ""  # older manifests tell none
+        there = f"{found.artifacts} artifacts{size}, as they were written"
+        empty = not (found.artifacts or wrong)
+        findings.append(
+            Finding(not empty, False, f"store {store.location}: {'no artifacts there' if empty else there}")
+        )
     for finding in findings:
         screen.out(f"{'ok  ' if finding.fine else 'MISS' if finding.needed else 'note'}  {printable(finding.text)}")
     return 0 if all(f.fine or not f.needed for f in findings) else 1
@@ -67,42 +77,27 @@ def list_plugins(request: PluginsRequest) -> int:
     return 2 if are_broken() else 0
 
 
-def examine_artifacts(location: str) -> list[Finding]:
-    """Read everything in a store."""
-    store = open_store(location)
-    examined = examine_store(store)
-    if not examined.artifacts and not examined.damaged and not examined.unread:
-        return [Finding(False, False, f"store {store.location}: no artifacts there")]
-    size = f", {examined.bytes / GIB:.2f} GiB" if examined.bytes else ""  # older manifests tell none
-    read = f"{examined.artifacts} artifacts{size}, as they were written"
-    wrong = [*(f"{line}; a run makes it again" for line in examined.damaged), *examined.unread]
-    found = [Finding(False, True, f"store: {line}") for line in wrong]
-    return [*found, Finding(True, True, f"store {store.location}: {read}")]
-
-
 def examine(store: str, *, only_read: bool = False) -> list[Finding]:
     """Look at Python, packages, cores, memory, devices, disk, and the files that come with smoothsweep.
 
     only_read: whether the store need not be written.
     """
-    embedders = [kind.shipped_file for kind in EMBEDDERS.values() if kind.shipped_file is not None]
     python, cores, free = ".".join(map(str, sys.version_info[:3])), allotted_cpus(), available_memory() / GIB
-    return [
-        Finding(sys.version_info >= (3, 11), True, f"Python {python} (3.11 or newer)"),
-        *map(_package, PACKAGES),
-        Finding(cores >= 2, False, f"{cores} CPU cores to use (the demo is timed for 2)"),
-        Finding(free >= 6, False, f"{free:.1f} GiB of memory free (the demo takes up to 6)"),
-        *map(_shipped, [*embedders, *(stem.with_suffix(".safetensors") for stem in SHIPPED.values())]),
-        *_with_torch(),
-        *_store(store, not only_read),
-    ]
-
-
-def _package(name: str) -> Finding:
-    try:
-        return Finding(True, True, f"{name} {version(name)}")
-    except PackageNotFoundError:
-        return Finding(False, True, f"{name} is not installed: make env")
+    found = [Finding(sys.version_info >= (3, 11), True, f"Python {python} (3.11 or newer)")]
+    for name in PACKAGES:
+        try:
+            found.append(Finding(True, True, f"{name} {version(name)}"))
+        except PackageNotFoundError:
+            found.append(Finding(False, True, f"{name} is not installed: make env"))
+    found.append(Finding(cores >= 2, False, f"{cores} CPU cores to use (the demo is timed for 2)"))
+    found.append(Finding(free >= 6, False, f"{free:.1f} GiB of memory free (the demo takes up to 6)"))
+    embedders = [kind.shipped_file for kind in EMBEDDERS.values() if kind.shipped_file is not None]
+    for path in [*embedders, *(stem.with_suffix(".safetensors") for stem in SHIPPED.values())]:
+        size = "missing: the README beside it says how to make it"
+        if path.is_file():
+            size = f"{path.stat().st_size / 2**20:.1f} MiB"
+        found.append(Finding(path.is_file(), True, f"{path.relative_to(TREE).as_posix()} ({size})"))
+    return [*found, *_with_torch(), *_store(store, not only_read)]
 
 
 def _with_torch() -> list[Finding]:
@@ -121,12 +116,6 @@ def _with_torch() -> list[Finding]:
         Finding(bool(gpus), False, f"GPUs: {', '.join(gpus) or 'none, CPUs will do the work'}"),
         Finding(bool(staged), False, f"published weights here: {here} ({needed})"),
     ]
-
-
-def _shipped(path: Path) -> Finding:
-    missing = "missing: the README beside it says how to make it"
-    size = f"{path.stat().st_size / 2**20:.1f} MiB" if path.is_file() else missing
-    return Finding(path.is_file(), True, f"{path.relative_to(TREE).as_posix()} ({size})")
 
 
 def _store(stated: str, written: bool) -> list[Finding]:

@@ -520,11 +520,17 @@ class Reading:
     )
     options: Mapping[str, Any] = field(default_factory=dict)
 
-    def given(self, *names: str) -> Iterator[tuple[str, Any]]:
-        """The options among these attributes that were given, as typed, each with its value."""
+    def given(self, *names: str) -> Iterator[tuple[str, str]]:
+        """The options among these attributes that were given, each with its value, both as typed."""
         for name in names:
             if (value := getattr(self, name)) is not None:
-                yield "--test-acc" if name == "stated_acc" else f"--{name.replace('_', '-')}", value
+                yield "--test-acc" if name == "stated_acc" else f"--{name.replace('_', '-')}", as_typed(value)
+
+
+def as_typed(value: object) -> str:
+    """A flag's value as it stands on a command line: several numbers with spaces between."""
+    parts = value if isinstance(value, list) else [value]
+    return " ".join(f"{part:g}" if isinstance(part, float) else str(part) for part in parts)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,11 +6,11 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.filesize import decimal
 
@@ -273,45 +273,39 @@ def needs(store: Store, name: str) -> frozenset[Key] | None:
     return frozenset(read_lineage(store, (key for note in notes for key in note.stages.items())))
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExaminedStore:
-    """What was found. damaged, unread (the system refused to read it): one line each."""
+class ExaminedStore(NamedTuple):
+    """What was found: artifacts as they were written and their bytes; those that are damaged, and those that the system
+    refused to read, one line each."""
 
     artifacts: int
     bytes: int
     damaged: tuple[str, ...]
-    unread: tuple[str, ...] = ()
+    unread: tuple[str, ...]
 
 
 def examine_store(store: Store) -> ExaminedStore:
     """Read every finished artifact of the store. Changes nothing in it."""
-    damaged, unread, manifests, read = [], [], {}, 0
-    finished = [(kind, fingerprint) for kind in TASKS for fingerprint in sorted(store.finished(kind))]
-    for kind, fingerprint in finished:
+    damaged, unread, manifests = list[str](), list[str](), dict[Key, dict[str, Any]]()
+    for key in [(kind, fingerprint) for kind in TASKS for fingerprint in sorted(store.finished(kind))]:
         try:
-            manifest = store.examined(kind, fingerprint)
+            manifest = store.examined(*key)
             check_identity(manifest)
-            manifests[kind, fingerprint] = manifest
-            read += sum(manifest.get("sizes", {}).values())
+            manifests[key] = manifest
         except FileNotFoundError:
             continue  # removed meanwhile
         except Damage as damage:
-            damaged.append(f"{stage_label(kind, fingerprint)}: {damage}")
+            damaged.append(f"{stage_label(*key)}: {damage}")
         except OSError as error:  # a disk that fails, a file that this user may not read: the others are read
             where = error.filename or "one of its files"
-            unread.append(f"{stage_label(kind, fingerprint)}: {where}: {error.strerror or error}")
-    damaged += _made_from_others(manifests)
-    return ExaminedStore(artifacts=len(manifests), bytes=read, damaged=tuple(damaged), unread=tuple(unread))
-
-
-def _made_from_others(manifests: dict[tuple[str, str], dict[str, Any]]) -> Iterator[str]:
-    """Artifacts whose inputs are not those that they were made from: a manifest was changed and has a new seal, say."""
-    for (kind, fingerprint), manifest in manifests.items():
+            unread.append(f"{stage_label(*key)}: {where}: {error.strerror or error}")
+    for key, manifest in manifests.items():  # one may have been changed and have a new seal
         for source in manifest.get("inputs", {}).values():
             place = source["stage"], source["fingerprint"]
             stated, actual = source.get(RESULT), manifests.get(place, {}).get(RESULT)
             if stated and actual and stated != actual:
-                yield (
-                    f"{stage_label(kind, fingerprint)}: was made from another {stage_label(*place)} than the store "
-                    "has: that one's numbers or files have changed since"
+                damaged.append(
+                    f"{stage_label(*key)}: was made from another {stage_label(*place)} than the store has: that one's "
+                    "numbers or files have changed since"
                 )
+    size = sum(sum(manifest.get("sizes", {}).values()) for manifest in manifests.values())
+    return ExaminedStore(len(manifests), size, tuple(damaged), tuple(unread))

@@ -27,12 +27,11 @@ from smoothsweep.orchestrator.commands.audit.request import AuditRequest
 from smoothsweep.orchestrator.commands.audit.sweep_file import check_size, imported_prior
 from smoothsweep.orchestrator.commands.importing.enrolling import Gallery, import_recogniser
 from smoothsweep.orchestrator.commands.importing.targets import (
-    as_typed,
     check_description,
     import_target_file,
     read_checkpoint,
 )
-from smoothsweep.orchestrator.commands.requests import Reading, TargetRequest
+from smoothsweep.orchestrator.commands.requests import Reading, TargetRequest, as_typed
 from smoothsweep.orchestrator.result.audit import MOST_SEEDS
 from smoothsweep.sweeps.imported import CARD, ImportedClassifier, TargetCard
 
@@ -84,7 +83,7 @@ def check_request(request: AuditRequest) -> None:
     judge, _ = judges_of(request)
     if request.gallery:
         for option, value in request.given(*NOT_OF_EMBEDDERS):
-            if value is not False:
+            if value != "False":  # as of a switch that was not given
                 raise InputError(f"{option}: expected none with --gallery, whose embedder has no classes of its own")
         if not judge:
             raise InputError(
@@ -159,8 +158,8 @@ def bring_in(request: AuditRequest, people: int) -> tuple[Path, TargetCard]:
     InputError."""
     if is_imported(request):
         for option, value in request.given(*ON_CARD):
-            got = f"got {as_typed(value)}"
-            raise InputError(f"{option}: expected none beside an imported folder, whose {CARD} says it, {got}")
+            expected = f"none beside an imported folder, whose {CARD} says it"
+            raise InputError(f"{option}: expected {expected}, got {value}")
         folder = cast("Path", request.model)
     else:
         target = _target(request, people)
@@ -185,7 +184,7 @@ def _target(request: AuditRequest, people: int) -> TargetRequest:
 def _enrol(request: AuditRequest, people: int, folder: Path) -> None:
     """Enrol the people of --gallery with the embedder, unless an earlier audit did so. Raises InputError."""
     for option, value in request.given("weights"):
-        raise InputError(f"{option}: expected none with --gallery, got {as_typed(value)}")
+        raise InputError(f"{option}: expected none with --gallery, got {value}")
     if people < 2:
         raise InputError(f"--gallery {request.gallery}: expected at least 2 people, got {people or 'nobody'}")
     gallery = Gallery(

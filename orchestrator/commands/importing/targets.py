@@ -12,7 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
+
+import torch
+from safetensors.torch import save
 
 from smoothsweep.core import screen
 from smoothsweep.core.arguments import refuse_missing
@@ -31,18 +34,23 @@ from smoothsweep.core.external.kinds import (
     name_of,
     needs_consent,
 )
+from smoothsweep.core.external.model import try_external
 from smoothsweep.core.files import making_folder, write_file
+from smoothsweep.core.models.architectures import CUSTOMARY, check_image_size, fixed_image_size
+from smoothsweep.core.models.classifiers import Classifier, usual_input
+from smoothsweep.core.models.inference import Channels, Normalisation, Triple
+from smoothsweep.core.models.official import ImportFacts, import_target
+from smoothsweep.core.models.reading import ORDER_FLAG, MisreadModel
+from smoothsweep.core.models.weight_files import file_sha256
 from smoothsweep.core.readers.files import read_whole, why_unread
 from smoothsweep.orchestrator.commands.requests import JudgeRequest, OfImported, Reading, TargetRequest
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.imported import CARD, CARD_VERSION, WEIGHTS, TargetCard, checked_card
 from smoothsweep.sweeps.parts import LabelledData
-
-if TYPE_CHECKING:
-    from smoothsweep.core.models.classifiers import Classifier
-    from smoothsweep.core.models.inference import Channels, Normalisation, Triple
-    from smoothsweep.core.models.official import ImportFacts
-    from smoothsweep.core.models.reading import MisreadModel
+from smoothsweep.tasks.context import TaskContext
+from smoothsweep.tasks.data import prepare_private
+from smoothsweep.tasks.files import load_images
+from smoothsweep.tasks.imported import adopt, adopt_external
 
 MOST_NAME_BYTES = 8 * 2**20
 LABELLED = "labelled"  # data of the user's own
@@ -94,10 +102,6 @@ def import_target_file(request: TargetRequest) -> int:
 
 
 def _import_checkpoint(request: TargetRequest) -> int:
-    from safetensors.torch import save
-
-    from smoothsweep.tasks.imported import adopt
-
     card = make_card(request, architecture=_named_architecture(request))
     refuse_existing(request.out)
     model, facts = read_checkpoint(request)
@@ -118,8 +122,6 @@ def _import_checkpoint(request: TargetRequest) -> int:
 
 def read_checkpoint(request: TargetRequest) -> tuple[Classifier, ImportFacts]:
     """The network of a checkpoint, and what the file was. Raises InputError where it is another architecture's."""
-    from smoothsweep.core.models.official import import_target
-
     return import_target(
         cast("Path", request.file),
         architecture=_named_architecture(request),
@@ -152,7 +154,7 @@ def _named_architecture(request: TargetRequest) -> str:
 
 def _refuse_answers(request: TargetRequest) -> None:
     for option, value in request.given("answers", "leave_out", "random_answers"):
-        raise InputError(f"{option}: expected none with a checkpoint, which gives logits, got {as_typed(value)}")
+        raise InputError(f"{option}: expected none with a checkpoint, which gives logits, got {value}")
 
 
 def _import_program(request: TargetRequest, kind: str, model: ForeignModel, place: Path) -> int:
@@ -161,13 +163,6 @@ def _import_program(request: TargetRequest, kind: str, model: ForeignModel, plac
     place: for the file that stands for a model without one, or that a checkpoint is turned into. Raises InputError, one
     line, also for a file that does more than compute; nothing is written then.
     """
-    import torch
-
-    from smoothsweep.core.external.model import try_external
-    from smoothsweep.core.models.inference import Normalisation
-    from smoothsweep.core.models.weight_files import file_sha256
-    from smoothsweep.tasks.imported import adopt_external
-
     answers = cast("Answers", request.answers or "logits")
     stated: dict[str, Any] = {"answers": answers, "access": "labels" if answers == "labels" else "scores"}
     stated |= {"leave_out": request.leave_out, "random_answers": request.random_answers}
@@ -239,9 +234,9 @@ def _tell(request: TargetRequest, model: ForeignModel, card: TargetCard, remarks
 def refuse_layers(request: TargetRequest, model: ForeignModel) -> None:
     """Raise InputError for what is said of a network of ours and says nothing of this kind of model."""
     for option, value in request.given("architecture", "transform_input", "weights"):
-        raise InputError(f"{option}: expected none with {model.words}, which brings its own, got {as_typed(value)}")
+        raise InputError(f"{option}: expected none with {model.words}, which brings its own, got {value}")
     for option, value in request.given("mean", "std", "input_range", "channels") if model.sent_pictures else ():
-        raise InputError(f"{option}: expected none with {model.words}, which is sent pictures, got {as_typed(value)}")
+        raise InputError(f"{option}: expected none with {model.words}, which is sent pictures, got {value}")
 
 
 def make_card(
@@ -255,8 +250,6 @@ def make_card(
 
     image_size: what a file says, where nothing else was said; outside: how a model answers that is no network of ours.
     """
-    from smoothsweep.core.models.architectures import CUSTOMARY, check_image_size, fixed_image_size
-
     size = image_size if request.image_size is None else request.image_size
     if size is None and not is_external(architecture):
         size = fixed_image_size(architecture) or CUSTOMARY.get(architecture)
@@ -285,17 +278,8 @@ def make_card(
     )
 
 
-def as_typed(value: object) -> str:
-    """A flag's value as it stands on a command line: several numbers with spaces between."""
-    parts = value if isinstance(value, list) else [value]
-    return " ".join(f"{part:g}" if isinstance(part, float) else str(part) for part in parts)
-
-
 def normalised(reading: Reading, architecture: str | None = None) -> Normalisation:
     """How images are to be shown, as was said, else as the architecture usually wants them. Raises InputError."""
-    from smoothsweep.core.models.classifiers import usual_input
-    from smoothsweep.core.models.inference import Normalisation
-
     if (reading.mean is None) != (reading.std is None):
         raise InputError("--mean, --std: expected both or neither, got one")
     if reading.input_range is not None and reading.mean is not None:
@@ -329,14 +313,12 @@ def _names_in(path: Path) -> list[str]:
         text = read_whole(path.expanduser(), most_bytes=MOST_NAME_BYTES).decode("utf-8-sig")
         if text.lstrip()[:1] in ("{", "[") and path.suffix == ".json":
             return _names_by_number(json.loads(text))
-        lines = text.splitlines()
     except InputError as error:
         raise InputError(f"--class-names {error}") from None
     except (OSError, ValueError, RecursionError) as error:
-        raise InputError(
-            f"--class-names {path}: expected a name per line, or JSON that numbers them, got: {why_unread(error)}"
-        ) from None
-    names = [line.strip() for line in lines]
+        expected = "expected a name per line, or JSON that numbers them"
+        raise InputError(f"--class-names {path}: {expected}, got: {why_unread(error)}") from None
+    names = [line.strip() for line in text.splitlines()]
     if "" in names:
         raise InputError(f"--class-names {path}: line {names.index('') + 1}: expected a name, got an empty line")
     return names
@@ -381,47 +363,30 @@ def test_on_data(
     """
     if request.data is None or (card.data != LABELLED and request.data_path is None):
         return {}
-    import torch
-
-    from smoothsweep.core.models.reading import ORDER_FLAG, MisreadModel
-    from smoothsweep.tasks.context import TaskContext
-    from smoothsweep.tasks.data import prepare_private
-    from smoothsweep.tasks.files import load_images
-
-    device = "cuda" if torch.cuda.is_available() else "cpu"
     common: dict[str, Any] = {"size": card.image_size, "split_seed": 42, "on_corrupt": "refuse"}
+    config = {"kind": card.data, "path": str(request.data_path), **common}
     if card.data == LABELLED:
-        config = LabelledData(kind="labelled", path=request.data, bits=request.bits, **common).model_dump(
-            exclude_none=True
-        )
-    else:
-        config = {"kind": card.data, "path": str(request.data_path), **common}
+        own = LabelledData(kind="labelled", path=request.data, bits=request.bits, **common)
+        config = own.model_dump(exclude_none=True)
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        context = TaskContext(work=place, device=device)
+        place, out = Path(folder), Path(folder) / "adopted"
+        context = TaskContext(work=place, device="cuda" if torch.cuda.is_available() else "cpu")
         prepare_private(config, {}, place, context)
-        out = place / "adopted"
         out.mkdir()
         reading = {**card.reading, "seed": 0, "protocol": "clean"}
         try:
             metrics = adopt(reading, place, out, context, where=f"import {request.file.name}")
         except MisreadModel as error:
-            written = _with_order_written(error, request.out, ORDER_FLAG)
-            raise InputError("; ".join([str(written), *remarks])) from None
+            line = str(error)
+            if error.class_names is not None:  # name the file that then holds the order of classes which fits
+                file = request.out.with_name(f"{request.out.name}.class-names.txt")
+                write_file(file, "".join(f"{name}\n" for name in error.class_names), parents=True)
+                line = line.replace(ORDER_FLAG, f"--class-names {file}")
+            raise InputError("; ".join([line, *remarks])) from None
         names = load_images(place, "test").names
     accuracies = {name: metrics[name] for name in ("test_acc", "test_acc_other_input") if name in metrics}
     unique = names if len(set(names)) == len(names) else None  # else only the data's order tells them apart
     return {"class_names": card.class_names or unique, **accuracies}
-
-
-def _with_order_written(error: MisreadModel, out: Path, flag: str) -> InputError:
-    """The error, naming the file that now holds the order of classes which fits."""
-    if error.class_names is None:
-        return error
-    file = out.with_name(f"{out.name}.class-names.txt")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_file(file, "".join(f"{name}\n" for name in error.class_names))
-    return InputError(str(error).replace(flag, f"--class-names {file}"))
 
 
 def card_lines(card: TargetCard) -> list[str]:

@@ -11,13 +11,13 @@ from torch import nn
 from smoothsweep.core.data.labelled import load_labelled, load_unlabelled
 from smoothsweep.core.external.recogniser import EnrolledEmbedder, read_recogniser
 from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.commands.importing.enrolling import Gallery, import_recogniser
+from smoothsweep.orchestrator.commands.requests import Reading
 from smoothsweep.sweeps.imported import ImportedClassifier
 from tests.foreign_classifier import PEOPLE, SIDE, write_people
 from tests.made_programs import NAMES, torchscript
 from tests.orchestrator.commands.owned_model import write_public
-from tests.orchestrator.commands.test_flag_effects import one_round, unwritten  # noqa: F401 - fixtures
 
-pytestmark = pytest.mark.usefixtures("unwritten")
 SIZED = ["--image-size", str(SIDE)]
 
 
@@ -60,9 +60,11 @@ def made(tmp_path_factory):
     return root
 
 
-def audit(made: Path, out: Path, *more: str) -> int:
-    given = ["--public", str(made / "public"), "--minutes", "0.001", "--out", str(out), "--judge", "synthetic"]
-    return main(["audit", str(made / "embedder.pt"), *given, *SIZED, *more])
+def enrolled(made: Path, out: Path, *, templates="mean", threshold=None):
+    """The gallery as it was enrolled, and the card beside it."""
+    gallery = Gallery(people=made / "people", templates=templates, threshold=threshold, strangers=made / "public")
+    import_recogniser(made / "embedder.pt", Reading(image_size=SIDE), gallery, out, judge={"name": "synthetic"})
+    return read_recogniser(out / EnrolledEmbedder.file), ImportedClassifier(imported=str(out)).checked
 
 
 def directions(images):
@@ -70,15 +72,11 @@ def directions(images):
     return torch.stack([mean, (1 - mean.square()).sqrt()], 1)
 
 
-@pytest.mark.parametrize("templates", [None, "mean", "each"])
+@pytest.mark.parametrize("templates", ["mean", "each"])
 def test_the_people_of_a_gallery_are_enrolled_by_the_templates_asked_for(made, tmp_path, templates):
     """One for a person, which lies between their photographs, or each photograph."""
-    given = ["--templates", templates] if templates else []
-    assert audit(made, tmp_path / "out", "--gallery", str(made / "people"), *given) == 0
-    folder = tmp_path / "out" / "model"
-    card = ImportedClassifier(imported=str(folder)).checked
+    held, card = enrolled(made, tmp_path / "out", templates=templates)
     assert card.architecture == "recogniser" and card.test_acc > 0.9 and set(card.class_names) == set(PEOPLE)
-    held = read_recogniser(folder / EnrolledEmbedder.file)
     train = load_labelled(made / "people", size=SIDE).train
     found = directions(train.images)
     if templates == "each":
@@ -91,11 +89,9 @@ def test_the_people_of_a_gallery_are_enrolled_by_the_templates_asked_for(made, t
             torch.testing.assert_close(template, total / total.norm(), atol=1e-4, rtol=0)
 
 
-@pytest.mark.parametrize("threshold", [None, "0.25"])
+@pytest.mark.parametrize("threshold", [None, 0.25])
 def test_the_threshold_is_the_one_given_or_lets_one_stranger_in_a_hundred_in(made, tmp_path, capsys, threshold):
-    given = ["--threshold", threshold] if threshold else []
-    assert audit(made, tmp_path / "out", "--gallery", str(made / "people"), *given) == 0
-    held = read_recogniser(tmp_path / "out" / "model" / EnrolledEmbedder.file)
+    held, _ = enrolled(made, tmp_path / "out", threshold=threshold)
     assert f"accepted from a cosine of {held.threshold:.3f}" in capsys.readouterr().out
     strangers = load_unlabelled(made / "public", size=SIDE, limit=500)
     share = ((directions(strangers) @ held.templates.double().T) >= held.threshold - 1e-5).double().mean().item()
@@ -116,34 +112,25 @@ def test_the_threshold_is_the_one_given_or_lets_one_stranger_in_a_hundred_in(mad
     ],
 )
 def test_what_is_said_of_a_gallery_without_one_or_against_it_is_one_line(made, tmp_path, capsys, more, line):
-    assert audit(made, tmp_path / "out", *(one.format(people=made / "people") for one in more)) == 2
+    given = ["--public", str(made / "public"), "--out", str(tmp_path / "out"), "--judge", "synthetic", *SIZED]
+    given += [one.format(people=made / "people") for one in more]
+    assert main(["audit", str(made / "embedder.pt"), *given]) == 2
     said = capsys.readouterr().err
     assert line in said and said.count("\n") == 1 and not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("command", ["audit", "import target"])
 @pytest.mark.parametrize("channels", [None, "rgb", "bgr"])
-def test_a_model_gets_the_channels_in_the_order_said(made, tmp_path, capsys, command, channels):
+def test_a_model_gets_the_channels_in_the_order_said(made, tmp_path, capsys, channels):
     """One that was trained on blue first recognises nobody otherwise, and is refused with the flag to give."""
+    (tmp_path / "names.txt").write_text("\n".join(NAMES))
     given = ["--data", str(made / "red"), *SIZED, *(["--channels", channels] if channels else [])]
+    given += ["--classes", str(len(PEOPLE)), "--class-names", str(tmp_path / "names.txt")]
     out = tmp_path / "out"
-    if command == "audit":
-        given += ["--public", str(made / "public"), "--minutes", "0.001"]
-        folder = out / "model"
-    else:
-        given += ["--classes", str(len(PEOPLE))]
-        folder = out
-    given += ["--class-names", str(names_of(tmp_path))]
-    code = main([*command.split(), str(made / "third.pt"), *given, "--out", str(out)])
+    code = main(["import", "target", str(made / "third.pt"), *given, "--out", str(out)])
     assert code == (0 if channels == "bgr" else 2)
     if channels == "bgr":
-        card = ImportedClassifier(imported=str(folder)).checked
+        card = ImportedClassifier(imported=str(out)).checked
         assert card.channels == "bgr" and card.test_acc > 0.9
     else:
         said = capsys.readouterr().err
         assert said.endswith("--channels bgr\n") and said.count("\n") == 1 and not out.exists()
-
-
-def names_of(folder: Path) -> Path:
-    (folder / "names.txt").write_text("\n".join(NAMES))
-    return folder / "names.txt"
